@@ -129,7 +129,7 @@ class _Product(Rewrite):
 
     @condition
     def follows_linear_operators(self, a: Value, b: Value) -> str | None:
-        return producer_refusal(a, shifts=False) or producer_refusal(b, shifts=False)
+        return producer_refusal(a, is_offset=False) or producer_refusal(b, is_offset=False)
 
     @condition
     def is_per_channel(self, c: Array, y: Value) -> str | None:
@@ -162,7 +162,7 @@ class _Offset(_Product):
     def follows_linear_operators(self, a: Value, b: Value) -> str | None:
         if b.is_const:
             return f"%{b.name}: is constant as well, fold_constants adds it to the offset"
-        return producer_refusal(a, shifts=True)
+        return producer_refusal(a, is_offset=True)
 
 
 class ForwardBatchNormOverAdd(Rules):
@@ -247,7 +247,7 @@ class _Factor(Rewrite):
 
     @condition
     def follows_a_linear_operator(self, x: Value) -> str | None:
-        return producer_refusal(x, shifts=False)
+        return producer_refusal(x, is_offset=False)
 
     def constants(self, c: Array) -> dict[str, Array]:
         return {"d": c.reshape(())}

@@ -32,7 +32,7 @@ class _Sum(Rewrite):
 
 
 class _BroadcastSum(_Sum):
-    """add_v2(x, y) with one operand behind a BroadcastTo  ==  add(x, y), where that has the same shape."""
+    """add_v2(x, y) of a BroadcastTo  ==  add(x, y) of its operand, if ADD broadcasts to the same shape."""
 
     shared = ("b",)
 
@@ -71,16 +71,16 @@ class ResolveFormerCustomOp(Rewrite):
 
 
 class _MatMul(Rewrite):
-    """mat_mul(x, y)  ==  fully_connected($operands), with the options ``transposed`` of MatMul.
+    """mat_mul(x, y)  ==  fully_connected($operands), for one combination of MatMul's options.
 
-    ``transposed``: transpose_a and transpose_b.  FULLY_CONNECTED multiplies by transposed weights.
+    ``transposed``: the values of transpose_a and transpose_b.  FULLY_CONNECTED transposes its weights.
     """
 
     transposed: ClassVar[tuple[bool, bool]]
 
     before = 'z = Custom("MatMul", x: f32[_, _], y: f32[_, _])'
     after = """
-        $moves
+        $transposes
         z = FullyConnected($operands)
     """
 
@@ -91,7 +91,7 @@ class _MatMul(Rewrite):
         return None if found == self.transposed else f"%{match.value('z').name}: has other transpose options"
 
 
-LEFT, RIGHT = "t = Transpose(x, [1, 0])", "w = Transpose(y, [1, 0])"
+TRANSPOSE_X, TRANSPOSE_Y = "t = Transpose(x, [1, 0])", "w = Transpose(y, [1, 0])"
 
 
 class ResolveCustomMatMul(Rules):
@@ -99,10 +99,10 @@ class ResolveCustomMatMul(Rules):
 
     name = "resolve_customop_matmul"
     rules = (
-        _MatMul.member(transposed=(False, True), moves="", operands="x, y"),
-        _MatMul.member(transposed=(False, False), moves=RIGHT, operands="x, w"),
-        _MatMul.member(transposed=(True, True), moves=LEFT, operands="t, y"),
-        _MatMul.member(transposed=(True, False), moves=f"{LEFT}\n{RIGHT}", operands="t, w"),
+        _MatMul.member(transposed=(False, True), transposes="", operands="x, y"),
+        _MatMul.member(transposed=(False, False), transposes=TRANSPOSE_Y, operands="x, w"),
+        _MatMul.member(transposed=(True, True), transposes=TRANSPOSE_X, operands="t, y"),
+        _MatMul.member(transposed=(True, False), transposes=f"{TRANSPOSE_X}\n{TRANSPOSE_Y}", operands="t, w"),
     )
 
 
@@ -115,9 +115,9 @@ class ResolveCustomBatchMatMul(Rewrite):
     after = "z = BatchMatMul(x, y)  {adj_x: adj_x, adj_y: adj_y}"
 
     @condition
-    def matrices(self, x: Value, y: Value) -> str | None:
-        flat = next((v for v in (x, y) if (v.rank or 0) < 2), None)
-        return None if flat is None else f"%{flat.name}: expected rank 2 or more, got {flat.type}"
+    def have_matrices(self, x: Value, y: Value) -> str | None:
+        wrong = next((v for v in (x, y) if (v.rank or 0) < 2), None)
+        return None if wrong is None else f"%{wrong.name}: expected rank 2 or more, got {wrong.type}"
 
     def constants(self, match: Match) -> dict[str, Any]:
         options = options_of(match.ops["z"])
@@ -136,8 +136,8 @@ class ResolveCustomSplitV(GraphPass):
         return sum(self._resolve(graph, op, context) for op in found)
 
     def _resolve(self, graph: Graph, op: OpaqueOp, context: Context) -> bool:
-        value, *rest = op.inputs if len(op.inputs) == 3 else (None,)
-        sizes, axis = (_as_int32(graph, v) for v in rest) if rest else (None, None)
+        value, *parameters = op.inputs if len(op.inputs) == 3 else (None,)
+        sizes, axis = (_as_int32(graph, v) for v in parameters) if parameters else (None, None)
         if value is None or sizes is None or axis is None:
             sentence = f"%{op.output.name}: expected sizes and axis to be integer constants that fit int32"
             context.refuse(self.name, op, sentence)
@@ -150,7 +150,7 @@ class ResolveCustomSplitV(GraphPass):
 
 
 def _as_int32(graph: Graph, value: Value | None) -> Value | None:
-    """``value`` as a constant of int32; None if it is not constant or does not fit."""
+    """Return ``value`` as a constant of int32; None if it is no integer constant or exceeds int32."""
     if value is None or not value.is_plain or value.is_variable or value.array().dtype.kind != "i":
         return None
     array = value.array()

@@ -19,7 +19,7 @@ DENSE, SPARSE = "d", "s"
 
 
 def _numbers(text: str) -> list[int]:
-    """Parse integers separated by commas."""
+    """Parse integers separated by commas; raise ValueError for other text."""
     words = text.split(",")
     if not all(word.strip().isdigit() for word in words):
         raise ValueError(f"expected numbers separated by commas, got {text!r}")
@@ -34,7 +34,7 @@ def _formats(text: str) -> list[str]:
 
 
 class SparsifyTensor(Pass):
-    """Store the constant of this name in the sparse format of the schema, by blocks; its values stay."""
+    """Store the constant of this name in the sparse format of the schema, with the same values."""
 
     name = "sparsify_tensor"
     options = (
@@ -67,7 +67,7 @@ class SparsifyTensor(Pass):
             return 0
         block = self.setting(context, "sparsify_block_size")
         if block is None:
-            raise RewriteError("sparsify_tensor needs sparsify_block_size")
+            raise RewriteError("sparsify_tensor: expected the setting sparsify_block_size, got none")
         order, formats, block_map = (
             self.setting(context, f"sparsify_{key}") for key in ("traversal_order", "format", "block_map")
         )
@@ -82,7 +82,7 @@ class SparsifyTensor(Pass):
 def _sparsify(
     value: Value, order: Sequence[int], formats: Sequence[str], block: Sequence[int], block_map: Sequence[int]
 ) -> None:
-    """Store ``value`` by levels; RewriteError if the settings do not fit its shape."""
+    """Store ``value`` by levels; raise RewriteError if the settings do not fit its shape."""
     shape, rank = value.static_shape, len(value.static_shape)
     levels = rank + len(block_map)
     if sorted(order) != list(range(levels)) or len(formats) != rank or len(block) != len(block_map):
@@ -107,7 +107,7 @@ def _sparsify(
 
 
 def _in_blocks(array: Array, block: Sequence[int], block_map: Sequence[int]) -> Array:
-    """[dimensions in blocks..., sizes of blocks...]."""
+    """Return ``array`` as [number of blocks along each dimension..., sizes of a block...]."""
     sizes = dict(zip(block_map, block, strict=True))
     counts = [size // sizes.get(axis, 1) for axis, size in enumerate(array.shape)]
     split = [n for axis, count in enumerate(counts) for n in (count, sizes.get(axis, 1))]
@@ -118,7 +118,7 @@ def _in_blocks(array: Array, block: Sequence[int], block_map: Sequence[int]) -> 
 
 
 def _levels(array: Array, kinds: Sequence[str]) -> tuple[Array, list[dict[str, Any]]]:
-    """The stored elements of ``array``, whose axes are the levels, and the metadata of each level.
+    """Return the stored elements of ``array``, whose axes are the levels, and the metadata of each level.
 
     Only elements without any bit set are omitted, so -0.0 stays.
     """
@@ -145,7 +145,7 @@ def _levels(array: Array, kinds: Sequence[str]) -> tuple[Array, list[dict[str, A
 
 
 def _vector(numbers: Array) -> dict[str, Any]:
-    """A vector of 16 bits per number, as ONE writes it, or of 32 bits where a number is larger."""
+    """Return a vector of 16 bits per number, as ONE does, or of 32 bits if a number needs more."""
     small = numbers.max(initial=0) < 1 << 16
     kind, dtype = ("Uint16Vector", np.uint16) if small else ("Int32Vector", np.int32)
     return {"": kind, "values": numbers.astype(dtype)}

@@ -82,21 +82,17 @@ class SubstituteStridedSliceToReshape(
         return None
 
 
-class SubstituteTransposeToReshape(
-    _ToReshape,
-    call="Transpose(x, perm: const)",
-    attributes="",
-):
-    """transpose(x, perm)  ==  reshape(x, shape), where all dimensions above 1 keep their order."""
+class SubstituteTransposeToReshape(_ToReshape, call="Transpose(x, perm: const)", attributes=""):
+    """transpose(x, perm)  ==  reshape(x, shape), if all dimensions above 1 keep their order."""
 
     name = "substitute_transpose_to_reshape"
 
     @condition
-    def moves_only_ones(self, x: Value, z: Value, perm: Array) -> str | None:
+    def moves_only_dimensions_of_1(self, x: Value, z: Value, perm: Array) -> str | None:
         if x.shape is None:
             return f"%{x.name}: expected a known rank"
-        moved = [a for a in checked_perm(perm.tolist(), len(x.shape)) if x.shape[a] != 1]
-        if moved != sorted(moved):
+        kept = [a for a in checked_perm(perm.tolist(), len(x.shape)) if x.shape[a] != 1]
+        if kept != sorted(kept):
             return f"%{z.name}: perm {perm.tolist()} changes the order of dimensions of %{x.name}, {x.type}"
         return None
 
@@ -105,7 +101,7 @@ NEVER_NEGATIVE = (Relu, Relu6, Relu0To1, Logistic, Abs, Exp, Square)
 
 
 class SubstitutePadV2ToPad(Rewrite):
-    """max_pool(padv2(x, c))  ==  max_pool(pad(x)) for x >= 0 >= c, where every window contains elements of x.
+    """max_pool(padv2(x, c))  ==  max_pool(pad(x)), if x >= 0 >= c and every window contains elements of x.
 
     The maximum is then an element of x in both cases.  Transposes may stand before and behind the PADV2.
     """

@@ -27,7 +27,7 @@ GATES = ("input", "forget", "output", "cell")
 
 
 class Step(Inserter):
-    """Inserts the operators of all steps before ``op``.  The steps share their constants, by name."""
+    """Inserts the operators of all steps before ``op``.  Steps share the constants, which have names."""
 
     def __init__(self, graph: Graph, op: Lstm) -> None:
         super().__init__(graph, op)
@@ -37,45 +37,48 @@ class Step(Inserter):
         self.is_normalized = op.cell_layer_norm_coefficients is not None
         self.is_diagonal = self.vector("recurrent_to_output_weights").rank == 1
 
-    def step(self, driven: Value, hidden: Value | None, cell: Value | None) -> tuple[Value, Value]:
-        """Insert one step and return its output and cell state; None stands for a state of zeros."""
+    def step(self, from_input: Value, hidden: Value | None, cell: Value | None) -> tuple[Value, Value]:
+        """Insert one step and return its output and cell state; None stands for a state of zeros.
+
+        ``from_input`` [batch, gates * cells]: sums of weighted inputs and biases for all gates.
+        """
         if hidden is not None and not self.is_diagonal:
             weights = self.constant("recurrent", self.stacked("recurrent_to_{}_weights"))
-            driven = self.make(Add(driven, self.make(FullyConnected(hidden, weights, None))))
-        split = Split(self.constant("axis", np.array(1, np.int32)), driven, num_splits=len(self.gates))
+            from_input = self.make(Add(from_input, self.make(FullyConnected(hidden, weights, None))))
+        split = Split(self.constant("axis", np.array(1, np.int32)), from_input, num_splits=len(self.gates))
         self.graph.insert_before(self.op, split)
         sums = dict(zip(self.gates, split.results, strict=True))
         if hidden is not None and self.is_diagonal:
             for gate in self.gates:
                 weights = self.vector(f"recurrent_to_{gate}_weights")
                 sums[gate] = self.make(Add(sums[gate], self.make(Mul(hidden, weights))))
-        new = self.cell(sums, cell)
-        made = self.make(Mul(self.gate("output", sums, new), self.activated(new)))
+        new_cell = self.cell(sums, cell)
+        output = self.make(Mul(self.gate("output", sums, new_cell), self.activated(new_cell)))
         if self.lstm.projection_weights is not None:
             bias = self.lstm.projection_bias and self.vector("projection_bias")
-            made = self.make(FullyConnected(made, self.vector("projection_weights"), bias))
-            made = self.clipped(made, self.lstm.proj_clip, "projection")
-        return made, new
+            output = self.make(FullyConnected(output, self.vector("projection_weights"), bias))
+            output = self.clipped(output, self.lstm.proj_clip, "projection")
+        return output, new_cell
 
     def cell(self, sums: dict[str, Value], cell: Value | None) -> Value:
         """Return the new cell state: forget gate * old state + input gate * candidate."""
-        candidate = self.activated(self.gated("cell", sums["cell"], None))
+        candidate = self.activated(self.gate_sum("cell", sums["cell"], None))
         forget = None if cell is None and "input" in sums else self.gate("forget", sums, cell)
         if "input" in sums:
-            entering = self.gate("input", sums, cell)
+            input_gate = self.gate("input", sums, cell)
         else:
             assert forget is not None
-            entering = self.make(Sub(self.constant("one", np.array(1, np.float32)), forget))
-        new = self.make(Mul(entering, candidate))
+            input_gate = self.make(Sub(self.constant("one", np.array(1, np.float32)), forget))
+        new = self.make(Mul(input_gate, candidate))
         if cell is not None and forget is not None:
             new = self.make(Add(self.make(Mul(forget, cell)), new))
         return self.clipped(new, self.lstm.cell_clip, "cell")
 
     def gate(self, name: str, sums: dict[str, Value], cell: Value | None) -> Value:
-        return self.make(Logistic(self.gated(name, sums[name], cell)))
+        return self.make(Logistic(self.gate_sum(name, sums[name], cell)))
 
-    def gated(self, name: str, total: Value, cell: Value | None) -> Value:
-        """Add the peephole from the cell state to ``total``, normalize the sum, and return it."""
+    def gate_sum(self, name: str, total: Value, cell: Value | None) -> Value:
+        """Return ``total`` with the peephole from the cell state added, and normalized if the LSTM is."""
         if cell is not None and getattr(self.lstm, f"cell_to_{name}_weights") is not None:
             total = self.make(Add(total, self.make(Mul(cell, self.vector(f"cell_to_{name}_weights")))))
         if not self.is_normalized:
@@ -83,9 +86,8 @@ class Step(Inserter):
         last = self.constant("last", np.array([-1], np.int32))
         centered = self.make(Sub(total, self.make(Mean(total, last, keep_dims=True))))
         variance = self.make(Mean(self.make(Square(centered)), last, keep_dims=True))
-        root = self.make(
-            Rsqrt(self.make(Add(variance, self.constant("epsilon", np.array(1e-8, np.float32)))))
-        )
+        epsilon = self.constant("epsilon", np.array(1e-8, np.float32))
+        root = self.make(Rsqrt(self.make(Add(variance, epsilon))))
         normalized = self.make(Mul(centered, root))
         scaled = self.make(Mul(normalized, self.vector(f"{name}_layer_norm_coefficients")))
         return self.make(Add(scaled, self.vector(f"{name}_gate_bias")))
@@ -104,7 +106,7 @@ class Step(Inserter):
     # -- constants -----------------------------------------------------------------------------
 
     def vector(self, name: str) -> Value:
-        """The operand of that name as a value."""
+        """Return the operand called ``name``, which must be present."""
         value: Value = getattr(self.lstm, name)
         return value
 
@@ -142,9 +144,9 @@ def _unroll(graph: Graph, op: Lstm) -> None:
     step, axis = Step(graph, op), 0 if op.time_major else 1
     weights = step.constant("weights", step.stacked("input_to_{}_weights"))
     bias = None if step.is_normalized else step.constant("bias", step.stacked("{}_gate_bias"))
-    driven = step.make(FullyConnected(op.input, weights, bias, keep_num_dims=True))
-    times = op.input.static_shape[axis]
-    steps = Unpack(driven, num=times, axis=axis)
+    from_input = step.make(FullyConnected(op.input, weights, bias, keep_num_dims=True))
+    step_count = op.input.static_shape[axis]
+    steps = Unpack(from_input, num=step_count, axis=axis)
     graph.insert_before(op, steps)
     hidden: Value | None = None
     cell: Value | None = None
@@ -152,11 +154,11 @@ def _unroll(graph: Graph, op: Lstm) -> None:
     for value in tuple(steps.results):
         hidden, cell = step.step(value, hidden, cell)
         outputs.append(hidden)
-    step.replace(Pack(*outputs, values_count=times, axis=axis))
+    step.replace(Pack(*outputs, values_count=step_count, axis=axis))
 
 
 MAX_STEPS = 1 << 12
-"""Longest sequence that is unrolled; each step is about a dozen operators."""
+"""Length of the longest sequence that is unrolled; each step takes about a dozen operators."""
 
 
 def _obstacle(op: Lstm) -> str | None:
@@ -174,20 +176,20 @@ def _obstacle(op: Lstm) -> str | None:
         is_zero = value.data is not None and not value.data.any()
         if name.endswith("state") and not (value.is_variable or is_zero):
             return f"{name} %{value.name} does not start at zero"
-    return _misfit(op) or (None if op.act in (Activation.NONE, *OPERATORS) else f"act is {op.act.name}")
+    return _fault(op) or (None if op.act in (Activation.NONE, *OPERATORS) else f"act is {op.act.name}")
 
 
-def _misfit(op: Lstm) -> str | None:
+def _fault(op: Lstm) -> str | None:
     """Return a sentence about the first weight or bias that is missing or has a wrong shape; else None."""
     gates = [g for g in GATES if g != "input" or op.input_to_input_weights]
     cells, inputs = op.input_to_cell_weights.static_shape[0], op.input.static_shape[-1]
     outputs = cells if op.projection_weights is None else op.projection_weights.static_shape[0]
     recurrent = op.recurrent_to_output_weights
-    square = (cells,) if recurrent is not None and recurrent.rank == 1 else (cells, outputs)
+    recurrent_shape = (cells,) if recurrent is not None and recurrent.rank == 1 else (cells, outputs)
     required: dict[str, tuple[int, ...]] = {}
     for gate in gates:
         required[f"input_to_{gate}_weights"] = (cells, inputs)
-        required[f"recurrent_to_{gate}_weights"] = square
+        required[f"recurrent_to_{gate}_weights"] = recurrent_shape
         required[f"{gate}_gate_bias"] = (cells,)
         if op.cell_layer_norm_coefficients is not None:
             required[f"{gate}_layer_norm_coefficients"] = (cells,)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Permutations of axes, and what they make of shapes, quantization and constants."""
+"""Apply permutations of axes to shapes, quantization parameters and constants."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def keeps_shape(shape: Shape, perm: Perm) -> bool:
 
     A shape of lower rank is extended by leading dimensions of 1, as in broadcasting.
     """
-    full = (1,) * (len(perm) - len(shape)) + shape
-    return len(full) == len(perm) and all(full[axis] == 1 for new, axis in enumerate(perm) if axis != new)
+    dims = (1,) * (len(perm) - len(shape)) + shape
+    return len(dims) == len(perm) and all(dims[axis] == 1 for new, axis in enumerate(perm) if axis != new)
 
 
 def size_in_bytes(value: Value) -> int:
@@ -63,7 +63,7 @@ def size_in_bytes(value: Value) -> int:
 def permuted_quantization(
     quantization: Quantization | None, perm: Perm, missing: int = 0
 ) -> Quantization | None:
-    """Return the quantization of the transposed value, to which ``missing`` leading dimensions are added."""
+    """Return the quantization of a transposed value; ``missing``: leading dimensions added to it before."""
     if quantization is None or not quantization.is_per_channel:
         return quantization
     dimension = perm.index(quantization.quantized_dimension + missing)
@@ -71,7 +71,7 @@ def permuted_quantization(
 
 
 def is_movable(value: Value) -> bool:
-    """Return whether ``value`` can be transposed: no variable, no quantization of unknown form."""
+    """Return whether ``value`` can be transposed: it is no variable, and has only scales and zero points."""
     quantization = value.quantization
     return not value.is_variable and (quantization is None or quantization.details is None)
 

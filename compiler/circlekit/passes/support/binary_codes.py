@@ -14,7 +14,7 @@ bundle of constants.  The outputs are then:
       the original weights, as the model uses them
       dequant_weight       the decoded weights; not in every model
 
-All of it is checked before it is used.
+Everything is checked before it is used.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ START, END = -2_000_000_000 + 27, 2_000_000_000 - 27
 VERSION = 1
 
 MAX_RELATIVE_ERROR = 0.9
-"""Codes with a larger error, relative to the norm of the weights, are taken as codes of other weights.
+"""Codes with a larger error, relative to the norm of the weights, are treated as codes of other weights.
 
-With one bit the error of usual weights is 0.5 to 0.6, each further bit halves it; codes of other weights have
-an error of 1 or more.
+The error of typical weights is 0.5 to 0.6 with one bit, and each further bit halves it.  Codes of other
+weights have an error of 1 or more.
 """
 
 
@@ -63,7 +63,7 @@ class Coded:
         return int(self.clusters[:, 1].sum())
 
     def is_source_of(self, constant: Array) -> bool:
-        """Whether ``constant`` [a, b] is ``weights`` or its transpose, which a converter may have stored."""
+        """Return whether ``constant`` [a, b] is ``weights`` or its transpose, as a converter may store it."""
         if constant.size != self.weights.size:
             return False
         if constant.shape == self.weights.shape and np.array_equal(constant, self.weights):
@@ -72,16 +72,16 @@ class Coded:
             return False
         return bool(np.array_equal(constant.T.reshape(-1), self.weights.reshape(-1)))
 
-    def distance(self, table: Array) -> float:
-        """Return the error of the decoded weights relative to the norm of ``table`` [rows, hidden].
+    def distance(self, weights: Array) -> float:
+        """Return the error of the decoded weights relative to the norm of ``weights`` [rows, hidden].
 
         The result is inf if the shapes do not fit.
         """
-        if table.shape[0] != self.rows or not 0 < table.shape[1] <= self.binary.shape[1] * CODES_PER_WORD:
+        if weights.shape[0] != self.rows or not 0 < weights.shape[1] <= self.binary.shape[1] * CODES_PER_WORD:
             return float("inf")
-        found = decoded(self.scales, self.binary, self.clusters, table.shape[1])
-        norm = float(np.linalg.norm(table))
-        return float(np.linalg.norm(found - table)) / norm if norm else float("inf")
+        found = decoded(self.scales, self.binary, self.clusters, weights.shape[1])
+        norm = float(np.linalg.norm(weights))
+        return float(np.linalg.norm(found - weights)) / norm if norm else float("inf")
 
 
 @dataclass(eq=False, repr=False)
@@ -94,7 +94,7 @@ class Info:
 
 
 def read_info(graph: Graph) -> Info | str | None:
-    """Return the coded constants; None if no output is a marker, a sentence if a marker cannot be read."""
+    """Return the coded constants; None if output 0 is not a marker, a sentence if the marker is invalid."""
     mark = _constant(graph.outputs[0], i32) if graph.outputs else None
     if mark is None or mark.size < 4 or (mark.reshape(-1)[[0, -1]] != (START, END)).any():
         return None
@@ -123,6 +123,7 @@ def _constant(value: Value, *dtypes: object) -> Array | None:
 
 
 def _coded(bundle: Sequence[Value]) -> Coded | str:
+    """Return the coded constant of a bundle, or a sentence if the bundle is invalid."""
     kinds = {Item.ALPHA: f32, Item.BINARY: i32, Item.NUMBER: i32, Item.ROWS: i32, Item.BITS: i32}
     arrays = {}
     for item, dtype in {**kinds, Item.WEIGHTS: f32}.items():

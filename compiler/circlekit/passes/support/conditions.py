@@ -11,14 +11,14 @@ from circlekit.ir.value import Array, Shape, Value, format_shape
 
 
 def is_determined(shape: Shape | None) -> bool:
-    """Whether the number of elements determines ``shape``: at most one dimension is unknown."""
+    """Return whether the number of elements determines ``shape``: at most one dimension is unknown."""
     return shape is not None and (None not in shape or (shape.count(None) == 1 and 0 not in shape))
 
 
 def provably_equal(a: Shape | None, b: Shape | None) -> bool:
-    """Whether tensors with the same number of elements and these shapes must have the same shape.
+    """Return whether tensors of equal size with these partly known shapes must have the same shape.
 
-    One dimension may be unknown in either; the number of elements then determines it.
+    Each may have one unknown dimension, which the number of elements determines.
     """
     if a is None or b is None or len(a) != len(b) or 0 in a or 0 in b:
         return a is not None and a == b and None not in a

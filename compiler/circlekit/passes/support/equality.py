@@ -68,9 +68,9 @@ def frozen(thing: Any) -> Hashable:
 
 
 def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
-    """Yield operators that have the kind and an operand of an earlier one, and how they differ.
+    """Yield (operator, how it differs, progress) for operators like an earlier one.
 
-    Each comes with a sentence and the progress of the comparison.
+    Such operators have the kind and an operand of the earlier one.  ``progress`` orders near misses.
     """
     known: dict[tuple[str, int], Op] = {}
     for op in graph:
@@ -101,7 +101,7 @@ def _difference(op: Op, first: Op) -> tuple[str, int]:
 
 
 def different_constants(graph: Graph) -> Iterator[tuple[Value, str, int]]:
-    """Yield constants that have the shape of an earlier constant, and how they differ from it."""
+    """Yield (constant, how it differs, progress) for constants with the shape of an earlier one."""
     alike: dict[tuple[int, ...], Value] = {}
     for value in graph_constants(graph):
         first = alike.setdefault(value.array().shape, value)

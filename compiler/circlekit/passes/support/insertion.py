@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Insert the operators that replace another one."""
+"""Insert operators in place of another one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Inserter:
         return self.make(Transpose(value, self.constant("perm", np.array(perm, np.int32))))
 
     def finish(self, *results: Value) -> None:
-        """Give the results of the replaced operator to the producers of ``results``, and remove it."""
+        """Let the producers of ``results`` produce the results of the replaced operator, and remove that."""
         for old, new in zip(tuple(self.op.results), results, strict=False):
             assert new.producer is not None  # it has just been inserted
             new.producer.take_result(new.result_index, old)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants per channel, and conditions for moving them towards the linear operator that absorbs them.
+"""Constants per channel, and conditions for folding them into a linear operator further up the graph.
 
 A linear operator is a convolution or a fully connected layer.  Each condition returns None, or the sentence
 of the refusal.
@@ -27,25 +27,25 @@ PASSABLE = (
     Reshape, Squeeze, ExpandDims, Slice, StridedSlice, BatchToSpaceND, Transpose, ResizeBilinear,
     ResizeNearestNeighbor, Mean, Pad,
 )  # fmt: skip
-"""Operators that forward_batchnorm passes with any attributes; AVERAGE_POOL_2D only without activation."""
+"""Operators that forward_batchnorm moves constants past, besides AVERAGE_POOL_2D without activation."""
 
 MAX_STEPS = 8
 """Largest number of operators between the linear operator and the constant that is moved."""
 
 
-def producer_refusal(value: Value, shifts: bool) -> str | None:
+def producer_refusal(value: Value, is_offset: bool) -> str | None:
     """Refuse unless a constant behind ``value`` can be folded into the linear operator that produces it.
 
-    Constant factors, offsets and data movement may stand in between.  ``shifts``: whether the constant is an
-    offset, which cannot move before a Pad with zeros.
+    Constant factors, offsets and data movement may stand in between.  ``is_offset``: whether the constant is
+    added, in which case it cannot move before a Pad with zeros.
     """
     at = value
     for _ in range(MAX_STEPS):
         maker = at.producer
         if at.use_count > 1 or (maker is not None and maker.graph is not None and maker.graph.is_output(at)):
             return f"%{at.name}: has other users, or is an output of the graph"
-        shifts = shifts or isinstance(maker, Add)
-        before = None if shifts and isinstance(maker, Pad) else _passed_operand(maker)
+        is_offset = is_offset or isinstance(maker, Add)
+        before = None if is_offset and isinstance(maker, Pad) else _passed_operand(maker)
         if before is None:
             break
         at = before
@@ -73,7 +73,7 @@ def _passed_operand(op: Op | None) -> Value | None:
 
 
 def has_transpose_before(value: Value) -> bool:
-    """Whether a Transpose stands between the linear operator and ``value``."""
+    """Return whether a Transpose stands between the linear operator and ``value``."""
     at: Value | None = value
     for _ in range(MAX_STEPS):
         maker = at.producer if at is not None else None
