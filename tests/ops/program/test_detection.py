@@ -64,6 +64,12 @@ def test_v5(sigma: float, overlap: float, least: float) -> None:
     check(NonMaxSuppressionV5(var(b), var(s), size, single(overlap), single(least), single(sigma)), b, s)
 
 
+def test_a_score_of_the_threshold_is_too_low() -> None:
+    b, s = boxes(1, 40), scores(2, 40)
+    threshold = single(float(np.sort(s)[20]))
+    check(NonMaxSuppressionV4(var(b), var(s), const(60, np.int32), single(1.0), threshold), b, s)
+
+
 def test_boxes_without_area_come_again() -> None:
     b, s = boxes(1, 6), scores(2, 6)
     b[np.argmax(s), 2:] = b[np.argmax(s), :2]
