@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from circlekit.errors import LONGEST_WORD, CirclekitError, ModelError, ShapeError, near_miss
+from circlekit.errors import SEARCH_LIMIT_CHARACTERS, CirclekitError, ModelError, ShapeError, near_miss
 
 
 def test_places_stand_below_the_message_one_a_line() -> None:
@@ -34,6 +34,6 @@ def test_a_near_miss(word: str, most: int, hint: str) -> None:
 
 
 def test_long_words_are_not_compared() -> None:
-    word = "a" * LONGEST_WORD
+    word = "a" * SEARCH_LIMIT_CHARACTERS
     assert near_miss(word, [word]) == ""
     assert near_miss(word[1:], [word[1:]]) != ""

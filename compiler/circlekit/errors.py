@@ -79,15 +79,15 @@ class EquivalenceError(CirclekitError):
     """Two models that should compute the same values but do not."""
 
 
-def near_miss(word: str, names: Iterable[str], most: int = 1) -> str:
-    """``; did you mean NAME?`` for up to ``most`` of ``names`` that begin or look like ``word``, else ""."""
-    if len(word) >= LONGEST_WORD:
+def near_miss(word: str, names: Iterable[str], limit: int = 1) -> str:
+    """Return ``; did you mean NAME?`` with up to ``limit`` of ``names`` that resemble ``word``, or ""."""
+    if len(word) >= SEARCH_LIMIT_CHARACTERS:
         return ""
     known = list(names)
-    begun = [name for name in known if len(word) > 2 and name.startswith(word)]
-    near = begun[:most] or get_close_matches(word, known, most)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+    completions = [name for name in known if len(word) > 2 and name.startswith(word)]
+    nearest = completions[:limit] or get_close_matches(word, known, limit)
+    return f"; did you mean {' or '.join(nearest)}?" if nearest else ""
 
 
-LONGEST_WORD = 100
-"""Characters of a word from which on similar names are not searched for: that takes quadratic time."""
+SEARCH_LIMIT_CHARACTERS = 100
+"""No names are suggested for a word of this length or longer: the search takes quadratic time."""

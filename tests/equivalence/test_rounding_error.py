@@ -8,7 +8,7 @@ import pytest
 
 from circlekit import compare
 from circlekit.equivalence.model_comparison import TOLERANCE
-from circlekit.equivalence.verify import LIMIT, _excused, _moved, reference_runs, rounding_error
+from circlekit.equivalence.verify import MAX_ROUNDING_ERROR, _excused, _moved, reference_runs, rounding_error
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
@@ -39,7 +39,7 @@ def test_noise_is_what_one_unit_in_the_weights_does() -> None:
     run = reference_runs(model)[0][0]
     (noise,) = rounding_error(model, run)
     largest = float(np.abs(run.outputs[0]).max())
-    assert 0 < noise <= LIMIT * largest
+    assert 0 < noise <= MAX_ROUNDING_ERROR * largest
     assert rounding_error(model, run) == [noise]
 
 

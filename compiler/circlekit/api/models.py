@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models: loaded, saved, parsed, run and compared; checks of the paths that are written to."""
+"""Load, save, parse, run and compare models; check the paths that are written to."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def load(source: ModelFile) -> Model:
     """Load a model from a path, the bytes of a file, or a file object opened in binary mode.
 
     The format (circle, TFLite, or a recipe in either language) is recognized by the content.  Constants are
-    read-only views of the bytes or of a map of the file.  FileError if it cannot be read, FormatError or
-    ParseError if it does not hold a valid model.
+    read-only views of the bytes or of a map of the file.  Raise FileError if it cannot be read, FormatError
+    or ParseError if it does not hold a valid model.
     """
     return read(source)[0]
 
 
 def read(source: ModelFile) -> tuple[Model, int | None]:
-    """Load a model and return its size in bytes too; None for the size of a text, which is not comparable."""
+    """Return the model and the size of its file in bytes; the size is None for a model as text."""
     name, content = _content(source)
     size: int | None = None
-    probe = bytes(content[:_TEXT_PROBE_BYTES])  # of a text: no control characters but tabs and line ends
+    probe = bytes(content[:_TEXT_PROBE_BYTES])  # a text has no control characters except tabs and line ends
     if not probe or not all(byte >= 32 or byte in b"\t\n\r\f" for byte in probe):
         model, size = load_bytes(content, name), len(content)
     elif isinstance(source, str | os.PathLike):
@@ -58,7 +58,7 @@ def read(source: ModelFile) -> tuple[Model, int | None]:
 
 
 def _content(source: ModelFile) -> tuple[str, memoryview]:
-    """Return a name for messages and the bytes."""
+    """Return the name of ``source`` for messages, and its bytes."""
     if isinstance(source, bytes | bytearray | memoryview):
         return "<bytes>", memoryview(source).cast("B").toreadonly()
     if isinstance(source, str | os.PathLike):
@@ -73,9 +73,9 @@ def _content(source: ModelFile) -> tuple[str, memoryview]:
 
 
 def parse(text: str) -> Model:
-    """Parse a model from the text form that ``print(model)`` shows; ParseError with line and column.
+    """Parse a model from the text form that ``print(model)`` shows; missing types of results are inferred.
 
-    Operators without a type for their results infer it; ShapeError if the operands do not fit.
+    Raise ParseError, with line and column, for invalid text; ShapeError if operands do not fit an operator.
     """
     if not isinstance(text, str):
         raise ModelError(f"expected a string, got {type(text).__name__}; load reads bytes and files")
@@ -83,11 +83,11 @@ def parse(text: str) -> Model:
 
 
 def save(model: Model, path: FilePath, format: str | None = None) -> None:
-    """Write ``model``; ``format`` (circle, tflite) follows from the extension, or else from the model.
+    """Write ``model``; ``format``: circle or tflite, by default that of the extension, or else of the model.
 
-    Operators that the format lacks are replaced by others in the file only.  The file appears whole or not
-    at all.  UnsupportedError for an operator that cannot be replaced; FileError if the file cannot be
-    written or has an unknown extension and no ``format`` is given.
+    Operators that the format lacks are replaced in the file; ``model`` stays as it is.  The file is written
+    completely or not at all.  Raise UnsupportedError for an operator that cannot be replaced, FileError if
+    the file cannot be written, or if its extension is unknown and no ``format`` is given.
     """
     check_model(model)
     suffix = Path(path).suffix
@@ -99,11 +99,11 @@ def save(model: Model, path: FilePath, format: str | None = None) -> None:
 
 
 def run(model: Model, inputs: Inputs) -> list[Array]:
-    """Run the main graph and return one new array for each of its outputs, in its order.
+    """Run the main graph and return one new array for each of its outputs, in order.
 
-    ``inputs``: a list of arrays in the graph's order, or a dict by the names of its inputs, with its dtypes
-    (quantized integers stay quantized) and its shapes; an unknown dimension takes any size.  ShapeError if
-    they do not fit, UnsupportedError for an operator, a dtype or a form without a kernel.
+    ``inputs``: a list of arrays in the order of the graph's inputs, or a dict of arrays by input name.  A
+    quantized input takes quantized integers, an unknown dimension any size.  Raise ShapeError if dtypes or
+    shapes differ from those of the graph, UnsupportedError if an operator has no kernel for its operands.
     """
     check_model(model)
     if not isinstance(inputs, list | tuple | Mapping):
@@ -115,10 +115,10 @@ def run(model: Model, inputs: Inputs) -> list[Array]:
 def compare(a: Model, b: Model, inputs: Inputs | None = None) -> Comparison:
     """Compare the interfaces and the values of two models; ``a`` is the reference.
 
-    ``inputs``: as for ``run``; None for seeded ones: normal, boundary and zero.  Integers must be equal,
-    floats within 1e-5 (float32) of the reference's largest magnitude, or within what rounding explains in a
-    model that amplifies it.  The result is true if all are equal, and prints what was compared.  The errors
-    are those of ``run``.
+    ``inputs``: as for ``run``; by default seeded sets of normal, boundary and zero inputs.  Integers must be
+    equal.  Floats may differ by 1e-5 (float32) of the reference's largest magnitude, or by what rounding
+    explains in a model that amplifies it.  The result is true if the models are equal; its ``str`` lists
+    what was compared.  The errors are those of ``run``.
     """
     check_model(a)
     check_model(b)
@@ -128,14 +128,14 @@ def compare(a: Model, b: Model, inputs: Inputs | None = None) -> Comparison:
 def check_model(model: object) -> None:
     """Raise ModelError if ``model`` is not a Model."""
     if not isinstance(model, Model):
-        raise ModelError(f"expected a Model, got {type(model).__name__}; circlekit.load gives one")
+        raise ModelError(f"expected a Model, got {type(model).__name__}; circlekit.load returns one")
 
 
 # -- paths to write -----------------------------------------------------------------------------
 
 
 def target_format(target: FilePath, format: str | None) -> str:
-    """Return the format to write: ``format``, or the one of the extension; FileError if they disagree."""
+    """Return the format to write: ``format``, or that of the extension; raise FileError if they differ."""
     if not os.fspath(target):
         raise FileError("a file without a name cannot be written")
     named = format_of(target)
@@ -151,7 +151,7 @@ def check_target(target: FilePath) -> None:
     path = Path(target)
     with translated(path, "written"):
         if path.is_dir():
-            raise FileError(f"expected the name of a file, {path} is a directory")
+            raise FileError(f"expected the name of a file, got the directory {path}")
         require_directory(path)
 
 

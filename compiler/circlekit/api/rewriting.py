@@ -46,7 +46,7 @@ class Options:
     """What ``convert`` does to a model.  Fields without a description are as for ``optimize``.
 
     ``validate``: check the structure of the model and the shapes of its operators before and after the work.
-    ``profile``: write into the metadata ONE's tables of which operators each operator was made from.
+    ``profile``: write ONE's tables of origins (which operators each one was made from) into the metadata.
     ``keep_activations``: keep a fused activation that ONE's runtime would ignore.
     ``progress``: called with the name of each step that starts.
     """
@@ -72,7 +72,7 @@ class Options:
 def read_pipeline(path: FilePath) -> Pipeline:
     """Read a pipeline from a TOML file, in the form that ``parse_pipeline`` describes.
 
-    FileError, ParseError, or RewriteError for names that do not exist.
+    Raise FileError if it cannot be read, ParseError for invalid text, RewriteError for unknown names.
     """
     try:
         text = bytes(map_file(path)).decode()
@@ -92,7 +92,7 @@ def optimize(
     bisect: FilePath | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Optimize ``model`` in place and return what was done.
+    """Optimize ``model`` in place and return a report of what was done.
 
     ``passes``: names of passes and pipelines, run in that order, or a Pipeline from ``read_pipeline``.
     ``verify``: run the model before and after every pass that changed it; if the outputs differ, raise
@@ -104,9 +104,9 @@ def optimize(
     ``bisect``: where to write the smallest model that shows a fault, if there is one; implies ``verify``.
     ``settings``: values of the options of passes, by name.
 
-    RewriteError, before any work, for a name that is neither a pass nor a pipeline.  ModelError if an
-    operator reads a value that a later one produces.  An operator that does not fit its operands is not
-    changed; ``convert`` refuses such a file.
+    Raise RewriteError, before any work, for a name that is neither a pass nor a pipeline; ModelError if an
+    operator reads a value that a later one produces.  An operator whose shape rule refuses its operands is
+    not changed; ``convert`` raises ShapeError for it.
     """
     check_model(model)
     if not isinstance(passes, Pipeline):
@@ -135,10 +135,10 @@ def optimize(
 def convert(
     source: FilePath, target: FilePath, options: Options | None = None, format: str | None = None
 ) -> Report:
-    """Read a model, optimize it, and write it as ``format``, by default the one of the extension.
+    """Read a model, optimize it, write it, and return a report, whose ``after`` describes the written model.
 
-    ``options``: by default no pass runs and only the format changes.  Wrong options and unusable paths are
-    errors before any work; on an error nothing is written.  ``after`` in the report is the written model.
+    ``options``: by default no pass runs and only the format changes.  ``format``: by default that of the
+    extension.  Options and paths are checked before any work; on an error nothing is written.
     """
     format = target_format(target, format)
     check_target(target)
@@ -168,9 +168,9 @@ def convert(
 
 @contextmanager
 def _bisecting(model: Model, options: Options, format: str) -> Iterator[None]:
-    """Replace an error of the work inside by one that names the wrong rewrite, if ``options`` ask for that.
+    """Return a context that replaces an error in it by one that names the wrong rewrite.
 
-    The smallest model that shows the fault is written.  ``model``: as it was before the work.
+    It writes the smallest model that shows the fault to ``options.bisect``, and does nothing if that is None.
     """
     try:
         yield
@@ -189,8 +189,8 @@ def _bisecting(model: Model, options: Options, format: str) -> Iterator[None]:
             raise
         write_file(options.bisect, [print_model(culprit.model).encode()])
         count, path = len(culprit.model.main), os.fspath(options.bisect)
-        found = f"wrote a model of {count} operators that shows it to {path}"
-        raise EquivalenceError(str(culprit), found) from error
+        note = f"wrote a model of {count} operators that shows it to {path}"
+        raise EquivalenceError(str(culprit), note) from error
 
 
 def _verifier(model: Model, options: Options) -> Verifier | None:
@@ -232,9 +232,9 @@ def _optimize(
 
 
 def checked_options(options: Options) -> Options:
-    """Return ``options`` with the records in the files that settings name.
+    """Return ``options`` in which the arrays of a record file replace its path in the settings.
 
-    RewriteError for unknown names and unused settings, FileError for unusable records or record folders.
+    Raise RewriteError for unknown names and settings of passes that do not run, FileError for unusable paths.
     """
     names = pass_names(options.passes, options.disable)
     check_settings(options.settings)
@@ -259,9 +259,9 @@ def checked_options(options: Options) -> Options:
 
 
 def check_structure(model: Model, name: str) -> None:
-    """Raise ModelError if ``model`` breaks a structural rule, ShapeError if a shape rule refuses it.
+    """Raise ModelError if ``model`` breaks a structural rule, ShapeError if it breaks a shape rule.
 
-    ``name``: of the model, for the message.
+    ``name``: the name of the model in messages.
     """
     findings = verify(model)
     if findings:
@@ -272,7 +272,7 @@ def check_structure(model: Model, name: str) -> None:
 
 @contextmanager
 def blaming_model(model: Model, name: str) -> Iterator[None]:
-    """Turn any error of the work inside into a ModelError if ``model`` breaks a structural rule.
+    """Return a context that turns any exception into a ModelError if ``model`` breaks a structural rule.
 
     Passes rely on these rules, so a model that breaks one may lead to any exception.
     """

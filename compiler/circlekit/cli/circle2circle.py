@@ -28,7 +28,7 @@ from circlekit.rewrite.base import Pass
 def _declare(parser: Parser) -> None:
     parser.add_argument("input", nargs="?", help=MODEL_HELP)
     parser.add_argument("output", nargs="?", help="the file to write; its extension determines the format")
-    parser.add_argument("--format", choices=("circle", "tflite"), help="of the output, for other extensions")
+    parser.add_argument("--format", choices=("circle", "tflite"), help="format of the output")
     _add_flags(parser)
     group = parser.add_argument_group("passes")
     own = all_passes()
@@ -43,14 +43,14 @@ def _add_flags(parser: Parser) -> None:
         )
     parser.add_argument(
         "--passes",
-        type=names,
+        type=parse_passes,
         default=[],
         metavar="P,P",
         help="run these passes and pipelines, in this order",
     )
     parser.add_argument("--pipeline", metavar="FILE.toml", help="read passes and their settings from a file")
     parser.add_argument(
-        "--disable", type=pass_name, action="append", default=[], metavar="PASS", help="do not run this pass"
+        "--disable", type=parse_pass, action="append", default=[], metavar="PASS", help="do not run this pass"
     )
     parser.add_switch("--list-passes", help="list the passes (with -V in full) and exit")
     parser.add_switch("--verify", help="compare the outputs before and after every pass; fail if they differ")
@@ -60,7 +60,7 @@ def _add_flags(parser: Parser) -> None:
         " to OUTPUT.bisect.ck",
     )
     parser.add_argument("--record", metavar="DIR", help="verify, and keep the compared values as HDF5 files")
-    parser.add_argument("--explain", type=pass_name, metavar="PASS", help="say why this pass did not apply")
+    parser.add_argument("--explain", type=parse_pass, metavar="PASS", help="say why this pass did not apply")
     # flags of ONE's circle2circle
     parser.add_switch(
         "--generate_profile_data",
@@ -95,9 +95,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace, progress: ProgressLine) -> Options:
-    """Return the options; pipelines come before passes, and the order of flags has no influence."""
+    """Return the options of ``convert``: the order of flags is ignored, and pipelines run before passes."""
     pipeline = Pipeline() if arguments.pipeline is None else read_pipeline(arguments.pipeline)
-    settings = {n.removeprefix(PREFIX): v for n, v in vars(arguments).items() if n.startswith(PREFIX)}
+    given = ((name, value) for name, value in vars(arguments).items() if name.startswith(SETTING_PREFIX))
+    settings = {name.removeprefix(SETTING_PREFIX): value for name, value in given}
     flags = {*(arguments.flags or ()), *(settings.keys() & all_passes().keys())}
     asked = [*sorted(flags & PIPELINES.keys()), *in_order(flags - PIPELINES.keys())]
     return Options(
@@ -115,8 +116,8 @@ def _options(arguments: argparse.Namespace, progress: ProgressLine) -> Options:
     )
 
 
-PREFIX = "setting "
-"""Begins the attributes of the parsed arguments that hold settings of passes."""
+SETTING_PREFIX = "setting "
+"""Prefix of the attributes of the parsed arguments that hold settings of passes."""
 
 
 def add_pass_flags(group: argparse._ArgumentGroup, passes: Mapping[str, type[Pass]]) -> None:
@@ -127,7 +128,7 @@ def add_pass_flags(group: argparse._ArgumentGroup, passes: Mapping[str, type[Pas
             text = summary(passes[name]).replace("%", "%%")
             group.add_argument(f"--{name}", action="append_const", dest="flags", const=name, help=text)
         for option in options:
-            keywords: dict[str, Any] = {"dest": PREFIX + option.name, "default": argparse.SUPPRESS}
+            keywords: dict[str, Any] = {"dest": SETTING_PREFIX + option.name, "default": argparse.SUPPRESS}
             keywords["help"] = option.help.replace("%", "%%")
             if option.metavar:
                 keywords.update(metavar=option.metavar, type=argument_type(option.parse))
@@ -136,7 +137,7 @@ def add_pass_flags(group: argparse._ArgumentGroup, passes: Mapping[str, type[Pas
             group.add_argument(f"--{option.name}", **keywords)
 
 
-def names(text: str) -> list[str]:
+def parse_passes(text: str) -> list[str]:
     """Parse a list of passes and pipelines, separated by commas; ``-`` may stand for ``_``."""
     found = [name.strip().replace("-", "_") for name in text.split(",") if name.strip()]
     if not found:
@@ -148,7 +149,7 @@ def names(text: str) -> list[str]:
     return found
 
 
-def pass_name(text: str) -> str:
+def parse_pass(text: str) -> str:
     """Parse the name of one pass; ``-`` may stand for ``_``."""
     name = text.replace("-", "_")
     known = passes_with([name])

@@ -20,13 +20,13 @@ DESCRIPTION = """Make a model smaller as long as a command succeeds on it.
 
 COMMAND is run again and again with the path of a candidate as its last argument, or in place of {} among its
 arguments.  Exit code 0 means that the candidate still shows the fault; its output is not shown.  Operators,
-outputs, attributes, sizes and constants are removed until none of them can be.  The result is written as a
-recipe, a model as text that every command can read, or as .circle or .tflite if the name after -o ends so."""
+outputs, attributes, sizes and constants are removed as long as that is possible.  The result is written as
+a recipe (a model as text, which every command can read), or in the format of the extension after -o."""
 
 
 def _declare(parser: Parser) -> None:
     parser.add_argument("model", help=MODEL_HELP)
-    parser.add_argument("command", nargs="+", help="exits with 0 for a model that shows the fault")
+    parser.add_argument("command", nargs="+", help="command that exits with 0 if a model shows the fault")
     parser.add_argument(
         "-o", dest="output", metavar="FILE", help="where to write the result (default: MODEL.reduced.ck)"
     )
@@ -35,7 +35,7 @@ def _declare(parser: Parser) -> None:
     )
     parser.add_argument(
         "--timeout", type=positive_number, default=60, metavar="SECONDS",
-        help="for one run; a longer one counts as failed (default: 60)",
+        help="limit for one run of COMMAND, after which it counts as failed (default: 60)",
     )  # fmt: skip
 
 

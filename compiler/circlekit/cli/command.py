@@ -25,15 +25,15 @@ MODEL_HELP = "a .circle or .tflite file, or a model as text"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser in which ``-`` may stand for ``_`` in a flag, and which suggests the flag that was meant.
+    """A parser that accepts ``-`` for ``_`` in flags, and suggests similar flags for an unknown one.
 
     ``load_flags``: called before help is printed or an unknown flag is refused; it may add flags.
     """
 
-    def __init__(self, name: str, description: str, places: str) -> None:
+    def __init__(self, name: str, description: str, positionals: str) -> None:
         super().__init__(
             prog=name,
-            usage=f"{name} [flags] {places}".rstrip(),
+            usage=f"{name} [flags] {positionals}".rstrip(),
             description=description,
             allow_abbrev=False,
         )
@@ -48,15 +48,14 @@ class Parser(argparse.ArgumentParser):
             "--max-memory",
             type=argument_type(parse_size),
             metavar="SIZE",
-            help="limit for the values of a run, or the constants that are created, together: 512M, 8G"
+            help="limit for all values of a run together, and for all constants that are created: 512M, 8G"
             " (default: half of the memory)",
         )
         self.add_argument(
             "--max-calls",
             type=count,
             metavar="N",
-            help="limit for the subgraphs that the operators of one run execute, so that an endless WHILE"
-            " ends (default: 1000000)",
+            help="limit for the subgraph calls in one run, so that an endless WHILE ends (default: 1000000)",
         )
 
     def add_switch(self, *flags: str, help: str) -> None:
@@ -65,8 +64,8 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         words = sys.argv[1:] if args is None else args
-        asked = {flag_key(word.partition("=")[0]) for word in words if word.startswith("-")}
-        if asked & {"-h", "--help"} or not asked <= {flag_key(flag) for flag in self.flags}:
+        requested = {flag_key(word.partition("=")[0]) for word in words if word.startswith("-")}
+        if requested & {"-h", "--help"} or not requested <= {flag_key(flag) for flag in self.flags}:
             self.load_flags()
         declared = {flag_key(flag): flag for flag in self.flags}
         spelled = []
@@ -89,7 +88,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(USAGE_ERROR, f"error: {message} ({self.prog} --help lists the flags)\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Print a help page; argparse ignores errors of the standard output, but they must not be lost."""
+        """Print a help page; unlike in argparse, errors of the standard output are raised."""
         if file is not None and file is sys.stdout:
             file.write(message)
         else:
@@ -120,7 +119,7 @@ def argument_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _number(kind: type[int] | type[float], expected: str, fits: Callable[[float], bool]) -> Any:
-    """Return a type for argparse: a finite number of a ``kind`` that ``fits``; ``expected`` says which."""
+    """Return a type for argparse: a finite ``kind`` that ``fits`` accepts; ``expected``: its description."""
 
     def parse(text: str) -> float:
         try:
@@ -150,21 +149,21 @@ MAX_LINE_CHARACTERS = 2000
 class Command:
     """A command: its arguments, and what it does with them.
 
-    ``places``: the positional arguments, for the usage.  ``declare`` adds all arguments to a parser.  ``run``
-    returns the exit code.  ``format``: of the files of a command that exists for circle and for TFLite; it is
-    in the parsed arguments.
+    ``positionals``: the positional arguments, for the usage.  ``declare`` adds all arguments to a parser.
+    ``run`` returns the exit code.  ``format``: the file format of a command that exists for circle and for
+    TFLite, stored in the parsed arguments.
     """
 
     name: str
     description: str
-    places: str
+    positionals: str
     declare: Callable[[Parser], None]
     run: Callable[[argparse.Namespace], int]
     format: str = ""
 
     def parser(self) -> Parser:
-        """Return a parser of the arguments; their attribute ``refuse`` ends the command for wrong usage."""
-        parser = Parser(self.name, self.description, self.places)
+        """Return a parser; ``refuse(message)`` of the parsed arguments reports wrong usage and exits."""
+        parser = Parser(self.name, self.description, self.positionals)
         parser.set_defaults(refuse=parser.error)
         if self.format:
             parser.set_defaults(format=self.format)
@@ -185,7 +184,7 @@ class Command:
             return _flush_stdout(code)
         except SystemExit as exit:
             return _flush_stdout(exit.code if isinstance(exit.code, int) else FAILED)
-        except OSError as error:  # errors of files are FileErrors, mostly; this is the standard output
+        except OSError as error:  # an error without a file name is one of the standard output
             if error.filename is None:
                 return _report_stdout(error)
             print(f"error: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
@@ -198,7 +197,7 @@ class Command:
 
 
 def _flush_stdout(code: int) -> int:
-    """Return ``code``, or the exit code for output, a help page too, that cannot be written."""
+    """Flush the standard output; return ``code``, or the exit code for output that cannot be written."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -232,7 +231,7 @@ def _print_error(error: Exception, verbose: bool) -> None:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a person reads ``stream``; a process may have been started without it."""
+    """Return whether ``stream`` is a terminal; None is a stream that the process was started without."""
     return stream is not None and stream.isatty()
 
 
@@ -242,14 +241,14 @@ def terminal() -> TextIO:
     return stream.stream if isinstance(stream, _Escaping) else stream
 
 
-def printable(text: str, kept: str = "\n\t") -> str:
-    """Escape characters that could control a terminal, and those that cannot be encoded, except ``kept``.
+def printable(text: str, keep: str = "\n\t") -> str:
+    """Escape characters that could control a terminal or cannot be encoded, except those in ``keep``.
 
     Names in a model come from its author and may contain anything.
     """
-    if text.isascii() and text.replace("\n", "").isprintable() and "\n" in kept:
+    if text.isascii() and text.replace("\n", "").isprintable() and "\n" in keep:
         return text
-    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
 def number_text(number: Any) -> str:
@@ -265,7 +264,7 @@ def shortened(text: str, limit: int = MAX_LINE_CHARACTERS) -> str:
 
 @contextmanager
 def _escaped_stdout() -> Iterator[None]:
-    """Escape what is printed inside, as ``printable`` does."""
+    """Return a context in which ``printable`` escapes the standard output."""
     stdout = sys.stdout
     sys.stdout = stdout if stdout is None else _Escaping(stdout)
     try:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from circlekit.cli.circle2circle import names
+from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED, Command, Parser, positive_count
 from circlekit.cli.terminal_output import ProgressLine
 from circlekit.equivalence.tensor_files import check_folder
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from circlekit.recipes.dredd import Result
 
 MAX_NOTE_CHARACTERS = 110
-"""Longer notes are cut in the table; the operands of some operators fill a screen."""
+"""Longer notes are cut in the table: the text of some operators would fill the screen."""
 
 
 DESCRIPTION = (
@@ -34,10 +34,10 @@ def _declare(parser: Parser) -> None:
         "sources", nargs="+", metavar="list_or_folder", help="test.lst, a .tsv list, a folder, or a recipe"
     )
     parser.add_argument(
-        "--recipes", action="append", default=[], metavar="DIR", help="folder of the recipes of a list"
+        "--recipes", action="append", default=[], metavar="DIR", help="folder with the recipes of a list"
     )
     parser.add_argument(
-        "--passes", type=lambda text: names(",".join(text.split())), default=[], metavar="P,P",
+        "--passes", type=lambda text: parse_passes(",".join(text.split())), default=[], metavar="P,P",
         help="passes for recipes that do not name any",
     )  # fmt: skip
     parser.add_switch("--no-rules", help="ignore the test.rule of recipes in lists")

@@ -97,7 +97,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     return 0
 
 
-INSPECT = "Print what is in a model file, one item a line."
+INSPECT = "Print the contents of a model file, one item per line."
 circle_inspect = Command("circle-inspect", INSPECT, "model", _declare_inspect, _inspect)
 tfl_inspect = Command("tfl-inspect", INSPECT, "model", _declare_inspect, _inspect)
 
@@ -112,8 +112,8 @@ def _print_json(tree: Any) -> None:
 def _declare_tensordump(parser: Parser) -> None:
     parser.add_argument("file", metavar="circle", help="the file to read")
     target = parser.add_mutually_exclusive_group(required=True)
-    target.add_argument("--tensors", action="store_true", help="print them")
-    target.add_argument("--tensors_to_hdf5", metavar="FILE", help="write them as groups of an HDF5 file")
+    target.add_argument("--tensors", action="store_true", help="print the tensors")
+    target.add_argument("--tensors_to_hdf5", metavar="FILE", help="write the tensors to an HDF5 file")
 
 
 def _tensordump(arguments: argparse.Namespace) -> int:
@@ -129,7 +129,7 @@ def _tensordump(arguments: argparse.Namespace) -> int:
 
 
 def _lines(model: ModelFile, tensor: Tree) -> Iterator[str]:
-    """Yield ONE's lines for one tensor."""
+    """Yield the lines that ONE's command prints for ``tensor``."""
     data = data_of(model, tensor)
     quantization = tensor.get("quantization")
     yield "-" * 70
@@ -138,10 +138,10 @@ def _lines(model: ModelFile, tensor: Tree) -> Iterator[str]:
     yield f" {'└──' if data is None and quantization is None else '├──'} shape : ({shape})"
     if quantization is not None:
         yield f" {'└──' if data is None else '├──'} quantization"
-        side = " " if data is None else "│"
+        margin = " " if data is None else "│"
         for name in ("min", "max", "scale", "zero_point"):
-            yield f" {side}   ├── {name:10} : {', '.join(_numbers(quantization.get(name)))}"
-        yield f" {side}   └── quantized_dimension : {quantization.get('quantized_dimension', 0)}"
+            yield f" {margin}   ├── {name:10} : {', '.join(_numbers(quantization.get(name)))}"
+        yield f" {margin}   └── quantized_dimension : {quantization.get('quantized_dimension', 0)}"
     if data is not None:
         yield " └── buffer"
         yield f"     ├── index : {tensor.get('buffer', 0)}"

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 DELAY_SECONDS = 0.5
-"""Work that is shorter shows no progress."""
+"""Progress is shown only for work that takes longer."""
 
 
 class ProgressLine:
-    """A context manager that is called with the name of each step that starts."""
+    """A context manager that shows progress on a terminal; call it with the name of each step that starts."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()
@@ -56,7 +56,7 @@ class ProgressLine:
 
 
 def print_report(report: Report) -> None:
-    """Print the table before and after, drawn on a terminal and else in plain columns, and the notes."""
+    """Print a table of the model before and after (with borders on a terminal), and the notes."""
     if is_terminal(sys.stdout):
         _print_drawn(*report.rows())
     else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the pass, and its rewrite, that changes what a model computes, and the smallest model to show it."""
+"""Find the pass and the rewrite that change what a model computes, and the smallest model that shows it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from circlekit.passes.pipelines import Phase
 from circlekit.rewrite.base import Budget, Context
 
 Step = Callable[[Model, Budget | None], Model]
-"""A pass that returns a changed copy of a model, limited to the rewrites of the budget."""
+"""A function that returns a copy of a model, changed by one pass with at most the rewrites of the budget."""
 
 
 @dataclass
 class Culprit:
-    """The wrong pass.
+    """A pass that changes what a model computes.
 
-    ``step``: its name.  ``fault``: what is wrong after it.  ``model``: the smallest model that shows it.
-    ``number``: its first wrong rewrite of ``total``; 0 if the pass does not count rewrites.  ``op``: the
-    operator at which this rewrite started, as text.
+    ``step``: the name of the pass.  ``fault``: what is wrong after it.  ``model``: the smallest model that
+    shows the fault.  ``number``: the number, from 1 to ``total``, of the first wrong rewrite; 0 if the pass
+    does not count rewrites.  ``op``: the operator at which this rewrite started, as text.
     """
 
     step: str
@@ -103,7 +103,7 @@ def _pass_step(name: str, common: Context) -> Step:
 
 
 def _fault(name: str, step: Step, model: Model, budget: Budget | None = None) -> tuple[str, str] | None:
-    """Return (kind, sentence) of what is wrong after the rewrites of ``budget``; None if nothing is."""
+    """Return kind and description of the fault that ``step`` causes with ``budget``; None without a fault."""
     verifier = Verifier(model)
     try:
         changed = step(model, budget)
@@ -126,32 +126,32 @@ def _sentence(error: Exception) -> str:
 
 
 def _narrow(name: str, step: Step, model: Model, sentence: str, tries: int) -> Culprit:
-    """Find the wrong rewrite of a step that is wrong on ``model``, and the smallest model."""
+    """Find the first wrong rewrite of ``step``, which is wrong on ``model``, and reduce the model."""
     culprit = Culprit(name, sentence, model)
     counted = Budget()
     found = _fault(name, step, model, counted)
     if found is None:  # wrong only together with the rounding of the passes before it
         return culprit
     kind, culprit.fault = found
-    state = None
+    before_rewrite = None
     if counted.made:
         culprit.total = counted.made
         # with this many rewrites the step is wrong, with one fewer it is not
         culprit.number = 1 + bisect_left(
             range(1, culprit.total),
             True,
-            key=lambda made: _fault(name, step, model, Budget(made)) is not None,
+            key=lambda count: _fault(name, step, model, Budget(count)) is not None,
         )
         until = Budget(culprit.number)
         _, culprit.fault = _fault(name, step, model, until) or found
         culprit.op = until.last
         if culprit.number > 1:
-            state = step(model, Budget(culprit.number - 1))
+            before_rewrite = step(model, Budget(culprit.number - 1))
 
     def shows(candidate: Model) -> bool:
         found = _fault(name, step, candidate)
         return found is not None and found[0] == kind
 
-    # the model as the wrong rewrite found it, if it shows the fault
-    culprit.model = reduce_model(state if state is not None and shows(state) else model, shows, tries)
+    start = before_rewrite if before_rewrite is not None and shows(before_rewrite) else model
+    culprit.model = reduce_model(start, shows, tries)
     return culprit

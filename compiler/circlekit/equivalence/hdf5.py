@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read, write and compare named arrays in HDF5 files, in the layout of ONE's test data generator.
 
-The group ``/name`` has one string attribute for each array, named by its number; ``/value`` has one dataset
-for each, named alike.  This is the only module that imports h5py.
+The group ``/value`` has one dataset for each array, named by its number; the group ``/name`` has a string
+attribute of the same name: the array's name.  This is the only module that imports h5py.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ T = TypeVar("T")
 FilePath = str | os.PathLike[str]
 ReadItems = Callable[[Path, h5py.File], Iterator[Item]]
 KNOWN_FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
-"""HDF5's own: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf.  For others it loads plugins."""
+"""Filters that need no plugin: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf."""
 
 UNSTORED_BYTES, UNSTORED_CHUNKS = 1 << 24, 1 << 14
-"""Elements with the fill value need no storage; a dataset may have this much of them."""
+"""Largest part of a dataset that may be absent from the file: elements equal to the fill value may be."""
 
 _DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
 """What h5py raises for a file that is not HDF5 or is damaged."""
@@ -40,7 +40,7 @@ _DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError
 
 
 def encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
-    """Return the bytes of the file; the same arrays always give the same bytes."""
+    """Return the bytes of a file with these (name, array) pairs; equal arrays always give equal bytes."""
     with _in_memory() as file:
         names = file.create_group("name", track_order=False)
         values = file.create_group("value", track_order=False)
@@ -53,9 +53,9 @@ def encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
 
 
 def encode_groups(groups: Mapping[str, Mapping[str, Array]]) -> bytes:
-    """Return the bytes of a file with a group for each name and in it a dataset for each of its names.
+    """Return the bytes of a file with a group for each key, and in it a dataset for each array of the group.
 
-    A name with ``/`` makes nested groups, as in ONE; characters that HDF5 does not allow are escaped.
+    A key with ``/`` makes nested groups, as in ONE; characters that HDF5 does not allow are escaped.
     """
     with _in_memory() as file:
         for name, arrays in groups.items():
@@ -87,15 +87,15 @@ def _member_name(name: str) -> str:
 def read(path: FilePath) -> list[tuple[str, Array]]:
     """Return (name, array) in the order of their numbers; an array without a name is named by its number.
 
-    The file may come from anywhere: data in other files is not read, memory is limited, and a crash or an
-    endless loop of the HDF5 library is an error as any other.  FileError if the file cannot be read,
-    Raises FormatError if it is not HDF5 or has another layout, LimitError if it is too large.
+    The file is not trusted: data in other files is not read, memory is limited, and a crash or an endless
+    loop of the HDF5 library raises FormatError.  Raise FileError if the file cannot be read, FormatError if
+    it is not HDF5 or has another layout, LimitError if it is too large.
     """
     return [(item.name, item.array) for item in _read(path, _named)]
 
 
 def read_records(path: FilePath) -> list[list[Array]]:
-    """Return the inputs of each record: ``/value/R/I`` is input I of record R; or ``/value/I``, one record.
+    """Return the inputs of each record: ``/value/R/I`` is input I of record R; a single record has no R.
 
     The errors are those of ``read``.
     """
@@ -112,7 +112,7 @@ def _read(path: FilePath, items: ReadItems) -> list[Item]:
             raise FileError(f"{path}: no such file")
         if not path.is_file():
             what = "a directory" if path.is_dir() else "not a regular file"
-            raise FileError(f"{path}: expected an HDF5 file, it is {what}")
+            raise FileError(f"{path}: expected an HDF5 file, got {what}")
         size = path.stat().st_size
 
     def read_items() -> Iterator[Item]:
@@ -158,7 +158,7 @@ def _named(path: Path, file: h5py.File) -> Iterator[Item]:
 
 
 def _member(path: Path, group: h5py.Group, key: str, kind: type[T]) -> T | None:
-    """Return member ``key`` of a group if it is of that kind, else None; FormatError for a link."""
+    """Return member ``key`` of ``group`` if it is a ``kind``, else None; raise FormatError for a link."""
     link = group.get(key, getlink=True)
     if link is None:
         return None
@@ -170,7 +170,7 @@ def _member(path: Path, group: h5py.Group, key: str, kind: type[T]) -> T | None:
 
 
 def _elements(path: Path, group: h5py.Group, key: str) -> Array:
-    """Return the numbers of a dataset; FormatError if they are not all, or most not stored, in this file."""
+    """Return dataset ``key``; raise FormatError if its elements are in another file, or hardly any stored."""
     place = f"{path}: {group.name.rstrip('/')}/{key}"
     dataset = _member(path, group, key, h5py.Dataset)
     if dataset is None or dataset.shape is None or dataset.dtype.kind not in "fiubc":
@@ -196,7 +196,7 @@ def _elements(path: Path, group: h5py.Group, key: str) -> Array:
 
 
 def _order(key: str) -> str:
-    """Return a sort key: numbers by value, mostly before all other names."""
+    """Return a sort key that orders numbers by value, before names that begin with a letter."""
     return key.zfill(20) if key.isascii() and key.isdigit() else key
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences of arrays, the difference that is tolerated, and findings of a comparison of two models."""
+"""Comparison of arrays, tolerated differences, and the findings of a comparison of two models."""
 
 from __future__ import annotations
 

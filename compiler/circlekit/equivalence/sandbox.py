@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Call C libraries in a forked process, which alone ends when the library crashes or loops forever."""
+"""Call C libraries in a forked process, so that a crash or an endless loop in them ends only that process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class ProcessLost(Exception):
-    """The other process ended before its work did, or was silent for too long (``code`` -SIGKILL)."""
+    """The forked process ended before its work, or sent nothing for too long (exit ``code`` -SIGKILL)."""
 
     def __init__(self, code: int | None) -> None:
         super().__init__(f"exit code {code}")
@@ -33,7 +33,7 @@ class ProcessLost(Exception):
 def run_forked(work: Callable[[], Iterable[T]], seconds: float) -> Iterator[T]:
     """Yield what ``work`` yields in a forked process, and raise the exception that ends it.
 
-    ProcessLost if the process ends without either, or sends nothing for ``seconds``.
+    Raise ProcessLost if the process ends without either, or sends nothing for ``seconds``.
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
@@ -76,22 +76,22 @@ def _serve(work: Callable[[], Iterable[object]], sender: Connection) -> None:
 # -- reading files of arrays -------------------------------------------------------------------
 
 CPU_SECONDS = 3
-"""Processor time for reading one array, beside what a large file takes."""
+"""Processor time for reading one array of a small file."""
 
 BYTES_PER_SECOND = 1 << 24
-"""A file of this size gets one second more."""
+"""The processor time grows by one second for this many bytes of the file."""
 
 SILENCE_SECONDS = 60.0
-"""The process is ended if it sends nothing for this time (it may be waiting for a disk)."""
+"""The process is killed after sending nothing for this time, which includes waiting for a disk."""
 
 SMALLEST_ARRAY_BYTES = 64
-"""An array takes at least these bytes of a file: one that has more arrays than that does not end."""
+"""An array takes at least this much of a file; arrays beyond that get no more processor time."""
 
 LARGEST_COMPRESSION = 1100
-"""One byte of a file expands to at most these bytes: deflate reaches 1032."""
+"""Largest number of bytes that one byte of a file expands to: 1032 by deflate, and some reserve."""
 
 SPARE_BYTES = 1 << 28
-"""Memory that the process may use beside the arrays."""
+"""Memory that the process may use in addition to the arrays."""
 
 
 class Item(NamedTuple):
@@ -103,10 +103,10 @@ class Item(NamedTuple):
 
 
 def read_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int) -> list[Item]:
-    """Return what ``items`` yields in a forked process; where the system cannot fork, in this one.
+    """Return what ``items`` yields in a forked process, or in this one if the system cannot fork.
 
-    ``what``: the name of the file for messages; ``size``: its bytes.  Errors of ``items`` are raised here;
-    Raises FormatError if the process crashes or exceeds its limits.
+    ``what``: the name of the file for messages; ``size``: its size in bytes.  Raise the errors of ``items``,
+    and FormatError if the process crashes or exceeds its limits.
     """
 
     def limited_items() -> Iterator[Item]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps of a reduction: copies of a model with fewer operators, smaller sizes or simpler constants.
 
-Each function returns a new model and does not change the given one.  The result may be invalid; the caller
-verifies it.  Graphs, operators and outputs are given by their numbers.
+Each function of a model returns a new model and does not change its argument.  The result may be invalid; the
+caller verifies it.  Graphs, operators and outputs are given by their indices.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def reachable_graphs(start: Graph) -> list[Graph]:
 
 
 def bare(model: Model) -> Model:
-    """Remove signatures, metadata, and values that the file listed and no operator uses."""
+    """Remove signatures, metadata, the description, and the list of values in the file."""
     copy = clone(model)
     copy.signatures, copy.metadata, copy.description = [], [], None
     for graph in copy.graphs:
@@ -81,20 +81,20 @@ def inlined(model: Model, graph: int, op: int, callee: int) -> Model:
 
 
 def without_op(model: Model, graph: int, op: int) -> Model:
-    """Remove an operator; an operand, a graph input or zeros of the same type replace its results."""
+    """Remove an operator; an operand, a graph input or zeros of the same type replace each of its results."""
     copy = clone(model)
     home = copy.graphs[graph]
-    gone = home.ops[op]
-    for value in tuple(gone.results):
-        candidates = [v for v in (*gone.inputs, *home.inputs) if v is not None and not v.is_variable]
-        alike = (v for v in candidates if v.dtype is value.dtype and v.shape == value.shape)
-        twin = next((v for v in alike if home.can_stand_for(value, v)), None)
-        if twin is None and value.dtype.numpy is not None and not home.is_output(value):
+    removed = home.ops[op]
+    for value in tuple(removed.results):
+        candidates = [v for v in (*removed.inputs, *home.inputs) if v is not None and not v.is_variable]
+        same_type = (v for v in candidates if v.dtype is value.dtype and v.shape == value.shape)
+        replacement = next((v for v in same_type if home.can_stand_for(value, v)), None)
+        if replacement is None and value.dtype.numpy is not None and not home.is_output(value):
             zeros = np.zeros(value.static_shape, value.dtype.numpy)
-            twin = Value.constant(home.unique_name(value.name), zeros, value.quantization)
-        if twin is not None:
-            home.replace(value, twin)
-    home.remove(gone)
+            replacement = Value.constant(home.unique_name(value.name), zeros, value.quantization)
+        if replacement is not None:
+            home.replace(value, replacement)
+    home.remove(removed)
     return _without_unused_graphs(copy)
 
 

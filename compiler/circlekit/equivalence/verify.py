@@ -62,10 +62,10 @@ class Run:
 def reference_runs(
     model: Model, inputs: Inputs | None = None, kernels: Kernels | None = None
 ) -> tuple[list[Run], list[str]]:
-    """Run ``model`` on ``inputs``, or on every seeded set; return notes on sets that it cannot take too.
+    """Run ``model`` on ``inputs``, or on every seeded set; return the runs, and notes on sets that failed.
 
-    ``kernels``: those of the whole model if ``model`` is a part of one.  UnsupportedError if an operator
-    has no kernel; the error of the run if it fails on normal inputs.
+    ``kernels``: those of the whole model if ``model`` is a part of one.  Raise UnsupportedError if an
+    operator has no kernel, and the error of the run if it fails on normal inputs.
     """
     kernels = select_kernels(model, kernels)
     if inputs is not None:
@@ -97,11 +97,11 @@ def _seeded_run(model: Model, which: InputSet, kernels: Kernels) -> Run:
 SAFETY_FACTOR = 4.0
 """Tolerated difference as a multiple of the measured one, which is a sample, not a bound."""
 
-LIMIT = 1e-4
-"""Largest difference that is excused, relative to the largest magnitude of the output."""
+MAX_ROUNDING_ERROR = 1e-4
+"""Largest difference that rounding may excuse, relative to the largest magnitude of the output."""
 
 
-def rounding_error(model: Model, run: Run, limit: float = LIMIT) -> list[float]:
+def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) -> list[float]:
     """Return the absolute difference that rounding may make in each output; 0 if it is not float.
 
     Runs ``model`` once more on the inputs of ``run``, every float constant moved by one unit in the last
@@ -148,16 +148,16 @@ def watch(verifier: Verifier, model: Model, name: str) -> None:
 
 
 class Verifier:
-    """Runs a model once, and compares others with it.
+    """Runs a reference model once, and compares other models with it.
 
     ``inputs``: arrays in graph order or by name; by default three kinds of seeded sets (normal, boundary,
     zero), for the main graph and for each graph that a signature names.  ``kernels``: those of the whole
     model if this one is a part of one.
 
-    ``original``: a copy of the reference.  ``names``: of its outputs.  ``runs``: its run on each set of
-    inputs.  ``latest``: the outputs of the last compared model on the same
-    sets.  ``notes``: what was not compared.  ``others``: one verifier for each other graph that a signature
-    names, or None if the graph cannot be run; none for given ``inputs``.
+    ``original``: a copy of the reference.  ``names``: names of its outputs.  ``runs``: its run on each set of
+    inputs.  ``latest``: the outputs of the last compared model on the same sets.  ``notes``: what was not
+    compared.  ``others``: one verifier, or None if the graph cannot be run, for each other graph that a
+    signature names; empty if ``inputs`` are given.
     """
 
     def __init__(self, model: Model, inputs: Inputs | None = None, kernels: Kernels | None = None) -> None:
@@ -196,7 +196,7 @@ class Verifier:
         self.notes.append(f"{step} is meant to change values: passes before and after it are verified")
 
     def check(self, model: Model, step: str) -> None:
-        """EquivalenceError, naming ``step``, if ``model`` computes something else than the reference."""
+        """Raise EquivalenceError, naming ``step``, if outputs or interface of ``model`` differ."""
         self._check_interface(model, step)
         try:
             found = Comparison(outputs=self._compare_outputs(model))

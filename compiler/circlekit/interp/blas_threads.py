@@ -27,9 +27,9 @@ def blas_libraries() -> ThreadpoolController:
 
 
 def limited_blas_threads(largest_macs: int) -> AbstractContextManager[object]:
-    """Return a context in which BLAS uses one thread, in the whole process, if that is favorable.
+    """Return a context in which BLAS uses one thread, in the whole process, if one is faster than several.
 
-    ``largest_macs``: multiply-accumulates of the largest operator.
+    ``largest_macs``: multiply-accumulates of the largest operator that runs in the context.
     """
     one_thread: AbstractContextManager[object] = nullcontext()
     if SMALL_MACS < largest_macs < LARGE_MACS:

@@ -43,9 +43,9 @@ def unregister_custom(name: str) -> None:
 def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -> list[Array]:
     """Return the results of ``op`` for ``operands``, None where absent.
 
-    ``run`` executes the graphs that the operator calls.  UnsupportedError if there is no kernel for the
-    operator, a dtype or a form; ShapeError if a result is not as declared; LimitError if the results would
-    exceed the memory limit.
+    ``run`` executes the graphs that the operator calls.  Raise UnsupportedError if there is no kernel for the
+    operator with these operands, ShapeError if a result does not have its declared type, LimitError if the
+    results would exceed the memory limit.
     """
     ResultMemory(op).check(operands)
     with np.errstate(all="ignore"):  # overflow and NaN are ordinary results, as in other runtimes
@@ -77,7 +77,7 @@ def compute(
 
 
 def check_type(value: Value, array: Array, role: str) -> None:
-    """Raise ShapeError unless ``array`` has the dtype and the known dimensions of ``value``.
+    """Raise ShapeError if dtype or shape of ``array`` contradict the declaration of ``value``.
 
     ``role``: "input" or "result", for the message.
     """
@@ -106,7 +106,7 @@ def _results(op: Op, operands: Sequence[Array | None], run: Run | None) -> Seque
 
 
 def _is_rank_known(value: Value) -> bool:
-    """Whether the declared shape tells the rank: files also write [] for a result of unknown rank."""
+    """Return whether the declared shape tells the rank: files also write [] for a result of unknown rank."""
     return value.shape is not None and (value.shape != () or value.producer is None)
 
 
@@ -145,7 +145,7 @@ Inputs = Sequence[Array] | Mapping[str, Array]
 def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
     """Return ``inputs`` in the order of graph number ``graph``; errors name the file of the model.
 
-    Raises ModelError if there is no such graph, ShapeError if the inputs do not match its declarations.
+    Raise ModelError if there is no such graph, ShapeError if the inputs do not match its declarations.
     """
     if not 0 <= graph < len(model.graphs):
         raise ModelError(f"expected a graph number below {len(model.graphs)}, got {graph}")
@@ -166,7 +166,7 @@ def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
 
 
 def check_inputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
-    """Return ``inputs`` as arrays; ShapeError if number, dtypes or shapes are not those of ``graph``."""
+    """Return ``inputs`` as arrays; raise ShapeError if number, dtypes or shapes differ from ``graph``."""
     arrays = [np.asarray(x) for x in inputs]
     if len(arrays) != len(graph.inputs):
         raise ShapeError(
