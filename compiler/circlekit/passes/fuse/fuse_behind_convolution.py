@@ -14,7 +14,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 def leading_pad(padding: Padding, output: int, kernel: int, stride: int) -> int:
-    """The number of rows of the full result that TRANSPOSE_CONV omits before the first one it returns.
+    """Return how many leading rows of the full result TRANSPOSE_CONV omits.
 
     Source: TFLite's ComputePaddingHeightWidth, on the forward convolution's window arithmetic.
     """
@@ -23,13 +23,13 @@ def leading_pad(padding: Padding, output: int, kernel: int, stride: int) -> int:
 
 
 def forward_size(padding: Padding, output: int, kernel: int, stride: int) -> int:
-    """The number of windows that a convolution with this padding has over ``output`` rows."""
+    """Return the number of windows of a forward convolution with this padding over ``output`` rows."""
     window = kernel if padding is Padding.VALID else 1
     return (output + stride - window) // stride
 
 
 class FuseSliceWithTransposeConv(Rewrite):
-    """slice(tconv(x, w))  ==  tconv(x, some output channels of w, with the padding that omits the rest)."""
+    """slice(tconv(x, w))  ==  tconv(x, sliced output channels of w), with padding that omits the rest."""
 
     name = "fuse_slice_with_tconv"
 
@@ -43,41 +43,41 @@ class FuseSliceWithTransposeConv(Rewrite):
 
     @condition
     def one_padding_fits(self, match: Match, shape: Array, begin: Array, size: Array) -> str | None:
-        at, out = _extent(shape, begin, size)
-        if at[0] != 0 or out[0] != shape[0]:
+        first, out = _slice_bounds(shape, begin, size)
+        if first[0] != 0 or out[0] != shape[0]:
             return f"%{match.value('z').name}: slices the batch"
-        if _padding(match, at, out) is None:
-            window = f"{out[1:3]} rows and columns from {at[1:3]} on"
+        if _padding(match, first, out) is None:
+            window = f"{out[1:3]} rows and columns from {first[1:3]} on"
             return f"%{match.value('z').name}: neither SAME nor VALID padding gives {window}"
         return None
 
     def constants(
         self, match: Match, shape: Array, begin: Array, size: Array, b: Array | None
     ) -> dict[str, Any]:
-        at, out = _extent(shape, begin, size)
+        first, out = _slice_bounds(shape, begin, size)
         w = match.value("w")
         return {
             "shape2": np.asarray(out, np.int32),
-            "w2": w if out[3] == w.static_shape[0] else w.array()[at[3] : at[3] + out[3]],
-            "b2": None if b is None else b.reshape(-1)[at[3] : at[3] + out[3]],
-            "padding2": _padding(match, at, out),
+            "w2": w if out[3] == w.static_shape[0] else w.array()[first[3] : first[3] + out[3]],
+            "b2": None if b is None else b.reshape(-1)[first[3] : first[3] + out[3]],
+            "padding2": _padding(match, first, out),
         }
 
 
-def _extent(shape: Array, begin: Array, size: Array) -> tuple[list[int], list[int]]:
-    """Begin and size of the slice, with -1 ("to the end") resolved."""
-    at = [int(b) for b in begin]
-    out = [int(n) if n != -1 else int(full) - b for n, full, b in zip(size, shape, at, strict=True)]
-    return at, out
+def _slice_bounds(shape: Array, begin: Array, size: Array) -> tuple[list[int], list[int]]:
+    """Return begin and size of the slice; a size of -1 becomes the number of elements up to the end."""
+    first = [int(b) for b in begin]
+    out = [int(n) if n != -1 else int(full) - b for n, full, b in zip(size, shape, first, strict=True)]
+    return first, out
 
 
-def _padding(match: Match, at: list[int], out: list[int]) -> Padding | None:
-    """The padding with which the smaller output starts at the slice along both axes, if there is one."""
+def _padding(match: Match, first: list[int], out: list[int]) -> Padding | None:
+    """Return the padding with which the smaller output is exactly the slice; None if no padding fits."""
     old, shape = match.attributes["padding"], match.value("shape").array()
     for new in (Padding.SAME, Padding.VALID):
         if all(
             leading_pad(new, out[axis], kernel, stride)
-            == at[axis] + leading_pad(old, int(shape[axis]), kernel, stride)
+            == first[axis] + leading_pad(old, int(shape[axis]), kernel, stride)
             and _is_possible(new, old, out[axis], kernel, stride, rows)
             for axis, kernel, stride, rows in (
                 (1, match.dims["KH"], match.attributes["stride_h"], match.dims["H"]),
@@ -89,10 +89,10 @@ def _padding(match: Match, at: list[int], out: list[int]) -> Padding | None:
 
 
 def _is_possible(new: Padding, old: Padding, out: int, kernel: int, stride: int, rows: int) -> bool:
-    """Whether a transposed convolution of ``rows`` rows may have ``out`` rows of output.
+    """Return whether a transposed convolution of ``rows`` input rows may have ``out`` output rows.
 
     Either the sizes match exactly, or the old padding is VALID and every input row still reaches the output.
-    LiteRT requires the former; where TFLite is written, FitTransposeConv undoes the latter.
+    LiteRT requires an exact match: FitTransposeConv restores the slice when a .tflite file is written.
     """
     if forward_size(new, out, kernel, stride) == rows:
         return True
@@ -102,7 +102,7 @@ def _is_possible(new: Padding, old: Padding, out: int, kernel: int, stride: int,
 class FusePixelShuffle(Rewrite):
     """pixel_shuffle(conv(x, w))  ==  depth_to_space(conv(x, w with permuted output channels)).
 
-    The order of channels is (c, i, j) for element (i, j) of a block in PyTorch, (i, j, c) in DEPTH_TO_SPACE.
+    Element (i, j) of a block is channel (c, i, j) in PyTorch, (i, j, c) in DEPTH_TO_SPACE.
     """
 
     name = "fuse_pixel_shuffle"
@@ -130,7 +130,7 @@ class FusePixelShuffle(Rewrite):
 
     @condition
     def expected_shapes(self, t: Value, r: Value, z: Value, O: int) -> str | None:
-        """Each channel has square blocks, side by side."""
+        """The first Reshape splits the channels into square blocks; the last one joins these to an image."""
         image, parts = t.shape or (), r.shape or ()
         known = tuple(size for size in parts[1:] if size is not None)
         if len(known) == 5:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fold per-channel arithmetic before or after a convolution or fully connected layer into its constants.
 
-One template for each kind of arithmetic; the layers, and what stands before them, are data.
+Each kind of arithmetic is one template; tables list the layers and whether a Transpose stands before them.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ CONVOLUTIONS: tuple[dict[str, Any], ...] = (
     {"layer": "DepthwiseConv2D", "filter": "[1, _, _, O]", "spread": ("a",), **IMAGE, **DIRECT},
     {"layer": "Conv2D", "filter": "[O, _, _, I]", "data": "", "numbers": "", **BEHIND_TRANSPOSE},
 )
-"""Words of the templates.  A Transpose stands between where images are stored with channels first."""
+"""Values of the $words in the templates.  The last entry is for NCHW images, which a Transpose converts."""
 
 
 class BeforeLinear(Rewrite):
-    """Arithmetic with a constant ``c`` before a linear operator; it must not broadcast its operand ``x``."""
+    """Arithmetic with a constant ``c`` before a linear operator; its result has the shape of ``x``."""
 
     @condition
     def does_not_broadcast_x(self, match: Match) -> str | None:
@@ -63,7 +63,7 @@ class BeforeLinear(Rewrite):
         return c if perm is None else permuted_array(c, perm.array())
 
     def for_filter(self, values: Array, w: Array) -> Array:
-        """Repeat ``values`` per input channel to the last axis of ``w``, with a channel multiplier."""
+        """Return a number for each element of the last axis of ``w``, from ``values`` per input channel."""
         return values.repeat(w.shape[-1] // max(values.size, 1))
 
 
@@ -97,7 +97,7 @@ class _Sum(BeforeLinear):
 
 
 class FuseAddToConvBias(Rules):
-    """conv(x + c, w) + b  ==  conv(x, w) + (b + sum(w * c)), and the same for x - c; without padding."""
+    """conv(x + c, w) + b  ==  conv(x, w) + (b + sum(w * c)), and the same for x - c; only without padding."""
 
     name = "fuse_add_to_conv_bias"
     rules = tuple(_Sum.member(**words) for words in CONVOLUTIONS)
@@ -143,7 +143,7 @@ class _Product(BeforeLinear):
 
 
 class FuseMulToConvWeights(Rules):
-    """conv(x * c, w)  ==  conv(x, w * c), and the same for x / c, as where images are normalized."""
+    """conv(x * c, w)  ==  conv(x, w * c), and the same for x / c; for example, image normalization."""
 
     name = "fuse_mul_to_conv_weights"
     rules = tuple(_Product.member(arithmetic="Mul|Div", attributes="", **words) for words in CONVOLUTIONS)
@@ -163,12 +163,12 @@ class FuseMulToFullyConnectedWeights(
 
 
 class AfterLinear(Rewrite):
-    """Base of the templates.  ``output_axis``: the axis of the filter with the output channels."""
+    """Arithmetic after a linear operator.  ``output_axis``: the axis of output channels in the filter."""
 
     output_axis: ClassVar[int] = 0
 
     def scaled(self, w: Array, scale: Array) -> Array:
-        """``w`` with each output channel multiplied by its factor; ``scale`` has rank 1."""
+        """Return ``w`` with each output channel multiplied by its factor; ``scale`` has rank 1."""
         return w * scale.reshape([-1 if axis == self.output_axis else 1 for axis in range(w.ndim)])
 
 
@@ -204,7 +204,7 @@ class FuseMul(AfterLinear):
 
 
 class FuseBatchNorm(AfterLinear):
-    """$layer(x, w) * scale + shift  ==  $layer(x, w * scale) + shift, for one of each per output channel."""
+    """$layer(x, w) * scale + shift  ==  $layer(x, w * scale) + shift, with numbers per output channel."""
 
     name = "fuse_batchnorm_with_$layer"
 

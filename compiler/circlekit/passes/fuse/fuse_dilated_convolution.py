@@ -15,11 +15,11 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 Pads = list[tuple[int, int]]
 
 
-def padding_of(pads: Array, crops: Array, block: Array, inner: Padding, w: Value) -> Pads:
-    """The padding (before, after) of each dimension that the three operators amount to.
+def total_padding(pads: Array, crops: Array, block: Array, inner: Padding, w: Value) -> Pads:
+    """Return the padding (before, after) of each image dimension by which a single convolution replaces all.
 
-    Crops of the result cancel padding.  With SAME the inner convolution pads each block, where one row stands
-    for ``block`` rows of the whole image.
+    Crops of the result cancel padding.  A row that SAME padding adds to the inner convolution counts for
+    ``block`` rows of the whole image.
     """
     out = []
     for pad, crop, step, size in zip(pads, crops, block, w.static_shape[1:], strict=False):
@@ -32,8 +32,8 @@ def padding_of(pads: Array, crops: Array, block: Array, inner: Padding, w: Value
 class _Blocks(Rewrite):
     """Conditions and constants of a convolution between space-to-batch and batch-to-space.
 
-    ``static``: the values whose shapes must be static.  ``block_dims``: how many dimensions the block has.
-    ``explicit``: whether any padding is accepted, for which ``after`` has a Pad; else only SAME and VALID.
+    ``static``: the values, of one letter each, that must have static shapes.  ``block_dims``: the number of
+    dimensions of the block.  ``explicit``: whether ``after`` has a Pad; else padding is SAME or VALID.
     """
 
     static: ClassVar[str] = "w"
@@ -58,12 +58,12 @@ class _Blocks(Rewrite):
     @condition
     def is_a_padding(self, match: Match, inner: Padding) -> str | None:
         block, pads = self.block_and_padding(match, inner)
-        if self.kind(match, block, pads) is not None:
+        if self.new_padding(match, block, pads) is not None:
             return None
         return f"%{match.value('z').name}: expected SAME or VALID padding in total, got {pads}"
 
-    def kind(self, match: Match, block: Array, pads: Pads) -> Padding | None:
-        """The padding attribute of the new convolution."""
+    def new_padding(self, match: Match, block: Array, pads: Pads) -> Padding | None:
+        """Return the padding attribute of the new convolution; None if ``pads`` cannot be expressed."""
         if self.explicit:
             return Padding.VALID if all(side >= 0 for pair in pads for side in pair) else None
         if not any(side for pair in pads for side in pair):
@@ -73,15 +73,15 @@ class _Blocks(Rewrite):
         return Padding.SAME if pads == [(span // 2, span - span // 2) for span in spans] else None
 
     def block_and_padding(self, match: Match, inner: Padding) -> tuple[Array, Pads]:
-        """The block and the total padding along both dimensions of the image."""
+        """Return the block and the total padding along both dimensions of the image."""
         block, pads, crops = (match.value(name).array() for name in ("block", "pads", "crops"))
-        return block, padding_of(pads, crops, block, inner, match.value("w"))
+        return block, total_padding(pads, crops, block, inner, match.value("w"))
 
     def constants(self, match: Match, inner: Padding) -> dict[str, Any]:
         block, pads = self.block_and_padding(match, inner)
         border = np.array([(0, 0), *pads, (0, 0)], np.int32)
         rates = {"rate_h": int(block[0]), "rate_w": int(block[1])}
-        return {"padding": self.kind(match, block, pads), "all": border, **rates}
+        return {"padding": self.new_padding(match, block, pads), "all": border, **rates}
 
 
 class _Dilated(_Blocks):
@@ -148,7 +148,7 @@ class _Dilated1D(_Blocks):
         is_first = _height_axis(match.value("s"), match.value("e")) == 1
         pairs = [(n, v) if is_first else (v, n) for n, v in zip(neutral, values, strict=True)]
         block, pads, crops = (np.stack(pair) for pair in pairs)
-        return block.reshape(-1), padding_of(pads, crops, block.reshape(-1), inner, match.value("w"))
+        return block.reshape(-1), total_padding(pads, crops, block.reshape(-1), inner, match.value("w"))
 
     def constants(self, match: Match, inner: Padding) -> dict[str, Any]:
         x, z = match.value("x").static_shape, match.value("z").static_shape
@@ -159,7 +159,7 @@ class _Dilated1D(_Blocks):
 
 
 def _height_axis(low: Value, high: Value) -> int | None:
-    """The axis of the 1 that the image ``high`` has beyond ``low``, [N, W, C]; None if there is none."""
+    """Return the axis of the height of 1 that ``high`` adds to ``low``, [N, W, C]; None if there is none."""
     flat, shape = low.static_shape, high.static_shape
     return next((axis for axis in (1, 2) if shape == (*flat[:axis], 1, *flat[axis:])), None)
 

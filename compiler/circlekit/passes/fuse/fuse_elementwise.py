@@ -45,7 +45,7 @@ class FuseMulWithDiv(Rules):
     rules = (ConstantOverProduct, ProductOverConstant)
 
 
-class _Term(Rewrite):
+class _NegTerm(Rewrite):
     """a $sign (-b)  ==  a $opposite b."""
 
     before = """
@@ -55,7 +55,7 @@ class _Term(Rewrite):
     after = "z = $new(a, b)  {act: act}"
 
 
-class _Product(Rewrite):
+class _NegProduct(Rewrite):
     """a $sign (-b) * c  ==  a $opposite b * c."""
 
     before = """
@@ -69,7 +69,7 @@ class _Product(Rewrite):
     """
 
 
-class _Factor(Rewrite):
+class _NegFactor(Rewrite):
     """(-a) * 2  ==  a * (-2)."""
 
     before = """
@@ -83,17 +83,17 @@ class _Factor(Rewrite):
 
 
 class FuseNeg(Rules):
-    """Merge NEG into the sum, the difference or the constant factor behind it; the result is bit-exact."""
+    """Merge NEG into the ADD, SUB or MUL by a constant behind it; the result is bit-exact."""
 
     name = "fuse_neg"
     rules = (
-        *(form.member(old="Add", new="Sub", sign="+", opposite="-") for form in (_Term, _Product)),
-        *(form.member(old="Sub", new="Add", sign="-", opposite="+") for form in (_Term, _Product)),
-        _Factor,
+        *(form.member(old="Add", new="Sub", sign="+", opposite="-") for form in (_NegTerm, _NegProduct)),
+        *(form.member(old="Sub", new="Add", sign="-", opposite="+") for form in (_NegTerm, _NegProduct)),
+        _NegFactor,
     )
 
 
-class OfFloat(Rewrite):
+class _FloatRsqrt(Rewrite):
     """1 / sqrt(x)  ==  rsqrt(x)."""
 
     before = """
@@ -103,8 +103,8 @@ class OfFloat(Rewrite):
     after = "z = Rsqrt(x)"
 
 
-class OfInt16(Rewrite):
-    """The same for quantized int16, rounded once instead of twice; no runtime has SQRT for these."""
+class _Int16Rsqrt(Rewrite):
+    """1 / sqrt(x)  ==  rsqrt(x) for quantized int16, rounded once, not twice; no runtime has this SQRT."""
 
     quantized = True
     approximate = True
@@ -136,7 +136,7 @@ class FuseRsqrt(Rules):
     """1 / sqrt(x)  ==  rsqrt(x), for float32 and quantized int16."""
 
     name = "fuse_rsqrt"
-    rules = (OfFloat, OfInt16)
+    rules = (_FloatRsqrt, _Int16Rsqrt)
 
 
 class TransformSqrtDivToRsqrtMul(Rewrite):

@@ -18,18 +18,18 @@ from circlekit.rewrite.base import Context
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
-NEGLIGIBLE = 1e-8
-"""Largest epsilon e that may be added to the standard deviation d instead of the variance, in a pipeline.
+NEGLIGIBLE_EPSILON = 1e-8
+"""Largest epsilon e, added to the standard deviation d instead of the variance, that a pipeline accepts.
 
-sqrt(d^2 + e^2) differs from d + e by at most e: where d >= 1e-3, a quotient changes by at most 1e-5 of
-itself.  Where d is 0, the dividend is 0 too, and nothing changes.
+sqrt(d^2 + e^2) differs from d + e by at most e: for d >= 1e-3, the relative error of a quotient is at most
+1e-5.  If d is 0, the dividend is 0 too, and nothing changes.
 """
 
-SMALL = 1e-5
-"""Largest epsilon added to the standard deviation where the pass is asked for by name.
+SMALL_EPSILON = 1e-5
+"""Largest epsilon, added to the standard deviation, that the pass accepts if it is requested by name.
 
-(d + e)^2 = d^2 + 2 e d + e^2, and the rewrite puts a typical d of 1/4 into the middle term: the quotient
-changes by at most 15 e where d is from 0.1 to 10, and not at all where d is 0.
+(d + e)^2 = d^2 + 2 e d + e^2, and the rewrite assumes a typical d of 1/4 in the middle term: the quotient
+changes by at most 15 e for d from 0.1 to 10, and not at all if d is 0.
 """
 
 
@@ -37,7 +37,7 @@ class InstanceNorm(Rewrite):
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta; the means may have other users.
 
     ``m`` and ``m2`` are the means (often the same value), ``v`` the variance, ``g`` and ``b`` gamma and beta
-    where there are any.  A Reshape ``s`` in front may append a dimension of 1 to the channels.
+    if present.  A Reshape to ``s`` in front may append a dimension of 1 behind the channels.
     """
 
     shared = ("m", "m2")
@@ -70,8 +70,8 @@ class InstanceNorm(Rewrite):
         inner = match.values.get("s") or x
         expected = [2] if x.rank == 3 else [1, 2]
         for mean, operand in (("m", "axes"), ("m2", "axes2"), ("v", "axes3")):
-            given = match.value(operand).array().reshape(-1)
-            axes = sorted({normalized_axis(int(a), inner.rank or 0) for a in given})
+            numbers = match.value(operand).array().reshape(-1)
+            axes = sorted({normalized_axis(int(a), inner.rank or 0) for a in numbers})
             if [a for a in axes if a != 4] != expected:  # axis 4 is the 1 that the Reshape has appended
                 return f"%{match.value(mean).name}: expected a mean over the axes {expected}, got {axes}"
         return None
@@ -113,29 +113,29 @@ class InstanceNorm(Rewrite):
         }
 
     def added_to_variance(self, epsilon: float) -> float:
-        """The attribute of INSTANCE_NORM for the epsilon of the picture."""
+        """Return the epsilon of INSTANCE_NORM, which it adds to the variance, for the one in the graph."""
         return epsilon
 
 
 class EpsilonAddedToDeviation(InstanceNorm):
-    """The same with epsilon added to the standard deviation, which is almost the same if it is small."""
+    """Instance normalization with a small epsilon added to the standard deviation, not to the variance."""
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        self.max_epsilon = NEGLIGIBLE if context.exact else SMALL
+        self.max_epsilon = NEGLIGIBLE_EPSILON if context.exact else SMALL_EPSILON
         return super().run_graph(graph, context)
 
     def added_to_variance(self, epsilon: float) -> float:
-        return epsilon**2 if epsilon <= NEGLIGIBLE else epsilon / 2 + epsilon**2
+        return epsilon**2 if epsilon <= NEGLIGIBLE_EPSILON else epsilon / 2 + epsilon**2
 
 
 def channels_of(x: Value) -> int | None:
-    """The number of channels of NHWC or NCW data; None if it is unknown."""
+    """Return the number of channels of NHWC or NCW data; None if it is unknown."""
     return None if x.shape is None else x.shape[1 if x.rank == 3 else -1]
 
 
 def _per_channel(value: Value | None, default: float, channels: int | None) -> Array:
-    given = np.full(1, default, np.float32) if value is None else value.array().reshape(-1)
-    return np.array(np.broadcast_to(given, (channels or 0,)))
+    numbers = np.full(1, default, np.float32) if value is None else value.array().reshape(-1)
+    return np.array(np.broadcast_to(numbers, (channels or 0,)))
 
 
 # -- forms -------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ WITH_ACTIVATION = {"x": "x", "first": "", "z": "z", "last": "    {act: any = act
 
 
 def _forms() -> Iterator[type[Rewrite]]:
-    """All forms: those between two Reshapes first, and those of more operators, which contain the others."""
+    """Yield all forms: those between Reshapes first, and longer forms before shorter ones they contain."""
     quotients = [*((InstanceNorm, q) for q in QUOTIENTS), (EpsilonAddedToDeviation, QUOTIENT_BY_DEVIATION)]
     endings = [
         *((InstanceNorm, ending) for ending in SUMS),

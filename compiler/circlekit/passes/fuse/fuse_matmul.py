@@ -30,7 +30,7 @@ class FuseHorizontalFullyConnected(Rewrite):
 
 
 class _Rows(Rewrite):
-    """fc(transpose(x), w)  ==  fc(x, w with permuted columns), where all permuted axes are in one row."""
+    """fc(transpose(x), w)  ==  fc(x, w with permuted columns), if elements move only within a row."""
 
     spread = ("t",)
 
@@ -56,7 +56,7 @@ class _Rows(Rewrite):
 
 
 class _FlattenedRows(_Rows):
-    """The same with a Reshape to rows, which FULLY_CONNECTED does by itself."""
+    """fc(reshape(transpose(x)), w)  ==  fc(x, w with permuted columns): FULLY_CONNECTED reshapes to rows."""
 
     spread = ("r",)
 
@@ -69,7 +69,7 @@ class _FlattenedRows(_Rows):
 
 
 def first_axis(perm: Array, value: Value, size: int) -> int | None:
-    """The axis from which on ``value`` has ``size`` elements, if ``perm`` keeps all axes before it."""
+    """Return the first axis of rows of ``size`` elements; None unless ``perm`` keeps all axes before it."""
     shape = value.shape
     if shape is None:
         return None
@@ -83,14 +83,14 @@ def first_axis(perm: Array, value: Value, size: int) -> int | None:
 
 
 class FuseTransposeToFullyConnectedWeights(Rules):
-    """fc(transpose(x), w)  ==  fc(x, w with permuted columns), as behind a flattened image."""
+    """fc(transpose(x), w)  ==  fc(x, w with permuted columns), as for a flattened image."""
 
     name = "fuse_transpose_to_fullyconnected_weights"
     rules = (_Rows, _FlattenedRows)
 
 
 class _Transposed(Rewrite):
-    """batch_matmul($old), where t = transpose($side)  ==  batch_matmul(x, y) with the other $adj."""
+    """batch_matmul($old) with t = transpose($side)  ==  batch_matmul(x, y) with $adj inverted."""
 
     before = """
         t = Transpose($side, perm: const)

@@ -18,22 +18,22 @@ class FuseMeanWithMean(Rewrite):
     name = "fuse_mean_with_mean"
 
     before = """
-        y = Mean(x: f32, first: const)      {keep_dims: any = kept}
-        z = Mean(y, second: const)          {keep_dims: any = keep}
+        y = Mean(x: f32, first: const)      {keep_dims: any = keep1}
+        z = Mean(y, second: const)          {keep_dims: any = keep2}
     """
-    after = "z = Mean(x, axes)  {keep_dims: keep}"
+    after = "z = Mean(x, axes)  {keep_dims: keep2}"
 
     @condition
     def treats_all_axes_alike(
-        self, x: Value, y: Value, z: Value, match: Match, kept: bool, keep: bool
+        self, x: Value, y: Value, z: Value, match: Match, keep1: bool, keep2: bool
     ) -> str | None:
-        """One mean over all axes keeps all of them with the size 1, or none."""
+        """A single mean either keeps all reduced axes with size 1 or drops all, so both means must agree."""
         if x.shape is None:
             return f"%{x.name}: expected a known rank"
         first, second = self.axes(match)
-        if keep and not kept:
+        if keep2 and not keep1:
             return f"%{y.name}: keep_dims is False, expected True"
-        if kept and not keep and first - second:
+        if keep1 and not keep2 and first - second:
             return f"%{z.name}: keeps the axes {sorted(first - second)}, along which %{x.name} is reduced"
         return None
 
@@ -41,10 +41,10 @@ class FuseMeanWithMean(Rewrite):
         return {"axes": np.asarray(sorted(set.union(*self.axes(match))), first.dtype)}
 
     def axes(self, match: Match) -> tuple[set[int], set[int]]:
-        """The axes of ``x`` that each mean reduces; the second one may count only those that are left."""
+        """Return the axes of ``x`` that each mean reduces; the second mean may have a smaller rank."""
         rank = match.value("x").rank or 0
         first = _axes(match.value("first").array(), rank)
-        left = [axis for axis in range(rank) if axis not in first or match.attributes["kept"]]
+        left = [axis for axis in range(rank) if axis not in first or match.attributes["keep1"]]
         return first, {left[axis] for axis in _axes(match.value("second").array(), len(left))}
 
 
@@ -56,7 +56,7 @@ REDUCTIONS = "Mean|Sum|ReduceProd|ReduceMax|ReduceMin|ReduceAny|ReduceAll"
 
 
 class _Dropped(Rewrite):
-    """$move(mean(x, keep_dims), the shape without the reduced dimensions)  ==  mean(x)."""
+    """$move(reduce(x, keep_dims)) to the shape without the reduced dimensions  ==  reduce(x)."""
 
     before = f"""
         y = {REDUCTIONS}(x, axis: const)     {{keep_dims: true}}
@@ -86,7 +86,7 @@ class FuseReshapeWithMean(Rules):
 
 
 class FuseTransposeWithMean(Rewrite):
-    """mean(transpose(x), axes)  ==  mean(x, the axes that these were before)."""
+    """mean(transpose(x), axes)  ==  mean(x, the axes of x that these were)."""
 
     name = "fuse_transpose_with_mean"
     undoes = frozenset({"convert_nchw_to_nhwc"})

@@ -11,8 +11,8 @@ from circlekit.passes.support.conditions import keeps_shape
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
-TOLERANCE = 1e-5
-"""Relative error that a constant of the formula may have in a file."""
+RELATIVE_TOLERANCE = 1e-5
+"""Largest relative error of a constant of the formula in a file."""
 
 GELU_ENDS = (
     "m = Mul(x, a)  z = Mul(m, 0.5)",
@@ -39,7 +39,7 @@ class _Erf(Rewrite):
     def scaled_by_the_root_of_one_half(self, match: Match, root: Array) -> str | None:
         divided = isinstance(match.ops["s"], Div)
         found, expected = float(root.reshape(-1)[0]), np.sqrt(2.0 if divided else 0.5)
-        if abs(found - expected) <= TOLERANCE * expected:
+        if abs(found - expected) <= RELATIVE_TOLERANCE * expected:
             return None
         how = "divided" if divided else "multiplied"
         return f"expected the operand of Erf to be {how} by {expected:g}, got {found:g}"
@@ -64,7 +64,7 @@ class _Tanh(Rewrite):
         for name, expected in (("third", 0.044715), ("root", np.sqrt(2 / np.pi))):
             value = match.value(name)
             found = float(value.array().reshape(-1)[0])
-            if abs(found - expected) > TOLERANCE * expected:
+            if abs(found - expected) > RELATIVE_TOLERANCE * expected:
                 return f"%{value.name}: expected {expected:g}, got {found:g}"
         return None
 
@@ -100,7 +100,7 @@ class ReplaceWithFcGeluFc(Rewrite):
         for first, second, what in ((w1, w2, "weights"), (b1, b2, "biases")):
             one = np.zeros(1) if first is None else first.reshape(-1).astype(np.float64) * np.sqrt(0.5)
             two = np.zeros(1) if second is None else second.reshape(-1)
-            if np.abs(one - two).max() > TOLERANCE * max(float(np.abs(one).max()), 1e-30):
+            if np.abs(one - two).max() > RELATIVE_TOLERANCE * max(float(np.abs(one).max()), 1e-30):
                 return f"expected the {what} before Erf to be sqrt(1/2) times those of the other layer"
         return None
 
@@ -137,8 +137,8 @@ class _HardSwish(Rewrite):
             if value.numel != 1:
                 return f"%{value.name}: expected one element, got {value.numel}"
             found, nearest = value.array().reshape(-1)[0], np.float32(expected)
-            slack = 0 if float(nearest) == expected else np.spacing(nearest)
-            if not abs(np.float32(found) - nearest) <= slack:
+            tolerance = 0 if float(nearest) == expected else np.spacing(nearest)
+            if not abs(np.float32(found) - nearest) <= tolerance:
                 return f"%{value.name}: expected {nearest!s}, got {found!s}"
         return None
 
@@ -163,7 +163,7 @@ class _PRelu(Rewrite):
 
     @condition
     def alpha_fits(self, match: Match) -> str | None:
-        """The result has the shape of x, as LiteRT requires."""
+        """Broadcasting alpha must not change the shape of x, as LiteRT requires."""
         return keeps_shape(match.value("x"), match.value("alpha"))
 
 
@@ -198,7 +198,7 @@ class FusePRelu(Rules):
 
 
 class _Clamp(Rewrite):
-    """$first, then $second  ==  relu6(x)."""
+    """m = $first and $second  ==  relu6(x)."""
 
     before = """
         m = $first

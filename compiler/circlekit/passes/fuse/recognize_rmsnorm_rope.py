@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognize RMS_NORM and ROPE, operators of circle that exporters write as several others."""
+"""Recognize RMS_NORM and ROPE, circle operators that exporters write as several simpler ones."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class FuseMulWithRmsNorm(Rewrite):
 LAYER_NORM_SQUARES = ("q = SquaredDifference(x, m)", "e = Sub(x, m)  q = Square(e)")
 
 FACTORS = ("r = Rsqrt(a)  f = Mul(r, g: const f32)", "f = Rsqrt(a)")
-"""f = gamma / sqrt(variance + epsilon), or the same with a gamma of 1."""
+"""f = gamma / sqrt(variance + epsilon), with or without gamma."""
 
 WITHOUT_BETA = ("i = Neg(m)  o = Mul(i, f)  z = Add(p, o)", "o = Mul(m, f)  z = Sub(p, o)")
 
@@ -143,7 +143,7 @@ class _LayerNormWithBeta(_LayerNorm):
 class FuseLayerNorm(Rules):
     """(x - mean(x)) / sqrt(variance(x) + epsilon) * gamma + beta  ==  rms_norm(x - mean(x), gamma) + beta.
 
-    Circle only.  The mean and the sum with beta stay.  fuse_rmsnorm finds the form that divides x - mean(x).
+    Circle only.  The mean and the sum with beta stay.  fuse_rmsnorm takes the form that divides x - mean(x).
     """
 
     name = "fuse_layernorm"
@@ -203,14 +203,14 @@ class _Rope(Rewrite):
         half = x.static_shape[-1] // 2
         index = np.arange(x.numel, dtype=np.int64).reshape(x.static_shape)
         for name, part in (("lo", index[..., :half]), ("hi", index[..., half:])):
-            if not np.array_equal(_moved(match.ops[name], match.value(name), index), part):
+            if not np.array_equal(_moved_elements(match.ops[name], match.value(name), index), part):
                 which = "first" if name == "lo" else "second"
                 return f"%{match.value(name).name}: is not the {which} half of %{x.name}'s last axis"
         return None
 
 
-def _moved(op: Op, result: Value, index: Array) -> Array:
-    """The elements of ``index`` that ``op``, a data movement with constant operands, moves to ``result``."""
+def _moved_elements(op: Op, result: Value, index: Array) -> Array:
+    """Run ``op``, a data movement, on ``index`` instead of its data, and return what becomes ``result``."""
     data = [index if v is not None and v.data is None else v and v.data for v in op.inputs]
     moved = op.kernel(*data)
     return np.asarray(moved[result.result_index] if isinstance(moved, tuple | list) else moved)
