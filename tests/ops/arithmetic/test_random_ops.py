@@ -54,5 +54,5 @@ def test_without_seeds_the_stream_follows_the_name() -> None:
 def test_a_random_operator_is_not_computed_alone() -> None:
     op = RandomUniform(const([2], np.int32))
     assert not op.pure
-    with pytest.raises(UnsupportedError, match="RANDOM_UNIFORM keeps state, it cannot be computed"):
+    with pytest.raises(UnsupportedError, match="RANDOM_UNIFORM keeps state and cannot be computed"):
         op.call(lambda graph, inputs: [], np.array([2], np.int32))

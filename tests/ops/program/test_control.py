@@ -105,7 +105,7 @@ def test_call_once_needs_an_interpreter() -> None:
     op = CallOnce(init=cond)
     assert op.results == []
     assert op.called_graphs() == [cond]
-    with pytest.raises(UnsupportedError, match="CALL_ONCE keeps state, it cannot"):
+    with pytest.raises(UnsupportedError, match="CALL_ONCE keeps state and cannot"):
         op.call(run)
 
 

@@ -84,7 +84,7 @@ def test_an_unassigned_variable_is_no_value() -> None:
     handle = VarHandle(shared_name="x")
     read = ReadVariable(handle.output, results=[Value("y", f32, (2,))])
     main = graph("main", [], handle, read, outputs=[read.output])
-    with pytest.raises(ModelError, match="the variable is read before a value is assigned to it"):
+    with pytest.raises(ModelError, match="expected a variable with an assigned value, got none"):
         Interpreter(Model([main])).run([])
 
 

@@ -50,7 +50,7 @@ class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
 
 
 def _slice_dim(dim: Dim, begin: Dim, size: Dim) -> Dim:
-    """Return the length of a slice along one axis; ShapeError if it exceeds the axis."""
+    """Return the length of a slice along one axis.  Raise ShapeError if the slice exceeds the axis."""
     if size is not None and size < -1:
         raise ShapeError(f"size: expected -1 or more, got {size}")
     if dim is not None and begin is not None and size is not None:
@@ -74,7 +74,7 @@ WHOLE_AXIS = AxisSlice(None, None, 1)
 
 
 class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=True):
-    """``input[begin:end:strides]`` with TensorFlow's masks, whose bit i modifies entry i of ``begin``.
+    """``input[begin:end:strides]`` with TensorFlow's masks: bit i modifies entry i of begin, end and strides.
 
     begin_mask, end_mask: ignore ``begin`` or ``end``.  ellipsis_mask: the entry stands for all axes that have
     no entry.  new_axis_mask: insert a dimension of 1.  shrink_axis_mask: take the element at ``begin`` and
@@ -107,7 +107,7 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
         if shape is None or count is None:
             return rearranged_type(self.input, None)
         zeros = [0] * count
-        # 2 stands for an unknown stride: with 1, an axis with both masks would equal WHOLE_AXIS
+        # 2 stands for an unknown stride: with 1, an axis without begin and end would equal WHOLE_AXIS
         slices = self.axis_slices(begin or zeros, end or zeros, strides or [2] * count, len(shape))
         dims: list[Dim] = []
         sizes = iter(shape)
@@ -116,8 +116,8 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
             if part is None or part == WHOLE_AXIS:
                 dims.append(size)
                 continue
-            exact = None not in lists and size is not None
-            index = self.axis_index(part, size or 0) if exact else None  # also checks that of a shrunk axis
+            is_known = None not in lists and size is not None
+            index = self.axis_index(part, size or 0) if is_known else None  # may raise ShapeError
             if not part.shrink:
                 dims.append(len(range(size or 0)[index]) if isinstance(index, slice) else None)
         return rearranged_type(self.input, tuple(dims))
@@ -136,7 +136,7 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
             raise ShapeError(f"ellipsis_mask: expected at most one ellipsis, got {self.ellipsis_mask:#b}")
         implicit = rank - sum(not (self.new_axis_mask | self.ellipsis_mask) & bit for bit in bits)
         if implicit < 0:
-            raise ShapeError(f"begin has {-implicit} elements too many for an input of rank {rank}")
+            raise ShapeError(f"begin: expected at most {rank} axes of input, got {rank - implicit}")
         slices: list[AxisSlice | None] = []
         for bit, first, last, stride in zip(bits, begin, end, strides, strict=True):
             if self.ellipsis_mask & bit:
@@ -152,7 +152,7 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
         return slices if self.ellipsis_mask & sum(bits) else slices + [WHOLE_AXIS] * implicit
 
     def axis_index(self, part: AxisSlice, size: int) -> int | slice:
-        """Return what ``part`` selects of a dimension of ``size``, as Python's index."""
+        """Return ``part`` as a Python index into a dimension of ``size``.  Raise ShapeError outside of it."""
         if part.stride == 0:
             raise ShapeError("strides: expected non-zero numbers, got 0")
         if part.shrink:
@@ -169,7 +169,7 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
         slices = self.axis_slices(int_list(begin), int_list(end), int_list(strides), input.ndim)
         if len(slices) < begin.size:
             raise UnsupportedError(
-                "STRIDED_SLICE with an ellipsis for no axis has no kernel: LiteRT lets it replace an axis"
+                "STRIDED_SLICE with an ellipsis that stands for no axis has no kernel; LiteRT takes one axis"
             )
         sizes = iter(input.shape)
         indices = (None if part is None else self.axis_index(part, next(sizes)) for part in slices)
@@ -183,13 +183,13 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
         if self.ellipsis_mask or self.new_axis_mask or self.shrink_axis_mask:
             return None
         slices = [p for p in self.axis_slices(begin, end, strides, len(perm)) if p is not None]
-        turned = [slices[a] for a in perm]
+        permuted = [slices[a] for a in perm]
         return {
-            "begin": np.array([p.begin or 0 for p in turned], self.begin.dtype.numpy),
-            "end": np.array([p.end or 0 for p in turned], self.end.dtype.numpy),
-            "strides": np.array([p.stride for p in turned], self.strides.dtype.numpy),
-            "begin_mask": sum((p.begin is None) << i for i, p in enumerate(turned)),
-            "end_mask": sum((p.end is None) << i for i, p in enumerate(turned)),
+            "begin": np.array([p.begin or 0 for p in permuted], self.begin.dtype.numpy),
+            "end": np.array([p.end or 0 for p in permuted], self.end.dtype.numpy),
+            "strides": np.array([p.stride for p in permuted], self.strides.dtype.numpy),
+            "begin_mask": sum((p.begin is None) << i for i, p in enumerate(permuted)),
+            "end_mask": sum((p.end is None) << i for i, p in enumerate(permuted)),
         }
 
     def required_version(self) -> int:
@@ -253,7 +253,7 @@ class PadV2(Padded, code="PADV2"):
 
 
 def pad_constant(input: Array, paddings: Array, value: Any) -> Array:
-    """Return ``input`` in the middle of an array filled with ``value``; ``paddings`` is [rank, 2]."""
+    """Return ``input`` with ``value`` before and after it along each axis; ``paddings`` is [rank, 2]."""
     pairs = paddings.reshape(-1, 2).tolist()
     out = np.full([a + d + b for d, (a, b) in zip(input.shape, pairs, strict=True)], value, input.dtype)
     out[tuple(slice(a, a + d) for d, (a, _) in zip(input.shape, pairs, strict=True))] = input
@@ -261,7 +261,7 @@ def pad_constant(input: Array, paddings: Array, value: Any) -> Array:
 
 
 class MirrorPad(Padded, code="MIRROR_PAD", data_movement=True, versions={i8: 2, i16: 3}, rank_versions={}):
-    """Padding with mirrored data; SYMMETRIC repeats the element at the edge, REFLECT does not."""
+    """Padding with mirrored elements; SYMMETRIC repeats the element at the edge, REFLECT does not."""
 
     mode: MirrorPadMode = attribute(MirrorPadMode.REFLECT)
 

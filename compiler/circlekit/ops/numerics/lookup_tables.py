@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of 8-bit and 16-bit integers by table.
+"""Functions of quantized 8-bit and 16-bit integers, computed with lookup tables.
 
 Source: TFLite kernels/internal/common.h (LUTPopulate, LUTLookup), reference/integer_ops/logistic.h and
 tanh.h (the sigmoid table), activations.cc.
@@ -25,9 +25,9 @@ Interval = tuple[np.floating[Any], np.floating[Any]]
 
 
 def real_function(x: Array, input: Value, output: Value, transform: Function) -> Array:
-    """Return ``transform``, a function of real numbers (float32), of ``x``; both are quantized.
+    """Return ``transform``, a function on float32, of ``x`` quantized as ``input``; quantized as ``output``.
 
-    16 bits: by a table of 513 values with linear interpolation.
+    For 8 bits it is evaluated at each element, for 16 bits interpolated linearly in a table of 513 values.
     """
     if x.dtype.itemsize == 1:
         inverse_scale = np.float32(1) / scale_of(output)
@@ -44,9 +44,9 @@ def real_function(x: Array, input: Value, output: Value, transform: Function) ->
 
 
 def interpolation_table(domain: Interval, image: Interval, transform: Function) -> Array:
-    """Return int16[513]: ``transform`` at equal steps of ``domain``, with ``image`` mapped to all int16.
+    """Return int16[513]: ``transform`` at equal steps of ``domain``, with ``image`` scaled to all of int16.
 
-    Each entry is moved so that the largest error of the interpolation is halved.  Computed in the float type
+    Each entry is moved to halve the largest error of the interpolation.  The computation uses the float type
     of ``domain``.
     """
     real = type(domain[0])
@@ -54,9 +54,9 @@ def interpolation_table(domain: Interval, image: Interval, transform: Function) 
     step = (highest - lowest) / real(512)
     inverse = real(1 << 16) / (image[1] - image[0])
     count = np.arange(513, dtype=real)
-    at, middle = transform(lowest + count * step), transform(lowest + count[:512] * step + step / real(2))
-    sample = round_half_away(at * inverse)
-    between = round_half_away((at[1:] * inverse + sample[:512]) / real(2))
+    values, middle = transform(lowest + count * step), transform(lowest + count[:512] * step + step / real(2))
+    sample = round_half_away(values * inverse)
+    between = round_half_away((values[1:] * inverse + sample[:512]) / real(2))
     bias = round_half_away((between - round_half_away(middle * inverse)) / real(2))
     last = round_half_away(transform(np.full(1, highest)) * inverse)
     table = np.clip(np.concatenate([sample[:512] - bias, last]), real(-(1 << 15)), real((1 << 15) - 1))
@@ -64,7 +64,7 @@ def interpolation_table(domain: Interval, image: Interval, transform: Function) 
 
 
 def interpolated(x: Array, table: Array) -> Array:
-    """Return int16 results for int16 ``x``, linear between the 513 entries of ``table``."""
+    """Return int16 results for int16 ``x``, interpolated linearly between the 513 entries of ``table``."""
     index = 256 + (x >> 7)
     base = table[index]
     slope = (table[index + 1] - base).astype(np.int32)
@@ -77,10 +77,10 @@ SIGMOID_STEPS_PER_UNIT = 24
 
 
 def _sigmoid_table() -> Ints:
-    """Return sigmoid(i / 24) * 2^16 for i from 0 to 255, rounded, the last entry 65535.
+    """Return round(sigmoid(i / 24) * 2^16) for i from 0 to 254, followed by 65535.
 
-    As in TFLite's table, each entry is raised by half of the largest error of the straight line to the next
-    one, |second derivative| / 8 * step^2.
+    As in TFLite's table, each entry is raised by half of the largest interpolation error up to the next
+    entry, which is |second derivative| / 8 * step^2.
     """
     sigmoid = 1 / (1 + np.exp(-np.arange(256) / SIGMOID_STEPS_PER_UNIT))
     curvature = sigmoid * (1 - sigmoid) * (2 * sigmoid - 1)
@@ -93,14 +93,14 @@ _SIGMOID_TABLE = _sigmoid_table()
 
 
 def check_power_of_two(scale: np.float32) -> int | None:
-    """Return log2 of ``scale`` if it is a whole number within TFLite's tolerance of 1e-3, else None."""
+    """Return log2 of ``scale`` if it is an integer to within TFLite's tolerance of 1e-3, else None."""
     log = np.log(scale, dtype=np.float32) * (np.float32(1) / np.log(np.float32(2)))
     exponent = float(round_half_away(log))
     return int(exponent) if abs(float(log) - exponent) < 1e-3 else None
 
 
 def _input_in_table_steps(x: Array, input: Value, plain_shifts: tuple[int, ...]) -> Ints:
-    """Return ``x`` in units of 1 / (3 * 4096): shifted where its scale is 2^(shift - 12), else multiplied."""
+    """Return ``x`` in units of 1 / (3 * 4096): (3 * x) << s for scale 2^(s - 12), s in ``plain_shifts``."""
     exponent = check_power_of_two(scale_of(input))
     if exponent is not None and exponent + 12 in plain_shifts:
         return x.astype(np.int64) * (3 << (exponent + 12))
@@ -110,27 +110,27 @@ def _input_in_table_steps(x: Array, input: Value, plain_shifts: tuple[int, ...])
     return np.asarray((x.astype(np.int64) * int(multiplier) + ((1 << shift) >> 1)) >> shift)
 
 
-def _interpolated_sigmoid(magnitude: Ints, bits: int, beyond: int) -> Ints:
-    """Return the sigmoid * 2^(16 + bits), for numbers with ``bits`` bits below the table index.
+def _interpolated_sigmoid(magnitude: Ints, bits: int, saturated: int) -> Ints:
+    """Return sigmoid * 2^(16 + bits) of ``magnitude``: a table index with a fraction of ``bits`` bits.
 
-    ``beyond``: the result from the last entry on.
+    ``saturated``: the result from the last table entry on.
     """
     index = magnitude >> bits
     entry = np.minimum(index, 254)
     low = _SIGMOID_TABLE[entry]
-    part = (low << bits) + (magnitude & ((1 << bits) - 1)) * (_SIGMOID_TABLE[entry + 1] - low)
-    return np.asarray(np.where(index >= 255, beyond, part))
+    interpolated = (low << bits) + (magnitude & ((1 << bits) - 1)) * (_SIGMOID_TABLE[entry + 1] - low)
+    return np.asarray(np.where(index >= 255, saturated, interpolated))
 
 
 def logistic_int16(x: Array, input: Value) -> Array:
-    """Return the sigmoid of int16 ``x``, quantized as ``input``, in units of 2^-15."""
+    """Return the sigmoid, int16 in units of 2^-15, of int16 ``x`` quantized as ``input``."""
     steps = _input_in_table_steps(x, input, (0,))
     result = _interpolated_sigmoid(np.abs(steps), 9, 0x7FFF << 10)
     return np.asarray(np.where(steps >= 0, result + 512, (1 << 25) - result + 511) >> 10, np.int16)
 
 
 def tanh_int16(x: Array, input: Value) -> Array:
-    """Return 2 * sigmoid(2x) - 1 of int16 ``x``, quantized as ``input``, in units of 2^-15."""
+    """Return tanh as 2 * sigmoid(2x) - 1, int16 in units of 2^-15, of int16 ``x`` quantized as ``input``."""
     steps = _input_in_table_steps(x, input, (0, 1))
     result = _interpolated_sigmoid(np.abs(steps), 8, 0xFFFF << 8)
     centered = np.where(steps >= 0, result - (1 << 23) + 128, (1 << 23) - result + 127)
@@ -138,7 +138,7 @@ def tanh_int16(x: Array, input: Value) -> Array:
 
 
 def require_output_scale(op: Op, scale: float) -> None:
-    """Raise UnsupportedError unless the result has this ``scale``, and data of int16 has no zero points."""
+    """Raise UnsupportedError unless the result has this ``scale`` and, for int16, all zero points are 0."""
     value, result = op.inputs[0], op.output
     assert value is not None  # required by the declaration
     if scale_of(result) != scale:

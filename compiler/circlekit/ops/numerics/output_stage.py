@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The output stage of a quantized layer: from exact sums of products to integers of the result.
+"""The output stage of a quantized layer: converts exact sums of products to integers of the result.
 
-The term is gemmlowp's.  LiteRT has four arithmetics for it, which differ where results are rounded, and its
-optimized kernels (see ``Kernels``) round other than its reference kernels.
+The term is gemmlowp's.  LiteRT has four arithmetics for it, which round differently; its optimized kernels
+(see ``Kernels``) round differently from its reference kernels, too.
 Source: TFLite kernels/internal/common.h (MultiplyByQuantizedMultiplier) and the reference kernels.
 """
 
@@ -37,34 +37,34 @@ class Kernels(Enum):
 
     Optimized kernels round halves up, not away from zero, in layers on 8-bit data: CONV_2D without groups,
     TRANSPOSE_CONV, DEPTHWISE_CONV_2D of int8, and FULLY_CONNECTED, which they compute in fixed point.
-    Kernels that take eight channels at a time round the remaining channels as the reference does.  So is the
-    remainder of up to 15 results of a uint8 TRANSPOSE_CONV in LiteRT, but not here.
+    Kernels that process groups of eight channels round the remaining channels as the reference kernels do.
+    LiteRT does the same for the last results, up to 15, of a uint8 TRANSPOSE_CONV; circlekit does not.
     """
 
     REFERENCE = "reference"
     OPTIMIZED = "optimized"
 
 
-_FOLLOWED: ContextVar[Kernels] = ContextVar("followed", default=Kernels.REFERENCE)
+_KERNELS: ContextVar[Kernels] = ContextVar("followed", default=Kernels.REFERENCE)
 
 
 @contextmanager
 def following(kernels: Kernels) -> Iterator[None]:
-    """Context in which operators are computed as by ``kernels``."""
-    token = _FOLLOWED.set(kernels)
+    """Within this context, compute operators as ``kernels`` of LiteRT do."""
+    token = _KERNELS.set(kernels)
     try:
         yield
     finally:
-        _FOLLOWED.reset(token)
+        _KERNELS.reset(token)
 
 
 def rounds_up() -> bool:
     """Whether convolutions and FULLY_CONNECTED round halves up, not away from zero."""
-    return _FOLLOWED.get() is Kernels.OPTIMIZED
+    return _KERNELS.get() is Kernels.OPTIMIZED
 
 
 def in_full_group_of_8(channels: int) -> NDArray[np.bool_]:
-    """Return a mask of the channels that are in a complete group of eight, counted from the first."""
+    """Return bool[channels]: whether each channel is in a complete group of eight, counted from the first."""
     return np.arange(channels) < channels // 8 * 8
 
 
@@ -72,12 +72,12 @@ INT32_END = 2.0**31
 
 
 class Arithmetic(Enum):
-    """How (sum + bias) is multiplied by the scale.
+    """Arithmetics that multiply (sum + bias) by the scale.
 
     FIXED_POINT: int32 sums, a 31-bit mantissa, rounded after the product and after the shift.
     WIDE_FIXED_POINT: int64 sums, a 15-bit mantissa, rounded once (the 16x8 kernels).
     DOUBLE: int32 sums, float64, rounded half away from zero (the reference kernel of FULLY_CONNECTED).
-    WIDE_DOUBLE: the same of int64 sums.
+    WIDE_DOUBLE: the same with int64 sums.
     """
 
     FIXED_POINT = "fixed point"
@@ -88,11 +88,11 @@ class Arithmetic(Enum):
 
 @dataclass(eq=False)
 class OutputStage:
-    """clip((sums + bias) * scale + zero_point, limits) as ``dtype``, along the last axis of the sums.
+    """Computes clip((sums + bias) * scale + zero_point, limits) as ``dtype``; channels are the last axis.
 
-    ``scale``: float64, one sum in units of the result; a scalar or one per channel.  ``rounds_up``: after the
-    shift of FIXED_POINT halves are rounded up, as in LiteRT's optimized kernels, not away from zero; for all
-    channels, or a mask of them.
+    ``bias``: integers [C] in units of the sums.  ``scale``: float64, scale of the sums / scale of the result,
+    a scalar or [C].  ``rounds_up``: whether FIXED_POINT rounds halves up after its shift, as LiteRT's
+    optimized kernels do, not away from zero; one answer or bool[C].
     """
 
     bias: Ints | None
@@ -105,11 +105,11 @@ class OutputStage:
 
     @cached_property
     def multiplier(self) -> QuantizedMultiplier:
-        """The scale as a fixed-point number."""
+        """The scale as a fixed-point number: mantissa and shift."""
         return quantize_multiplier(self.scale)
 
     def __call__(self, sums: Array) -> Array:
-        """Requantize ``sums`` [.., C]: whole numbers of a float or integer type."""
+        """Return [..., C] of ``dtype`` for ``sums`` [..., C], whole numbers of a float or integer dtype."""
         wide = sums.astype(np.int64)
         if self.bias is not None:
             wide += self.bias
@@ -119,7 +119,7 @@ class OutputStage:
 
     def _scaled(self, sums: Ints) -> Array:
         if self.arithmetic in (Arithmetic.DOUBLE, Arithmetic.WIDE_DOUBLE):
-            # as on x86: outside of int32 the result is its least, to which adding a negative zero point wraps
+            # as on x86: sums outside of int32 become -2^31, and adding a negative zero point wraps around
             rounded = round_half_away(sums * self.scale)
             overflow = INT32_END if self.zero_point < 0 else -INT32_END
             return np.where(np.abs(rounded) >= INT32_END, overflow, rounded)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Non-maximum suppression of boxes by their scores.
 
-Of equal scores the first box is selected; LiteRT's NON_MAX_SUPPRESSION selects the one on top of its heap.
+Of boxes with equal scores the first is selected; LiteRT's NON_MAX_SUPPRESSION may select another one.
 Source: TFLite non_max_suppression, reference/non_max_suppression.h, detection_postprocess.
 """
 
@@ -23,7 +23,7 @@ from circlekit.ops.quantization import scale_of, zero_point_of
 
 
 def overlaps(boxes: Array, index: int) -> Array:
-    """Return intersection over union of box ``index`` with all ``boxes`` [n, 4]: two corners y, x, y, x."""
+    """Return [n]: intersection over union of box ``index`` with ``boxes`` [n, 4], corners y, x, y, x."""
     low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
     area = np.prod(high - low, axis=1)
     sides = np.minimum(high, high[index]) - np.maximum(low, low[index])
@@ -36,11 +36,11 @@ def overlaps(boxes: Array, index: int) -> Array:
 def suppress(
     boxes: Array, scores: Array, count: int, iou_threshold: float, score_threshold: float, sigma: float
 ) -> tuple[Array, Array]:
-    """Return indices and scores of at most ``count`` selected boxes, best first.
+    """Return indices (int32) and scores (float32) of at most ``count`` of ``boxes`` [n, 4], best first.
 
-    Each selected box removes those whose overlap is at least ``iou_threshold`` and, with ``sigma`` > 0,
-    lowers the scores of the others; boxes with scores up to ``score_threshold`` are removed.  A box without
-    area does not remove itself and is selected repeatedly, as in LiteRT.
+    Each selected box removes the boxes whose overlap with it is at least ``iou_threshold``; ``sigma`` > 0
+    also lowers the scores of the others.  Boxes with scores up to ``score_threshold`` are removed.  A box
+    without area does not remove itself and is selected repeatedly, as in LiteRT.
     """
     candidates = np.nonzero(scores > score_threshold)[0]
     current, boxes = scores[candidates].astype(np.float32), boxes[candidates]
@@ -55,8 +55,8 @@ def suppress(
         iou = overlaps(boxes, best).astype(np.float32)
         if sigma > 0:
             current = current * np.exp(scale * iou * iou)
-        kept = (iou < np.float32(iou_threshold)) & (current > score_threshold)
-        candidates, current, boxes = candidates[kept], current[kept], boxes[kept]
+        remaining = (iou < np.float32(iou_threshold)) & (current > score_threshold)
+        candidates, current, boxes = candidates[remaining], current[remaining], boxes[remaining]
     return np.array(selected, np.int32), np.array(selected_scores, np.float32)
 
 
@@ -80,11 +80,11 @@ class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_
         return *per_box[: len(self.result_names) - 1], TensorType(i32, ())
 
     def kernel(self, boxes: Array, scores: Array, *parameters: Array) -> tuple[Array, ...]:
-        size, iou, least, *soft = (a.reshape(-1)[0] for a in parameters)
+        size, iou_threshold, score_threshold, *soft = (a.reshape(-1)[0] for a in parameters)
         sigma = soft[0] if soft else 0.0
         if size < 0 or sigma < 0:
             raise ModelError(f"{self.code}: expected size and sigma of 0 or more, got {size} and {sigma}")
-        found = suppress(boxes, scores, size, iou, least, sigma)
+        found = suppress(boxes, scores, size, iou_threshold, score_threshold, sigma)
         count = len(found[0])
         padded = [np.pad(a, (0, size - count)) for a in found[: len(self.result_names) - 1]]
         return *padded, np.array(count, np.int32)
@@ -95,7 +95,7 @@ class NonMaxSuppressionV5(
     code="NON_MAX_SUPPRESSION_V5",
     results=("selected_indices", "selected_scores", "selected_count"),
 ):
-    """Like V4, with the scores too; ``soft_nms_sigma`` > 0 selects soft NMS, where overlaps lower scores."""
+    """Like V4, and also returns the scores; ``soft_nms_sigma`` > 0: overlaps lower scores (soft NMS)."""
 
     soft_nms_sigma = operand(f32)
 
@@ -104,14 +104,14 @@ class NonMaxSuppressionV5(
 
 
 def dequantized(value: Value | None, array: Array) -> Array:
-    """Return float32 numbers as they are, quantized ones as real numbers."""
+    """Return the real numbers that ``array``, the elements of ``value``, represents, as float32."""
     if array.dtype == np.float32 or value is None:
         return array
     return np.asarray((array.astype(np.float32) - zero_point_of(value)) * scale_of(value))
 
 
 def decoded(codes: Array, anchors: Array, options: dict[str, Any]) -> Array:
-    """Return corners [n, 4] of boxes, encoded as offsets and log sizes of ``anchors`` (y, x, h, w)."""
+    """Return corners [n, 4] of boxes that are coded as offsets and log sizes of ``anchors`` (y, x, h, w)."""
     codes, anchors = codes[:, :4].astype(np.float64), anchors.astype(np.float64)
     scales = np.array([options[f"{name}_scale"] for name in "yxhw"], np.float32).astype(np.float64)
     center = (codes[:, :2] / scales[:2] * anchors[:, 2:] + anchors[:, :2]).astype(np.float32)
@@ -120,7 +120,7 @@ def decoded(codes: Array, anchors: Array, options: dict[str, Any]) -> Array:
 
 
 def suppress_class(boxes: Array, scores: Array, count: int, options: dict[str, Any]) -> Array:
-    """Return indices of at most ``count`` boxes whose overlaps are within the threshold, best first."""
+    """Return indices of at most ``count`` boxes that overlap up to ``nms_iou_threshold``, best first."""
     threshold = np.float32(options["nms_iou_threshold"])
     candidates = np.nonzero(scores >= np.float32(options["nms_score_threshold"]))[0]
     candidates = candidates[np.argsort(-scores[candidates], kind="stable")]
@@ -141,8 +141,8 @@ _REQUIRED_OPTIONS: dict[str, type] = {
 def detection_postprocess(op: Op, *args: Array) -> list[Array]:
     """Return boxes, classes and scores of the best detections, and their number; unused rows are zeros.
 
-    Operands: box codes [1, n, 4 or more], class scores [1, n, classes] or one more for the background,
-    anchors [n, 4]; float32 or uint8.
+    Operands: box codes [1, n, 4 or more], scores [1, n, classes] or [1, n, 1 + classes] with the background
+    first, anchors [n, 4]; float32 or uint8.  Raise ModelError for wrong options and ShapeError for shapes.
     """
     options = options_of(op, **_REQUIRED_OPTIONS)
     codes, predictions, anchors = (dequantized(v, a) for v, a in zip(op.inputs, args, strict=True))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reader of FlexBuffers, the schemaless format of the options of custom operators.
 
-A value is a slot of 1, 2, 4 or 8 bytes with a type; values that do not fit into a slot are stored before it,
-and the slot holds the distance.  Source: FlexBuffers' internals in the documentation of FlatBuffers.
+A value is a slot of 1, 2, 4 or 8 bytes with a type.  A value that does not fit into a slot is stored before
+it, and the slot holds the distance in bytes.  Source: "FlexBuffers' internals", documentation of FlatBuffers.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ MAX_DEPTH = 64
 
 
 def options_of(op: Op, **required: type) -> dict[str, Any]:
-    """Return the custom options of an operator, a map; an empty one if it has none.
+    """Return the custom options of an operator by name; an empty dict if it has none.
 
-    ``required``: types of options that must be present; an int is accepted as a float.
+    Raise ModelError unless the options ``required`` are present with these types (int counts as float).
     """
     stored = op.extra.get("custom_options")
     empty = stored is None or not len(stored)
@@ -39,7 +39,7 @@ def options_of(op: Op, **required: type) -> dict[str, Any]:
 
 
 def read_flexbuffer(data: bytes) -> Any:
-    """Return the root: None, bool, int, float, str, bytes, list or dict; ModelError for malformed data."""
+    """Return the root: None, bool, int, float, str, bytes, list or dict.  Raise ModelError if malformed."""
     if len(data) < 3:
         raise ModelError(f"FlexBuffer: expected at least 3 bytes, got {len(data)}")
     width = data[-1]
@@ -51,7 +51,7 @@ def read_flexbuffer(data: bytes) -> Any:
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.budget = 4 * len(data)  # vectors may be shared: limits the time that a malformed file can take
+        self.elements_left = 4 * len(data)  # vectors may be shared: limits the time for a malformed file
 
     def bytes_at(self, at: int, size: int) -> bytes:
         if not 0 <= at <= at + size <= len(self.data):
@@ -62,7 +62,7 @@ class _Reader:
         return int.from_bytes(self.bytes_at(at, width), "little")
 
     def value(self, at: int, width: int, packed: int, depth: int) -> Any:
-        """Return the value of a slot; ``packed``: its type, and the width of the slots that it refers to."""
+        """Return a slot's value; ``packed``: 4 * its type + log2 of the width of slots that it refers to."""
         kind, inner = packed >> 2, 1 << (packed & 3)
         if depth > MAX_DEPTH:
             raise ModelError(f"FlexBuffer: expected at most {MAX_DEPTH} nested values")
@@ -105,9 +105,9 @@ class _Reader:
         if not (is_fixed or VECTOR_INT <= kind <= VECTOR_STRING or kind in (MAP, VECTOR, VECTOR_BOOL)):
             raise ModelError(f"FlexBuffer: unknown type {kind}")
         count = (kind - VECTOR_INT2) // 3 + 2 if is_fixed else self.unsigned(at - width, width)
-        self.budget -= count
-        if self.budget < 0:
-            raise ModelError("FlexBuffer: it has more elements than bytes")
+        self.elements_left -= count
+        if self.elements_left < 0:
+            raise ModelError(f"FlexBuffer: expected at most {4 * len(self.data)} elements, got more")
         if kind in (MAP, VECTOR):
             types = self.bytes_at(at + count * width, count)
         else:

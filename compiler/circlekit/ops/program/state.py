@@ -29,9 +29,9 @@ from circlekit.ops.quantization import zero_point_of
 class State:
     """The state that all graphs of one interpreter share.
 
-    ``tensors``: contents of variable tensors; ``handles``: number of a resource variable by (container,
-    name); ``variables``, ``tables``: contents by handle number; ``initialized``: graphs that CALL_ONCE has
-    run; ``streams``: positions of the random operators.
+    ``tensors``: contents of variable tensors; ``handles``: handle number of each resource variable by
+    (container, name); ``variables``, ``tables``: contents of resource variables and hash tables by handle
+    number; ``initialized``: graphs that CALL_ONCE has run; ``streams``: positions of random operators.
     """
 
     tensors: dict[Value, Array] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class State:
     def read(self, value: Value) -> Array:
         """Return the contents of a variable tensor, read-only.
 
-        It starts with zeros; int8 with the zero point.
+        Before the first write it holds zeros, for int8 the zero point.
         """
         array = self.tensors.get(value)
         if array is None:
@@ -66,7 +66,7 @@ def read_only(array: Array) -> Array:
 
 @runtime_checkable
 class Runner(Protocol):
-    """What an interpreter passes to ``Op.call``: it runs graphs and holds the state."""
+    """The interpreter as ``Op.call`` receives it: it runs graphs and holds the state."""
 
     state: State
 
@@ -74,9 +74,9 @@ class Runner(Protocol):
 
 
 def state_of(op: Op, run: Run) -> State:
-    """Return the state of the interpreter; UnsupportedError outside an interpreter."""
+    """Return the state of the interpreter.  Raise UnsupportedError if ``op`` runs outside an interpreter."""
     if not isinstance(run, Runner):
-        raise UnsupportedError(f"{op.code} keeps state, it cannot be computed outside an interpreter")
+        raise UnsupportedError(f"{op.code} keeps state and cannot be computed outside an interpreter")
     return run.state
 
 
@@ -90,7 +90,7 @@ class Stateful(Op, pure=False, stateful=True):
 
     @abstractmethod
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:
-        """Return the results, and the new contents of the ``states`` in the same order."""
+        """Return the results, and the new contents of ``states`` in order, None if absent."""
 
     def kernel(self, *args: Any) -> Sequence[Array]:
         """Return the results for the given contents of the variable tensors."""
@@ -122,13 +122,12 @@ class VarHandle(Op, code="VAR_HANDLE", pure=False, stateful=True):
 
 
 def handle(number: int, value: Value) -> Array:
-    """Return the handle ``number`` in the declared shape of ``value``, [1] if that is unknown."""
-    shape = value.static_shape if value.is_static else (1,)
-    return np.full(shape, number, np.int32)
+    """Return an int32 array of ``number`` in the declared shape of ``value``, [1] if that is unknown."""
+    return np.full(value.static_shape if value.is_static else (1,), number, np.int32)
 
 
 def handle_number(op: Op, array: Array) -> int:
-    """Return the number of a handle; ModelError if ``array`` is not a handle."""
+    """Return the number that a handle holds.  Raise ModelError unless ``array`` is one integer."""
     if array.size != 1 or array.dtype.kind != "i":
         raise ModelError(f"{op.code}: expected a handle, one integer, got {array.dtype}{list(array.shape)}")
     return int(array.reshape(-1)[0])
@@ -148,7 +147,7 @@ class ReadVariable(Op, code="READ_VARIABLE", pure=False, stateful=True):
         variables = state_of(self, run).variables
         number = handle_number(self, args[0])
         if number not in variables:
-            raise ModelError("READ_VARIABLE: the variable is read before a value is assigned to it")
+            raise ModelError("READ_VARIABLE: expected a variable with an assigned value, got none")
         return (read_only(variables[number]),)
 
 
@@ -170,7 +169,7 @@ class TableOperator(Op, pure=False, stateful=True, reference_version=0):
     """An operator that creates, fills or reads a hash table."""
 
     def table(self, run: Run, handle: Array) -> dict[Any, Any]:
-        """Return the table of a handle; ModelError if it does not exist."""
+        """Return the table of a handle.  Raise ModelError if HASHTABLE has not created it."""
         tables = state_of(self, run).tables
         number = handle_number(self, handle)
         if number not in tables:
@@ -197,7 +196,7 @@ class Hashtable(TableOperator, code="HASHTABLE"):
 
 
 class HashtableImport(TableOperator, code="HASHTABLE_IMPORT", results=()):
-    """Fills a table if it is empty; the first of equal keys is taken."""
+    """Fills a table if it is empty.  Of entries with equal keys the first counts."""
 
     resource_id = operand(DType.RESOURCE)
     keys = operand(i64, DType.STRING)

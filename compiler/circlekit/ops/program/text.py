@@ -28,7 +28,7 @@ K0, K1, K2 = np.uint64(0xC3A5C85C97CB3127), np.uint64(0xB492B66FBE98F273), np.ui
 
 
 def fingerprint64(rows: Array) -> Words:
-    """Return uint64[n] for uint8 ``rows`` [n, length]; shorter strings than 4 bytes are not supported."""
+    """Return FarmHash Fingerprint64, uint64[n], of uint8 ``rows`` [n, length] of at least 4 bytes."""
     size = rows.shape[1]
     factor = K2 + np.uint64(size * 2)
     with np.errstate(over="ignore"):
@@ -51,13 +51,13 @@ def fingerprint64(rows: Array) -> Words:
         return _hash_len_16(_rotate(e + f, 43) + _rotate(g, 30) + h, e + _rotate(f + a, 18) + g, factor)
 
 
-def _word(rows: Array, at: int, size: int = 8) -> Words:
-    words: Words = np.ascontiguousarray(rows[:, at : at + size]).view(f"<u{size}")[:, 0]
+def _word(rows: Array, at: int, size_bytes: int = 8) -> Words:
+    words: Words = np.ascontiguousarray(rows[:, at : at + size_bytes]).view(f"<u{size_bytes}")[:, 0]
     return words
 
 
-def _rotate(x: Words, by: int) -> Words:
-    return np.asarray((x >> np.uint64(by)) | (x << np.uint64(64 - by)))
+def _rotate(x: Words, bits: int) -> Words:
+    return np.asarray((x >> np.uint64(bits)) | (x << np.uint64(64 - bits)))
 
 
 def _shift_mix(x: Words) -> Words:
@@ -87,7 +87,7 @@ def _hash_65_and_more(rows: Array, size: int) -> Words:
     multiplier = np.uint64(1)
     last = (size - 1) // 64 * 64
     for at in (*range(0, last, 64), size - 64):
-        if at == size - 64:  # the last 64 bytes, which may overlap those before
+        if at == size - 64:  # the last 64 bytes, which may overlap the bytes before
             factor = K1 + ((z & np.uint64(0xFF)) << np.uint64(1))
             multiplier = np.uint64(9)
             w = (w[0] + np.uint64((size - 1) & 63), w[1])
@@ -109,9 +109,9 @@ def _hash_65_and_more(rows: Array, size: int) -> Words:
 
 
 class SkipGram(Op, code="SKIP_GRAM"):
-    """Groups of ``ngram_size`` words of a text, with at most ``max_skip_size`` words skipped between two.
+    """Groups of ``ngram_size`` words of a text; up to ``max_skip_size`` words may lie between two of a group.
 
-    ``include_all_ngrams`` includes smaller groups.  The result is a vector of strings.
+    ``include_all_ngrams`` adds smaller groups.  The result is a vector of strings, one for each group.
     """
 
     input = operand(DType.STRING)
@@ -132,14 +132,14 @@ class SkipGram(Op, code="SKIP_GRAM"):
             size = 0
             for group in self.groups(words):  # their number is not limited by the input size
                 grams.append(b" ".join(group))
-                size += len(grams[-1]) + 64  # bytes of memory of an object beside its characters
+                size += len(grams[-1]) + 64  # a bytes object takes about 64 bytes beside its characters
                 need_memory(size, "the groups of SKIP_GRAM")
         out = np.empty(len(grams), object)
         out[:] = grams
         return out
 
     def groups(self, words: list[bytes]) -> Iterator[list[bytes]]:
-        """Yield the groups, a longer one before the shorter one that it starts with."""
+        """Yield the groups of ``words``; a longer group comes before the shorter one that it extends."""
         waiting: list[tuple[list[int], bool]] = [([], False)]  # indices of words; whether they were extended
         while waiting:
             group, is_extended = waiting.pop()
@@ -153,7 +153,7 @@ class SkipGram(Op, code="SKIP_GRAM"):
 
 
 def split_words(text: bytes) -> list[bytes]:
-    """Return the words between white space, without a first word of several that starts with white space."""
+    """Return the words between white space; without the first of several if it starts with white space."""
     first, *others = re.split(rb"(?<!\A)\s", text)
     if others and first[:1].isspace():
         first = b""
@@ -163,9 +163,9 @@ def split_words(text: bytes) -> list[bytes]:
 class LshProjection(Op, code="LSH_PROJECTION", options="LSHProjectionOptions"):
     """Locality-sensitive hashes: bits that are the signs of weighted sums of fingerprints.
 
-    ``hash``: seeds f32[hashes, bits].  A bit is the sign of the sum, over the rows of ``input``, of the
-    fingerprint of seed and row, times ``weight`` if present.  DENSE returns the bits, i32[hashes * bits];
-    SPARSE one number per hash.
+    ``hash``: seeds f32[hashes, bits].  A bit is 1 if the sum over the rows of ``input`` is positive, where a
+    row counts as the fingerprint of seed and row, times its ``weight`` if present.  DENSE returns the bits,
+    i32[hashes * bits]; SPARSE returns one number per hash, i32[hashes].
     """
 
     hash = operand(f32)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long short-term memory: one step, a sequence, and a sequence in both directions.
 
-Float results agree with LiteRT to rounding; in the hybrid form (8-bit weights) the state is quantized in
-every step, as in LiteRT; integer results are equal.  With the activation NONE, LiteRT omits the sums of the
-cell gate; here NONE is the identity.
+Float results agree with LiteRT up to rounding, integer results exactly.  In the hybrid form (float data,
+8-bit weights) the state is quantized in every step, as in LiteRT.  With the activation NONE, LiteRT omits
+the sums of the cell gate; here NONE is the identity.
 
 Sources: TFLite lstm, unidirectional_sequence_lstm, bidirectional_sequence_lstm.
 """
@@ -30,7 +30,7 @@ from circlekit.ops.recurrent.sequence import RecurrentLayer, Step, Weight, Weigh
 
 
 class LstmLayer(RecurrentLayer):
-    """An LSTM: in each direction weights [cells, inputs] and [cells, outputs], and vectors [cells].
+    """An LSTM; each direction has weights [cells, inputs] and [cells, outputs], and vectors [cells].
 
     The state is output_state [batch, outputs] and cell_state [batch, cells].
     """
@@ -140,7 +140,7 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, 
             return super().infer()
         data, last, weights, state = (self.inputs[i] for i in (0, 1, 2, 4))
         if data is None or last is None or weights is None or state is None:
-            raise ShapeError("a basic LSTM: expected five operands")
+            raise ShapeError("a basic LSTM: expected input, last output, weights and cell state")
         batch = None if data.shape is None else data.shape[0]
         gates, joined = (None, None) if weights.shape is None else weights.shape
         sums_dtype = f32 if data.dtype is f32 else i16
@@ -149,7 +149,7 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, 
 
     @property
     def states(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on the form
-        """Names of the variable operands; in the basic form, of those at the positions of two weights."""
+        """Names of the variable operands; the basic form has them at the positions of two weights."""
         return ("input_to_input_weights", "input_to_output_weights") if self.is_basic else super().states
 
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:

@@ -16,11 +16,11 @@ from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.recurrent.sequence import StackedWeights, State, Weight, Weights
 
 GATES = ("input", "forget", "cell", "output")
-"""Gates in the order of the operands; the cell gate computes the candidate of the cell state."""
+"""Gates in the order of the operands; the cell gate computes the candidate for the cell state."""
 
 
 class FloatLstm:
-    """One direction of an LSTM over the sequence ``x`` [time, batch, inputs], and ``aux`` of the same times.
+    """One direction of an LSTM over ``x`` [time, batch, inputs] and a second input ``aux``, None if absent.
 
     Without weights of the input gate, that gate is one minus the forget gate (coupled gates).  Peephole
     weights, layer normalization of the gates, and a projection of the output are optional.
@@ -40,8 +40,8 @@ class FloatLstm:
             driven = driven + np.stack(bias)[:, None, None]
         self.driven = driven  # [gates, time, batch, cells]: the part of the gates that has no recurrence
 
-    def _stacked(self, names: str) -> StackedWeights:
-        stacked = [gate_weight(self.weights, names, gate) for gate in self.gates]
+    def _stacked(self, name_pattern: str) -> StackedWeights:
+        stacked = [gate_weight(self.weights, name_pattern, gate) for gate in self.gates]
         return StackedWeights(stacked, self.op.asymmetric_quantize_inputs)
 
     def step(self, t: int, state: State) -> State:
@@ -84,9 +84,9 @@ def present_gates(weights: Weights) -> list[str]:
     return [g for g in GATES if g != "input" or "input_to_input_weights" in weights]
 
 
-def gate_weight(weights: Weights, names: str, gate: str) -> Weight:
-    """Return the operand ``names`` of ``gate``; ModelError if it is absent."""
-    name = names.format(gate)
+def gate_weight(weights: Weights, name_pattern: str, gate: str) -> Weight:
+    """Return the operand ``name_pattern`` with the name of ``gate``.  Raise ModelError if it is absent."""
+    name = name_pattern.format(gate)
     if name not in weights:
         raise ModelError(f"expected an operand {name}, which other gates of the LSTM have")
     return weights[name]

@@ -40,9 +40,9 @@ INT8 = (-128, 127)
 
 
 class RescaledProduct:
-    """The product of (x - ``zero_point``) with 8-bit weights, plus a bias, in units of ``scale``.
+    """Computes (x - ``zero_point``) times 8-bit weights, plus a bias, in units of ``scale``.
 
-    ``data_scale``, ``zero_point``: quantization of x, 8-bit integers [rows, n].
+    x is 8-bit integers [rows, n], quantized with ``data_scale`` and ``zero_point``.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class RescaledProduct:
 
 
 class IntegerGate:
-    """One gate.  Its sums have scale 2^-12 (Q3) or, with layer normalization, that of its intermediate.
+    """One gate.  Its sums have the scale 2^-12 (Q3) or, with layer normalization, that of ``intermediate``.
 
-    ``driven`` [time, batch, cells]: the part of the sums without recurrence.
+    ``driven`` [time, batch, cells]: the part of the sums that depends only on the input.
     """
 
     def __init__(self, gate: str, intermediate: Value, weights: Weights, x: Array) -> None:
@@ -116,9 +116,9 @@ class Int16GatesLstm:
         if "input" in self.gates:
             update = _logistic()[self._sums("input", t, hidden, cell)]
         candidate = _tanh(3)[self._sums("cell", t, hidden, cell)]
-        kept = wrap_int16(rounding_divide_by_pot(forget * cell, 15))
+        remembered = wrap_int16(rounding_divide_by_pot(forget * cell, 15))
         added = wrap_int16(rounding_divide_by_pot(update * candidate, 30 + self.cell_exponent))
-        cell = np.clip(kept + added, *INT16)
+        cell = np.clip(remembered + added, *INT16)
         if self.cell_clip > 0:
             cell = np.clip(cell, -self.cell_clip, self.cell_clip)
         output = _logistic()[self._sums("output", t, hidden, cell)]
@@ -135,7 +135,7 @@ class Int16GatesLstm:
     def _add_peephole(
         self, sums: Ints, peephole: Weight, scale: np.float32, outputs: int, cell: Array
     ) -> None:
-        """Add weights * cell state to the sums, of this scale, in place.
+        """Add peephole * cell state in place to ``sums``, which have this ``scale``.
 
         With a projection, LiteRT confuses the numbers of cells and outputs: in time-major sequences it takes
         rows of ``outputs`` elements from the flattened cells, else only the first ``outputs`` cells.
@@ -159,7 +159,7 @@ class Int16GatesLstm:
 
 
 def intermediates(op: Op, count: int) -> list[Value]:
-    """Return the intermediate values of ``op``; UnsupportedError if there are not ``count``."""
+    """Return the intermediate values of ``op``.  Raise UnsupportedError unless there are ``count``."""
     values = [v for v in op.extra.get("intermediates", ()) if v is not None]
     if len(values) != count:
         raise UnsupportedError(f"{op.code} on int8: expected {count} intermediates, got {len(values)}")
@@ -167,7 +167,7 @@ def intermediates(op: Op, count: int) -> list[Value]:
 
 
 def _normalized(sums: Ints, norm: Weight, bias: Array) -> Ints:
-    """Return rows of mean 0 and deviation 1 times the coefficients, plus the bias, in Q3."""
+    """Normalize rows to mean 0 and deviation 1; return them times ``norm`` plus ``bias``, in Q3."""
     count = sums.shape[1]
     mean = _truncating_divide(sums.sum(axis=1, keepdims=True) * 1024, count)
     squares = (sums * sums).sum(axis=1, keepdims=True)
@@ -177,8 +177,8 @@ def _normalized(sums: Ints, norm: Weight, bias: Array) -> Ints:
     scaled = multiply_by_quantized_multiplier(wrap_int32(1024 * sums - mean), inverse)
     weighted = wrap_int32(scaled * norm.array.astype(np.int64) + bias)
     rounded = _truncating_divide(weighted + np.where(weighted > 0, 512, -512), 1024)
-    by = quantize_multiplier(norm.scale)
-    to_q3 = QuantizedMultiplier(by.mantissa, by.shift + 12)
+    multiplier = quantize_multiplier(norm.scale)
+    to_q3 = QuantizedMultiplier(multiplier.mantissa, multiplier.shift + 12)
     return np.clip(multiply_by_quantized_multiplier(rounded, to_q3), *INT16)
 
 
@@ -194,13 +194,13 @@ def wrap_int16(x: Ints) -> Ints:
 
 @cache
 def _logistic() -> Ints:
-    """Return the table of 1 / (1 + e^-x) in Q0 of all int16 ``x`` in Q3; x < 0 from the end."""
+    """Return 1 / (1 + e^-x) in Q0 for all int16 ``x`` in Q3, indexed by x (modulo 2^16)."""
     return logistic(np.arange(1 << 16).astype(np.int16), 3, 16)
 
 
 @cache
 def _tanh(integer_bits: int) -> Ints:
-    """Return the table of tanh(x) in Q0 of all int16 ``x`` in Q(``integer_bits``); x < 0 from the end."""
+    """Return tanh(x) in Q0 for all int16 ``x`` in Q(``integer_bits``), indexed by x (modulo 2^16)."""
     return tanh(np.arange(1 << 16).astype(np.int16), integer_bits, 16)
 
 
@@ -210,21 +210,21 @@ def basic_integer_step(
     """Return output (uint8), cell state (int16, Q4) and gate sums (int16, Q3) of one step of the basic form.
 
     Operands as in ``lstm_float.basic_step``.  Inputs and outputs are numbers from -1 to 1: scale 1/128, zero
-    point 128.  The one kernel of LiteRT rounds the sums half up after both steps of the multiplication.
+    point 128.  LiteRT's only kernel rounds the sums half up in both steps of the multiplication.
     """
     matrix = weights.array.astype(np.int32) - weights.zero_point
     products = integer_product(joined.astype(np.int32) - 128, matrix.astype(np.float64)).astype(np.int64)
-    by = quantize_multiplier(4096 * float(bias.scale))
-    sums = multiply_by_quantized_multiplier_half_up(wrap_int32(products + bias.array), by)
+    multiplier = quantize_multiplier(4096 * float(bias.scale))
+    sums = multiply_by_quantized_multiplier_half_up(wrap_int32(products + bias.array), multiplier)
     sums = np.clip(sums, *INT16)
     update, candidate, forget, output = np.split(sums, 4, axis=-1)
     added = rounding_divide_by_pot(_product_q0(_logistic()[update], _tanh(3)[candidate]), 4)
     new = np.clip(added + _product_q0(_logistic()[forget], cell), *INT16)
-    made = _product_q0(_logistic()[output], _tanh(3)[saturating_left_shift(new, 1, 16)])
-    out = np.clip(rounding_divide_by_pot(made, 8), *INT8) + 128
+    hidden = _product_q0(_logistic()[output], _tanh(3)[saturating_left_shift(new, 1, 16)])
+    out = np.clip(rounding_divide_by_pot(hidden, 8), *INT8) + 128
     return out.astype(np.uint8), new.astype(np.int16), sums.astype(np.int16)
 
 
 def _product_q0(a: Array, b: Array) -> Ints:
-    """Return the product of two 16-bit numbers in Q0, in Q0."""
+    """Return the product, in Q0, of two 16-bit numbers in Q0."""
     return saturating_rounding_doubling_high_mul(a, b, 16)

@@ -4,7 +4,7 @@
 Source: TFLite lstm.cc, lstm_eval.cc (8x8_8), portable_tensor_utils.cc.  The following deviations from the
 definition of an LSTM are LiteRT's: the input gate is one minus the forget gate even if it has weights;
 peephole weights are ignored; the recurrent product of the output gate is rescaled with parameters of other
-gates, with a shift in place of a mantissa, so that nothing of it remains.
+gates and with a shift as the mantissa, so that it becomes 0.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from circlekit.ops.recurrent.lstm_integer import INT8, INT16, RescaledProduct, i
 from circlekit.ops.recurrent.sequence import State, Weight, Weights
 
 INTERMEDIATES = 12
-"""Number of intermediates: three per gate (its sums, the product with the input, that with the output)."""
+"""Number of intermediates: three per gate (its sums, its input product, its recurrent product)."""
 
 FIRST_INTERMEDIATE = {"forget": 3, "cell": 6, "output": 9}
 
@@ -39,8 +39,8 @@ FIRST_INTERMEDIATE = {"forget": 3, "cell": 6, "output": 9}
 class RoundedProductsLstm:
     """An LSTM on int8 data, weights and outputs, with an int16 cell state of scale 2^-15.
 
-    ``intermediates`` of the operator: per gate the scale of its sums, then scales and zero points of its
-    products with the input and with the last output.
+    ``intermediates`` of the operator: for each gate the scale of its sums, then scale and zero point of its
+    input product, then of its recurrent product (with the last output).
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array) -> None:
@@ -70,9 +70,9 @@ class RoundedProductsLstm:
             bias = self.weights[f"{gate}_gate_bias"].array
             gates[gate] = _normalized(np.clip(sums, *INT16), coefficients, bias)
         forget = _logistic()[gates["forget"]]
-        kept = rounding_divide_by_pot(forget * cell, 15)
+        remembered = rounding_divide_by_pot(forget * cell, 15)
         added = rounding_divide_by_pot((INT16[1] - forget) * _tanh(12)[gates["cell"]], 15)
-        cell = np.clip(wrap_int16(kept) + wrap_int16(added), *INT16)
+        cell = np.clip(wrap_int16(remembered) + wrap_int16(added), *INT16)
         if self.cell_clip:
             cell = np.clip(cell, -self.cell_clip, self.cell_clip)
         output = rounding_divide_by_pot(_logistic()[gates["output"]] * _tanh(15)[cell], 15)
@@ -97,20 +97,20 @@ class RoundedProductsLstm:
     def _projected(self, output: Ints) -> Ints:
         matrix, bias = self.weights["projection_weights"], self.weights["projection_bias"].array
         state = self.weights["output_state"]
-        by = quantize_multiplier(np.float32(float(matrix.scale) * 2.0**-15 / float(state.scale)))
+        multiplier = quantize_multiplier(np.float32(float(matrix.scale) * 2.0**-15 / float(state.scale)))
         sums = output @ matrix.array.astype(np.int64).T + bias
-        out = np.clip(multiply_by_quantized_multiplier_int64(sums, by) + state.zero_point, *INT8)
+        out = np.clip(multiply_by_quantized_multiplier_int64(sums, multiplier) + state.zero_point, *INT8)
         return np.clip(out, -self.proj_clip, self.proj_clip) if self.proj_clip > 0 else out
 
 
 def _normalized(sums: Ints, coefficients: Weight, bias: Array) -> Ints:
-    """Return rows of mean 0 and deviation 1 times the coefficients, plus the bias, in Q3, via float32.
+    """Normalize rows to mean 0 and deviation 1 in float32; return them times coefficients plus bias, in Q3.
 
     Rounding can make the variance of nearly equal numbers negative; the row is then 0.
     """
     x, count = sums.astype(np.float32), np.float32(sums.shape[1])
-    by = quantize_multiplier(coefficients.scale)
-    scale = np.float32(float(by.mantissa) * 2.0 ** (int(by.shift) - 31))
+    multiplier = quantize_multiplier(coefficients.scale)
+    scale = np.float32(float(multiplier.mantissa) * 2.0 ** (int(multiplier.shift) - 31))
     total, squares = (np.add.accumulate(part, axis=1)[:, -1:] for part in (x, x * x))
     mean = total / count
     variance = squares / count - mean * mean
@@ -123,19 +123,19 @@ def _normalized(sums: Ints, coefficients: Weight, bias: Array) -> Ints:
 
 @cache
 def _logistic() -> Ints:
-    """Return the table of 1 / (1 + e^-x), truncated to Q0, of all int16 ``x`` in Q3; x < 0 from the end."""
+    """Return 1 / (1 + e^-x), truncated to Q0, for all int16 ``x`` in Q3, indexed by x."""
     powers = np.exp(-_int16_numbers(12).astype(np.float64)).astype(np.float32)
     return _truncated_to_q0(1 / (1 + powers))
 
 
 @cache
 def _tanh(fraction_bits: int) -> Ints:
-    """Return the table of tanh(x), truncated to Q0, of all int16 ``x``; x < 0 from the end."""
+    """Return tanh(x), truncated to Q0, for all int16 ``x`` with ``fraction_bits``, indexed by x."""
     return _truncated_to_q0(fdlibm_tanh(_int16_numbers(fraction_bits)))
 
 
 def _int16_numbers(fraction_bits: int) -> Array:
-    """Return all int16 numbers times 2^-``fraction_bits``: 0 first, -1 last."""
+    """Return float32[65536]: 0 to 32767, then -32768 to -1, each times 2^-``fraction_bits``."""
     return np.asarray(np.arange(1 << 16).astype(np.int16) * np.float32(2.0**-fraction_bits))
 
 

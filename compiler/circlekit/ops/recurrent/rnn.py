@@ -34,7 +34,7 @@ from circlekit.ops.recurrent.sequence import RecurrentLayer, StackedWeights, Sta
 
 
 class RnnLayer(RecurrentLayer):
-    """An RNN, whose new state is act(input_weights x + recurrent_weights state + bias) in each direction.
+    """An RNN; its new state is act(input_weights @ x + recurrent_weights @ state + bias) in each direction.
 
     Weights are [units, inputs] and [units, units], of floats or 8-bit integers (hybrid).
     """
@@ -101,8 +101,8 @@ class BidirectionalSequenceRnn(
 ):
     """Two RNNs over a sequence, forwards and backwards.
 
-    As in LiteRT, a second input without weights is ignored if the data is batch-major, and with 8-bit weights
-    time-major data of n steps is run n times, each from the last state of the run before.
+    As in LiteRT, a second input without weights is ignored if the data is batch-major.  With 8-bit weights,
+    time-major data of n steps is run n times, each time from the last state of the run before.
     """
 
     input = operand(*REAL)
@@ -137,9 +137,9 @@ class BidirectionalSequenceRnn(
 class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
     """The last state of a GRU over a sequence [time, batch, inputs], starting from ``state`` [batch, units].
 
-    The weights have the rows of the update, reset and candidate gates.  In the only implementation, the
-    operands ``hidden_hidden`` [3 units, inputs] are the weights of the input, and ``hidden_input``
-    [3 units, units] those of the state, in spite of their names.
+    The weights have the rows of the update, reset and candidate gates.  In spite of their names,
+    ``hidden_hidden`` [3 units, inputs] are the weights of the input and ``hidden_input`` [3 units, units]
+    the weights of the state in luci-interpreter, the only implementation.
     """
 
     input = operand(*REAL)
@@ -188,7 +188,7 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
 
     ``weights_feature``: [filters, inputs]; ``weights_time``: [filters, memory]; ``state``: the features of
     the last ``memory`` steps, [batch, filters * memory].  Each element of the result [batch, filters / rank]
-    adds ``rank`` filters.  8-bit feature weights with float data are the hybrid form.
+    is the sum over ``rank`` filters.  Float data with 8-bit feature weights is the hybrid form.
     """
 
     input = operand(*REAL)
@@ -233,14 +233,15 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
     ) -> tuple[Array, Array]:
         """Return the new memory (int16) and the result (int8; LiteRT omits the activation)."""
         state = scale_of(self.state)
-        into = quantize_multiplier(scale_of(self.input) * scale_of(self.weights_feature) / state)
-        outof = quantize_multiplier(state * scale_of(self.weights_time) / scale_of(self.output))
+        to_state = quantize_multiplier(scale_of(self.input) * scale_of(self.weights_feature) / state)
+        to_result = quantize_multiplier(state * scale_of(self.weights_time) / scale_of(self.output))
         sums = integer_product(x.astype(np.int32) - zero_point_of(self.input), feature).astype(np.int64)
-        newest = np.clip(multiply_by_quantized_multiplier(wrap_int32(sums), into), -(1 << 15), (1 << 15) - 1)
-        slots = _pushed(slots, newest.astype(slots.dtype))
+        newest = multiply_by_quantized_multiplier(wrap_int32(sums), to_state)
+        slots = _pushed(slots, np.clip(newest, -(1 << 15), (1 << 15) - 1).astype(slots.dtype))
         total = np.einsum("bfm,fm->bf", slots.astype(np.int64), time.astype(np.int64))
         total = total.reshape(x.shape[0], -1, self.rank).sum(axis=2)
-        scaled = multiply_by_quantized_multiplier(wrap_int32(total if bias is None else total + bias), outof)
+        total = total if bias is None else total + bias
+        scaled = multiply_by_quantized_multiplier(wrap_int32(total), to_result)
         return slots, np.clip(scaled + zero_point_of(self.output), -128, 127).astype(np.int8)
 
     def required_version(self) -> int:

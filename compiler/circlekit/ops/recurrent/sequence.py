@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recurrent layers: weights, the order of time and batch, the loop over time, one or both directions.
 
-Weights are float matrices, or 8-bit ones for float data (the hybrid form); then each row of the data is
-quantized to 8 bits before the product.  Source: TFLite portable_tensor_utils.cc.
+In the hybrid form, float data with 8-bit weights, each row of the data is quantized to 8 bits before it is
+multiplied with the weights.  Source: TFLite portable_tensor_utils.cc.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from circlekit.ops.quantization import scale_of, zero_point_of
 
 
 class Weight(NamedTuple):
-    """An operand with its elements."""
+    """An operand of a recurrent layer with its elements."""
 
     value: Value
     array: Array
@@ -56,8 +56,8 @@ Weights = Mapping[str, Weight]
 class StackedWeights:
     """Weights of one shape, multiplied with the same data by one matrix product.
 
-    Each is a matrix [outputs, n], or a vector [n] that stands for a diagonal matrix.  ``asymmetric``: how
-    the hybrid form quantizes the data.  ModelError for other ranks or different shapes.
+    Each is a matrix [outputs, n], or a vector [n] that stands for a diagonal matrix.  ``asymmetric``: whether
+    the hybrid form quantizes the data with a zero point.  Raise ModelError for other ranks, different shapes.
     """
 
     def __init__(self, weights: Sequence[Weight], asymmetric: bool) -> None:
@@ -96,7 +96,7 @@ State = tuple[Array, ...]
 """State of a cell between two steps; first the hidden state [batch, outputs], which is also the output."""
 
 Step = Callable[[int, State], State]
-"""Computes the state after time step t from the state before it."""
+"""Function that returns the state after time step t, given t and the state before it."""
 
 
 class RecurrentLayer(Stateful):
@@ -116,24 +116,24 @@ class RecurrentLayer(Stateful):
 
     ranks: ClassVar[tuple[int, ...]] = (3,)
     directions: ClassVar[tuple[str, ...]] = ("",)
-    typed_by = 1  # the weights
+    typed_by = 1  # versions depend on the dtype of the weights
 
     @abstractmethod
     def units(self, direction: str) -> Dim:
-        """Return the number of outputs of the direction with this prefix."""
+        """Return the number of outputs of the direction with the prefix ``direction``; None if unknown."""
 
     @abstractmethod
     def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
-        """Return the step of the cell over ``x`` [time, batch, inputs], and ``aux`` of the same times.
+        """Return the step function for input ``x`` [time, batch, inputs] and second input ``aux``, if any.
 
-        ``weights``: the operands of one direction, without its prefix, and those of no direction.
+        ``weights``: the operands of one direction, without its prefix, and operands without a direction.
         """
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
         return self.result_types()
 
     def result_types(self) -> tuple[TensorType, ...]:
-        """Return the types of the results, one for each direction or one for all."""
+        """Return the types of the results: one for each direction, or a single one with ``merge_outputs``."""
         shape, widths = require_rank(self.input, "input", *self.ranks), [*map(self.units, self.directions)]
         if len(widths) > 1 and self.merge_outputs:
             widths = [None if None in widths else sum(w for w in widths if w is not None)]
@@ -141,8 +141,8 @@ class RecurrentLayer(Stateful):
         return tuple(TensorType(dtype, None if shape is None else (*shape[:-1], w)) for w in widths)
 
     def step(self, *args: Array | None) -> tuple[Sequence[Array], Sequence[Array | None]]:
-        given = zip(self.operands, self.inputs, args, strict=False)
-        present = {o.name: Weight(v, a) for o, v, a in given if v is not None and a is not None}
+        operands = zip(self.operands, self.inputs, args, strict=False)
+        present = {o.name: Weight(v, a) for o, v, a in operands if v is not None and a is not None}
         data = present["input"].array
         x, aux = self._time_major(data), self.second_input(present)
         has_aux_weights = any(name.startswith("fw_aux_input") for name in present)
@@ -178,7 +178,7 @@ class RecurrentLayer(Stateful):
         return outputs if self.time_major else np.ascontiguousarray(outputs.swapaxes(0, 1))
 
     def run(self, step: Step, steps: int, state: State, backwards: bool) -> tuple[Array, State]:
-        """Run a cell over ``steps`` time steps; return its outputs [time, batch, n] and the last state."""
+        """Run ``step`` for ``steps`` time steps; return the outputs [time, batch, n] and the last state."""
         outputs = np.empty((steps, *state[0].shape), state[0].dtype)
         current = state
         for t in reversed(range(steps)) if backwards else range(steps):
