@@ -60,7 +60,7 @@ class Result:
     failures: One text for each failure; not empty if ``status`` is "failed".
     missing: Names of passes that do not exist.
     notes: What was not compared, and why.
-    before, after: Numbers of operators; None if the model was not made.
+    before, after: Number of operators before and after the passes; None if that model was not built.
     rules, compared, litert: Numbers of rules checked, of outputs compared, and of outputs run by LiteRT.
     """
 
@@ -84,7 +84,7 @@ class Result:
 def run_case(case: Case, folder: str | Path | None = None, with_litert: bool = True) -> Result:
     """Run one test.  Every error becomes a failure of the result; nothing is raised.
 
-    ``folder``: where the files of the test are kept; None keeps none.
+    ``folder``: keeps the files of the test, unless None.  ``with_litert``: compare with LiteRT, if installed.
     """
     result = Result(case.name, case.passes)
     try:
@@ -98,7 +98,7 @@ def run_case(case: Case, folder: str | Path | None = None, with_litert: bool = T
 
 
 class _Test:
-    """The steps of one test, in order.  ``keeps_values``: write inputs and outputs to HDF5 files."""
+    """One test, by its steps.  ``keeps_values``: whether inputs and outputs are written to HDF5 files."""
 
     def __init__(
         self, case: Case, result: Result, folder: Path, with_litert: bool, keeps_values: bool
@@ -118,8 +118,8 @@ class _Test:
         self.result.missing = [name for name in names if name not in known]
         assert self.case.recipe is not None  # rules() raises otherwise
         model = load_recipe(self.case.recipe)
-        is_listed = all(graph.table for graph in model.graphs)
-        base = self.write(model, f"{self.case.name}.{model.format}", is_listed)
+        with_tables = all(graph.table for graph in model.graphs)
+        base = self.write(model, f"{self.case.name}.{model.format}", with_tables)
         self.result.before = sum(1 for _ in base.ops())
         findings = [str(finding) for finding in verify(base)]
         if findings:
@@ -135,17 +135,18 @@ class _Test:
 
     # -- before the passes ---------------------------------------------------------------------
 
-    def write(self, model: Model, name: str, is_listed: bool) -> Model:
-        """Write a model and return it as read back; ModelError if that is not the same model.
+    def write(self, model: Model, name: str, with_tables: bool) -> Model:
+        """Write a model and return the model read from the file; raise ModelError if they differ.
 
-        ``is_listed``: compare the order of the values too, and values that no operator uses.
+        ``with_tables``: whether the order of values and unused values are compared, too.
         """
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         data = to_bytes(model)
         write_file(path, [data], durable=False)
         back = load(path)
-        unequal = difference(model, back) if is_listed else difference(_unlisted(model), _unlisted(back))
+        compared = (model, back) if with_tables else (_without_tables(model), _without_tables(back))
+        unequal = difference(*compared)
         if unequal is not None:
             raise ModelError(f"{name}: the model read back differs from the one written: {unequal}")
         if to_bytes(back) != data:
@@ -170,7 +171,7 @@ class _Test:
             self.keep(run, EXPECTED, [v.name for v in base.main.outputs], run.outputs)
 
     def keep(self, run: Run, name: str, names: Sequence[str], arrays: Sequence[Array]) -> None:
-        """Write the arrays of numbers to file ``name`` of a run; HDF5 files hold no strings here."""
+        """Write the numeric arrays of a run to its file ``name``; arrays of strings are left out."""
         if not self.keeps_values:
             return
         folder = self.folder if run is self.runs[0] else self.folder / run.kind
@@ -191,7 +192,7 @@ class _Test:
         name = f"{self.case.name}.opt.{fmt}"
         legal = legalize(model, fmt)
         legal.format = fmt
-        back = self.write(legal, name, is_listed=False)
+        back = self.write(legal, name, with_tables=False)
         check(back)
         self.result.after = sum(1 for _ in back.ops())
         changes = sum(record.changes for record in records)
@@ -200,8 +201,8 @@ class _Test:
         failed = [failure for rule in rules.rules if (failure := rule.failure(subject))]
         if failed:
             self.result.failures.append("\n".join([*failed, *_lines(subject.model)]))
-        fired = [all_passes()[record.name] for record in records if record.changes]
-        by_design = [kind.name for kind in fired if kind.changes_interface or kind.changes_values]
+        effective = [all_passes()[record.name] for record in records if record.changes]
+        by_design = [kind.name for kind in effective if kind.changes_interface or kind.changes_values]
         if by_design:
             note = f"values not compared: {', '.join(by_design)} changed the model by design"
             self.result.notes.append(note)
@@ -215,7 +216,7 @@ class _Test:
             self.compare_with_litert(back, "after", rules.tolerance)
 
     def compare(self, base: Model, model: Model, tolerance: float | None) -> list[str]:
-        """Run ``model`` on each set of inputs until outputs differ; return a sentence for each of those.
+        """Run ``model`` on each set of inputs until outputs differ; return a sentence for each difference.
 
         Outputs are compared by name.  ``base``: the model before the passes.
         """
@@ -241,14 +242,14 @@ class _Test:
             return
         run = self.runs[0]
         try:
-            theirs = litert.run_litert(litert.tflite_of(model), _input_arrays(run))
+            litert_outputs = litert.run_litert(litert.tflite_of(model), _input_arrays(run))
         except UnsupportedError as error:
             self.result.notes.append(f"not run by LiteRT {when}: {error.message}")
             return
         names = [value.name for value in model.main.outputs]
-        found = litert.differences(names, run.outputs, theirs, tolerance)
+        found = litert.differences(names, run.outputs, litert_outputs, tolerance)
         self.result.failures += [f"{when} the passes, {sentence}" for sentence in found]
-        self.result.litert += len(theirs)
+        self.result.litert += len(litert_outputs)
 
 
 def _input_arrays(run: Run) -> list[Array]:
@@ -256,7 +257,7 @@ def _input_arrays(run: Run) -> list[Array]:
 
 
 def _litert_refuses(model: Model) -> bool:
-    """Return whether LiteRT cannot run the model either; False if it lacks an operator."""
+    """Return whether LiteRT fails to run the model, for another reason than an operator it lacks."""
     try:
         litert.run_litert(litert.tflite_of(model), make_inputs(model.main, InputSet("normal")))
     except EquivalenceError:
@@ -266,8 +267,8 @@ def _litert_refuses(model: Model) -> bool:
     return False
 
 
-def _unlisted(model: Model) -> Model:
-    """Return a copy without the list of values that a file has."""
+def _without_tables(model: Model) -> Model:
+    """Return a copy without the order of the values and the unused values that a file lists."""
     copy = clone(model)
     for graph in copy.graphs:
         graph.table = []

@@ -34,9 +34,10 @@ ONE_RECIPE, ONE_RULES, TEXT = "test.recipe", "test.rule", ".ck"
 class Case:
     """One test.
 
-    recipe: Path of the recipe; None if a list names one that does not exist.  place: Where, for the error.
+    recipe: Path of the recipe; None if a list names one that does not exist.
     format: Format of the result; None for the format of the recipe.
-    block: Number of the block of rules in the recipe's text; None for ``test.rule``, if ``has_rules``.
+    block: Index of the block of rules in the recipe's text; None for ``test.rule``, if ``has_rules``.
+    place: Place in the list, and the error message if ``recipe`` is None.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Case:
     place: str = ""
 
     def rules(self) -> RuleBlock:
-        """Return the rules; ParseError for an invalid one."""
+        """Return passes and rules; raise ParseError if one is invalid, FileError if there is no recipe."""
         if self.recipe is None:
             raise FileError(self.place)
         if self.block is not None:
@@ -71,7 +72,7 @@ def cases_of(
 
     folders: The recipes of lists; by default those beside the list.
     passes: Passes for recipes that name none.
-    with_rules: Check ``test.rule`` for the cases of a list.  Such rules hold for the listed passes only.
+    with_rules: Whether to check ``test.rule``, which holds for the passes of a list only.
 
     Raises FileError or ParseError for a list that cannot be read.
     """
@@ -87,7 +88,7 @@ def cases_of(
         return _cases_of_recipe(path, passes)
     text = read_text(path)
     cases = _tsv(text, str(path)) if path.suffix == ".tsv" else _lst(text, str(path))
-    return list(_found(cases, folders or [path.parent], with_rules))
+    return list(_with_recipes(cases, folders or [path.parent], with_rules))
 
 
 def recipes_in(folder: Path) -> list[Path]:
@@ -100,7 +101,7 @@ def name_of_recipe(path: Path) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Return the content of a text file; CirclekitError if it cannot be read or is not UTF-8."""
+    """Return the content of a text file; raise CirclekitError if it is unreadable or not UTF-8."""
     return decoded(map_file(path), str(path))
 
 
@@ -110,7 +111,7 @@ def _cases_of_recipe(path: Path, passes: Sequence[str]) -> list[Case]:
         return [Case(name, path, tuple(passes))]
     try:
         blocks = parse_text_rules(read_text(path), str(path))
-    except CirclekitError:  # the case fails when it is run, so that the others of a folder are run, too
+    except CirclekitError:  # this case fails later, when it is run, and does not stop the others
         return [Case(name, path, tuple(passes), None, 0)]
     if not blocks:
         return [Case(name, path, tuple(passes))]
@@ -118,7 +119,7 @@ def _cases_of_recipe(path: Path, passes: Sequence[str]) -> list[Case]:
     return [Case(n, path, tuple(passes), None, i) for i, n in enumerate(names)]
 
 
-# -- lists: their results are circle files, as in ONE, whatever a recipe makes ------------------
+# -- lists; as in ONE, their results are circle files, whatever the format of a recipe ----------
 
 
 def _tsv(text: str, label: str) -> Iterator[Case]:
@@ -161,8 +162,8 @@ def _lst(text: str, label: str) -> Iterator[Case]:
         yield Case(recipe, None, tuple(rest), "circle", None, word == "Add", f"{label}:{line}:1")
 
 
-def _found(cases: Iterable[Case], folders: Iterable[str | Path], with_rules: bool) -> Iterator[Case]:
-    """Add the recipes, which are in ``folders``, to the cases of a list."""
+def _with_recipes(cases: Iterable[Case], folders: Iterable[str | Path], with_rules: bool) -> Iterator[Case]:
+    """Yield the cases of a list with the paths of their recipes, which are searched below ``folders``."""
     known: dict[str, Path] = {}
     for folder in folders:
         if not Path(folder).is_dir():

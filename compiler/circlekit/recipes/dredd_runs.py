@@ -28,8 +28,8 @@ def run_cases(
 ) -> Iterator[tuple[int, Result]]:
     """Yield (index of the case, its result) in any order.
 
-    ``keep``: the folder that gets one folder for each test; None keeps no files.  ``processes``: by default
-    one per processor that this process may use.
+    ``keep``: a folder for the files, with a folder for each test; None keeps no files.  ``processes``: by
+    default one per processor that this process may use.
     """
     jobs: list[Job] = list(zip(range(len(cases)), cases, _folders(cases, keep), strict=True))
     if not processes:
@@ -48,8 +48,8 @@ def run_cases(
         unfinished = [
             job for future, job in futures.items() if isinstance(future.exception(), BrokenProcessPool)
         ]
-        # The one that crashed is among those that were handed out: one to each process, and as many and one
-        # more in the queue.
+        # The test that crashed is among the first ones: a pool hands out one test to each process, and queues
+        # as many tests and one more.
         suspects, jobs = unfinished[: 2 * processes + 1], unfinished[2 * processes + 1 :]
         yield from (_run_alone(work, job) for job in suspects)
 

@@ -19,7 +19,7 @@ from circlekit.ir.text.lexer import error_at
 from circlekit.recipes.prototext.filler_data import Files
 
 _FIELD = re.compile(r"(?:\s|#[^\n]*\n)*(?!extra\b)[A-Za-z_]\w*\s*[:{<]")
-"""The start of a ``test.recipe``: a field.  In the text form, only the statement ``extra`` starts alike."""
+"""The first field of a ``test.recipe``.  Of the text form, only the statement ``extra`` looks like one."""
 
 
 def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
@@ -34,7 +34,7 @@ def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
 
 
 def recipe_in(content: memoryview, path: str | os.PathLike[str], fmt: str | None = None) -> Model:
-    """Do as ``load_recipe`` with the ``content`` of the file; ``path``: for errors and files beside it."""
+    """Like ``load_recipe``, for known ``content``; ``path`` serves errors and finds files beside it."""
     name = os.fspath(path)
     text = decoded(content, name)
     model = read_recipe(text, name, fmt or _format_of_folder(Path(path)), Path(path).parent, fmt is not None)
@@ -43,7 +43,7 @@ def recipe_in(content: memoryview, path: str | os.PathLike[str], fmt: str | None
 
 
 def decoded(content: memoryview, name: str) -> str:
-    """Decode the text of a recipe; FormatError if it is not UTF-8."""
+    """Decode the text of a recipe; raise FormatError if it is not UTF-8."""
     try:
         return bytes(content).decode()
     except UnicodeDecodeError as error:
@@ -62,8 +62,9 @@ def read_recipe(
     """Return the model of a text in either language.
 
     label: Name of the text, for errors.
-    fmt: The format of a ``test.recipe``; unless ``sure``, words that only circle has override it.
-    folder: Where the files are that the text names; None forbids them.
+    fmt: The format of a ``test.recipe``; None to decide by its words.
+    folder: The folder of the files that the text names; None if it must not name any.
+    sure: Whether ``fmt`` holds even if the text has words that only circle has.
     """
     files = _files_of(folder)
     if not is_test_recipe(text):
@@ -72,9 +73,9 @@ def read_recipe(
 
     if fmt is None or not sure:
         fmt = recipe_reader.recipe_format(text) or fmt or "tflite"
-    tree, is_far = recipe_reader.read_tree(text, label, fmt, files)
+    tree, has_external_data = recipe_reader.read_tree(text, label, fmt, files)
     try:
-        pieces = encode(tree, fmt, 0 if is_far else INLINE_LIMIT).pieces()
+        pieces = encode(tree, fmt, 0 if has_external_data else INLINE_LIMIT).pieces()
         return load_bytes(b"".join(pieces), label)
     except CirclekitError as error:
         raise error_at(label, text, 0, error.message.removeprefix(f"{label}: ")) from error

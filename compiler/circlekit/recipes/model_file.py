@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Properties of a model file without running it: for circle-inspect, circle-tensordump and rules.
 
-They are read from the decoded file, not from the IR: they are what other readers of the file see.
+They are read from the decoded file, not from the IR, because other readers see the file.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ class ModelFile:
         return dict(sorted(found.items()))
 
     def conv2d_weights(self) -> list[tuple[str, str]]:
-        """Return (kind, producer of the weights) of each convolution; the producer may be CONST or ?."""
+        """Return (kind, producer of the weights) of each convolution; CONST for a constant, ? if unknown."""
         return [pair for graph in self.graphs for pair in self._weights(graph)]
 
     def _weights(self, graph: Tree) -> Iterator[tuple[str, str]]:
         operators = graph.get("operators", ())
         tensors = graph.get("tensors", ())
-        makers = {int(i): self.code_of(op) for op in operators for i in op.get("outputs", ())}
+        producers = {int(i): self.code_of(op) for op in operators for i in op.get("outputs", ())}
         for op in operators:
             kind = self.code_of(op)
             inputs = op.get("inputs", ())
@@ -105,7 +105,7 @@ class ModelFile:
                 continue
             weight = int(inputs[1]) if len(inputs) > 1 else -1
             constant = 0 <= weight < len(tensors) and self.buffer_size(tensors[weight]) > 0
-            yield kind, makers.get(weight) or ("CONST" if constant else "?")
+            yield kind, producers.get(weight) or ("CONST" if constant else "?")
 
     # -- tensors -------------------------------------------------------------------------------
 
@@ -143,9 +143,10 @@ class ModelFile:
         """Return (name, shape as ``[1,-1,3]``) of every tensor; -1 is an unknown dimension."""
         return [(name_of(tensor), f"[{','.join(map(str, shape_of(tensor)))}]") for tensor in self.tensors()]
 
-    # -- soundness -----------------------------------------------------------------------------
+    # -- validity ------------------------------------------------------------------------------
 
     def findings(self) -> list[Finding]:
+        """Return all violations of the format in the file."""
         return check_bytes(self.data, self.name)
 
 
@@ -170,11 +171,11 @@ def count_word(lines: list[str], word: str) -> int:
 PARAMETERS = {"min": "<f4", "max": "<f4", "scale": "<f4", "zero_point": "<i8"}
 
 
-def data_of(facts: ModelFile, tensor: Tree) -> Array | None:
-    """Return a constant in its shape, or as bytes if numpy has no such array; None for other tensors."""
-    if not facts.buffer_size(tensor):
+def data_of(file: ModelFile, tensor: Tree) -> Array | None:
+    """Return a constant in its shape, or its bytes if numpy lacks the dtype; None for other tensors."""
+    if not file.buffer_size(tensor):
         return None
-    data = np.frombuffer(facts.buffer(tensor.get("buffer", 0)), np.uint8)
+    data = np.frombuffer(file.buffer(tensor.get("buffer", 0)), np.uint8)
     kind = DType.__members__.get(str(tensor.get("type", "FLOAT32")))
     shape = [int(d) for d in tensor.get("shape", ())]
     if kind is None or kind.numpy is None or min(shape, default=0) < 0:
@@ -184,7 +185,7 @@ def data_of(facts: ModelFile, tensor: Tree) -> Array | None:
     return data.view(kind.numpy).reshape(shape)
 
 
-def hdf5_of(facts: ModelFile) -> bytes:
+def hdf5_of(file: ModelFile) -> bytes:
     """Return an HDF5 file with one group per tensor, named after it.
 
     The datasets of a group are ``weights``, ``min``, ``max``, ``scale``, ``zero_point`` and
@@ -194,7 +195,7 @@ def hdf5_of(facts: ModelFile) -> bytes:
     from circlekit.equivalence import hdf5  # h5py is an optional, slow import
 
     groups: dict[str, dict[str, Array]] = {}
-    for tensor in facts.tensors():
+    for tensor in file.tensors():
         name = name_of(tensor).replace("/", "_")
         if name == NO_NAME:
             continue
@@ -203,7 +204,7 @@ def hdf5_of(facts: ModelFile) -> bytes:
             count += 1
             unique = f"{name}_{count}"
         group = groups[unique] = {}
-        data = data_of(facts, tensor)
+        data = data_of(file, tensor)
         if data is not None:
             group["weights"] = data
         quantization = tensor.get("quantization")

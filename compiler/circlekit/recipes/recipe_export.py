@@ -27,7 +27,8 @@ def write_recipe(model: Model, path: str | os.PathLike[str], fmt: str, resample:
 
     The language is the text form for ``.ck``, else ONE's ``test.recipe``.  Large constants become ``.npy``
     files beside the recipe; with ``resample``, fillers of the same mean and standard deviation instead.
-    Operators that the format lacks are replaced by operators that it has.
+    Operators that the format lacks are replaced by ones that it has.  Raises UnsupportedError for a model
+    that the language cannot express.
     """
     target = Path(path)
     folder = Folder(target.name.removesuffix(target.suffix))
@@ -47,14 +48,14 @@ def write_recipe(model: Model, path: str | os.PathLike[str], fmt: str, resample:
 
 def _text_form(model: Model, folder: Folder) -> str:
     """Return the text of a model, and add its constants to ``folder``."""
-    kept: dict[int, tuple[str, int]] = {}
+    added: dict[int, tuple[str, int]] = {}
 
     def locate(value: Value) -> tuple[str, int] | None:
         if value.data is None:
             return None
-        if id(value) not in kept:
-            name = folder.keep(value.data)
-            kept[id(value)] = (name, folder.offsets[name])
-        return kept[id(value)]
+        if id(value) not in added:
+            name = folder.add(value.data)
+            added[id(value)] = (name, folder.offsets[name])
+        return added[id(value)]
 
     return print_model(model, locate)

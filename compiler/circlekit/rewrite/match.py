@@ -168,10 +168,8 @@ class Matcher:
             ):
                 if self.explain:
                     either = " or ".join(map(_show, expected))
-                    self.refuse(
-                        progress,
-                        f"%{op.output.name}: {spec.name} is {_show(value)}, expected {either}",
-                    )
+                    found = f"%{op.output.name}: {spec.name} is {_show(value)}"
+                    self.refuse(progress, f"{found}, expected {either}")
                 return None
             if pattern is not None and pattern.bind:
                 bound[pattern.bind] = value

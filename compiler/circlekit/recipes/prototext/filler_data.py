@@ -182,7 +182,7 @@ class Folder:
         self.files: dict[str, bytes] = {}
         self.offsets: dict[str, int] = {}
 
-    def keep(self, array: Array) -> str:
+    def add(self, array: Array) -> str:
         """Add an array and return the name of its file."""
         file = f"{self.stem}.{len(self.files)}.npy"
         stream = BytesIO()
@@ -215,7 +215,7 @@ def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | Non
                 return {"tag": "gaussian", "arg": [repr(moment) for moment in moments]}
     if folder is None or len(data) <= MAX_LISTED:
         return {"tag": "base64", "arg": [base64.b64encode(data.tobytes()).decode("ascii")]}
-    return {"tag": "file", "arg": [folder.keep(data if array is None or dtype.numpy is None else array)]}
+    return {"tag": "file", "arg": [folder.add(data if array is None or dtype.numpy is None else array)]}
 
 
 def _listing(array: Array) -> Tree | None:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of ONE's dredd tests, ``test.rule``.  ONE runs them by a shell; here they are parsed.
+"""The rules of ONE's dredd tests, ``test.rule``.  ONE runs them in a shell; here they are parsed.
 
     RULE "NAME" $(function argument ...) '=' VALUE        # a comment
 
 Conditions are those of ``expr``: = != < > <= >=.  They compare numbers if both sides are integers, else
-texts. Anything else of the shell's language (variables, pipes, other commands) is an error.
+strings.  Anything else of the shell's language (variables, pipes, other commands) is an error.
 """
 
 from __future__ import annotations
@@ -23,24 +23,21 @@ from circlekit.recipes.rules.rule import Rule, Subject
 FORM = "a rule is RULE \"NAME\" $(function argument) 'CONDITION' VALUE"
 
 
-def _listed(pairs: list[tuple[str, str]], name: str) -> str:
+def _joined(pairs: list[tuple[str, str]], name: str) -> str:
     """Return the second of each pair whose first is ``name``, separated by spaces."""
     return " ".join(second for first, second in pairs if first == name)
 
 
 FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
-    "file_size": (0, lambda facts: str(facts.size)),
-    "all_op_count": (0, lambda facts: str(len(facts.operators()))),
-    "op_count": (1, lambda facts, kind: str(count_word(facts.operators(), kind))),
-    "conv2d_weight_not_constant": (
-        0,
-        lambda facts: str(sum(made_by != "CONST" for _, made_by in facts.conv2d_weights())),
-    ),
-    "verify_file_format": (0, lambda facts: str(int(not any(f.severity == ERROR for f in facts.findings())))),
-    "op_version": (1, lambda facts, kind: str(facts.op_versions().get(kind, ""))),
-    "tensor_dtype": (1, lambda facts, name: _listed(facts.tensor_dtypes(), name)),
-    "tensor_shape": (1, lambda facts, name: _listed(facts.tensor_shapes(), name)),
-    "const_count": (1, lambda facts, name: str(count_word(facts.constants(), name))),
+    "file_size": (0, lambda file: str(file.size)),
+    "all_op_count": (0, lambda file: str(len(file.operators()))),
+    "op_count": (1, lambda file, kind: str(count_word(file.operators(), kind))),
+    "conv2d_weight_not_constant": (0, lambda file: str(sum(p != "CONST" for _, p in file.conv2d_weights()))),
+    "verify_file_format": (0, lambda file: str(int(not any(f.severity == ERROR for f in file.findings())))),
+    "op_version": (1, lambda file, kind: str(file.op_versions().get(kind, ""))),
+    "tensor_dtype": (1, lambda file, name: _joined(file.tensor_dtypes(), name)),
+    "tensor_shape": (1, lambda file, name: _joined(file.tensor_shapes(), name)),
+    "const_count": (1, lambda file, name: str(count_word(file.constants(), name))),
 }
 """{name: (number of arguments, function of the model file that returns the actual value)}."""
 
@@ -83,14 +80,14 @@ _PART = re.compile(
 
 
 class _ShellText(Source):
-    """The words of a text in the language of shells, without quotes and escapes; $( and ) are marks."""
+    """A text of the shell's language as words, without quotes and escapes, and the marks $( and )."""
 
     def _scan(self) -> list[Token]:
         tokens = []
         for match in _TOKEN.finditer(self.text):
             kind, text = match.lastgroup or "", match.group()
             if kind == "word":
-                text = "".join(map(_resolved, _PART.finditer(text)))
+                text = "".join(map(_unquoted, _PART.finditer(text)))
             if kind != "skip":
                 tokens.append(Token(kind, "the end of the line" if kind == "line" else text, match.start()))
         return [*tokens, Token("end", "the end of the line", len(self.text))]
@@ -101,7 +98,7 @@ class _ShellText(Source):
         return self.take()
 
 
-def _resolved(part: re.Match[str]) -> str:
+def _unquoted(part: re.Match[str]) -> str:
     if part.lastgroup == "double":
         return re.sub(r'\\([\\"$`])', r"\1", part.group("double"))
     return part.group(part.lastgroup or 0)
@@ -142,11 +139,11 @@ def _rule(source: _ShellText) -> Rule:
     expected = source.word("a value").text
     if source.peek.kind not in ("line", "end"):
         source.fail(f"expected the end of the line, got {source.peek.text!r}; {FORM}")
-    asked = " ".join((function.text, *arguments))
+    call = " ".join((function.text, *arguments))
 
     def violations(subject: Subject) -> Iterator[str]:
-        actual = value_of(subject.facts, *arguments)
+        actual = value_of(subject.file, *arguments)
         if not actual or not compare(actual, condition.text, expected):
-            yield f"{asked}: expected {condition.text} {expected}, got {actual or 'nothing'}"
+            yield f"{call}: expected {condition.text} {expected}, got {actual or 'nothing'}"
 
     return Rule(source.place(keyword), name, violations)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of both languages: the model they are checked on, the outcome, and the arguments of a call."""
+"""Rules of both languages, the model that they are checked on, and the arguments of a rule."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Subject:
     refusals: Callable[[], list[str]] = list
 
     @cached_property
-    def facts(self) -> ModelFile:
+    def file(self) -> ModelFile:
         return ModelFile(self.path)
 
 
@@ -54,13 +54,13 @@ class Rule:
     violations: Check
 
     def failure(self, subject: Subject) -> str:
-        """Return place, text and violations; "" if the rule holds.  CirclekitError if that is unknown."""
+        """Return place, text and violations, "" if the rule holds; raise CirclekitError on other errors."""
         found = "; ".join(self.violations(subject))
         return f"{self.place}: {self.text}: {found}" if found else ""
 
 
 class Call:
-    """The arguments of one call; ParseError at the place of the call for arguments of the wrong kind."""
+    """The arguments of one rule.  Methods raise ParseError, at the place of the rule, for wrong ones."""
 
     def __init__(self, source: Source, node: Arguments) -> None:
         self.source = source
@@ -75,7 +75,7 @@ class Call:
         self.source.fail(message, self.node.token)
 
     def text(self) -> str:
-        """Return the call as it is written."""
+        """Return the rule as it is written."""
         tokens = self.source.tokens
         start = tokens.index(self.node.token)
         depth = 0
@@ -85,16 +85,17 @@ class Call:
                 return " ".join(self.source.text[self.node.token.at : token.at + 1].split())
         return self.name
 
-    def positional(self, least: int, most: int | None = None) -> list[Literal]:
-        """Return the arguments without a name; ``least`` to ``most`` of them are expected."""
-        given = self.node.positional
-        if len(given) < least or (most is not None and len(given) > most):
-            amount = f"{least}" if most == least else f"{least} or more" if most is None else f"up to {most}"
-            self.fail(f"{self.name}: expected {amount} arguments, got {len(given)}")
-        return given
+    def positional(self, minimum: int, maximum: int | None = None) -> list[Literal]:
+        """Return the arguments without names, whose number must be from ``minimum`` to ``maximum``."""
+        arguments = self.node.positional
+        if len(arguments) < minimum or (maximum is not None and len(arguments) > maximum):
+            upper = f"{minimum} or more" if maximum is None else f"up to {maximum}"
+            amount = f"{minimum}" if maximum == minimum else upper
+            self.fail(f"{self.name}: expected {amount} arguments, got {len(arguments)}")
+        return arguments
 
     def named(self, known: Iterable[str] | None = None) -> Mapping[str, Literal]:
-        """Return the arguments with a name; each must be one of ``known``."""
+        """Return the arguments with names, which must be among ``known``; None allows any name."""
         for name in self.node.named:
             if known is not None and name not in known:
                 names = list(known)
@@ -103,22 +104,22 @@ class Call:
         return self.node.named
 
     def words(self) -> list[str]:
-        """Return the arguments, which must be one word or more."""
+        """Return the arguments, which must be words without names; one is required."""
         self.named(())
-        return [str(self.of(item, Symbol, "a name")) for item in self.positional(1)]
+        return [str(self.expect(item, Symbol, "a name")) for item in self.positional(1)]
 
     def value(self) -> str:
         """Return the name of the value that is the only argument without a name."""
-        return str(self.of(self.positional(1, 1)[0], ValueName, "a value (%name)"))
+        return str(self.expect(self.positional(1, 1)[0], ValueName, "a value (%name)"))
 
-    def of(self, literal: Literal, kind: type, what: str) -> Any:
+    def expect(self, literal: Literal, kind: type, what: str) -> Any:
         """Return ``literal`` if it is of ``kind``; ``what`` describes the kind in the error."""
         if type(literal) is not kind:
             self.fail(f"{self.name}: expected {what}, got {show(literal)}")
         return literal
 
     def kind(self, name: str) -> str:
-        """Return the schema's name of an operator kind given by that name or by its class."""
+        """Return the schema's name of an operator kind, from that name or the name of its class."""
         classes = {cls.__name__: code for code, cls in REGISTRY.items()}
         codes = {n for f in FORMATS for n in enumeration("BuiltinOperator", f).numbers}
         if name in classes:
@@ -133,7 +134,7 @@ class Call:
         return {name: self.amount(literal) for name, literal in self.node.named.items()}
 
     def amount(self, literal: Literal) -> tuple[str, int]:
-        """Return (condition, number) of ``3``, ``at_most(3)`` or ``at_least(3)``."""
+        """Return (condition, number): ("", 3) for ``3``, ("at most ", 3) for ``at_most(3)``."""
         condition, number = "", literal
         if isinstance(literal, Arguments) and literal.name in ("at_most", "at_least"):
             condition = literal.name.replace("_", " ") + " "
@@ -144,4 +145,5 @@ class Call:
 
 
 def show(literal: Any) -> str:
+    """Return a literal as text for messages."""
     return f"{literal.name}(...)" if isinstance(literal, Arguments) else str(literal)

@@ -10,7 +10,7 @@
 Each block is a test.  Every test also checks that the model is valid before and after the passes, keeps its
 interface, and computes the same values.
 
-``SETTINGS`` and ``CHECKS`` have the rules by name; docs/guide/recipe-rules.md describes each.
+``SETTINGS`` and ``CHECKS`` contain all rules by name; docs/guide/recipe-rules.md describes them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _settings(block: RuleBlock, call: Call) -> None:
     call.positional(0, 0)
     options = all_options()
     for name, literal in call.named(options).items():
-        text = call.of(literal, str, "strings in quotes")
+        text = call.expect(literal, str, "strings in quotes")
         try:
             block.settings[name] = options[name].parse(text)
         except ValueError as error:
@@ -115,7 +115,7 @@ CONDITIONS: dict[str, Callable[[int, int], bool]] = {"": eq, "at most ": le, "at
 
 
 def _counted(amounts: Mapping[str, tuple[str, int]], count: Callable[[Model, str], int]) -> Check:
-    """Compare ``count`` of the model and each key of ``amounts`` with its (condition, number)."""
+    """Return a check that ``count(model, key)`` meets the (condition, number) of each key of ``amounts``."""
 
     def check(subject: Subject) -> Iterator[str]:
         for what, (condition, number) in amounts.items():
@@ -159,11 +159,12 @@ def _order(call: Call) -> Check:
 
 
 def _find(model: Model, name: str) -> Value | None:
-    """Return the first value of that name, of the main graph or else of another one."""
+    """Return the first value of that name; the main graph is searched before the others."""
     return next((v for graph in model.graphs for v in graph.values() if v.name == name), None)
 
 
 def _on_value(call: Call, failures: Callable[[Value], Iterator[str]]) -> Check:
+    """Return a check of the value that ``call`` names; ``failures`` yields what is wrong with it."""
     name = call.value()
 
     def check(subject: Subject) -> Iterator[str]:
@@ -178,13 +179,13 @@ def _on_value(call: Call, failures: Callable[[Value], Iterator[str]]) -> Check:
 
 
 def _value(call: Call) -> Check:
-    given = call.named(("dtype", "shape", "const", "op"))
-    dtype = given.get("dtype")
+    arguments = call.named(("dtype", "shape", "const", "op"))
+    dtype = arguments.get("dtype")
     if dtype is not None and dtype not in BY_SHORT:
         call.fail(f"no dtype is named {show(dtype)}{near_miss(show(dtype), BY_SHORT)}")
-    shape = _shape(call, given["shape"]) if "shape" in given else None
-    code = call.kind(show(given["op"])) if "op" in given else None
-    const = call.of(given["const"], bool, "true or false") if "const" in given else None
+    shape = _shape(call, arguments["shape"]) if "shape" in arguments else None
+    code = call.kind(show(arguments["op"])) if "op" in arguments else None
+    const = call.expect(arguments["const"], bool, "true or false") if "const" in arguments else None
 
     def failures(value: Value) -> Iterator[str]:
         if dtype is not None and value.dtype is not BY_SHORT[str(dtype)]:
@@ -207,14 +208,14 @@ def _shape(call: Call, literal: Literal) -> tuple[int | None, ...]:
 
 
 def _quant(call: Call) -> Check:
-    given = call.named(("scale", "zero_point", "axis"))
+    arguments = call.named(("scale", "zero_point", "axis"))
     literals = call.positional(1, 2)
     if len(literals) == 2:
-        if literals[1] != "none" or given:
+        if literals[1] != "none" or arguments:
             call.fail("expected quant(%x, none) or quant(%x, scale: 0.5, zero_point: 3, axis: 0)")
         call.node.positional = literals[:1]
         return _on_value(call, lambda v: iter([] if v.quantization is None else ["it is quantized"]))
-    numbers = {name: _numbers(call, literal) for name, literal in given.items()}
+    numbers = {name: _numbers(call, literal) for name, literal in arguments.items()}
 
     def failures(value: Value) -> Iterator[str]:
         q = value.quantization
@@ -239,7 +240,7 @@ def _numbers(call: Call, literal: Literal) -> Array:
 
 
 def _attributes(call: Call) -> Check:
-    given = call.named()
+    arguments = call.named()
 
     def failures(value: Value) -> Iterator[str]:
         op = value.producer
@@ -247,7 +248,7 @@ def _attributes(call: Call) -> Check:
             yield "it has no producer"
             return
         specs = {spec.name: spec for spec in op.attributes}
-        for name, literal in given.items():
+        for name, literal in arguments.items():
             if name not in specs:
                 yield f"{kind_of(op)} has no attribute {name}{near_miss(name, specs)}"
             else:
@@ -265,7 +266,7 @@ def _attribute(call: Call, op: Op, spec: Attribute, literal: Literal) -> Iterato
 
 
 def _absent(call: Call) -> Check:
-    names = [str(call.of(x, ValueName, "values (%name)")) for x in call.positional(1)]
+    names = [str(call.expect(x, ValueName, "values (%name)")) for x in call.positional(1)]
 
     def check(subject: Subject) -> Iterator[str]:
         return (f"{quoted('%', n)} exists" for n in names if _find(subject.model, n) is not None)
@@ -287,7 +288,7 @@ def _unchanged(call: Call) -> Check:
 
 
 def _refused(call: Call) -> Check:
-    expected = call.of(call.positional(1, 1)[0], str, "a string in quotes")
+    expected = call.expect(call.positional(1, 1)[0], str, "a string in quotes")
 
     def check(subject: Subject) -> Iterator[str]:
         sentences = subject.refusals()
