@@ -50,9 +50,9 @@ def test_rewrites_without_a_budget(op: Op) -> None:
 def test_start_of_the_latest_rewrite(op: Op) -> None:
     budget = Budget()
     context = Context(budget=budget)
-    context.rewrites("text of an operator")
+    context.count_rewrite("text of an operator")
     assert budget.last == "text of an operator"
-    context.rewrites(None)
+    context.count_rewrite(None)
     assert (budget.last, budget.made) == ("", 2)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from circlekit.ir.op import Op
 
 MAX_FOLDED_BYTES = 64 << 20
+"""Default size of the largest constant that a pass may compute."""
 
 
 @dataclass
@@ -71,7 +72,7 @@ class Context:
     ``budget``: counts and limits single rewrites, None for no limit.
     ``settings``: values of the passes' options, by name.
     ``exact``: omit rewrites that are only approximately right, or cost more than they gain.  Pipelines set
-    it; a pass that is asked for by its own name does these too.
+    it; a pass that is run by its own name applies these rewrites, too.
     ``folded``: the work of constant folding, of all passes together.
     """
 
@@ -86,10 +87,10 @@ class Context:
 
     @property
     def may_rewrite(self) -> bool:
-        """Whether one more rewrite is allowed; passes ask right before each."""
+        """Whether the budget allows one more rewrite; passes check this right before each."""
         return self.budget is None or self.budget.left != 0
 
-    def rewrites(self, op: Op | str | None) -> None:
+    def count_rewrite(self, op: Op | str | None) -> None:
         """Count a rewrite that started at ``op``, or at the operator with that text."""
         if self.budget is not None:
             self.budget.made += 1
@@ -106,11 +107,11 @@ class Context:
             self.refuse(pass_name, op, sentence, progress)
         if sentence is not None or not self.may_rewrite:
             return False
-        self.rewrites(op)
+        self.count_rewrite(op)
         return True
 
     def refuse(self, pass_name: str, op: Op, sentence: str, progress: int = 0) -> None:
-        """Record a near miss if they are collected.  A sentence without a ``%name`` gets that of ``op``."""
+        """Record a near miss if these are collected; a sentence without ``%name`` gets that of ``op``."""
         if self.refusals is not None:
             if "%" not in sentence and op.results:
                 sentence = f"%{op.output.name}: {sentence}"
@@ -168,8 +169,8 @@ class Pass(ABC):
     def notes(cls, model: Model, context: Context, changes: int | None) -> Iterable[str]:
         """Return sentences for the user about the optimized ``model``.
 
-        Called once after the last pass, for every known pass.  ``changes``: how many this one made, None if
-        it was not asked for.
+        Called once after the last pass, for every known pass.  ``changes``: the number of changes that this
+        pass made; None if it was not run.
         """
         return ()
 

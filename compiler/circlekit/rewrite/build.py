@@ -88,13 +88,13 @@ class Builder:
         return values
 
     def discard(self) -> None:
-        """Remove the uses that the new operators have added."""
+        """Remove the uses that the new operators have added to their operands."""
         for op in self.ops:
             op.drop_inputs()
 
 
 def type_refusal(old: Value, new: Value) -> str | None:
-    """Return how the type of the new result contradicts that of the old one, None if it does not."""
+    """Return how the type of the new result contradicts that of the old one; None if it does not."""
     if old.dtype is not new.dtype:
         return f"%{old.name}: is {old.dtype.short}, the rewrite gives {new.dtype.short}"
     if old.shape is None or new.shape is None:
@@ -109,11 +109,10 @@ def type_refusal(old: Value, new: Value) -> str | None:
 
 
 def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) -> str | None:
-    """Return which computed constant has overflowed, or has underflowed altogether.
+    """Return which computed constant has overflowed, or has underflowed completely; None if there is none.
 
-    Two large factors that follow one another in the model may have a product that is infinite, two small ones
-    a product that is zero.  ``underflow``: whether some element underflowed; that matters only if the element
-    of largest magnitude did.
+    The product of two large factors of the model may be infinite, that of two small ones may be zero.
+    ``underflow``: whether any element underflowed; this matters only if the element of largest magnitude did.
     """
     made = {n: np.asarray(a) for n, a in computed.items() if isinstance(a, np.ndarray | np.generic)}
     arrays = {n: a for n, a in made.items() if a.dtype.kind == "f"}
@@ -131,7 +130,7 @@ def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) ->
 
 
 def quantized_refusal(match: Match) -> str | None:
-    """Return which value of the match is quantized, None if there is none."""
+    """Return a sentence about the first quantized value of the match; None if there is none."""
     for value in match.values.values():
         if value is not None and value.quantization is not None and value.quantization.scale.size:
             return f"%{value.name}: is quantized, this pass does not keep quantization parameters"
@@ -139,5 +138,5 @@ def quantized_refusal(match: Match) -> str | None:
 
 
 def _largest(array: Array) -> float:
-    """The largest magnitude, 0 for an empty array, NaN if there is one; allocates no temporary array."""
+    """Return the largest magnitude without a temporary array: 0 if empty, NaN if an element is NaN."""
     return max(-float(array.min()), float(array.max())) if array.size else 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The texts of a rewrite class: templates with $words, and what they declare as checked pictures."""
+"""Replace the $words in the texts of a rewrite class, and parse and check its pictures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXTS = ("__doc__", "name", "before", "after")
 
 
 def is_template(cls: type) -> bool:
-    """Return whether the name or a picture of a rewrite class has words without a value."""
+    """Return whether the name or a picture of a rewrite class contains a ``$word``."""
     return any("$" in getattr(cls, text) for text in ("name", "before", "after"))
 
 
@@ -28,8 +28,8 @@ def fill_template(cls: type, words: Mapping[str, Any]) -> None:
     """Replace each ``$word`` in the texts that ``cls`` has or inherits; a value may contain further words.
 
     The word ``name``, and values that are not text, become attributes of the class.
-    RewriteError for a word that no text contains, and for a class with a name of its own whose pictures
-    still lack a value.
+    Raise RewriteError for a word that no text contains, and for a class with a name of its own whose
+    pictures still contain a ``$word``.
     """
     for word, value in words.items():
         if word == "name" or not isinstance(value, str):
@@ -58,7 +58,7 @@ _CALL = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|=\s*(\w+(?:\s*\|\s*\w+)*)\s*\('
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Definition:
-    """What a rewrite class declares.
+    """The declarations of a rewrite class.
 
     ``conditions``: names of the methods marked as conditions.  ``constant_names``: operands of
     ``before`` that must be constant.  ``parameters``: by method, the names of its parameters.
@@ -75,7 +75,7 @@ def define(owner: type, before: str, after: str, computes_constants: bool) -> De
     """Parse the texts ``before`` and ``after`` of class ``owner`` and check them against its methods.
 
     ``computes_constants``: whether ``after`` may use names that only the method ``constants`` supplies.
-    ParseError for text that is not a picture, RewriteError for pictures that do not fit together.
+    Raise ParseError for text that is not a picture, RewriteError for pictures that do not fit together.
     """
     label = f"{owner.__module__}.{owner.__name__}"
     if "$" in before + after:
@@ -102,21 +102,21 @@ def define(owner: type, before: str, after: str, computes_constants: bool) -> De
 
 @lru_cache(maxsize=1 << 14)
 def may_match(text: str, kinds: frozenset[type[Op]]) -> bool:
-    """Return whether a graph with operators of these kinds has all that the picture ``text`` shows."""
+    """Return whether ``kinds``, those of a graph, include all that the picture ``text`` needs."""
     names = _names_of(kinds)
     return all(any(name in names for name in choice) for choice in operator_names(text))
 
 
 @lru_cache(maxsize=1024)
 def operator_names(text: str) -> tuple[Kinds, ...]:
-    """The operators of a picture in order, each with the names that it accepts, read off the text."""
+    """Return, without parsing, the operators of a picture in order, each with the names it accepts."""
     found = (match.group(1) for match in _CALL.finditer(text))
     return tuple(tuple(name.strip() for name in kinds.split("|")) for kinds in found if kinds)
 
 
 @lru_cache(maxsize=64)
 def _names_of(kinds: frozenset[type[Op]]) -> frozenset[str]:
-    """How pictures refer to operators of these kinds, registered base classes included."""
+    """Return the names in pictures of operators of these kinds, and of registered base classes."""
     known = {OpaqueOp, *REGISTRY.values()}  # an unregistered base class may share its name with an operator
     return frozenset(kind_name(base) for kind in kinds for base in kind.__mro__ if base in known)
 
@@ -130,7 +130,7 @@ def _operand_names(picture: Picture) -> Iterator[str]:
 
 
 def _check_results(old: Picture, new: Picture, label: str) -> None:
-    """RewriteError unless ``after`` produces the results of ``before`` and none of its interior values."""
+    """Raise RewriteError unless ``after`` produces the results of ``before``, and no interior values."""
     if not old.nodes:
         raise RewriteError(f"{label}: before has no operator")
     if new.alias is not None:
@@ -151,7 +151,7 @@ def _check_results(old: Picture, new: Picture, label: str) -> None:
 
 
 def _parameters(owner: type, old: Picture, method: str, label: str) -> tuple[str, ...]:
-    """The parameter names of a method; RewriteError for one that the picture does not bind."""
+    """Return the parameter names of a method; raise RewriteError if the picture does not bind one."""
     dims = {str(d).split("|")[0] for n in old.nodes for o in n.operands for d in o.dims or ()}
     known = old.operand_names() | set(old.producer) | old.bound() | dims | {"match"}
     code = inspect.unwrap(getattr(owner, method)).__code__  # inspect.signature is slow

@@ -50,7 +50,7 @@ class Match(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Failure:
-    """Why the attempt that got furthest failed.
+    """Why the attempt with the most progress failed.
 
     ``progress``: 2 for each operator that matched until then, 1 for one of which only the kind matched.
     ``is_vague``: whether the reason may only be that the operands were tried in the wrong order.
@@ -64,7 +64,7 @@ class Failure:
 class Matcher:
     """Finds matches of one picture.
 
-    ``explain``: whether ``failure`` describes the attempt that got furthest; this takes longer.
+    ``explain``: whether ``failure`` describes the attempt with the most progress; this takes longer.
     ``quantized``: whether attributes that only matter for quantized values must match too.
     """
 
@@ -103,7 +103,7 @@ class Matcher:
         return count, self.failure.sentence, self.failure.progress
 
     def refuse(self, progress: int, sentence: str, is_vague: bool = False) -> None:
-        """Record a failure if it got further than the known one, or as far and is not vague."""
+        """Record a failure if it has more progress than the recorded one, or the same and is less vague."""
         known = self.failure
         if progress > known.progress or (progress == known.progress and known.is_vague and not is_vague):
             self.failure = Failure(progress, sentence, is_vague)
@@ -113,17 +113,17 @@ class Matcher:
     def _match_op(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
         if not node.fits(op) or not (self.explain or self._has_producers(node, op)):
             return
-        done = self._progress(match)
+        progress = self._progress(match)
         places = range(len(node.operands), len(op.inputs))
         extra = next((index for index in places if op.inputs[index] is not None), None)
         if extra is not None:
             if self.explain:
                 name = op.operands[min(extra, len(op.operands) - 1)].name if op.operands else str(extra)
                 found = f"%{op.output.name}: has an operand {name}"
-                self.refuse(done + 1, f"{found}, the picture has no place for it")
+                self.refuse(progress + 1, f"{found}, the picture has no place for it")
             return
         if not self.explain:
-            bound = self._bind_attributes(node, op, match, done + 1)
+            bound = self._bind_attributes(node, op, match, progress + 1)
             if bound is not None:
                 yield from self._match_orders(node, op, match.with_op(node, op, bound))
             return
@@ -228,7 +228,7 @@ class Matcher:
     def _match_type(
         self, pattern: OperandPattern, value: Value, match: Match, progress: int
     ) -> dict[str, int] | None:
-        """Return the sizes known with those of this operand, None if its type does not match."""
+        """Return ``match.dims`` with the sizes of this operand added; None if its type does not match."""
         if pattern.const and (value.data is None or value.is_variable):
             found, expected = "is not constant", pattern.type_text()
         elif pattern.const and not value.is_plain:
@@ -270,16 +270,16 @@ def unify(
     if len(pattern) != len(shape):
         return None
     found = dict(dims)
-    for want, size in zip(pattern, shape, strict=True):
-        if want == "_":
+    for expected, size in zip(pattern, shape, strict=True):
+        if expected == "_":
             continue
-        if isinstance(want, str) and "|" in want:
-            want, other = want.split("|")
-            if size == int(other):
+        if isinstance(expected, str) and "|" in expected:
+            expected, alternative = expected.split("|")
+            if size == int(alternative):
                 continue
-        if size is None or (isinstance(want, int) and want != size):
+        if size is None or (isinstance(expected, int) and expected != size):
             return None
-        if isinstance(want, str) and found.setdefault(want, size) != size:
+        if isinstance(expected, str) and found.setdefault(expected, size) != size:
             return None
     return found
 
@@ -317,7 +317,7 @@ PartialMatch = tuple[Op, str, int]
 
 
 def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
-    """Yield operators that match an interior node of the picture but not with the user it expects."""
+    """Yield operators that match an interior node of the picture but lack the user that it shows."""
     picture = matcher.picture
     for node in picture.nodes[:-1]:
         for at, name in enumerate(node.results):
@@ -333,6 +333,7 @@ def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
 
 
 def _other_user(matcher: Matcher, node: Node, op: Op, value: Value, expected: Node) -> Iterator[PartialMatch]:
+    """Yield ``op``, which may match ``node``, unless a user of its result ``value`` fits ``expected``."""
     if any(expected.fits(user) for user in value.users):
         return  # the refusal of the match with that user as root says more
     size, sentence, progress = matcher.part(node, op)

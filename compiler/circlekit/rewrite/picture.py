@@ -134,6 +134,8 @@ def parse_picture(text: str, label: str, variables: Sequence[str] = (), free: bo
 
 
 class _Reader:
+    """Checks the statements of a picture against the declarations of operators, and makes nodes of them."""
+
     def __init__(self, source: Source, variables: frozenset[str], free: bool) -> None:
         self.source = source
         self.variables = variables
@@ -147,21 +149,20 @@ class _Reader:
         kinds = tuple(self._kind(token) for token in call.kinds)
         for kind in kinds:
             specs = kind.operands
-            most = None if specs and specs[-1].variadic else len(specs)
-            least = sum(1 for s in specs if not s.optional and not s.variadic)
+            maximum = None if specs and specs[-1].variadic else len(specs)
+            minimum = sum(1 for s in specs if not s.optional and not s.variadic)
             count = len(call.operands)
             required = count
             while len(kinds) > 1 and required and call.operands[required - 1].optional:
                 required -= 1
-            if kind is not OpaqueOp and (count < least or (most is not None and required > most)):
+            if kind is not OpaqueOp and (count < minimum or (maximum is not None and required > maximum)):
                 names = ", ".join(s.name + ("?" if s.optional else "") for s in specs)
                 self.source.fail(f"{kind.__name__} has the operands ({names}), got {count}", call.kinds[0])
         operands = tuple(self._operand(kinds, i, node) for i, node in enumerate(call.operands))
         attributes = {name: self._attribute(kinds, name, a) for name, a in call.attributes.items()}
         results = tuple(token.text for token in call.results)
-        node = Node(
-            kinds, results, operands, attributes, call.like.text if call.like else None, custom=custom
-        )
+        like = call.like.text if call.like else None
+        node = Node(kinds, results, operands, attributes, like, custom=custom)
         for token in call.results:
             if token.text in self.producer:
                 self.source.fail(f"{token.text} is produced twice", token)

@@ -122,9 +122,9 @@ class Rewrite(GraphPass):
         return changes
 
     def _rewrite_root(self, graph: Graph, op: Op, matcher: Matcher, context: Context, limit: int) -> int:
-        """Rewrite matches with root ``op``, then with what replaced it; return how many.
+        """Rewrite matches with root ``op``, then with the operator that replaced it; return how many.
 
-        RewriteError after more than ``limit`` rewrites, of a picture that matches its own result.
+        Raise RewriteError after more than ``limit`` rewrites, of a picture that matches its own result.
         """
         root: Op | None = op
         changes = 0
@@ -154,13 +154,11 @@ class Rewrite(GraphPass):
                 before = None if context.budget is None else print_op(op)
                 sentence = self._apply(graph, op, match)
                 if sentence is None:
-                    context.rewrites(before)
+                    context.count_rewrite(before)
                     return True
-            matcher.refuse(
-                2 * len(self.old.nodes) + 1, sentence
-            )  # a match is a larger progress than any partial match
-        near = 1 if context.partial_matches else min(len(self.old.nodes), 2)
-        if context.refusals is not None and (matcher.failure.progress + 1) // 2 >= near:
+            matcher.refuse(2 * len(self.old.nodes) + 1, sentence)  # more progress than any partial match
+        required = 1 if context.partial_matches else min(len(self.old.nodes), 2)  # operators that match
+        if context.refusals is not None and (matcher.failure.progress + 1) // 2 >= required:
             context.refuse(self.name, op, matcher.failure.sentence, matcher.failure.progress)
         return False
 

@@ -76,7 +76,7 @@ class FoldConstants(Pass):
             if isinstance(arrays, str):
                 context.refuse(self.name, op, arrays)
             elif context.may_rewrite:
-                context.rewrites(op)
+                context.count_rewrite(op)
                 constants.update(_replace_by_constants(graph, op, arrays))
                 count += 1
         if constants:

@@ -49,13 +49,13 @@ class CommonSubexpressionElimination(GraphPass):
             if not context.may_rewrite:
                 break
             if all(graph.can_stand_for(old, new) for old, new in zip(op.results, first.results, strict=True)):
-                context.rewrites(op)
+                context.count_rewrite(op)
                 for old, new in zip(tuple(op.results), tuple(first.results), strict=True):
                     graph.replace(old, new)
                 graph.remove(op)
                 removed += 1
             elif len(op.results) == 1 and op.output.is_static and not isinstance(op, Reshape):
-                context.rewrites(op)
+                context.count_rewrite(op)
                 copy = Inserter(graph, op)
                 copy.finish(copy.reshaped(first.output, op.output.static_shape))
                 removed += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fillers of ``test.recipe``: a tag and arguments for the bytes of a constant, read and written.
+"""Fillers of ``test.recipe``, which define a constant by a tag and arguments: read and write them.
 
 - ``constant``: all elements are equal to the first argument.
 - ``explicit``: the arguments are the elements.
@@ -42,7 +42,7 @@ EMPTY_STRING_BYTES = 64
 """Memory of an empty string while a tensor of strings is made."""
 
 MAX_LISTED = 64
-"""Constants of at most this many elements, or bytes, are written into the recipe."""
+"""Largest number of elements, or bytes if their type is unknown, that is listed in the recipe."""
 
 FILLERS = ("constant", "explicit", "gaussian", "base64", "file")
 
@@ -53,7 +53,7 @@ FALSE = frozenset({"f", "false", "0"})
 
 
 def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, files: Files) -> bytes:
-    """Return the data of ``count`` elements; ModelError for invalid arguments."""
+    """Return the data of ``count`` elements; raise ModelError for invalid arguments."""
     if tag not in FILLERS:
         near = near_miss(tag, FILLERS) or f"; expected one of {', '.join(FILLERS)}"
         raise ModelError(f"no filler is named {tag}{near}")
@@ -85,11 +85,11 @@ def _listed(tag: str, args: Sequence[str], dtype: DType, count: int) -> Array:
     hold_memory(count * kind.itemsize)
     if tag == "constant" and not args:
         raise ModelError("constant: expected an argument, got none")
-    given = args[:1] if tag == "constant" else args  # ONE's recipes may have more arguments of constant
+    arguments = args[:1] if tag == "constant" else args  # ONE's recipes may have more arguments of constant
     if dtype is DType.BOOL:
-        numbers: list[float] = [_bool(text) for text in given]
+        numbers: list[float] = [_bool(text) for text in arguments]
     else:
-        numbers = [_whole(text, dtype) if dtype.is_integer else _float(text) for text in given]
+        numbers = [_integer(text, dtype) if dtype.is_integer else _float(text) for text in arguments]
     with np.errstate(over="ignore"):
         array = np.array(numbers, kind)
     if tag == "constant":
@@ -115,7 +115,7 @@ def _gaussian(args: Sequence[str], dtype: DType, count: int, seed: int) -> Array
 
 
 def _from_file(args: Sequence[str], dtype: DType, count: int, files: Files) -> bytes:
-    """Return the array of an ``.npy`` file in C order; ModelError for any other file."""
+    """Return the array of an ``.npy`` file in C order; raise ModelError for another file or array."""
     if len(args) != 1:
         raise ModelError(f"file: expected one name, got {len(args)} arguments")
     name, data = args[0], files(args[0])
@@ -152,7 +152,7 @@ def _float(text: str) -> float:
         raise ModelError(f"expected a number, got {text[:40]!r}") from None
 
 
-def _whole(text: str, dtype: DType) -> int:
+def _integer(text: str, dtype: DType) -> int:
     """Return an integer of the range of ``dtype``; a fraction is truncated, as in ONE."""
     body = text.strip()
     if len(body) <= 40 and body.lstrip("+-").isdigit():
@@ -219,7 +219,7 @@ def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | Non
 
 
 def _listing(array: Array) -> Tree | None:
-    """Return the elements as a list, or as one argument if all are equal; None if that is too long."""
+    """Return a filler that lists the elements, only one if all are equal; None if that is too long."""
     is_constant = array.size > 4 and _is_uniform(array)
     if not is_constant and array.size > MAX_LISTED:
         return None
@@ -249,6 +249,7 @@ def _elements(data: Array, dtype: DType, count: int) -> Array | None:
 
 
 def _is_uniform(array: Array) -> bool:
+    """Return whether all elements of an array of rank 1 have the same bits."""
     bits = array.view(f"u{array.dtype.itemsize}") if array.dtype.kind != "b" else array
     return bool((bits == bits[0]).all())
 
@@ -262,9 +263,9 @@ def sparse_tree(dense: Array) -> tuple[Tree, bytes]:
     Elements whose bits are all zero are left out; -0.0 is stored.
     """
     bits = dense.view(f"u{dense.dtype.itemsize}")
-    kept = bits != 0
+    is_stored = bits != 0
     columns = dense.shape[-1]
-    rows = kept.reshape(-1, columns) if columns else np.zeros((dense.size, 0), bool)
+    rows = is_stored.reshape(-1, columns) if columns else np.zeros((dense.size, 0), bool)
     segments = np.concatenate([[0], np.cumsum(rows.sum(axis=1))]).astype(np.int32)
     indices = np.nonzero(rows)[1].astype(np.int32)
     dimensions: list[Tree] = [{"format": "DENSE", "dense_size": size} for size in dense.shape[:-1]]
@@ -276,7 +277,7 @@ def sparse_tree(dense: Array) -> tuple[Tree, bytes]:
         }
     )
     tree = {"traversal_order": list(range(dense.ndim)), "block_map": [], "dim_metadata": dimensions}
-    return tree, dense[kept].tobytes()
+    return tree, dense[is_stored].tobytes()
 
 
 def stored_count(sparsity: Tree) -> int:

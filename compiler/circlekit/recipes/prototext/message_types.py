@@ -191,8 +191,8 @@ CIRCLE_ONLY: Final = frozenset({"UINT4", "MXINT8", "MXFP4", "mx_quant", "adjoint
 
 
 EMPTY: Final = "empty_vectors"
-"""Field of every message with the names of repeated fields that are there without values.  It is not in ONE's
-language; protobuf does not tell them from absent ones."""
+"""Field of every message that lists its repeated fields that are present but empty.  It is not in ONE's
+language; protobuf does not distinguish empty fields from absent ones."""
 
 
 class RecipeField(NamedTuple):
@@ -257,7 +257,7 @@ def _of_table(table: str, fmt: str) -> Iterator[RecipeField]:
 
 
 def message_defaults(name: str, fmt: str) -> Tree:
-    """Return the tree of a message without fields."""
+    """Return the tree of a message of which no field is set: its defaults."""
     fields = recipe_messages(fmt)[name]
     return {"": name, **{f.stored: f.default for f in fields if f.default is not None}}
 
@@ -269,9 +269,9 @@ def enum_of(type_: str, fmt: str) -> Enumeration | None:
     return enumeration(type_, fmt) if type_ in ENUMS else None
 
 
-def custom_options(custom_code: str, fmt: str, given: Tree | None = None) -> bytes:
-    """Return the options of a custom operator of ``CUSTOM``: ``given``, or the defaults."""
+def custom_options(custom_code: str, fmt: str, options: Tree | None = None) -> bytes:
+    """Return ``options``, or the defaults, as the bytes of a custom operator of ``CUSTOM``."""
     field, entries = CUSTOM[custom_code]
     operation = {item.name: item.type for item in recipe_messages(fmt)["Operation"]}
-    options = given or (message_defaults(operation[field], fmt) if field else {})
-    return flexbuffer_map(entries(options))
+    tree = options or (message_defaults(operation[field], fmt) if field else {})
+    return flexbuffer_map(entries(tree))

@@ -29,13 +29,13 @@ from circlekit.recipes.prototext.message_types import (
 )
 
 Path = tuple[tuple[str, int], ...]
-"""A place in a text: the name of a field and its number among those of that name, from the outside in."""
+"""A place in a text, from outside in: names of fields, each with its index among fields of that name."""
 
 Places = dict[Path, text_format.ParseError]
-"""Errors of the library, for their line and column."""
+"""Places in the text, as errors of the library, which have a line and a column."""
 
 _UNKNOWN_NAME = re.compile(r'(?:Message|Enum) type "(\w+)[.\w]*" has no (field|value) named "?(\w+)"?\.')
-_MAX_ERROR = 300
+_MAX_ERROR_CHARACTERS = 300
 """Characters of a message of the library that are shown: it may quote a token of any length."""
 
 _Type = descriptor_pb2.FieldDescriptorProto
@@ -111,12 +111,11 @@ class RecipeText:
     def _sentence(self, error: text_format.ParseError) -> str:
         """Return the library's message without the place, and with similar names if a name is unknown."""
         line = self.text.split("\n")[error.GetLine() - 1]
-        text = (
-            str(error).removeprefix(f"{error.GetLine()}:{error.GetColumn()} : ").removeprefix(f"'{line}': ")
-        )
+        place = f"{error.GetLine()}:{error.GetColumn()} : "
+        text = str(error).removeprefix(place).removeprefix(f"'{line}': ")
         match = _UNKNOWN_NAME.search(text)
         if match is None:
-            return (text[0].lower() + text[1:_MAX_ERROR]).rstrip(".")
+            return (text[0].lower() + text[1:_MAX_ERROR_CHARACTERS]).rstrip(".")
         owner, kind, name = match.groups()
         enum = enum_of(owner, self.format)
         known = [f.name for f in recipe_messages(self.format)[owner]] if enum is None else [*enum.numbers]
@@ -125,6 +124,7 @@ class RecipeText:
 
 
 def _tree_of(message: Any, fmt: str) -> Tree:
+    """Return a message of the library as a tree, with defaults for absent fields."""
     name: str = message.DESCRIPTOR.name
     tree: Tree = {"": name}
     for field in recipe_messages(fmt)[name]:
@@ -142,11 +142,8 @@ def _tree_of(message: Any, fmt: str) -> Tree:
 
 def _value_of(value: Any, field: RecipeField, fmt: str) -> Any:
     if isinstance(value, bytes):
-        return (
-            value.decode("utf-8", "surrogateescape")
-            if field.type == "string"
-            else np.frombuffer(value, np.uint8)
-        )
+        is_text = field.type == "string"
+        return value.decode("utf-8", "surrogateescape") if is_text else np.frombuffer(value, np.uint8)
     if field.type in VECTOR_MESSAGES:
         return list(value.dim)
     enum = enum_of(field.type, fmt)
@@ -156,9 +153,9 @@ def _value_of(value: Any, field: RecipeField, fmt: str) -> Any:
 
 
 def _add_places(
-    tokens: text_format.Tokenizer, outside: Path, places: dict[Path, text_format.ParseError]
+    tokens: text_format.Tokenizer, prefix: Path, places: dict[Path, text_format.ParseError]
 ) -> None:
-    """Add the place of each value of one message of a valid text, and those of the messages in it."""
+    """Add the place of each value in the message with path ``prefix`` of a valid text, recursively."""
     counts: Counter[str] = Counter()
     while not (tokens.AtEnd() or tokens.TryConsume("}") or tokens.TryConsume(">")):
         place = tokens.ParseError("")
@@ -166,7 +163,7 @@ def _add_places(
         tokens.TryConsume(":")
         is_list = tokens.TryConsume("[")
         while not (is_list and tokens.TryConsume("]")):
-            path = (*outside, (name, counts[name]))
+            path = (*prefix, (name, counts[name]))
             counts[name] += 1
             if tokens.TryConsume("{") or tokens.TryConsume("<"):
                 places[path] = place
@@ -182,14 +179,14 @@ def _add_places(
         _ = tokens.TryConsume(",") or tokens.TryConsume(";")
 
 
-def _paths(tree: Tree, wanted: Tree, path: Path) -> Iterator[Path]:
-    """Yield the path of the very tree ``wanted`` below ``tree``."""
-    if tree is wanted:
+def _paths(tree: Tree, target: Tree, path: Path) -> Iterator[Path]:
+    """Yield the path of ``target``, compared by identity, in ``tree``, whose own path is ``path``."""
+    if tree is target:
         yield path
     for name, value in tree.items():
         for index, item in enumerate(value if isinstance(value, list) else [value]):
             if isinstance(item, dict):
-                yield from _paths(item, wanted, (*path, (name, index)))
+                yield from _paths(item, target, (*path, (name, index)))
 
 
 # -- writing -----------------------------------------------------------------------------------
@@ -204,6 +201,7 @@ def format_recipe(tree: Tree, fmt: str) -> str:
 
 
 def _fill(message: Any, tree: Tree, fmt: str) -> None:
+    """Set the fields of a message of the library to those of ``tree``."""
     done = set()
     for field in recipe_messages(fmt)[message.DESCRIPTOR.name]:
         value = tree.get(field.stored, field.schema_default)

@@ -52,7 +52,7 @@ def read_tree(text: str, label: str, fmt: str, files: Files) -> tuple[Tree, bool
 
 
 class _RecipeReader:
-    """Makes the tree of one recipe.
+    """Converts one recipe to the tree of a model; raises ParseError for an invalid recipe.
 
     files: Returns the content of a file that a filler names.
     buffers: The trees of all buffers so far; the first is empty.
@@ -113,7 +113,7 @@ class _RecipeReader:
         if "tensor" in recipe:
             index = self.find([recipe["tensor"]], known, recipe, "tensor")[0]
         elif index is None:
-            self.fail("expected a tensor or a tensor_index in the signature's port", recipe)
+            self.fail("expected a tensor or a tensor_index in an input or output of a signature", recipe)
         elif index >= len(known):
             message = f"expected an index of one of the {len(known)} operands, got {index}"
             self.fail(message, recipe, "tensor_index")
@@ -185,15 +185,12 @@ class _RecipeReader:
     def find(
         self, names: Sequence[str], known: dict[str, int], recipe: Tree, field: str, optional: bool = False
     ) -> list[int]:
-        """Return the indices of operands.  ``optional``: an empty name gives -1, an omitted operand."""
+        """Return the indices of operands by name.  ``optional``: "" gives -1, which means no operand."""
         for number, name in enumerate(names):
             if name not in known and (name or not optional):
-                expected = (
-                    f"no operand is named {name}"
-                    if name
-                    else "expected the name of an operand, got an empty one"
-                )
-                self.fail(f"{expected}{near_miss(name, known)}", recipe, field, number)
+                empty = "expected the name of an operand, got an empty one"
+                message = f"no operand is named {name}" if name else empty
+                self.fail(f"{message}{near_miss(name, known)}", recipe, field, number)
         return [known.get(name, -1) for name in names]
 
     # -- operands ------------------------------------------------------------------------------
@@ -314,8 +311,8 @@ class _RecipeReader:
             return self.base64(recipe, "custom_options")
         if custom_code not in CUSTOM or recipe["no_options"]:
             return b""
-        given = recipe.get(CUSTOM[custom_code][0])
-        return custom_options(custom_code, self.format, given)
+        options = recipe.get(CUSTOM[custom_code][0])
+        return custom_options(custom_code, self.format, options)
 
 
 def _quantization(recipe: Tree) -> Tree:

@@ -51,11 +51,11 @@ def recipe_text(
 
 
 class _RecipeWriter:
-    """Makes the tree of the message ModelRecipe for one decoded file.
+    """Converts one decoded file to the tree of the message ModelRecipe.
 
     has_external_data: Whether the file stores constants behind the flatbuffer (external data).
-    fills: Fillers of the buffers so far.
-    names: The operands of each graph.
+    fillers: Fillers of the buffers so far.
+    names: The names of the operands of each graph.
     """
 
     def __init__(self, tree: Tree, data: memoryview, fmt: str, folder: Folder | None, resample: bool) -> None:
@@ -66,7 +66,7 @@ class _RecipeWriter:
         self.resample = resample
         self.has_external_data = False
         self.buffers = [self.buffer(b) for b in tree.get("buffers", ())]
-        self.fills: dict[tuple[int, str, int | None], Tree] = {}
+        self.fillers: dict[tuple[int, str, int | None], Tree] = {}
         self.codes = [code_key(code, fmt) for code in tree.get("operator_codes", ())]
         self.names = [_unique(graph.get("tensors", ())) for graph in tree["subgraphs"]]
 
@@ -156,9 +156,9 @@ class _RecipeWriter:
         if "sparsity" in tree:
             size = stored_count({"dim_metadata": _dimensions(tree["sparsity"])})
         key = (tree.get("buffer", 0), dtype.name, size)
-        if key not in self.fills:
-            self.fills[key] = filler_of(data, dtype, size, self.folder, self.resample)
-        return self.fills[key]
+        if key not in self.fillers:
+            self.fillers[key] = filler_of(data, dtype, size, self.folder, self.resample)
+        return self.fillers[key]
 
     def sparsity(self, tree: Tree) -> Tree:
         words = {table: word for word, (table, _) in INDEX_VECTORS.items()}
@@ -226,11 +226,11 @@ def _quantization(tree: Tree) -> Tree:
 
 def _unique(tensors: Sequence[Tree]) -> list[str]:
     """Return a unique name for every tensor: its own, or that with a number if an earlier tensor has it."""
-    given = [tensor.get("name", "") for tensor in tensors]
-    taken, seen = set(given), set[str]()
+    own_names = [tensor.get("name", "") for tensor in tensors]
+    taken, seen = set(own_names), set[str]()
     numbers: dict[str, Iterator[int]] = defaultdict(lambda: count(1))
     names = []
-    for index, name in enumerate(given):
+    for index, name in enumerate(own_names):
         base = label = name or f"tensor_{index}"
         while label in (seen if name == label else taken):
             label = f"{base}_{next(numbers[base])}"
