@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes named after TensorFlow's graph transforms; each runs several other passes."""
+"""Passes named after TensorFlow's graph transforms; each runs other passes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StripUnusedNodes(PassSequence):
 
 
 class RemoveNodes(PassSequence):
-    """Remove operators that do nothing: identities, casts and reshapes to the present type and shape."""
+    """Remove operators that do nothing: identities, casts to the same type, Reshapes to the same shape."""
 
     name = "remove_nodes"
     members = ("remove_identity", "remove_unnecessary_cast", "remove_unnecessary_reshape")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Phase(NamedTuple):
-    """Passes that run together to a fixed point.  ``reason``: why they stand there."""
+    """Passes that run together to a fixed point.  ``reason``: why the phase exists and runs at this point."""
 
     name: str
     reason: str

@@ -70,11 +70,11 @@ def problems(draw: st.DrawFn) -> Problem:
 def test_labelling_has_minimal_cost_and_fewest_changes(problem: Problem, moves_first: bool) -> None:
     def worth(labels: Sequence[int]) -> tuple[int, ...]:
         cost = problem.cost(labels)
-        changes = sum(a != b for a, b in zip(labels, problem.today, strict=True))
+        changes = sum(a != b for a, b in zip(labels, problem.current, strict=True))
         first = (cost.moves, cost.bytes) if moves_first else (cost.bytes, cost.moves)
         return (*first, cost.ops_after, changes)
 
-    best = min(worth(labels) for labels in itertools.product((0, 1), repeat=len(problem.today)))
+    best = min(worth(labels) for labels in itertools.product((0, 1), repeat=len(problem.current)))
     assert worth(problem.solve(moves_first)) == best
 
 

@@ -14,7 +14,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
 from circlekit.passes.layout.optimize import OptimizeLayout, transposes_of
-from circlekit.passes.layout.region import Finder
+from circlekit.passes.layout.region import RegionFinder
 from circlekit.passes.support.axes import (
     inverse,
     keeps_order,
@@ -448,7 +448,7 @@ def test_cost_of_copies(shape: str, size: int) -> None:
               %y = Transpose(%b, {NHWC})
             }}"""
     )
-    finder = Finder(model.main, (0, 2, 3, 1))
+    finder = RegionFinder(model.main, (0, 2, 3, 1))
     (moves,) = transposes_of(model.main).values()
     (region,) = finder.regions(moves)
     assert [finder.cost(tensor)[:2] for tensor in region.tensors] == [(size, 1)] * 2

@@ -13,8 +13,8 @@ from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model
 from circlekit.passes.layout.apply import Applier, Constants
 from circlekit.passes.layout.labels import Cost
-from circlekit.passes.layout.optimize import OptimizeLayout, improved, transposes_of
-from circlekit.passes.layout.region import Finder
+from circlekit.passes.layout.optimize import OptimizeLayout, improved_labels, transposes_of
+from circlekit.passes.layout.region import RegionFinder
 from circlekit.passes.support.axes import size_in_bytes
 from circlekit.rewrite.base import Context
 from tests.passes.kit import assert_close, interface_of, verify
@@ -54,23 +54,25 @@ def test_values_and_interface_stay_equal_and_cost_never_grows(chosen: list[Step]
 def test_labelling_is_optimal_and_cost_is_as_predicted(chosen: list[Step]) -> None:
     model = make_model(chosen)
     found = transposes_of(model.main).get(NHWC, [])
-    finder = Finder(model.main, NHWC)
+    finder = RegionFinder(model.main, NHWC)
     regions = list(finder.regions(found))
     expected, has_reshapes = cost_of(model), False
     taken = []
     for region in regions:
-        problem, today = finder.problem(region), region.today()
+        problem, current = finder.problem(region), region.current_cost()
         every = [problem.cost(labels) for labels in itertools.product((0, 1), repeat=len(region.variables))]
         assert problem.cost(problem.solve()) == min(every)
         fewest = min(every, key=lambda c: (c.moves, c.bytes, c.ops_after))
         assert problem.cost(problem.solve(moves_first=True)) == fewest
-        labels = improved(finder, region)
+        labels = improved_labels(finder, region)
         if labels is None:
-            assert not any(c.improves_on(today) for c in (min(every), fewest))
+            assert not any(c.improves_on(current) for c in (min(every), fewest))
             continue
         cost = problem.cost(labels)
-        assert cost.improves_on(today)
-        expected = Cost(expected.bytes - today.bytes + cost.bytes, expected.moves - today.moves + cost.moves)
+        assert cost.improves_on(current)
+        expected = Cost(
+            expected.bytes - current.bytes + cost.bytes, expected.moves - current.moves + cost.moves
+        )
         has_reshapes |= any(finder.has_one_memory_order(t) for t in region.tensors)
         taken.append((region, labels))
     applier = Applier(finder, Constants(model.main))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewrite a graph for the chosen sides of the operators of a region."""
+"""Rewrite a graph so that the operators of a region work on the sides that were chosen for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Reshape, Transpose
-from circlekit.passes.layout.region import Finder, Region, Tensor, Variable
+from circlekit.passes.layout.region import RegionFinder, Region, Tensor, Variable
 from circlekit.passes.support.axes import (
     Perm,
     keeps_shape,
@@ -30,7 +30,7 @@ class Constants:
         self._vectors: dict[tuple[str, tuple[int, ...]], Value] = {}
 
     def transposed(self, value: Value, perm: Perm) -> Value:
-        """Return ``value`` transposed, or ``value`` itself if that is the same."""
+        """Return ``value`` transposed by ``perm``, or ``value`` itself if its elements keep their places."""
         if keeps_shape(value.array().shape, perm):
             return value
         if (value, perm) not in self._transposed:
@@ -40,21 +40,21 @@ class Constants:
         return self._transposed[value, perm]
 
     def vector(self, base: str, numbers: Sequence[int]) -> Value:
-        """Return ``numbers`` as an i32 constant; ``base``: begins its name."""
+        """Return ``numbers`` as an i32 constant; its name begins with ``base``."""
         key = base, tuple(numbers)
         if key not in self._vectors:
             self._vectors[key] = self.new(base, np.array(numbers, np.int32))
         return self._vectors[key]
 
     def new(self, base: str, array: Array) -> Value:
-        """Return a new constant."""
+        """Return a new constant; its name begins with ``base``."""
         return Value.constant(self.graph.unique_name(base), array)
 
 
 class Applier:
-    """Rewrites one graph."""
+    """Rewrites the regions of one graph."""
 
-    def __init__(self, finder: Finder, constants: Constants) -> None:
+    def __init__(self, finder: RegionFinder, constants: Constants) -> None:
         self.finder = finder
         self.graph = finder.graph
         self.constants = constants
@@ -66,28 +66,28 @@ class Applier:
         demands = [self.finder.demand(tensor) for tensor in region.tensors]
         values = [*labels, 1, 0]  # indices -1 and -2 are FIXED
         for tensor, demand in zip(region.tensors, demands, strict=True):
-            home = values[demand.producer]
-            self.place(tensor, home, any(values[c] != home for c in demand.consumers), chosen)
+            origin = values[demand.producer]
+            self.place(tensor, origin, any(values[c] != origin for c in demand.consumers), chosen)
         for variable in region.variables:
             if labels[variable.number] != variable.side:
                 self.change(variable)
 
     # -- tensors -------------------------------------------------------------------------------
 
-    def place(self, tensor: Tensor, home: int, is_copied: bool, chosen: dict[Op, int]) -> None:
-        """Produce ``tensor`` on side ``home``, if ``is_copied`` also on the other; connect all users."""
-        made = self.value_on(tensor, home)
-        copy = self.value_on(tensor, 1 - home) if is_copied else None
-        fits = Reshape if self.finder.has_one_memory_order(tensor) else Transpose
+    def place(self, tensor: Tensor, origin: int, is_copied: bool, chosen: dict[Op, int]) -> None:
+        """Produce ``tensor`` on side ``origin``; if ``is_copied``, also copy it to the other side."""
+        source = self.value_on(tensor, origin)
+        copy = self.value_on(tensor, 1 - origin) if is_copied else None
+        kind = Reshape if self.finder.has_one_memory_order(tensor) else Transpose
         mover: Op | None = next(
-            (m for m in tensor.moves if m.input is made and m.output is copy and isinstance(m, fits)), None
+            (m for m in tensor.moves if m.input is source and m.output is copy and isinstance(m, kind)), None
         )
         producer = tensor.root.producer
-        if made is not tensor.root and producer is not None:
-            producer.take_result(tensor.root.result_index, made)
-        users = self.rewire(tensor, home, made, copy, chosen)
+        if source is not tensor.root and producer is not None:
+            producer.take_result(tensor.root.result_index, source)
+        users = self.rewire(tensor, origin, source, copy, chosen)
         if copy is not None and mover is None:
-            mover = self.mover(tensor, self.finder.perms[home], made, copy)
+            mover = self.mover(tensor, self.finder.perms[origin], source, copy)
         for move in reversed(tensor.moves):
             if move is not mover:
                 self.graph.remove(move)
@@ -95,7 +95,7 @@ class Applier:
             self.insert(mover, users)
 
     def value_on(self, tensor: Tensor, side: int) -> Value:
-        """Return the value of ``tensor`` on ``side``: preferably a graph output, or a new one."""
+        """Return the value of ``tensor`` on ``side``, preferably a graph output; else create it."""
         there = [value for value, at in tensor.sides.items() if at == side]
         for value in there:
             if self.graph.is_output(value):
@@ -103,15 +103,15 @@ class Applier:
         if there:
             return there[0]
         root, perm = tensor.root, self.finder.perms[tensor.side]
-        assert root.shape is not None  # it has a side
+        assert root.shape is not None  # only values of known shape have a side
         quantization = permuted_quantization(root.quantization, perm)
         name = self.graph.unique_name(root.name)
         return Value(name, root.dtype, permuted_shape(root.shape, perm), None, quantization)
 
     def rewire(
-        self, tensor: Tensor, home: int, made: Value, copy: Value | None, chosen: dict[Op, int]
+        self, tensor: Tensor, origin: int, source: Value, copy: Value | None, chosen: dict[Op, int]
     ) -> list[Op]:
-        """Let every user read the value on its side; return the users of the copy."""
+        """Let every user read the value on the side that it requires; return the users of ``copy``."""
         moves = set(tensor.moves)
         users: list[Op] = []
         for value, side in tensor.sides.items():
@@ -120,26 +120,26 @@ class Applier:
                     continue
                 required = side
                 if self.finder.accepts_either_side(tensor, op, index):
-                    required = home
+                    required = origin
                 elif op in chosen and index in self.finder.variables[op].operands:
                     required = chosen[op]
-                if required == home or copy is None:
-                    op.set_input(index, made)
+                if required == origin or copy is None:
+                    op.set_input(index, source)
                 else:
                     op.set_input(index, copy)
                     users.append(op)
         return users
 
-    def mover(self, tensor: Tensor, perm: Perm, made: Value, copy: Value) -> Op:
-        """Return a new operator that produces ``copy``, which may have a producer now, from ``made``."""
+    def mover(self, tensor: Tensor, perm: Perm, source: Value, copy: Value) -> Op:
+        """Return a new operator that produces ``copy`` from ``source`` instead of a former producer."""
         if copy.producer is not None:
             stub = Value("", copy.dtype, copy.shape, None, copy.quantization)
             copy.producer.take_result(copy.result_index, stub)
-        if not self.finder.has_one_memory_order(tensor) or copy.shape is None or made.shape is None:
-            return Transpose(made, self.constants.vector("perm", perm), results=[copy])
-        dims = zip(copy.shape, permuted_shape(made.shape, perm), strict=True)
+        if not self.finder.has_one_memory_order(tensor) or copy.shape is None or source.shape is None:
+            return Transpose(source, self.constants.vector("perm", perm), results=[copy])
+        dims = zip(copy.shape, permuted_shape(source.shape, perm), strict=True)
         shape = [-1 if (d := there if here is None else here) is None else d for here, there in dims]
-        return Reshape(made, self.constants.vector("shape", shape), results=[copy], new_shape=shape)
+        return Reshape(source, self.constants.vector("shape", shape), results=[copy], new_shape=shape)
 
     def insert(self, op: Op, users: Sequence[Op]) -> None:
         """Insert ``op`` before the first of ``users``, or, if only an output needs it, after its operand."""
@@ -156,7 +156,7 @@ class Applier:
     # -- operators -----------------------------------------------------------------------------
 
     def change(self, variable: Variable) -> None:
-        """Let an operator work on the other side; its results have been replaced already."""
+        """Let the operator of ``variable`` work on the other side; ``place`` replaces its results."""
         op, perm = variable.op, self.finder.perms[variable.side]
         for index in sorted(variable.operands):
             value = op.inputs[index]

@@ -15,7 +15,7 @@ from circlekit.ops.reduction.reduce import Reduction
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.layout.apply import Applier, Constants
 from circlekit.passes.layout.labels import FIXED
-from circlekit.passes.layout.region import Finder, Region
+from circlekit.passes.layout.region import RegionFinder, Region
 from circlekit.passes.pipelines import RESOLVE_CUSTOM
 from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.passes.support.conditions import remove_unused
@@ -37,13 +37,13 @@ CHANNELS_LAST = frozenset(
 """Operators whose data of rank 4 is NHWC by definition."""
 
 
-def nhwc_regions(graph: Graph) -> tuple[Finder, list[Region]]:
-    """Return all regions of ``graph``, and the finder that knows the side of every value.
+def nhwc_regions(graph: Graph) -> tuple[RegionFinder, list[Region]]:
+    """Return all regions of ``graph``, and the finder, whose ``sides`` has the side of every value.
 
-    The sides of transposes follow from their permutation.  What is connected to a convolution or another
-    operator of CHANNELS_LAST is NHWC.  Everything else is assumed to be NCHW.
+    The sides of transposes follow from their permutation.  Data of a convolution or another operator
+    in CHANNELS_LAST is NHWC.  All other data is assumed to be NCHW.
     """
-    finder = Finder(graph, TO_NHWC)
+    finder = RegionFinder(graph, TO_NHWC)
     transposes = [op for op in graph if isinstance(op, Transpose) and constant_perm(op) in finder.perms]
     found = list(finder.regions(transposes))
     found += _regions_of(finder, NHWC, _data(graph, is_known=True))
@@ -51,7 +51,7 @@ def nhwc_regions(graph: Graph) -> tuple[Finder, list[Region]]:
     return finder, found
 
 
-def _regions_of(finder: Finder, side: int, values: Iterator[Value]) -> Iterator[Region]:
+def _regions_of(finder: RegionFinder, side: int, values: Iterator[Value]) -> Iterator[Region]:
     for value in values:
         if value not in finder.sides and finder.has_side(value):
             yield finder.region(value, side)
@@ -71,7 +71,7 @@ def _data(graph: Graph, is_known: bool) -> Iterator[Value]:
 def move_reductions(graph: Graph, sides: Mapping[Value, int], codes: Collection[str]) -> int:
     """Let the reductions in ``codes`` read NHWC instead of NCHW values; return how many changed.
 
-    A transpose restores the order of the remaining dimensions where it changes.
+    A Transpose behind a reduction restores the order of the remaining dimensions if it changes.
     """
     constants = Constants(graph)
     reductions = [op for op in graph.ops if isinstance(op, Reduction) and op.code in codes]
@@ -116,28 +116,28 @@ def _move(graph: Graph, op: Reduction, constants: Constants) -> None:
     result = op.output
     assert result.shape is not None
     shape = tuple(result.shape[axis] for axis in order)
-    made = Value(graph.unique_name(result.name), result.dtype, shape, None, result.quantization)
-    op.take_result(0, made)
+    reduced = Value(graph.unique_name(result.name), result.dtype, shape, None, result.quantization)
+    op.take_result(0, reduced)
     back = inverse(order)
-    graph.insert_after(op, Transpose(made, constants.vector("perm", back), results=[result]))
+    graph.insert_after(op, Transpose(reduced, constants.vector("perm", back), results=[result]))
 
 
-MOVED = frozenset(
+ALWAYS_NHWC = frozenset(
     {
         "ADD", "CONCATENATION", "DIV", "ELU", "GELU", "LEAKY_RELU", "LOGISTIC", "MAXIMUM", "MEAN", "MINIMUM",
         "MIRROR_PAD", "MUL", "NEG", "PAD", "PADV2", "REDUCE_MAX", "REDUCE_MIN", "RELU", "RELU6", "RSQRT",
         "SPLIT_V", "SQUARED_DIFFERENCE", "SUB",
     }
 )  # fmt: skip
-"""Operators that always become NHWC: those of ONE's pass of this name."""
+"""Operators that always become NHWC: those that ONE's pass convert_nchw_to_nhwc converts."""
 
 
 class ConvertNchwToNhwc(GraphPass):
-    """Operators on NCHW data work on NHWC data where they can; transposes remain only around the others.
+    """Let operators on NCHW data work on NHWC data if they can; transposes remain only around the others.
 
-    Unlike optimize_layout it does not need a gain: it is for runtimes that are fast only in NHWC.  Data whose
-    layout no transpose and no convolution shows is assumed to be NCHW.  Known custom operators become builtin
-    ones first.  It runs once.
+    Unlike optimize_layout, it needs no gain in bytes: it is for runtimes that are fast only in NHWC.  Data
+    is assumed to be NCHW unless transposes or convolutions show its layout.  Known custom operators are first
+    replaced by builtin ones.  The pass runs once per graph.
     """
 
     name = "convert_nchw_to_nhwc"
@@ -158,7 +158,7 @@ class ConvertNchwToNhwc(GraphPass):
         applier = Applier(finder, Constants(graph))
         moved = 0
         for region in regions:
-            if any(v.side != NHWC and v.op.code in MOVED for v in region.variables):
+            if any(v.side != NHWC and v.op.code in ALWAYS_NHWC for v in region.variables):
                 labels = _labels(finder, region)
                 moved += sum(v.side != labels[v.number] for v in region.variables)
                 applier.apply(region, labels)
@@ -168,23 +168,23 @@ class ConvertNchwToNhwc(GraphPass):
                     context.refuse(self.name, op, f"%{op.output.name}: {sentence}")
         if context.partial_matches:
             self._explain_others(graph, context)
-        return moved + move_reductions(graph, finder.sides, MOVED)
+        return moved + move_reductions(graph, finder.sides, ALWAYS_NHWC)
 
     def _explain_others(self, graph: Graph, context: Context) -> None:
-        """Record why operators that are in no region do not move."""
+        """Record why operators that are in no region keep their layout."""
         for op in graph:
             if op.results and op.output.rank != 4:
                 rank = "unknown" if op.output.rank is None else op.output.rank
                 context.refuse(self.name, op, f"%{op.output.name}: expected rank 4, got {rank}", 1)
-            elif op.results and op.code not in MOVED:
+            elif op.results and op.code not in ALWAYS_NHWC:
                 context.refuse(
                     self.name, op, f"%{op.output.name}: {op.code} moves only together with others", 1
                 )
 
 
-def _labels(finder: Finder, region: Region) -> list[int]:
-    """Return NHWC for the operators in MOVED, and for the others what leaves the fewest bytes to move."""
-    forced = {v.number for v in region.variables if v.op.code in MOVED}
+def _labels(finder: RegionFinder, region: Region) -> list[int]:
+    """Return NHWC for operators in ALWAYS_NHWC, and for others the label that moves the fewest bytes."""
+    forced = {v.number for v in region.variables if v.op.code in ALWAYS_NHWC}
 
     def pinned(number: int) -> int:
         return FIXED[NHWC] if number in forced else number

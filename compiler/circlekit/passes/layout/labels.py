@@ -29,10 +29,10 @@ SINK = 1
 
 
 class Network:
-    """A network; nodes are numbers, and SOURCE and SINK exist from the start.
+    """A flow network; nodes are integers, and SOURCE and SINK exist from the start.
 
-    Arc a and its reverse are ``a`` and ``a ^ 1``; ``arcs``: those of each node; ``heads``, ``capacity``: of
-    each arc.
+    Arcs are integers, and ``a ^ 1`` is the reverse of arc ``a``.  ``arcs``: the arcs that leave each node;
+    ``heads``, ``capacity``: the end and the residual capacity of each arc.
     """
 
     def __init__(self) -> None:
@@ -46,14 +46,14 @@ class Network:
         return len(self.arcs) - 1
 
     def add_edge(self, tail: int, head: int, capacity: int) -> None:
-        """Add an edge that costs ``capacity`` if the source's side has ``tail`` and not ``head``."""
+        """Add an edge that costs ``capacity`` if ``tail`` is on the source's side and ``head`` is not."""
         self.arcs[tail].append(len(self.heads))
         self.arcs[head].append(len(self.heads) + 1)
         self.heads += head, tail
         self.capacity += capacity, 0
 
     def minimum_cut(self) -> list[bool]:
-        """Return for every node whether it is on the sink's side, which is the smallest of all minimum cuts.
+        """Return for every node whether it is on the sink's side; of all minimum cuts, this side is smallest.
 
         Call it once: it changes the capacities.
         """
@@ -68,10 +68,10 @@ class Network:
 
         for arc in self.arcs[SOURCE]:
             push(arc, capacity[arc])
-        work = limit = count + len(heads)  # arcs seen since the last global relabelling, which is due
-        height: list[int] = []  # lower bounds of the distance to the sink; count if there is no way
+        work = limit = count + len(heads)  # arcs seen since the last global relabelling
+        height: list[int] = []  # lower bounds of the distance to the sink; count if there is no path
         population: Counter[int] = Counter()  # number of nodes by height
-        active: list[tuple[int, int]] = []  # nodes with excess; the first in order is highest
+        active: list[tuple[int, int]] = []  # heap of (-height, node) of nodes with excess
         while active or work >= limit:
             if work >= limit:
                 height, work = self.distances(), 0
@@ -99,7 +99,7 @@ class Network:
         return [distance < count for distance in self.distances()]
 
     def distances(self) -> list[int]:
-        """Return the distance of each node from the sink in residual arcs; the number of nodes if cut off."""
+        """Return the distance of each node to the sink in residual arcs; their count if unreachable."""
         found = [len(self.arcs)] * len(self.arcs)
         found[SINK] = 0
         for node in (queue := [SINK]):
@@ -112,14 +112,14 @@ class Network:
 
 
 FIXED = (-1, -2)
-"""Used instead of the number of a variable for the constant labels 0 and 1."""
+"""``FIXED[label]`` stands for a constant label where the number of a variable is expected."""
 
 
 class Cost(NamedTuple):
     """The cost of moving data: bytes, number of operators that move them, and their position.
 
-    ``ops_after``: the number of operators after the moves, summed.  Among equal solutions, later moves are
-    better, because operators can only be fused into a convolution if no transpose is between them.
+    ``ops_after``: the number of operators behind each move, summed.  Among equal solutions, later moves are
+    better, because operators can be fused into a convolution only if no transpose is between them.
     """
 
     bytes: int = 0
@@ -130,7 +130,7 @@ class Cost(NamedTuple):
         return Cost(self.bytes + other.bytes, self.moves + other.moves, self.ops_after + other.ops_after)
 
     def improves_on(self, other: Cost) -> bool:
-        """Return whether bytes or moves are fewer and none is more, or both equal and the moves later."""
+        """Return whether bytes or moves decrease and neither increases, or only the moves are later."""
         if self[:2] == other[:2]:
             return self.ops_after < other.ops_after
         return self.bytes <= other.bytes and self.moves <= other.moves
@@ -147,9 +147,9 @@ class Demand:
 
 @dataclass(eq=False, repr=False)
 class Problem:
-    """The labels that variables have ``today``, and the tensors; among equal solutions fewer changes win."""
+    """Labels to choose: ``current`` ones of all variables, and the ``demands`` that cause costs."""
 
-    today: list[int] = field(default_factory=list)
+    current: list[int] = field(default_factory=list)
     demands: list[Demand] = field(default_factory=list)
 
     def cost(self, labels: Sequence[int]) -> Cost:
@@ -157,22 +157,22 @@ class Problem:
         values = [*labels, 1, 0]  # indices -1 and -2 are FIXED
         total = Cost()
         for demand in self.demands:
-            made = values[demand.producer]
-            if any(values[c] != made for c in demand.consumers):
+            produced = values[demand.producer]
+            if any(values[c] != produced for c in demand.consumers):
                 total = total.plus(demand.cost)
         return total
 
     def solve(self, moves_first: bool = False) -> list[int]:
         """Return the labels with the lowest (bytes, moves, ops_after, changes), in lexicographic order.
 
-        ``moves_first``: compare moves before bytes.
+        ``changes``: the number of labels that differ from ``current``.  ``moves_first``: moves before bytes.
         """
-        if not self.today:
+        if not self.current:
             return []
         network = Network()
-        nodes = [network.add_node() for _ in self.today]
+        nodes = [network.add_node() for _ in self.current]
         ends = [*nodes, SINK, SOURCE]
-        for node, label in zip(nodes, self.today, strict=True):
+        for node, label in zip(nodes, self.current, strict=True):
             if label:
                 network.add_edge(node, SINK, 1)
             else:
@@ -186,12 +186,12 @@ class Problem:
         return [int(cut[node]) for node in nodes]
 
     def _weights(self, moves_first: bool) -> list[int]:
-        """Return a number for each tensor, such that sums compare in the order of ``solve``."""
+        """Return an integer weight for each tensor; their sums compare in the order of ``solve``."""
         costs = [d.cost for d in self.demands]
         ranked = [(c.moves, c.bytes, c.ops_after) if moves_first else tuple(c) for c in costs]
-        room = len(self.today) + 1
+        tie_break_range = len(self.current) + 1
         totals = [sum(numbers) + 1 for numbers in zip(*ranked, strict=True)]
-        return [((a * totals[1] + b) * totals[2] + c) * room for a, b, c in ranked]
+        return [((a * totals[1] + b) * totals[2] + c) * tie_break_range for a, b, c in ranked]
 
 
 def _add_demand(network: Network, up: bool, producer: int, consumers: Sequence[int], weight: int) -> None:

@@ -16,9 +16,9 @@ from circlekit.rewrite.base import Context, Pass
 
 
 class InterfacePass(Pass):
-    """Base of both passes: runs once, on the values of the main graph that are inferred to be NCHW.
+    """Change once the inputs or outputs of the main graph that are inferred to be NCHW; base of both passes.
 
-    Transposes that cancel each other, because the model had transposed the value itself, are removed.
+    If the model already transposes such a value to NHWC, its Transpose and the new one cancel each other.
     """
 
     changes_interface = True
@@ -41,7 +41,7 @@ class InterfacePass(Pass):
                 context.refuse(self.name, neighbor, f"%{value.name}: {why}")
         constants = Constants(model.main)
         for value in dict.fromkeys(values):
-            assert value.shape is not None  # it has a side
+            assert value.shape is not None  # only values of known shape have a side
             quantization = permuted_quantization(value.quantization, TO_NHWC)
             shape = permuted_shape(value.shape, TO_NHWC)
             twin = Value(value.name, value.dtype, shape, None, quantization)
@@ -55,7 +55,7 @@ class InterfacePass(Pass):
 
     @abstractmethod
     def values(self, graph: Graph) -> tuple[Value, ...]:
-        """Return the inputs, or the outputs."""
+        """Return the inputs, or the outputs, that the pass may change."""
 
     @abstractmethod
     def convert(self, graph: Graph, value: Value, twin: Value, constants: Constants) -> None:

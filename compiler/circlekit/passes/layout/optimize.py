@@ -7,17 +7,17 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.layout.apply import Applier, Constants
-from circlekit.passes.layout.region import Finder, Region
+from circlekit.passes.layout.region import RegionFinder, Region
 from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.rewrite.base import Context, GraphPass
 
 
 class OptimizeLayout(GraphPass):
-    """Operators work on permuted axes where that leaves fewer bytes to transpose.
+    """Let operators work on permuted axes if that leaves fewer bytes to transpose.
 
-    For each permutation among the transposes of the graph the choice is optimal: a minimum cut.  Neither the
-    bytes nor the number of operators that move data increase.  Constants are permuted; inputs and outputs
-    keep their layout.  A transpose that only moves dimensions of 1 becomes a Reshape.
+    For each permutation among the transposes of the graph, a minimum cut finds the optimal choice.  Neither
+    the bytes moved nor the number of operators that move them increases.  Constants are permuted; inputs and
+    outputs keep their layout.  A transpose that only moves dimensions of 1 becomes a Reshape.
     """
 
     name = "optimize_layout"
@@ -33,15 +33,15 @@ class OptimizeLayout(GraphPass):
         return changes
 
     def sweep(self, graph: Graph) -> int:
-        """Optimize for every permutation once; return how many operators changed, plus their transposes."""
+        """Optimize for each permutation once; return the number of changed operators, transposes included."""
         changes = 0
         constants = Constants(graph)
         for perm in transposes_of(graph):
             transposes = transposes_of(graph).get(perm, [])
-            finder = Finder(graph, perm)
+            finder = RegionFinder(graph, perm)
             better = []
             for region in finder.regions(transposes):
-                labels = improved(finder, region)
+                labels = improved_labels(finder, region)
                 if labels is not None:
                     better.append((region, labels))
             if better:
@@ -54,7 +54,7 @@ class OptimizeLayout(GraphPass):
 
     def explain(self, graph: Graph, perm: Perm, transposes: list[Transpose], context: Context) -> None:
         """Record why transposes remain: operators with a fixed layout, inputs and outputs."""
-        finder = Finder(graph, perm)
+        finder = RegionFinder(graph, perm)
         for region in finder.regions(transposes):
             for tensor in region.tensors if any(t.moves for t in region.tensors) else ():
                 root, move = tensor.root, tensor.moves[0] if tensor.moves else None
@@ -69,14 +69,14 @@ class OptimizeLayout(GraphPass):
                         sentence = f"%{value.name}: an output keeps its layout"
                         context.refuse(self.name, value.producer, sentence)
 
-    def note(self, finder: Finder, op: Op, context: Context) -> None:
-        sentence = finder.fixed.pop(op, None)  # each operator is reported once
+    def note(self, finder: RegionFinder, op: Op, context: Context) -> None:
+        sentence = finder.fixed.pop(op, None)  # removed, so that each operator is reported once
         if sentence is not None and finder.perm_of(op) not in finder.perms:
             context.refuse(self.name, op, f"%{op.output.name}: {sentence}")
 
 
 def transposes_of(graph: Graph) -> dict[Perm, list[Transpose]]:
-    """Group the transposes by their permutation; one and its inverse are in one group."""
+    """Group the transposes by their permutation; a permutation and its inverse are in one group."""
     found: dict[Perm, list[Transpose]] = {}
     for op in graph:
         perm = constant_perm(op)
@@ -85,12 +85,12 @@ def transposes_of(graph: Graph) -> dict[Perm, list[Transpose]]:
     return found
 
 
-def improved(finder: Finder, region: Region) -> list[int] | None:
-    """Return the best sides for the variables of ``region``, None if the present ones are as good."""
-    problem, today = finder.problem(region), region.today()
+def improved_labels(finder: RegionFinder, region: Region) -> list[int] | None:
+    """Return the best sides for the variables of ``region``; None if the current ones are as good."""
+    problem, current = finder.problem(region), region.current_cost()
     labels = problem.solve()
     cost = problem.cost(labels)
-    if cost.moves > today.moves:  # fewer bytes in more operators: look for less of both
+    if cost.moves > current.moves:  # fewer bytes in more operators: look for less of both
         labels = problem.solve(moves_first=True)
         cost = problem.cost(labels)
-    return labels if cost.improves_on(today) else None
+    return labels if cost.improves_on(current) else None

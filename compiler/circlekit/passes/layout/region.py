@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the regions of a graph that one permutation of axes can rearrange.
+"""Find the regions of a graph whose operators can work on axes permuted by one permutation.
 
 Every value is on side 0 or 1: a transpose by ``perm`` leads from side 0 to side 1, one by the inverse back.
 Values that are connected by transposes are one *tensor*.  An operator that can work on either side is a
@@ -68,13 +68,13 @@ class Variable:
 
 @dataclass(eq=False, repr=False)
 class Region:
-    """Connected tensors and variables."""
+    """A connected set of tensors and variables, in the order in which they were found."""
 
     tensors: list[Tensor] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
 
-    def today(self) -> Cost:
-        """Return the cost of the present transposes."""
+    def current_cost(self) -> Cost:
+        """Return the cost of the transposes and reshapes that the graph contains now."""
         return Cost(
             sum(size_in_bytes(t.root) * sum(isinstance(m, Transpose) for m in t.moves) for t in self.tensors),
             sum(len(t.moves) for t in self.tensors),
@@ -82,10 +82,10 @@ class Region:
         )
 
 
-class Finder:
+class RegionFinder:
     """Finds the regions of a graph for one permutation.
 
-    ``sides``: the side of every value found.  ``fixed``: why an operator next to a region is not a variable.
+    ``sides``: the side of every value found.  ``fixed``: why an operator next to a region is no variable.
     """
 
     def __init__(self, graph: Graph, perm: Perm) -> None:
@@ -104,7 +104,7 @@ class Finder:
         self.ops_after[None] = count  # after the inputs
 
     def regions(self, transposes: list[Transpose]) -> Iterator[Region]:
-        """Yield the regions of ``transposes``, which are by the permutation or its inverse."""
+        """Yield the regions of ``transposes``, whose perm is the permutation or its inverse."""
         for op in transposes:
             if op.input not in self.sides and self.is_pure_move(op):
                 yield self.region(op.input, self.perms.index(self.perm_of(op)))
@@ -179,7 +179,7 @@ class Finder:
     def tensor_of(self, root: Value, side: int) -> Tensor:
         """Return the tensor of ``root``: all values that transposes produce from it.
 
-        On each side at most one value may be an input or output of the graph; a second one stays apart.
+        On each side at most one value may be an input or output of the graph; a second one is left out.
         """
         tensor = Tensor(root, {root: side}, ops_after=self.ops_after[root.producer])
         self.sides[root] = side
@@ -204,7 +204,7 @@ class Finder:
     # -- operators -----------------------------------------------------------------------------
 
     def visit(self, region: Region, op: Op, side: int) -> None:
-        """Add ``op``, which has data on ``side``, to the region, or record why it has a fixed layout."""
+        """Add ``op``, whose data are on ``side``, to the region, or record why its layout is fixed."""
         if op in self.variables or op in self.fixed:
             return
         found = self.flexible(region, op, side)
@@ -253,7 +253,7 @@ class Finder:
     # -- the problem ---------------------------------------------------------------------------
 
     def problem(self, region: Region) -> Problem:
-        """Return the choice of sides for the variables of ``region`` as an optimization problem."""
+        """Return the problem of choosing the sides of the variables of ``region``."""
         return Problem([v.side for v in region.variables], [self.demand(tensor) for tensor in region.tensors])
 
     def demand(self, tensor: Tensor) -> Demand:
@@ -277,7 +277,7 @@ class Finder:
         return FIXED[side] if variable is None or index not in variable.operands else variable.number
 
     def accepts_either_side(self, tensor: Tensor, op: Op, index: int) -> bool:
-        """Return whether ``op`` is a Reshape to which both sides of ``tensor`` are the same."""
+        """Return whether ``op`` is a Reshape that gives the same result for both sides of ``tensor``."""
         return isinstance(op, Reshape) and index == 0 and self.has_one_memory_order(tensor)
 
     def has_one_memory_order(self, tensor: Tensor) -> bool:

@@ -43,24 +43,24 @@ class FitTransposeConv(Lowering):
     @condition
     def has_another_size(self, match: Match, padding: Padding) -> str | None:
         axes = list(_axes(match))
-        if all(forward_size(padding, out, taps, step) == rows for rows, out, taps, step in axes):
-            return "has a size that LiteRT accepts"
-        for rows, out, taps, step in axes:
-            full = (rows - 1) * step + taps
-            if leading_pad(padding, out, taps, step) + out > full or full > LARGEST_DIMENSION:
+        if all(forward_size(padding, out, kernel, stride) == rows for rows, out, kernel, stride in axes):
+            return "has an output size that LiteRT accepts already"
+        for rows, out, kernel, stride in axes:
+            full = (rows - 1) * stride + kernel
+            if leading_pad(padding, out, kernel, stride) + out > full or full > LARGEST_DIMENSION:
                 return f"expected at most {full} rows or columns, and {LARGEST_DIMENSION}, got {out}"
         return None
 
     def constants(self, match: Match, padding: Padding, shape: Array) -> dict[str, Array]:
         axes = list(_axes(match))
-        full = [(rows - 1) * step + taps for rows, _, taps, step in axes]
-        begin = [leading_pad(padding, out, taps, step) for _, out, taps, step in axes]
+        full = [(rows - 1) * stride + kernel for rows, _, kernel, stride in axes]
+        begin = [leading_pad(padding, out, kernel, stride) for _, out, kernel, stride in axes]
         vectors = {"wide": [shape[0], *full, shape[3]], "begin": [0, *begin, 0], "size": shape}
         return {name: np.array(numbers, np.int32) for name, numbers in vectors.items()}
 
 
 def _axes(match: Match) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the size of the input and of the output, the filter size and the stride of each image axis."""
+    """Yield input size, output size, filter size and stride of each image axis."""
     shape = match.value("shape").array()
-    for axis, data, taps, stride in ((1, "H", "KH", "stride_h"), (2, "W", "KW", "stride_w")):
-        yield match.dims[data], int(shape[axis]), match.dims[taps], match.attributes[stride]
+    for axis, data, kernel, stride in ((1, "H", "KH", "stride_h"), (2, "W", "KW", "stride_w")):
+        yield match.dims[data], int(shape[axis]), match.dims[kernel], match.attributes[stride]

@@ -15,7 +15,7 @@ from circlekit.rewrite.rewrite import condition
 
 
 class LowerNormalization(Lowering):
-    """Base of all forms."""
+    """Base of the lowerings of normalizations: provides epsilon as a constant."""
 
     def constants(self, x: Value, epsilon: float) -> dict[str, Any]:
         return {"eps": np.asarray(epsilon, x.dtype.numpy)}
@@ -41,7 +41,7 @@ class LowerInstanceNorm(LowerNormalization):
 
 
 class LowerInstanceNormNcw(LowerNormalization):
-    """The same for rank 3, where the channels are axis 1."""
+    """INSTANCE_NORM of rank 3, [N, C, W]: the same formula with the channels on axis 1."""
 
     before = """
         y = InstanceNorm(x: [_, _, _], gamma, beta)         {epsilon: any = epsilon, act: any = act}
@@ -74,7 +74,7 @@ ROOT_MEAN_SQUARE = """
 
 
 class LowerPlainRmsNorm(LowerNormalization):
-    """x * rsqrt(mean(x * x) + epsilon), where gamma is all ones."""
+    """x * rsqrt(mean(x * x) + epsilon), if all elements of gamma are 1."""
 
     before = "y = RmsNorm(x, gamma: const)      {epsilon: any = epsilon}"
     after = ROOT_MEAN_SQUARE + "y = Mul(x, r)"
@@ -119,7 +119,7 @@ SUM = """
 
 
 class LowerRope(Lowering):
-    """x * cos + rotated(x) * sin; ROPE reads only the first row of each table, which must be known here."""
+    """x * cos + rotated(x) * sin; tables must be constant or have one row, as ROPE reads row 0 only."""
 
     before = NEOX
     after = NEOX_ROTATION + SUM
@@ -137,14 +137,14 @@ class LowerRope(Lowering):
 
 
 class LowerRopeGptJ(LowerRope):
-    """The same for pairs of adjacent elements."""
+    """x * cos + rotated(x) * sin in mode GPT_J, which rotates pairs of adjacent elements."""
 
     before = GPT_J
     after = GPT_J_ROTATION + SUM
 
 
 class LowerRopeOfRows(Lowering):
-    """The same with operators that take the first row out of each table."""
+    """x * cos + rotated(x) * sin, with operators that slice the first row from each computed table."""
 
     before = NEOX
     after = NEOX_ROTATION + ROWS + SUM
@@ -159,14 +159,14 @@ class LowerRopeOfRows(Lowering):
 
 
 class LowerRopeOfRowsGptJ(LowerRopeOfRows):
-    """The same for pairs of adjacent elements."""
+    """x * cos + rotated(x) * sin in mode GPT_J, which rotates pairs of adjacent elements."""
 
     before = GPT_J
     after = GPT_J_ROTATION + ROWS + SUM
 
 
 def _row(table: Value) -> Value | Array | None:
-    """Return the first row of ``table``, which is itself if it has one row; None if it is not known."""
+    """Return the first row of ``table``: ``table`` itself if it has no other, None if it is computed."""
     if table.is_static and len(table.static_shape) <= 4 and table.numel == table.static_shape[-1]:
         return table
     if not table.is_plain or table.is_variable:

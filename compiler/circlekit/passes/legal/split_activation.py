@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Split fused activations that the runtimes of a format ignore or reject from their operators.
+"""Move fused activations, if the runtimes of a format ignore or reject them, to operators of their own.
 
 Integers for which there is no activation operator (RELU_N1_TO_1 of int16, any of int32) are limited by
 MAXIMUM and MINIMUM.  TANH does not limit integers, as in TFLite's kernels.
@@ -78,21 +78,21 @@ def _split(graph: Graph, op: Op) -> None:
         name = graph.unique_name(f"{result.name}/{type(op).__name__}")
         value = Value(name, result.dtype, result.shape, None, result.quantization)
         op.take_result(0, value)
-        made = kind(value, *others, results=[result])
-        graph.insert_after(op, made)
-        op = made
+        activation = kind(value, *others, results=[result])
+        graph.insert_after(op, activation)
+        op = activation
 
 
 def _limits(act: Activation, value: Value) -> list[tuple[type[Op], int]]:
-    """Return the operators and constants that limit integers to the range of ``act``."""
+    """Return the operators, each with its constant, that limit integers to the range of ``act``."""
     if value.dtype.numpy is None or value.dtype.numpy.kind not in "iu":
         return []
     grid = value
     if value.quantization is None or not value.quantization.scale.size:
         grid = Value("", value.dtype, (), None, Quantization(np.ones(1, np.float32), np.zeros(1, np.int64)))
     low, high = quantized_activation_range(act, grid)
-    least, most = dtype_limits(value.dtype)
-    return [*([(Maximum, low)] if low > least else []), *([(Minimum, high)] if high < most else [])]
+    lowest, highest = dtype_limits(value.dtype)
+    return [*([(Maximum, low)] if low > lowest else []), *([(Minimum, high)] if high < highest else [])]
 
 
 def _number(graph: Graph, value: Value, number: int) -> Value:
