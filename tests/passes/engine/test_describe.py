@@ -137,7 +137,7 @@ def test_page_and_table_list_all_passes() -> None:
 
 def test_rules_of_passes() -> None:
     passes = all_passes()
-    assert [rule.__name__ for rule in rules_of(passes["remove_unnecessary_reshape"])] == ["ToTheSameShape"]
+    assert [rule.__name__ for rule in rules_of(passes["remove_unnecessary_reshape"])] == ["SameShapeReshape"]
     assert rules_of(passes["fuse_hardswish"])
     assert rules_of(passes["remove_fakequant"]) == [passes["remove_fakequant"]]
     assert rules_of(passes["remove_dead"]) == []

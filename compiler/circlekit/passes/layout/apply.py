@@ -11,7 +11,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Reshape, Transpose
-from circlekit.passes.layout.region import RegionFinder, Region, Tensor, Variable
+from circlekit.passes.layout.region import Region, RegionFinder, Tensor, Variable
 from circlekit.passes.support.axes import (
     Perm,
     keeps_shape,

@@ -15,7 +15,7 @@ from circlekit.ops.reduction.reduce import Reduction
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.layout.apply import Applier, Constants
 from circlekit.passes.layout.labels import FIXED
-from circlekit.passes.layout.region import RegionFinder, Region
+from circlekit.passes.layout.region import Region, RegionFinder
 from circlekit.passes.pipelines import RESOLVE_CUSTOM
 from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.passes.support.conditions import remove_unused

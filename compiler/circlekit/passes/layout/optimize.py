@@ -7,7 +7,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.layout.apply import Applier, Constants
-from circlekit.passes.layout.region import RegionFinder, Region
+from circlekit.passes.layout.region import Region, RegionFinder
 from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.rewrite.base import Context, GraphPass
 

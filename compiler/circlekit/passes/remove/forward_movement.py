@@ -27,10 +27,10 @@ from circlekit.rewrite.base import Context, GraphPass
 
 
 class SinkPass(GraphPass):
-    """op(move(x))  ==  move(op(x)); the move goes on until an operator refuses.
+    """op(move(x))  ==  move(op(x)), repeated until an operator has an obstacle.
 
-    ``kind``: the operator that moves.  It stays as well if its result has other users.  In a pipeline nothing
-    happens if it would move more data behind the operator.
+    ``kind``: the type of the data movement.  The former one stays as well if its result has other users.  A
+    pipeline leaves an operator unchanged if more data would be moved behind it than before it.
     """
 
     kind: ClassVar[type[Op]]
@@ -52,15 +52,15 @@ class SinkPass(GraphPass):
 
     @abstractmethod
     def obstacle(self, op: Op, moved: list[Value]) -> str | None:
-        """Why ``kind`` cannot move behind ``op``; ``moved``: the operands of ``op`` that it produces."""
+        """Return why ``kind`` cannot move behind ``op``, else None; it produces the operands ``moved``."""
 
     @abstractmethod
     def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
-        """Let ``op`` read the operands of the movement, and insert the movement behind ``op``."""
+        """Let ``op`` read what the movement reads, and insert the movement behind ``op``."""
 
 
 def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
-    """Refuse per-channel quantization, and operands that all have other users: operators would be added."""
+    """Refuse per-channel quantization, and movements that all have other users, as none could be removed."""
     for value in (*moved, op.output):
         if value.quantization is not None and value.quantization.is_per_channel:
             return f"%{value.name}: is quantized along an axis"
@@ -72,7 +72,7 @@ def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
 
 
 def put_behind(graph: Graph, op: Op, move: Op, inner: Value) -> None:
-    """Let ``op`` produce ``inner``, and ``move``, which reads ``inner``, the former result of ``op``."""
+    """Insert ``move`` behind ``op``: ``op`` then produces ``inner``, and ``move`` the former result."""
     result = op.output
     op.take_result(0, inner)
     move.add_result(result)
@@ -82,7 +82,7 @@ def put_behind(graph: Graph, op: Op, move: Op, inner: Value) -> None:
 class ForwardReshapeToUnaryOp(SinkPass):
     """f(reshape(x))  ==  reshape(f(x)) for an elementwise f of x alone, or of x and a constant number.
 
-    Also for a MEAN that keeps its dimensions, over axes before those that the Reshape changes.
+    Also if f is a MEAN with keep_dims over axes before those that the Reshape changes.
     """
 
     name = "forward_reshape_to_unaryop"
@@ -135,18 +135,18 @@ def _mean_obstacle(op: Mean, source: Value, value: Value) -> str | None:
         return f"{name}: expected a mean with keep_dims over constant axes"
     before, after = source.shape or (), value.shape or ()
     pairs = zip(before, after, strict=False)
-    same = next((at for at, (a, b) in enumerate(pairs) if a != b or a is None), min(len(before), len(after)))
+    split = next((i for i, (a, b) in enumerate(pairs) if a != b or a is None), min(len(before), len(after)))
     axes = sorted(normalized_axis(int(a), len(after)) for a in op.axis.array().reshape(-1))
-    if all(axis < same for axis in axes):
+    if all(axis < split for axis in axes):
         return None
-    return f"{name}: expected a mean over axes below {same}, which the Reshape keeps, got {axes}"
+    return f"{name}: expected a mean over axes below {split}, which the Reshape keeps, got {axes}"
 
 
 class ForwardTranspose(SinkPass):
     """f(transpose(x))  ==  transpose(f(x)) for an elementwise f.
 
-    A second operand is a constant, which is transposed by the inverse, or comes from a Transpose with the
-    same perm.
+    A second operand must be a constant, which is transposed by the inverse, or the result of a Transpose with
+    the same perm.
     """
 
     name = "forward_transpose_op"

@@ -16,18 +16,18 @@ from circlekit.passes.support.conditions import same_quantization
 from circlekit.rewrite.base import Context, Pass
 
 MAX_COPIED_OPS = 1000
-"""Operators that a branch may become in all places that call it; a branch with one caller has no limit."""
+"""Largest total number of operators of all copies of a branch; a branch with one caller has no limit."""
 
 
 def is_constant(op: Op) -> TypeGuard[If]:
-    """Whether ``op`` is an IF with a constant condition whose operands fit its branch."""
+    """Return whether ``op`` is an IF with a constant condition whose operands fit its branch."""
     if not isinstance(op, If) or op.condition.data is None or op.condition.is_variable:
         return False
     return op.condition.data.size == 1 and fits(op)
 
 
 def branch_of(op: If) -> Graph:
-    """The graph that an IF with a constant condition runs."""
+    """Return the graph that an IF with a constant condition runs."""
     return op.then_graph if op.condition.array().reshape(-1)[0] else op.else_graph
 
 
@@ -55,12 +55,12 @@ class RemoveConstantIf(Pass):
                 callers.update(inner for copied in branch for inner in copied.called_graphs())
                 callers.subtract(op.called_graphs())
                 called += op.called_graphs()
-                made = inline(branch, op, _operands(op))
-                for old, new in zip(tuple(op.results), made, strict=True):
+                copies = inline(branch, op, _operands(op))
+                for old, new in zip(tuple(op.results), copies, strict=True):
                     graph.replace(old, new)
                 graph.remove(op)
                 count += 1
-        for unused in called:  # grows in the loop
+        for unused in called:  # the list grows in the loop
             if unused in model.graphs and not callers[unused]:
                 model.graphs = [graph for graph in model.graphs if graph is not unused]
                 inner = [g for op in unused for g in op.called_graphs()]
@@ -80,7 +80,7 @@ def _size_obstacle(op: If, callers: int) -> str | None:
 
 
 def _operands(op: If) -> list[Value]:
-    """The operands that the branches receive."""
+    """Return the operands that the branches receive: all but the condition."""
     return [v for v in op.inputs[1:] if v is not None]
 
 
@@ -89,15 +89,15 @@ def _obstacle(graph: Graph, op: If) -> str | None:
     for value in branch.values():
         if value.is_variable:
             return f"%{value.name}: is a variable of {branch.name}"
-    given = dict(zip(branch.inputs, _operands(op), strict=True))
+    operands = dict(zip(branch.inputs, _operands(op), strict=True))
     for result, output in zip(op.results, branch.outputs, strict=True):
-        made = given.get(output, output)
-        if result.dtype is not made.dtype or result.shape != made.shape:
-            return f"%{result.name}: is {result.type}, %{made.name} of {branch.name} is {made.type}"
-        if same_quantization(result, made) is not None:
-            return f"%{result.name}: has other quantization parameters than %{made.name} of {branch.name}"
+        source = operands.get(output, output)
+        if result.dtype is not source.dtype or result.shape != source.shape:
+            return f"%{result.name}: is {result.type}, %{source.name} of {branch.name} is {source.type}"
+        if same_quantization(result, source) is not None:
+            return f"%{result.name}: has other quantization parameters than %{source.name} of {branch.name}"
         passed_through = output.producer is None or list(branch.outputs).count(output) > 1
         if graph.is_output(result) and passed_through:
-            source = f"%{made.name} of {branch.name}"
-            return f"%{result.name}: is an output of the graph, and {source} cannot take its name"
+            name = f"%{source.name} of {branch.name}"
+            return f"%{result.name}: is an output of the graph, and {name} cannot take its name"
     return None

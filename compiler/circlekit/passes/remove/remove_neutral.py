@@ -52,7 +52,7 @@ class RemoveIdentity(Rules):
     """Remove operators that return their operand.
 
     SQUEEZE of no dimension, CONCATENATION and ADD_N of one operand, SELECT with one choice, BROADCAST_TO and
-    TILE to the same shape, and custom operators that training leaves (Identity, StopGradient, ...).
+    TILE to the same shape, and custom operators that are left from training (Identity, StopGradient, ...).
     """
 
     name = "remove_identity"
@@ -68,7 +68,7 @@ class RemoveIdentity(Rules):
 
 
 class _NeutralConstant(Rewrite):
-    """$example  ==  x, with exactly this constant."""
+    """$example  ==  x; the constant has exactly this value, and does not broadcast x."""
 
     number: ClassVar[int]
 
@@ -101,8 +101,8 @@ class RemoveUnnecessaryDiv(_NeutralConstant, example="x / 1", operator="Div", at
     number = 1
 
 
-class ThereAndBack(Rewrite):
-    """cast(cast(x))  ==  x, where the first dtype represents every number of the second."""
+class CastAndBack(Rewrite):
+    """cast(cast(x))  ==  x, if the dtype between the casts represents every number of the dtype of x."""
 
     shared = ("y",)
 
@@ -120,7 +120,7 @@ class ThereAndBack(Rewrite):
 
 
 def holds_all(wide: DType, narrow: DType) -> bool:
-    """Whether ``wide`` represents every number of ``narrow`` exactly."""
+    """Return whether ``wide`` represents every number of ``narrow`` exactly."""
     a, b = wide.numpy, narrow.numpy
     if a is None or b is None or not {a.kind, b.kind} <= set("biuf"):
         return False
@@ -133,14 +133,14 @@ def holds_all(wide: DType, narrow: DType) -> bool:
 
 
 class RemoveUnnecessaryCast(Rules):
-    """Remove casts to the same dtype, and casts to a wider one and back."""
+    """Remove casts to the same dtype, and pairs of casts to a wider dtype and back."""
 
     name = "remove_unnecessary_cast"
-    rules = (Removed.member(call="Cast(x)  {in_data_type: any, out_data_type: any}"), ThereAndBack)
+    rules = (Removed.member(call="Cast(x)  {in_data_type: any, out_data_type: any}"), CastAndBack)
 
 
 class _SecondIsRedundant(Rewrite):
-    """$second(y)  ==  y for any y that is the result of $first."""
+    """$second(y)  ==  y if y is the result of $first."""
 
     quantized = True
     shared = ("y",)

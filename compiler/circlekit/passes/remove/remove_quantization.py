@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove roundings to a grid: Quantize, Dequantize and FakeQuant."""
+"""Remove operators that round values to a quantization grid: Quantize, Dequantize and FakeQuant."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from circlekit.passes.remove.remove_neutral import Removed
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
-class BackAgain(Rewrite):
-    """quantize(dequantize(x))  ==  x on the same grid: each number rounds to itself."""
+class DequantizeAndBack(Rewrite):
+    """quantize(dequantize(x))  ==  x with the same parameters: each number is rounded to itself."""
 
     quantized = True
     shared = ("d",)
@@ -26,8 +26,8 @@ class BackAgain(Rewrite):
 
     @condition
     def of_few_bits(self, x: Value) -> str | None:
-        kind = x.dtype.numpy
-        if kind is not None and kind.kind in "iu" and kind.itemsize <= 2:
+        dtype = x.dtype.numpy
+        if dtype is not None and dtype.kind in "iu" and dtype.itemsize <= 2:
             return None
         return f"%{x.name}: expected up to 16 bits, got {x.dtype.short}"
 
@@ -39,8 +39,8 @@ class BackAgain(Rewrite):
         return f"%{x.name}: expected scales above 0 for which all values are finite in float32"
 
 
-class SecondGrid(Rewrite):
-    """quantize(quantize(x))  ==  quantize(x) of one scale, where the first range contains the second."""
+class QuantizeTwice(Rewrite):
+    """quantize(quantize(x))  ==  quantize(x), if scales are equal and the first range contains the second."""
 
     quantized = True
     shared = ("y",)
@@ -64,14 +64,14 @@ class SecondGrid(Rewrite):
 
 
 class RemoveRedundantQuantize(Rules):
-    """Remove QUANTIZE to the parameters of its operand, and the first of two in a row that round alike."""
+    """Remove QUANTIZE that changes nothing, and the first of two in a row with the same rounding."""
 
     name = "remove_redundant_quantize"
-    rules = (SecondGrid, Removed.member(call="Quantize(x)"), BackAgain)
+    rules = (QuantizeTwice, Removed.member(call="Quantize(x)"), DequantizeAndBack)
 
 
 def _steps(value: Value) -> tuple[float, int, int] | None:
-    """The scale of ``value`` and its range in steps of it, both relative to 0; None for several scales."""
+    """Return the scale, and lowest and highest value as multiples of it; None for several scales."""
     parameters, dtype = value.quantization, value.dtype.numpy
     if parameters is None or parameters.scale.size != 1 or dtype is None or dtype.kind not in "iu":
         return None

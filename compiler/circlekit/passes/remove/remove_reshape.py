@@ -43,7 +43,7 @@ class RemoveRedundantReshape(Rules):
     )
 
 
-class ToTheSameShape(Removed, call="Reshape(x, shape?)  {new_shape: any}"):
+class SameShapeReshape(Removed, call="Reshape(x, shape?)  {new_shape: any}"):
     """reshape(x, the shape of x)  ==  x."""
 
     @condition
@@ -51,7 +51,7 @@ class ToTheSameShape(Removed, call="Reshape(x, shape?)  {new_shape: any}"):
         return same_shape(x, y)
 
 
-class ThereAndBack(RemoveReshapeAroundUnaryOp):
+class ReshapeAndBack(RemoveReshapeAroundUnaryOp):
     """reshape(f(reshape(x)), the shape of x)  ==  f(x) for elementwise functions."""
 
     name = ""
@@ -59,13 +59,13 @@ class ThereAndBack(RemoveReshapeAroundUnaryOp):
 
 
 class RemoveUnnecessaryReshape(Rules):
-    """reshape(x, the shape of x)  ==  x, also behind another Reshape and elementwise operators.
+    """reshape(x, the shape of x)  ==  x, also with elementwise operators between two Reshapes.
 
-    For the latter see remove_reshape_around_unaryop.
+    For the conditions of the latter see remove_reshape_around_unaryop.
     """
 
     name = "remove_unnecessary_reshape"
-    rules = (ToTheSameShape, ThereAndBack)
+    rules = (SameShapeReshape, ReshapeAndBack)
 
 
 class RemoveReshapeBeforeFullyConnected(Rewrite):
@@ -82,7 +82,7 @@ class RemoveReshapeBeforeFullyConnected(Rewrite):
 
     @condition
     def has_rows(self, x: Value, y: Value) -> str | None:
-        """The input has two dimensions or more, as runtimes require."""
+        """Runtimes require an input of two dimensions or more."""
         if x.shape is None or len(x.shape) < 2:
             return f"%{x.name}: expected two dimensions or more, got shape {format_shape(x.shape)}"
         return same_quantization(x, y)
@@ -158,7 +158,7 @@ class _OneConstant(_BatchReshaped):
 
     @condition
     def constant_fits(self, match: Match) -> str | None:
-        """The constant has one user, and can get the batch dimensions of the operand before its Reshape."""
+        """The constant has one user, and is one matrix or has the batch dimensions of the other operand."""
         _, value, constant = self._operands(match)
         shape = constant.static_shape
         if constant.use_count != 1:
@@ -176,7 +176,7 @@ class _OneConstant(_BatchReshaped):
         return {**super().constants(match), "w": constant.array().reshape(shape)}
 
     def _operands(self, match: Match) -> tuple[Value, Value, Value]:
-        """The operand before and after its Reshape, and the constant operand."""
+        """Return the other operand before its Reshape and after it, and the constant operand."""
         old, new, constant = "auv" if "a" in match.values else "bvu"
         return match.value(old), match.value(new), match.value(constant)
 

@@ -21,19 +21,19 @@ MAX_BROADCAST_RANK = 4
 """Highest rank for which runtimes have broadcasting kernels; constants do not get a higher one."""
 
 MAX_RESHAPED_ELEMENTS = 1 << 20
-"""Number of elements up to which a broadcast constant is expanded to find its form for another shape."""
+"""Largest number of elements to which a constant is broadcast to find its form for another shape."""
 
 
 @dataclass(eq=False, repr=False)
 class Region:
-    """``ops``: the operators in order; ``starts``: the results of the Reshapes before them."""
+    """Elementwise operators ``ops``, in order, and the results of the Reshapes before them, ``starts``."""
 
     ops: list[Op] = field(default_factory=list)
     starts: list[Value] = field(default_factory=list)
 
     @cached_property
     def uses(self) -> Counter[Value]:
-        """Number of uses of each value by the operators of the region."""
+        """The number of uses of each value by the operators of the region."""
         return Counter(v for op in self.ops for v in op.inputs if v is not None)
 
     @property
@@ -43,25 +43,25 @@ class Region:
 
 
 def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
-    """The elementwise operators between ``last`` and the Reshapes before it; None if there are other sources.
+    """Return the elementwise operators from Reshapes to ``last``; None if other operators are their source.
 
-    ``dead_ends``: values known to have other sources; extended here.
+    ``dead_ends``: values that are known to depend on other sources; the function adds those that it finds.
     """
     region, seen = Region(), set[Value]()
     todo = [(last.input, False)]
     while todo:
         value, done = todo.pop()
-        maker = value.producer
-        if done and maker is not None:
-            region.ops.append(maker)
+        producer = value.producer
+        if done and producer is not None:
+            region.ops.append(producer)
             continue
         if value in seen:
             continue
-        if isinstance(maker, Reshape) and value is not last.input:
+        if isinstance(producer, Reshape) and value is not last.input:
             region.starts.append(value)
             seen.add(value)
             continue
-        operands = None if maker is None or value in dead_ends else operands_of(maker)
+        operands = None if producer is None or value in dead_ends else operands_of(producer)
         if operands is None:
             dead_ends.update(seen.difference(region.starts))
             return None
@@ -71,7 +71,7 @@ def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
 
 
 def operands_of(op: Op) -> list[Value] | None:
-    """The non-constant operands of an elementwise operator; None for any other operator."""
+    """Return the non-constant operands of an elementwise operator; None for any other operator."""
     if not op.elementwise:
         return None
     values = [v for v in op.inputs if v is not None and not is_constant(v)]
@@ -79,7 +79,7 @@ def operands_of(op: Op) -> list[Value] | None:
 
 
 def only_operand(op: Op) -> Value | None:
-    """The operand of an elementwise operator of one value and constant numbers; None for any other."""
+    """Return the operand of an elementwise operator of one value and constant numbers; None for any other."""
     values = operands_of(op) or []
     others = [v for v in op.inputs if v is not None and is_constant(v)]
     return values[0] if len(values) == 1 and all(v.numel == 1 for v in others) else None
@@ -99,8 +99,8 @@ def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
         if value.quantization is not None and value.quantization.is_per_channel:
             return f"%{value.name}: is quantized along an axis"
         if value.shape is None or value.shape != first.shape:
-            sort = "rank" if value.rank != first.rank else "shape"
-            return f"%{value.name}: is broadcast to another {sort}"
+            what = "rank" if value.rank != first.rank else "shape"
+            return f"%{value.name}: is broadcast to another {what}"
     for value, source in zip(region.starts, sources, strict=True):
         if source.shape is None:
             return f"%{source.name}: has an unknown rank"
@@ -128,7 +128,7 @@ def saved(graph: Graph, region: Region, last: Reshape) -> tuple[int, str]:
 
 
 def sources_of(region: Region) -> list[Value]:
-    """The operands of the Reshapes before the region."""
+    """Return the operands of the Reshapes before the region."""
     return [v.producer.input for v in region.starts if isinstance(v.producer, Reshape)]
 
 
@@ -149,7 +149,7 @@ def _unfit(value: Value | None, old: Value, new: Value) -> str | None:
 
 
 def _form(array: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
-    """The smallest array that broadcasts to ``new`` with the elements that ``array`` has in ``old``."""
+    """Return the smallest array that broadcasts to ``new`` with the elements of ``array`` in ``old``."""
     whole: Array = np.broadcast_to(array, old).reshape(new)
     for axis in range(len(new)):
         head = whole.take([0], axis)
@@ -165,9 +165,9 @@ def _bits(array: Array) -> Array:
 
 
 def move(graph: Graph, op: Op, new: dict[Value, Value], shape: Shape | None, old: Value) -> None:
-    """Replace operands of ``op`` that are keys of ``new`` by their values, and set its shape to ``shape``.
+    """Replace operands of ``op`` by ``new``, reshape its constants, and set the shape of its result.
 
-    ``old`` is one of its former operands, which has the former shape.
+    ``old``: a former operand; its shape is the former shape of the result.
     """
     for index, value in enumerate(op.inputs):
         if value is not None and value in new:
@@ -188,11 +188,11 @@ def _constant(graph: Graph, like: Value, array: Array) -> Value:
 
 
 class RemoveReshapeAroundUnaryOp(GraphPass):
-    """reshape(f(g(reshape(x, B))), C)  ==  reshape(f(g(x)), C), and no Reshape where x has shape C.
+    """reshape(f(g(reshape(x, B))), C)  ==  reshape(f(g(x)), C), without any Reshape if x has shape C.
 
     f and g are elementwise.  If they have two operands, both come from Reshapes of the same shape, or one is
-    a constant that can be reshaped for x.  Their results have no other users and are no outputs of the graph,
-    and at least one Reshape is removed.
+    a constant that can be reshaped for x.  Their results must have no other users and be no graph outputs,
+    and at least one Reshape must become unnecessary.
 
     ``back``: whether x must have shape C.
     """
@@ -210,8 +210,8 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         region = region_before(last, dead_ends)
         if region is None:
             if context.partial_matches:
-                far = f"%{last.input.name}: is not computed from a Reshape by elementwise operators"
-                context.refuse(self.name, last, far, 1)
+                sentence = f"%{last.input.name}: is not computed from a Reshape by elementwise operators"
+                context.refuse(self.name, last, sentence, 1)
             return False
         why, sources = obstacle(graph, region, last), sources_of(region)
         if why is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove slices and splits that take everything, and padding that has no width or is cut off again."""
+"""Remove slices and splits that take all elements, and padding of width 0 or that a slice removes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _NoWidth(Removed, call="$pad"):
 
 
 class _Sliced(Rewrite):
-    """slice(pad(x))  ==  slice(x), where the slice cuts off all padding."""
+    """slice(pad(x))  ==  slice(x), if the slice cuts off all padding."""
 
     quantized = True
     shared = ("p",)
@@ -60,7 +60,7 @@ class _Sliced(Rewrite):
 
 
 class _SlicedBack(_Sliced):
-    """slice(pad(x))  ==  x, where the slice cuts off the padding and nothing else."""
+    """slice(pad(x))  ==  x, if the slice cuts off the padding and nothing else."""
 
     after = "x"
 
@@ -105,7 +105,7 @@ class _SlicedBackByStrides(Rewrite):
 
 
 def resolved(begin: Array, size: Array, of: Value) -> Array:
-    """``size`` of a slice of ``of``, with -1 replaced by the number of elements from ``begin`` on."""
+    """Return the size of a slice of ``of``; -1 becomes the number of elements from ``begin`` on."""
     left = [dim - b for dim, b in zip(of.static_shape, begin.tolist(), strict=True)]
     return np.where(size == -1, left, size)
 
@@ -150,7 +150,7 @@ class RemoveUnnecessarySplit(Rules):
 
 
 class RemoveUnnecessaryStridedSlice(Rewrite):
-    """x[:, 0:n, :]  ==  x, with all masks, offsets and negative ends."""
+    """x[:, 0:n, :]  ==  x; masks, ``offset`` and negative begins and ends are taken into account."""
 
     name = "remove_unnecessary_strided_slice"
     quantized = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove what training and exporters leave in a model: dropout, guards of indices, named operators."""
+"""Remove operators that training and exporters leave: dropout, guards of indices, operators by name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class _Masked(Rewrite):
-    """x * factor, masked by random >= rate  becomes  x, its mean; factor is 1 / (1 - rate)."""
+    """x * factor * (random >= rate)  becomes  x, its mean; factor is 1 / (1 - rate)."""
 
     changes_values = True
 
@@ -60,7 +60,7 @@ class _Floored(Rewrite):
 
 
 def mean_refusal(kept: float, scale: float) -> str | None:
-    """Refuse unless keeping a part of ``kept`` of the elements, multiplied by ``scale``, keeps the mean."""
+    """Refuse unless the fraction ``kept`` of the elements, multiplied by ``scale``, has the mean of all."""
     if math.isclose(kept * scale, 1, rel_tol=1e-5):
         return None
     return (
@@ -77,7 +77,7 @@ MASKS = (
 
 
 class RemoveDropout(Rules):
-    """Replace dropout, which has no use after training, by its operand: the mean of its result."""
+    """Replace dropout, which is used only in training, by its operand, the mean of its result."""
 
     name = "remove_dropout"
     changes_values = True
@@ -92,7 +92,7 @@ class RemoveDropout(Rules):
 
 
 class RemoveGatherGuard(Rewrite):
-    """gather(p, (i + n) mod n)  becomes  gather(p, i) for n rows of p; i must then be from 0 to n - 1."""
+    """gather(p, (i + n) mod n)  becomes  gather(p, i) for n rows of p; only valid for i from 0 to n - 1."""
 
     name = "remove_gather_guard"
     changes_values = True
@@ -119,7 +119,7 @@ class RemoveGatherGuard(Rewrite):
 TRAINING_CHECKS = frozenset(
     prefix + name for prefix in ("", "Flex") for name in ("Assert", "Print", "PrintV2")
 )
-"""TensorFlow's operators that stop the run or print; they return nothing or their operand."""
+"""TensorFlow's operators that check or print values; they return nothing or their operand."""
 
 
 def _words(text: str) -> list[str]:
@@ -176,7 +176,7 @@ class RemoveNodesOf(Pass):
         return count
 
     def _remove(self, graph: Graph, op: Op, context: Context) -> bool:
-        """Whether ``op`` was removed."""
+        """Remove ``op`` if possible; return whether it was removed."""
         operand = op.inputs[0] if op.inputs else None
         why = _obstacle(graph, op, operand)
         if not context.accepts(self.name, op, why, 3):
@@ -189,7 +189,7 @@ class RemoveNodesOf(Pass):
 
 
 def _obstacle(graph: Graph, op: Op, operand: Value | None) -> str | None:
-    """Why the first operand of ``op`` cannot replace its result."""
+    """Return why the first operand of ``op`` cannot replace its result; None if it can."""
     if not op.results:
         return None
     result = op.results[0]

@@ -17,14 +17,14 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class Factor(NamedTuple):
-    """A factor of an original dimension; ``place`` is its position in the original order."""
+    """A factor of an original dimension.  ``place``: the sort key of its position in the original order."""
 
     size: int
     place: tuple[int, ...]
 
 
 class ElementOrder:
-    """The present axes of a tensor, each as a list of factors of the original dimensions, ``shape``."""
+    """The current axes of a tensor, each as a list of factors of its original dimensions, ``shape``."""
 
     def __init__(self, shape: Iterable[int]) -> None:
         self.axes = [[Factor(size, (index,))] for index, size in enumerate(shape)]
@@ -53,7 +53,7 @@ class ElementOrder:
         return True
 
     def is_unchanged(self) -> bool:
-        """Whether all elements are in their original order."""
+        """Return whether all elements are in their original order."""
         places = [p.place for axis in self.axes for p in axis if p.size != 1]
         return places == sorted(places)
 
@@ -122,7 +122,7 @@ class RemoveUnnecessaryTranspose(Rules):
 
 
 def composed(first: Array, second: Array) -> Array:
-    """The perm that is equal to a transpose by ``first`` and then by ``second``."""
+    """Return the perm that equals a transpose by ``first`` and then by ``second``."""
     return np.asarray((first % first.size)[second % second.size], first.dtype)
 
 
@@ -160,7 +160,7 @@ class Cancel(Merge):
 
 
 class Identity(IdentityPerm):
-    """Removes a Transpose that the other rules left without effect."""
+    """Remove a Transpose that has no effect after the other rules."""
 
 
 class RemoveRedundantTranspose(Rules):

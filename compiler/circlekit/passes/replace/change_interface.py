@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change the outputs or the unknown batch size of a model."""
+"""Change the outputs of a model, or set its unknown batch size to 1."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _names(text: str) -> list[str]:
 
 
 class ChangeOutputs(Pass):
-    """Make the named results the outputs, in this order; remove operators that are no longer needed."""
+    """Make the named results the outputs, in the order of the names; remove operators not needed any more."""
 
     name = "change_outputs"
     changes_interface = True
@@ -56,9 +56,9 @@ def _find(name: str, results: dict[str, Value]) -> Value:
 
 
 class DynamicBatchToSingleBatch(Pass):
-    """Set the first dimension of every input to 1 where it is unknown.
+    """Set the first dimension of every input to 1 if it is unknown.
 
-    Inputs are those of the main graph and of all graphs with a signature.
+    The inputs are those of the main graph and of all graphs with a signature.
     """
 
     name = "dynamic_batch_to_single_batch"

@@ -14,7 +14,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class DecomposeHardSwish(Rewrite):
-    """hard_swish(x)  ==  x * (relu6(x + 3) / 6); fuse_hardswish undoes it, so O1 leaves that out."""
+    """hard_swish(x)  ==  x * (relu6(x + 3) / 6); O1 then omits fuse_hardswish, which undoes it."""
 
     name = "decompose_hardswish"
 
@@ -75,7 +75,7 @@ class ReplaceChannelwiseMulAdd(Rewrite):
 
 
 class _Expand(Rewrite):
-    """The constant has the rank of the static result, and is broadcast along exactly one dimension."""
+    """$operator($old)  ==  $operator($new), with a constant that is broadcast along exactly one dimension."""
 
     before = "z = $operator($old)  {act: any = act}"
     after = "z = $operator($new)  {like z, act: act}"

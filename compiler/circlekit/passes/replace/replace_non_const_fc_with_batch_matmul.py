@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write FULLY_CONNECTED with computed weights as BATCH_MATMUL."""
+"""Replace FULLY_CONNECTED with weights that are not constant by BATCH_MATMUL."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class ReplaceNonConstFullyConnected(GraphPass):
 
     A Transpose of the last two axes of x or w becomes an adj attribute of the BATCH_MATMUL.  A Reshape, an
     ADD and an activation are created only where needed, which a picture cannot express.  A pipeline applies
-    the pass only where the number of operators does not grow.
+    the pass only if the number of operators does not grow.
     """
 
     name = "replace_non_const_fc_with_batch_matmul"
-    formats = frozenset({"circle"})  # TFLite's own runtime takes computed weights
+    formats = frozenset({"circle"})  # LiteRT supports computed weights of FULLY_CONNECTED
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         return sum(self._replace(graph, op, context) for op in graph.ops if isinstance(op, FullyConnected))
@@ -41,12 +41,12 @@ class ReplaceNonConstFullyConnected(GraphPass):
             sentence = f"%{op.output.name}: would become {growth(op) + 1} operators"
         if not context.accepts(self.name, op, sentence):
             return False
-        operands = [v.producer for v in op.inputs if v is not None and v.producer is not None]
+        producers = [v.producer for v in op.inputs if v is not None and v.producer is not None]
         inserter = Inserter(graph, op)
         inserter.finish(_product(inserter, op))
-        for maker in operands:
-            if isinstance(maker, Transpose):
-                remove_unused(graph, *maker.results)
+        for producer in producers:
+            if isinstance(producer, Transpose):
+                remove_unused(graph, *producer.results)
         return True
 
     def obstacle(self, op: FullyConnected) -> str | None:
@@ -74,7 +74,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
 
 
 class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
-    """fc(x, transpose(w))  ==  x @ w, where one operator replaces two."""
+    """fc(x, transpose(w))  ==  x @ w, if one operator replaces two."""
 
     name = "fuse_transpose_with_fullyconnected"
     formats = frozenset({"circle", "tflite"})
@@ -94,12 +94,12 @@ def growth(op: FullyConnected) -> int:
     """Return the number of operators that replacing ``op`` adds; negative if it removes some."""
     reshaped = (op.input.rank != 2 and not op.keep_num_dims) or (op.input.rank or 0) < 2
     added = int(reshaped) + int(op.bias is not None or op.act is not Activation.NONE)
-    gone = {v for v in (op.input, op.weights) if swapped_source(v) is not None and v.use_count == 1}
-    return added - len(gone)
+    removed = {v for v in (op.input, op.weights) if swapped_source(v) is not None and v.use_count == 1}
+    return added - len(removed)
 
 
 def swapped_source(value: Value) -> Value | None:
-    """The operand of the Transpose that produces ``value``, if it swaps just the last two axes; else None."""
+    """Return the operand of the Transpose of only the last two axes that produces ``value``; else None."""
     op = value.producer
     if not isinstance(op, Transpose) or not op.perm.is_plain:
         return None
@@ -110,13 +110,13 @@ def swapped_source(value: Value) -> Value | None:
 
 
 def takes_matrices(op: FullyConnected) -> bool:
-    """Whether the input is a batch of matrices that fit the weights; else it must be reshaped to one."""
+    """Return whether the input is a batch of matrices that fit the weights; else it needs a Reshape."""
     depth = (op.weights.shape or (None, None))[1]
     return (op.input.rank or 0) >= 2 and (op.input.shape or (None,))[-1] == depth
 
 
 def _product(new: Inserter, op: FullyConnected) -> Value:
-    """Insert the operators that compute the result of ``op``."""
+    """Insert the operators that compute the result of ``op``, and return it."""
     x, adj_x = op.input, False
     if not takes_matrices(op):
         x = new.reshaped(x, [-1, (op.weights.shape or (None, None))[1]])
