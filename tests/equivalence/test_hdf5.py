@@ -76,7 +76,7 @@ def strings(path: Path) -> None:
     ("make", "error", "sentence"),
     [
         (lambda path: None, FileError, "no such file"),
-        (lambda path: path.mkdir(), FileError, "is a directory"),
+        (lambda path: path.mkdir(), FileError, "got a directory"),
         (lambda path: path.write_bytes(b"\0" * 100), FormatError, "is not a readable HDF5"),
         (lambda path: path.write_bytes(b""), FormatError, "is not a readable HDF5"),
         (

@@ -132,5 +132,5 @@ def test_offset_of_a_union_without_known_member_is_checked(tag: int, offset: int
     assert accepted_files([union_of(tag, offset), union_of(tag, 4)]) == [False, True]
     with pytest.warns(FormatWarning, match="its value is lost"):
         decode(memoryview(union_of(tag, 4)), "tflite")
-    with pytest.raises(FormatError, match=r"operators\[0\].builtin_options: the offset .* no valid place"):
+    with pytest.raises(FormatError, match=r"operators\[0\].builtin_options: the offset .* does not lead"):
         decode(memoryview(union_of(tag, offset)), "tflite")

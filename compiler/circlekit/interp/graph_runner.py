@@ -32,7 +32,7 @@ Environment = dict[Value, Array]
 class GraphRunner:
     """Runs graphs that share one state; operators call it to run other graphs.
 
-    ``model``: the model of the graphs, named in errors; ``kernels``: the flavor of LiteRT's kernels.
+    ``model``: the model of the graphs, named in errors.  ``kernels``: LiteRT's kernels to be equal to.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class GraphRunner:
             self._observe = self._on_value = None
 
     def __call__(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
-        """Return the outputs of a graph that an operator calls; LimitError if there are too many calls."""
+        """Return the outputs of a graph that an operator calls; raise LimitError for too many calls."""
         self._calls += 1
         if self._calls > limits().calls:
             raise LimitError(
@@ -144,5 +144,5 @@ class GraphRunner:
 
 
 def _owned_bytes(array: Array) -> int:
-    """Bytes of the array's own memory; 0 for a view."""
+    """Return the bytes of the array's own memory; 0 for a view."""
     return array.nbytes if array.base is None else 0

@@ -31,18 +31,18 @@ def attached_archive(data: memoryview) -> bytes:
     if end < tail_start or end + _END.size > len(data):
         return b""
     _, _, _, _, count, size, offset, comment = _END.unpack_from(data, end)
-    at = directory = end - size
+    position = directory = end - size
     if end + _END.size + comment != len(data) or directory < 0:
         return b""
-    shift = directory - offset
-    places: dict[int, int] = {}
+    shift = directory - offset  # position in the file from which offsets count
+    places: dict[int, int] = {}  # offset of each zipped file, by the position of the field that holds it
     for _ in range(count):
-        if at + _ENTRY.size > end:
+        if position + _ENTRY.size > end:
             return b""
-        signature, *lengths, places[at + ENTRY_OFFSET_FIELD] = _ENTRY.unpack_from(data, at)
+        signature, *lengths, places[position + ENTRY_OFFSET_FIELD] = _ENTRY.unpack_from(data, position)
         if signature != b"PK\1\2":
             return b""
-        at += _ENTRY.size + sum(lengths)
+        position += _ENTRY.size + sum(lengths)
     start = min(places.values(), default=offset) + shift
     if not 0 <= start < directory or bytes(data[start : start + 4]) != b"PK\3\4":
         return b""

@@ -76,7 +76,7 @@ class Finding(NamedTuple):
 
     @property
     def is_refused(self) -> bool:
-        """Whether a file with this finding cannot be loaded."""
+        """True if a file with this finding cannot be loaded."""
         return RULES[self.rule][0] == REFUSED
 
     def __str__(self) -> str:

@@ -21,7 +21,7 @@ CodeKey = tuple[str, str | None, int]
 """Name of the operator, custom code, version."""
 
 PLACEHOLDER = 127
-"""Value of the one-byte field for operators whose number does not fit into it."""
+"""Value of the one-byte field ``deprecated_builtin_code`` for operators whose number does not fit into it."""
 
 
 def code_key(tree: Tree, fmt: str) -> CodeKey:
@@ -122,7 +122,7 @@ def options_plan(kind: type[Op], fmt: str) -> OptionsPlan | None:
 
 
 def attribute_of(slot: Slot, value: Any, graphs: Sequence[Graph]) -> Any:
-    """Return the attribute for a field's value; LookupError if the declaration does not allow the value."""
+    """Return the attribute for a field's value; raise LookupError if the declaration does not allow it."""
     attribute, field = slot
     if attribute.is_graph:
         return graphs[value] if value >= 0 else graphs[len(graphs)]
@@ -136,7 +136,7 @@ def attribute_of(slot: Slot, value: Any, graphs: Sequence[Graph]) -> Any:
 
 
 def stored_attribute(slot: Slot, value: Any, graphs: dict[int, int]) -> Any:
-    """Return the field's value for an attribute, None to leave it out; ``graphs``: index by ``id(graph)``."""
+    """Return the field's value for an attribute, None for no field; ``graphs``: indices by ``id(graph)``."""
     attribute, field = slot
     if value is None:
         return None

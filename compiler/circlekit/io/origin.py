@@ -40,10 +40,10 @@ def place_of(data: Array) -> Place:
 
 @dataclass(eq=False, repr=False)
 class Origin:
-    """Lists of the input file that indices in it refer to, and fields of Model without a place in the IR.
+    """Parts of the input file that save needs: lists that indices refer to, and fields that the IR lacks.
 
-    unused_buffers, unused_codes: Indices of those that nothing refers to; save keeps them.
-    metadata: Index of the buffer of every entry.
+    unused_buffers, unused_codes: Indices of buffers and codes that nothing refers to; save keeps them.
+    metadata: Index of the buffer of every metadata entry.
     has_external_data: Whether the file has external data.
     has_rank: Whether tensors of known rank are marked so.
     absent: Names of the vectors and strings of Model that the file lacks.

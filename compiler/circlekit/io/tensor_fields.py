@@ -25,7 +25,7 @@ def shape_of(stored: Sequence[int], signature: Sequence[int] | None) -> Shape:
 
 
 def shape_fields(shape: Shape | None, extra: Tree, is_const: bool) -> Tree:
-    """Return the fields ``shape`` and ``shape_signature``: those of the input file if they still mean it."""
+    """Return the fields ``shape`` and ``shape_signature``: those of the input file if they mean ``shape``."""
     canonical = [1 if d is None else d for d in shape or ()]
     if shape is not None and None not in shape and extra.keys().isdisjoint(("shape", "shape_signature")):
         return {"shape": canonical}

@@ -21,24 +21,24 @@ from circlekit.ops.numerics.quantized_layers import greatest_magnitude, is_dynam
 from circlekit.ops.quantization import zero_point_of
 
 CACHE_BLOCK_BYTES = 1 << 20
-"""Scratch memory of one block of patches and sums, so that it stays in the cache."""
+"""Largest scratch memory of one block of patches and sums, so that the block stays in the cache."""
 
 LARGEST_SCRATCH_RATIO = 8
 """A transposed convolution runs in the plain kernel if its scratch exceeds its result by this factor."""
 
 
 KEPT_BYTES = 1 << 20
-"""Prepared weights are kept up to this size; larger ones are prepared in every run."""
+"""Prepared weights up to this size are kept; larger ones are prepared again in every run."""
 
 
 class FastConvolution:
     """Base class of convolutions on floats or integers, with constant filter and bias.
 
-    ``dtype``: the float type of its sums; ``result_dtype``: of its results; ``stage``: None for floats.
+    ``dtype``: the float dtype of sums.  ``result_dtype``: the dtype of results.  ``stage``: None for floats.
     """
 
     def __init__(self, op: ConvolutionLayer, depth: int) -> None:
-        """``depth``: channels of the input.  UnsupportedError for forms that have no fast kernel."""
+        """``depth``: channels of the input.  Raise UnsupportedError for dynamic quantization."""
         self.op, self.zero_point = op, 0
         filter = constant_elements(op.filter)
         bias = None if op.bias is None else constant_elements(op.bias)
@@ -57,17 +57,17 @@ class FastConvolution:
             bound = greatest_magnitude(op.input, self.zero_point) * float(np.abs(exact).sum(axis=taps).max())
             self.stage = FastOutputStage(op.output_stage(depth, filter, bias), bound)
         weights = self.arranged(exact)
-        self.kept = weights if weights.nbytes <= KEPT_BYTES else None
+        self.prepared = weights if weights.nbytes <= KEPT_BYTES else None
         self.dtype, self.result_dtype = exact.dtype, np.dtype(op.input.dtype.numpy)
 
     def weights(self, filter: Array) -> Array:
         """Return the weights as floats without zero points, in the form of ``arranged``."""
-        if self.kept is not None:
-            return self.kept
+        if self.prepared is not None:
+            return self.prepared
         return self.arranged(filter if self.is_float else self.op.exact_filter(filter))
 
     def arranged(self, filter: Array) -> Array:
-        """Return a float filter in the form that the layer takes it in."""
+        """Return a float filter in the shape that the subclass multiplies by; by default unchanged."""
         return filter
 
     def centered(self, data: Array) -> Array:
@@ -78,12 +78,12 @@ class FastConvolution:
         floats -= self.zero_point
         return floats
 
-    def finish(self, sums: Array) -> Array:
+    def finish_floats(self, sums: Array) -> Array:
         """Add the bias to float sums [.., columns, C] and apply the activation, in place."""
         if self.bias is not None:
             bias = self.bias.of(*sums.shape[-2:])
-            long = sums.reshape(-1, bias.size)
-            long += bias
+            rows = sums.reshape(-1, bias.size)
+            rows += bias
         return apply_fused_activation(sums, self.op.act)
 
     def padded(self, image: Array, geometry: Geometry) -> Array:
@@ -101,7 +101,7 @@ class FastConvolution:
         return out
 
     def convolved(self, input: Array, matrix: Array, geometry: Geometry) -> Array:
-        """Multiply patches [R, KH * KW * I] by ``matrix`` [KH * KW * I, O], in blocks of rows."""
+        """Return results [N, OH, OW, O]: patches times ``matrix`` [KH * KW * I, O], in blocks of rows."""
         depth, channels = matrix.shape
         rows, columns = geometry.windows
         out = np.empty((len(input), rows, columns, channels), self.result_dtype)
@@ -111,18 +111,18 @@ class FastConvolution:
         for image, result in zip(input, out, strict=True):
             patches = window_view(self.padded(image, geometry), geometry)
             for top in range(0, rows, step):
-                block, place = patches[top : top + step].reshape(-1, depth), result[top : top + step]
+                block, target = patches[top : top + step].reshape(-1, depth), result[top : top + step]
                 if self.stage is None:
-                    np.matmul(block, matrix, out=place.reshape(-1, channels))
-                    self.finish(place)
+                    np.matmul(block, matrix, out=target.reshape(-1, channels))
+                    self.finish_floats(target)
                 else:
-                    self.stage.write(np.matmul(block, matrix).reshape(place.shape), place)
+                    self.stage.write(np.matmul(block, matrix).reshape(target.shape), target)
         return out
 
     def finished(self, sums: Array) -> Array:
         """Return the results of the layer for its sums [N, OH, OW, O], which are overwritten."""
         if self.stage is None:
-            return self.finish(sums)
+            return self.finish_floats(sums)
         out = np.empty(sums.shape, self.result_dtype)
         step = max(1, CACHE_BLOCK_BYTES // max(1, 8 * sums[0, :1].size))
         for image, result in zip(sums, out, strict=True):
@@ -156,7 +156,7 @@ class FastTransposeConv(FastConvolution):
 
     def __call__(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
         shape = run_time_shape(output_shape, (len(input), None, None, len(filter)))
-        # the zeros behind the filter times infinity would be NaN
+        # zeros that pad the filter, times infinity, would be NaN
         if self.is_extended and not np.isfinite(input).all():
             return np.asarray(self.op.kernel(output_shape, filter, input, bias))
         geometry = self.op.geometry(input.shape, filter.shape, shape)
@@ -193,10 +193,8 @@ class FastTransposeConv(FastConvolution):
     def arranged(self, filter: Array) -> Array:
         """Return the filter as a matrix [I, groups * stride * stride * O]."""
         outputs, taps_h, taps_w, depth = filter.shape
-        (groups_h, groups_w), (stride_h, stride_w) = (
-            self._groups(filter.shape),
-            (self.op.stride_h, self.op.stride_w),
-        )
+        groups_h, groups_w = self._groups(filter.shape)
+        stride_h, stride_w = self.op.stride_h, self.op.stride_w
         padded = np.zeros((outputs, groups_h * stride_h, groups_w * stride_w, depth), filter.dtype)
         padded[:, :taps_h, :taps_w] = filter
         split = padded.reshape(outputs, groups_h, stride_h, groups_w, stride_w, depth)
@@ -228,7 +226,7 @@ class FastDepthwiseConv2D(FastConvolution):
 
 
 def cropped(array: Array, before: Sequence[int], shape: Sequence[int]) -> Array:
-    """Return the part of ``array`` [N, H, W, C] of ``shape`` that begins at ``before``; 0 beyond its ends."""
+    """Return ``array`` [N, H, W, C] cut or padded with zeros to ``shape``; ``before``: first row, column."""
     part = array[:, before[0] : before[0] + shape[1], before[1] : before[1] + shape[2]]
     if part.shape == tuple(shape):
         return np.ascontiguousarray(part)

@@ -39,7 +39,7 @@ class ElementwiseTable:
         self.computed = 0
         self.table: Array | None = None
         self.is_total = True
-        """False after the kernel refused an argument: SQRT and DIV are not defined for all of them."""
+        """False after the kernel raised ModelError for an argument: SQRT and DIV do not accept all."""
 
     def __call__(self, *operands: Array) -> Array:
         if self.table is None:
@@ -60,7 +60,7 @@ class ElementwiseTable:
 
     def _all_results(self) -> Array:
         """Return the results for all operands, indexed by their bits as one unsigned number."""
-        every = [np.arange(1 << (8 * t.itemsize), dtype=f"u{t.itemsize}").view(t) for t in self.dtypes]
-        if len(every) == 2:
-            every = [every[0][:, None], every[1][None, :]]
-        return np.asarray(self.op.kernel(*every)).reshape(-1)
+        numbers = [np.arange(1 << (8 * t.itemsize), dtype=f"u{t.itemsize}").view(t) for t in self.dtypes]
+        if len(numbers) == 2:
+            numbers = [numbers[0][:, None], numbers[1][None, :]]
+        return np.asarray(self.op.kernel(*numbers)).reshape(-1)

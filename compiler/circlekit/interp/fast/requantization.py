@@ -4,7 +4,7 @@
 FIXED_POINT rounds twice: q = floor(t * mantissa / 2^31 + 1/2), then q / 2^right, halves away from zero or up.
 float64 holds t * mantissa, of 31 bits, for |t| < 2^21 with bits to spare; a greater t must be so large that
 its result is clipped.  With |q| < 2^22, a divisor times 1 + 2^-30 moves the quotient by less than its last
-bit, so that floor(x + 1/2) takes a half away from zero.  WIDE_FIXED_POINT rounds once, with 15 bits.
+bit, so that floor(x + 1/2) takes a half away from zero.  WIDE_FIXED_POINT rounds once; 15-bit mantissa.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage
 from circlekit.ops.numerics.quantized_layers import exact_float_dtype
 
-EXACT_SUM = 2.0**21
-EXACT_WIDE_SUM = 2.0**36
+EXACT_SUM = 2.0**21  # float64 holds a smaller sum times a mantissa of 31 bits exactly
+EXACT_WIDE_SUM = 2.0**36  # the same with a mantissa of 15 bits
 INT32_END = 2.0**31
 
-AWAY_FROM_ZERO = 1 + 2.0**-30
+AWAY_FROM_ZERO = 1 + 2.0**-30  # factor of divisors: see the module's docstring
 
 LONG_VECTOR_ELEMENTS = 1 << 11
 """Elements of vectors that are long enough for numpy's inner loops."""
 
 
 class FastOutputStage:
-    """A faster output stage, equal to ``stage``, for integer sums in a float dtype, at most ``bound``.
+    """A faster form of ``stage`` with equal results, for integer sums in a float dtype up to ``bound``.
 
     For t = sum + ``bias``: floor(floor(t * ``factor`` + 1/2) * ``divisor`` + 1/2) + zero point, clipped.
-    ``rounds_once``: without the second floor.  ``is_exact``: if False, ``stage`` computes the result.
+    ``rounds_once``: the second floor is left out.  ``is_exact``: if False, ``stage`` computes the results.
     """
 
     def __init__(self, stage: OutputStage, bound: float) -> None:
@@ -61,16 +61,16 @@ class FastOutputStage:
         low, high = self.stage.limits
         columns, channels = sums.shape[-2:]
         bias, factor, divisor = (v.of(columns, channels) for v in (self.bias, self.factor, self.divisor))
-        long = sums.reshape(-1, factor.size)
+        rows = sums.reshape(-1, factor.size)
         if self.stage.bias is not None:
-            long = np.add(long, bias, out=long if bias.dtype == long.dtype else None)
-        steps = np.multiply(long, factor, dtype=np.float64)
+            rows = np.add(rows, bias, out=rows if bias.dtype == rows.dtype else None)
+        steps = np.multiply(rows, factor, dtype=np.float64)
         steps += 0.5
         if not self.rounds_once:
             np.floor(steps, steps)
             steps *= divisor
             steps += 0.5
-        # after subtracting the least result nothing is negative, so the conversion to integers rounds down
+        # the lowest result is subtracted: nothing is negative, so the conversion to integers rounds down
         steps += self.stage.zero_point - low
         np.clip(steps, 0, high - low, out=steps)
         unsigned = out.view(f"u{out.itemsize}")
@@ -79,7 +79,7 @@ class FastOutputStage:
 
 
 class ChannelVector:
-    """One number, or one per channel, with copies repeated for several columns.
+    """One number, or one per channel, and copies of it that are repeated for several columns.
 
     Repeating avoids the broadcasting of short vectors, which is several times slower in numpy.
     """
@@ -89,7 +89,7 @@ class ChannelVector:
         self.repeated: dict[int, Array] = {}
 
     def of(self, columns: int, channels: int) -> Array:
-        """Return the vector repeated for a divisor of ``columns``: one number for each column and channel."""
+        """Return a vector [n * channels] for n columns, the divisor of ``columns`` given by ``repeats``."""
         count = repeats(columns, channels)
         if count not in self.repeated:
             self.repeated[count] = np.broadcast_to(self.vector, (count, channels)).reshape(-1)
@@ -98,5 +98,5 @@ class ChannelVector:
 
 def repeats(columns: int, channels: int) -> int:
     """Return how often to repeat a vector of ``channels`` to make it long: a divisor of ``columns``."""
-    most = min(columns, max(1, LONG_VECTOR_ELEMENTS // max(channels, 1)))
-    return next(n for n in range(most, 0, -1) if columns % n == 0)
+    largest = min(columns, max(1, LONG_VECTOR_ELEMENTS // max(channels, 1)))
+    return next(n for n in range(largest, 0, -1) if columns % n == 0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check the bytes of a model file against all rules of ``io.findings``.
 
-Load checks the rules of severity ``refused``; the first violation of one ends the check.
+``load`` checks the rules of severity ``refused``; the first violation of such a rule ends the check.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TFLITE_VERSION = 3
 
 
 def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
-    """Return all findings; empty for a valid model.  ``name``: the file's name."""
+    """Return all findings of a model file; none for a valid one.  ``name``: the file's name."""
     fmt = identify(data)
     if fmt is None:
         return [Finding("flatbuffer", "the file", unidentified(data))]
@@ -91,7 +91,7 @@ def _external(tree: Tree, known: set[int]) -> Iterator[Finding]:
     for number, item in enumerate(tree.get("external_buffers", ())):
         path, identifier, group = f"external_buffers[{number}]", item.get("id", 0), item.get("group", 0)
         if identifier in known:
-            message = f"{identifier} is the id of an earlier one"
+            message = f"expected a unique id, got {identifier} again"
             yield Finding("external-buffer", f"{path}.id", message)
         if group >= groups:
             message = f"index {group}, there are {groups} groups"
@@ -112,7 +112,7 @@ def _signatures(tree: Tree) -> Iterator[Finding]:
                     message = f"expected one of the graph's {side}, got tensor {index}"
                     yield Finding("signature", path, message)
                 if name in seen:
-                    yield Finding("signature", f"{path}.name", f"{name!r} is the name of an earlier one")
+                    yield Finding("signature", f"{path}.name", f"expected a unique name, got {name!r} again")
                 seen.add(name)
 
 

@@ -37,7 +37,7 @@ def interface_findings(graph: Graph, path: str) -> Iterator[Finding]:
 
 
 def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
-    """Yield the operands and outputs that are not computed, computed too late, or computed though given."""
+    """Yield the findings of values computed too late or never, and of computed inputs and constants."""
     label = _labels(graph)
     inputs = {id(value) for value in graph.inputs}
     position = {id(op): index for index, op in enumerate(graph)}
@@ -56,8 +56,8 @@ def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
             continue
         if value.producer is None:
             yield Finding("no-producer", f"{path}.{where}", f"no operator computes {label[id(value)]}")
-        elif (made := position[id(value.producer)]) >= number:
-            message = f"{label[id(value)]} is computed later, by operator {made}"
+        elif (producer := position[id(value.producer)]) >= number:
+            message = f"{label[id(value)]} is computed later, by operator {producer}"
             yield Finding("order", f"{path}.{where}", message)
 
 
@@ -72,9 +72,9 @@ def _has_data(value: Value) -> bool:
 
 
 def operator_findings(op: Op, tree: Tree, path: str, fmt: str, graphs: int) -> Iterator[Finding]:
-    """Yield the findings of an operator apart from its types and shapes.
+    """Yield the findings of an operator, except those of its types and shapes.
 
-    ``tree``: the operator in the file.  ``graphs``: how many the model has.
+    ``tree``: the operator in the file.  ``graphs``: the number of graphs in the model.
     """
     kind = REGISTRY.get(op.code)
     if isinstance(op, OpaqueOp):
@@ -97,10 +97,10 @@ def operator_findings(op: Op, tree: Tree, path: str, fmt: str, graphs: int) -> I
             value = options.get(field.name, "")
             if field.enum is not None and field.kind is Kind.SCALAR and not isinstance(value, str):
                 yield Finding("enum", f"{where}.{field.name}", f"{field.enum.name} has no value {value}")
-    kept = op.option_tree if isinstance(op, OpaqueOp) and op.option_tree else {}
-    for name, value in kept.items():  # load replaces valid indices by graphs
+    option_tree = op.option_tree if isinstance(op, OpaqueOp) and op.option_tree else {}
+    for name, value in option_tree.items():  # load replaces valid indices by graphs
         if name.endswith(GRAPH_FIELDS) and isinstance(value, int | np.ndarray):
-            bad = [i for i in np.ravel(value).tolist() if i != -1 and not 0 <= i < graphs]
-            if bad:
-                where = f"{path}.{options_field(kept[''])}.{name}"
-                yield Finding("kept-graph-index", where, f"index {bad[0]}, there are {graphs} graphs")
+            invalid = [i for i in np.ravel(value).tolist() if i != -1 and not 0 <= i < graphs]
+            if invalid:
+                where = f"{path}.{options_field(option_tree[''])}.{name}"
+                yield Finding("kept-graph-index", where, f"index {invalid[0]}, there are {graphs} graphs")

@@ -56,7 +56,7 @@ def _numbers(vector: Any) -> list[int]:
 def _data_findings(
     dtype: DType, shape: list[int], count: int, data: Array, sparsity: Tree | None, path: str
 ) -> Iterator[Finding]:
-    """Check a constant of ``count`` elements whose data are bytes in the IR; load checks all others."""
+    """Yield the findings of sparse, string and packed data of ``count`` elements; load checks other data."""
     if sparsity is not None:
         if not dtype.bits or min(shape, default=0) < 0:
             fault = f"expected numbers of a known shape in a sparse constant, got {dtype.short}{shape}"
@@ -99,13 +99,13 @@ def _quantization_findings(value: Value, quantization: Quantization, path: str) 
     low, high = (0 if limits is None else len(limits) for limits in (quantization.min, quantization.max))
     if low != high or low not in (0, 1, len(scale) or low):
         yield Finding("min-max", path, f"{low} minima, {high} maxima, {len(scale)} scales")
-    bad = np.flatnonzero(~(np.isfinite(scale) & (scale > 0)))
-    if len(bad):
-        message = f"expected a finite scale above 0, got {scale[bad[0]]}"
-        yield Finding("quantization-values", f"{path}.scale[{bad[0]}]", message)
+    invalid = np.flatnonzero(~(np.isfinite(scale) & (scale > 0)))
+    if len(invalid):
+        message = f"expected a finite scale above 0, got {scale[invalid[0]]}"
+        yield Finding("quantization-values", f"{path}.scale[{invalid[0]}]", message)
     if value.dtype.is_integer:
-        least, largest = value.dtype.limits
-        bad = np.flatnonzero((zero_point < least) | (zero_point > largest))
-        if len(bad):
-            message = f"expected a number of type {value.dtype.short}, got {zero_point[bad[0]]}"
-            yield Finding("quantization-values", f"{path}.zero_point[{bad[0]}]", message)
+        lowest, highest = value.dtype.limits
+        invalid = np.flatnonzero((zero_point < lowest) | (zero_point > highest))
+        if len(invalid):
+            message = f"expected a number of type {value.dtype.short}, got {zero_point[invalid[0]]}"
+            yield Finding("quantization-values", f"{path}.zero_point[{invalid[0]}]", message)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flatbuffers to trees, driven by the schema; every offset is checked before it is used.
+"""Decode flatbuffers to trees, driven by the schema; every offset is checked before it is used.
 
 An invalid file gives FormatError with the path of the field, such as ``subgraphs[0].operators[12].inputs``.
 Time and memory are bounded by the size of the file: files with more references to tables than they have room
@@ -31,16 +31,16 @@ MAX_WARNINGS = 20
 """Number of lost fields that are reported."""
 
 MAX_TABLES = 4_000_000
-"""More than a model of half a million operators has; each table takes a few hundred bytes of memory."""
+"""A model of half a million operators has fewer; each table takes a few hundred bytes of memory."""
 
 MAX_SHARED_TABLES = 100_000
-"""Number of references to a table that an earlier element of its vector refers to; each is read again."""
+"""Largest number of vector elements that refer to the table of an earlier element; each is read again."""
 
 RUNTIME_TABLES = 1_000_000
 """Largest number of tables that the C++ verifier, and so LiteRT, accepts; shared tables count repeatedly."""
 
 MAX_OFFSET = 1 << 31
-"""End of offsets and vectors in bytes: the C++ library reads them as signed numbers."""
+"""Offsets and sizes of vectors are below this number of bytes: the C++ library reads them as signed."""
 
 Note = Callable[[str, str], None]
 """Called with the path of a field and a sentence about the part of it that is lost."""
@@ -151,7 +151,7 @@ class Decoder:
         """Return the position that the offset at ``at`` points to: aligned, with four bytes or more."""
         target = at + offset
         if not 0 < offset < MAX_OFFSET or target > self.size - 4 or target % 4:
-            self.fail(f"the offset {offset} at byte {at} leads to no valid place")
+            self.fail(f"the offset {offset} at byte {at} does not lead to an aligned place in the file")
         return target
 
     def table_at(self, at: int, offset: int, spec: Table) -> Tree:
@@ -207,7 +207,7 @@ class Decoder:
             self.fail(f"expected a vtable inside the file, got one at byte {vtable}")
         length, size = struct.unpack_from("<HH", self.data, vtable)
         if length < 4 or length % 2 or vtable + length > self.size or size < 4:
-            self.fail(f"its vtable at byte {vtable} is broken")
+            self.fail(f"the vtable at byte {vtable} has an invalid size or is not inside the file")
         self.spend(0, length)
         offsets = struct.unpack_from(f"<{(length - 4) // 2}H", self.data, vtable + 4)
         present = [(offset, field) for offset, field in zip(offsets, spec.fields, strict=False) if offset]
@@ -215,22 +215,22 @@ class Decoder:
         code, end = "<", 0
         for offset, field in present:
             if offset < max(end, 4) or offset + field.size > size or offset % min(field.size, 4):
-                self.fail(f"the vtable puts it at {offset}, where it cannot be", field.name)
+                self.fail(f"the vtable gives it the invalid offset {offset}", field.name)
             code += f"{offset - end}x{field.code if field.kind is Kind.SCALAR else 'BI'[field.size == 4]}"
             end = offset + field.size
         known = len(spec.fields)
         unknown = tuple(slot for slot, at in enumerate(offsets[known:], known) if at)[:MAX_WARNINGS]
         at = {field.name: offset for offset, field in present}
-        tagged = [field for _, field in present if field.kind is Kind.UNION_TYPE]
-        lone = [f for _, f in present if f.kind is Kind.UNION and f.name + "_type" not in at]
-        unions = [(f, at.get(f.name.removesuffix("_type"))) for f in tagged]
+        union_types = [field for _, field in present if field.kind is Kind.UNION_TYPE]
+        untyped = [f for _, f in present if f.kind is Kind.UNION and f.name + "_type" not in at]
+        unions = [(f, at.get(f.name.removesuffix("_type"))) for f in union_types]
         return Layout(
             size,
             struct.Struct(code),
             tuple(field.name for _, field in present),
             tuple((f.name, f.enum.names) for _, f in present if f.enum and f.kind is Kind.SCALAR),
             tuple((f, o) for o, f in present if Kind.STRING <= f.kind <= Kind.TABLES),
-            (*unions, *((f, at[f.name]) for f in lone)),
+            (*unions, *((f, at[f.name]) for f in untyped)),
             tuple(offset for offset, field in present if field.size == 8),
             unknown,
         )
@@ -264,7 +264,7 @@ class Decoder:
         member = field.enum.names.get(tag) if field.enum else None
         if member is None:
             if at is not None and not 0 < offset < min(MAX_OFFSET, self.size - at):
-                self.fail(f"the offset {offset} at byte {at} leads to no valid place", name)
+                self.fail(f"the offset {offset} at byte {at} does not lead into the file", name)
             if tag or offset is not None:
                 self.lose(f"the schema has no member {tag} in this union; its value is lost", name)
         elif at is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of a decoded file to Ops: of their declared class if there is one, else opaque."""
+"""Convert operators of a decoded file to Ops, of their declared class if they fit one, else opaque."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from circlekit.ir.value import Value
 
 
 class OpLoader:
-    """Makes the operators of one file.
+    """Creates the operators of one file.
 
     keys: Key of every operator code.
     used: Indices of the operator codes that operators have.
@@ -38,7 +38,7 @@ class OpLoader:
         raise InvalidFile.of(self.name, rule, path, what)
 
     def op(self, tree: Tree, values: list[Value], path: str) -> Op:
-        """Return the operator of a table, whose fields without a place in the IR become ``extra``."""
+        """Return the operator for a table; fields that the IR does not represent become its ``extra``."""
         index = tree.pop("opcode_index", 0)
         if index >= len(self.codes):
             message = f"index {index}, there are {len(self.codes)} operator codes"
@@ -71,7 +71,7 @@ class OpLoader:
     def pick(
         self, indices: Sequence[int], values: list[Value], path: str, side: str, lowest: int
     ) -> list[Value | None]:
-        """Return the values of ``indices``, from ``lowest`` (-1 or 0) up; None for -1."""
+        """Return the values of ``indices``, None for -1; ``lowest``: the lowest valid index (-1 or 0)."""
         numbers: list[int] = indices.tolist() if len(indices) else []  # type: ignore[attr-defined]
         count = len(values)
         for i, index in enumerate(numbers):
@@ -95,7 +95,7 @@ class OpLoader:
         tree["far_options"] = True
 
     def opaque(self, index: int, tree: Tree, operands: list[Value | None], results: list[Value]) -> OpaqueOp:
-        """Return an operator that is kept as it is."""
+        """Return an operator without a declared class, which save writes as it was."""
         options = tree.pop("builtin_options", None) or tree.pop("builtin_options_2", None)
         options = None if options is None else with_graphs(options, self.graphs)
         return OpaqueOp(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant data of a file to be written: its bytes, and the buffer that holds it."""
+"""Assignment of constant data to the buffers of a file to be written."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class ConstantBytes:
         array: Array = np.asarray(data) if elements else np.frombuffer(data, np.uint8)
         self.array = array
         self.dtype = array.dtype if dtype is None else dtype
-        is_there = array.flags.c_contiguous and self.dtype == array.dtype
-        self.place: Place | None = place_of(array) if is_there else None
+        is_in_memory = array.flags.c_contiguous and self.dtype == array.dtype
+        self.place: Place | None = place_of(array) if is_in_memory else None
         self._digest = b""
 
     def __len__(self) -> int:
@@ -85,7 +85,7 @@ class BufferTable:
             self.lengths[size].append(index)
         self.used: set[Key] = {EMPTY, *((0, index) for index in origin.unused_buffers)}
         self.new: list[ConstantBytes] = []
-        self.alike: dict[int, dict[bytes, list[tuple[Key, ConstantBytes]]]] = {}
+        self.by_sample: dict[int, dict[bytes, list[tuple[Key, ConstantBytes]]]] = {}  # by length, sample
 
     def data(self, data: Array, dtype: np.dtype[Any] | None = None) -> Key:
         """Return the buffer of constant data that is stored as ``dtype``."""
@@ -94,7 +94,7 @@ class BufferTable:
         return self.add(blob) if index is None else self.keep(index)
 
     def empty(self, index: int | None) -> Key:
-        """Return the buffer of a tensor without data: ``index`` if that one of the input file is empty."""
+        """Return the buffer of a tensor without data: ``index`` if that is empty in the input file, or 0."""
         if index is None or index >= len(self.old):
             return EMPTY
         data = self.old[index]
@@ -109,9 +109,9 @@ class BufferTable:
         """Return the buffer that has the same bytes, or a new one."""
         if not len(blob):
             return EMPTY
-        samples = self.alike.get(len(blob))
+        samples = self.by_sample.get(len(blob))
         if samples is None:
-            samples = self.alike[len(blob)] = {}
+            samples = self.by_sample[len(blob)] = {}
             for index in self.lengths[len(blob)]:
                 other = ConstantBytes(self.old[index])
                 samples.setdefault(other.sample(), []).append(((0, index), other))
@@ -128,7 +128,7 @@ class BufferTable:
         """Return the tables of all used buffers, and the index of every key."""
         keys = sorted(self.used)
         trees: list[Tree] = []
-        for origin, index in keys:
-            data = self.new[index] if origin else self.old[index] if index < len(self.old) else None
+        for is_new, index in keys:
+            data = self.new[index] if is_new else self.old[index] if index < len(self.old) else None
             trees.append({} if data is None else {"data": data})
         return trees, {key: index for index, key in enumerate(keys)}

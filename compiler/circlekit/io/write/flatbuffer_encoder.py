@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees to flatbuffers, driven by the schema, written front to back.
+"""Encode trees as flatbuffers, driven by the schema and written front to back.
 
 The skeleton (everything except the data of buffers) comes first, the data behind it in the order of the
 buffers, each at a multiple of 16 bytes.  A file of any size is thus written from a skeleton in memory
@@ -53,7 +53,7 @@ class Payload(NamedTuple):
         return self.position + len(self.data)
 
     def gap(self, start: int) -> bytes:
-        """The bytes from ``start`` to the data: zero padding, and the length of a vector."""
+        """Return the bytes from ``start`` to the data: zero padding, and the length of a vector."""
         length = _U32.pack(len(self.data)) if self.is_vector else b""
         return length.rjust(self.position - start, b"\0")
 
@@ -175,8 +175,8 @@ class Encoder:
             key = data.place or id(data), is_vector
             payload = payloads.get(key)
             if payload is None:
-                least = end + LENGTH_BYTES * is_vector
-                payload = payloads[key] = Payload(least + -least % ALIGNMENT_BYTES, data, is_vector)
+                lowest = end + LENGTH_BYTES * is_vector
+                payload = payloads[key] = Payload(lowest + -lowest % ALIGNMENT_BYTES, data, is_vector)
                 end = payload.end
             if is_vector:
                 _U32.pack_into(self.out, at, (payload.position - LENGTH_BYTES - at) & 0xFFFFFFFF)
@@ -264,7 +264,7 @@ class Encoder:
         """Raise the error for a field that the format lacks."""
         if name not in spec.foreign:
             raise ModelError(f"the schema has no field {spec.name}.{name}")
-        raise UnsupportedError(f".{self.format} has no field {spec.name}.{name} (it is {value!r} here)")
+        raise UnsupportedError(f".{self.format} has no field {spec.name}.{name} (its value is {value!r})")
 
     # -- values outside of their table ---------------------------------------------------------
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models to files of either format.  The same model gives the same bytes."""
+"""Save models as files of either format; equal models give equal bytes."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from circlekit.ir.value import Array, Value
 TFLITE_VERSION = 3
 """The only schema version that LiteRT accepts; circle files often have 0."""
 
+# keys of Value.extra that are not copied into the tree of a tensor
 OWN_KEYS = frozenset({"buffer", "stored_name", "stored_quantization", "absent", "shape", "shape_signature"})
 
 
@@ -61,7 +62,7 @@ def to_bytes(model: Model, format: str | None = None) -> bytes:
 
 
 def encoded(model: Model, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
-    """Return the file in pieces, which refer to the constants in place.  ``limit``: see ``encode``."""
+    """Return the file in pieces, which refer to the constants without copies.  ``limit``: see ``encode``."""
     check_format(fmt)
     saver = Saver(model, fmt)
     origin = saver.origin
@@ -73,7 +74,7 @@ def encoded(model: Model, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
 
 
 class Saver:
-    """Makes the tree of one model.
+    """Converts one model to the tree of a file.
 
     is_native: Whether the model was loaded from a file of the same format.
     listed: The values of each graph in the order of the file, by ``id(graph)``.
@@ -121,7 +122,7 @@ class Saver:
         return tree
 
     def metadata_buffer(self, number: int, data: bytes) -> Key:
-        """Return the buffer of an entry: that of the input file if it still has the same bytes."""
+        """Return the buffer of metadata entry ``number``: that of the input file if it has the same bytes."""
         index = self.origin.metadata[number] if number < len(self.origin.metadata) else 0
         stored = self.buffers.old[index] if index else None
         if index and memoryview(data) == (b"" if stored is None else stored.data):
@@ -156,7 +157,7 @@ class Saver:
         return tree
 
     def values(self, graph: Graph) -> list[Value]:
-        """Return the values to write, in the order of the file: those in use and those that never were."""
+        """Return the values to write, in the order of the file: all in use or unused since load."""
         keep = {id(v) for v in graph.extra.get("unused", ())}
         keep.update(id(v) for v in (*graph.inputs, *graph.outputs))
         late: list[Value] = []
@@ -179,8 +180,8 @@ class Saver:
     def tensor(self, value: Value, graph: Graph) -> Tree:
         extra = value.extra
         tree: Tree = {name: item for name, item in extra.items() if name not in OWN_KEYS}
-        given, name = extra.get("stored_name", (None, None))
-        name = name if given == value.name else value.name
+        loaded_name, name = extra.get("stored_name", (None, None))
+        name = name if loaded_name == value.name else value.name
         if name is not None:
             tree["name"] = name
         tree["type"] = value.dtype.name
@@ -215,15 +216,15 @@ class Saver:
         return kind
 
     def check(self, tree: Tree, value: Value, graph: Graph) -> None:
-        """Raise UnsupportedError, with the tensor's name, for what the format lacks."""
+        """Raise UnsupportedError, with the tensor's name, if the format lacks its type or a field of it."""
         details = tree.get("quantization", {}).get("details")
         if tree["type"] not in enumeration("TensorType", self.format).numbers:
-            lacks = f"tensors of {value.dtype.name}"
+            missing = f"tensors of {value.dtype.name}"
         elif foreign := sorted(table("Tensor", self.format).foreign & tree.keys()):
-            lacks = f"{foreign[0]} of tensors"
+            missing = f"{foreign[0]} of tensors"
         elif details and details[""] not in enumeration("QuantizationDetails", self.format).numbers:
-            lacks = details[""]
+            missing = details[""]
         else:
             return
         where = "at " + " > ".join([*filter(None, [self.model.source]), graph.name, f"%{value.name}"])
-        raise UnsupportedError(f".{self.format} has no {lacks}", where)
+        raise UnsupportedError(f".{self.format} has no {missing}", where)

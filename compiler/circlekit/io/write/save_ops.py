@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators to trees, and the list of operator codes that they share."""
+"""Convert operators to trees, and collect the operator codes that they share."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from circlekit.ir.graph import Model
 from circlekit.ir.location import place
 from circlekit.ir.op import Op, OpaqueOp
 
+# keys of Op.extra that are not copied into the tree of an operator
 OWN_KEYS = frozenset({"options", "no_options", "far_options", "stored_version", "stored_code", "absent"})
 
 
 class OpSaver:
-    """Makes the trees of all operators of one file.
+    """Creates the trees of all operators of one file.
 
     origin: The file that the model was loaded from if it has the same format, else NO_ORIGIN.
     codes: Operator codes, beginning with those of the input file, whose keys are ``stored``.
-    keys: The first code with each key; ``found``: indices of the codes in use.
+    keys: Index of the first code with each key.  ``used``: indices of the codes that operators have.
     """
 
     def __init__(self, fmt: str, origin: Origin, model: Model) -> None:
@@ -40,7 +41,7 @@ class OpSaver:
         self.codes: list[Tree] = list(self.origin.codes)
         self.stored = [code_key(tree, fmt) for tree in self.codes]
         self.keys = {key: index for index, key in reversed(list(enumerate(self.stored)))}
-        self.found: set[int] = set()
+        self.used: set[int] = set()
 
     def tree(self, op: Op, indices: dict[int, int]) -> Tree:
         """Return the tree of an operator; ``operator_codes`` later replaces its ``opcode_index``."""
@@ -54,19 +55,16 @@ class OpSaver:
         self.options(op, tree)
         if op.extra.get("far_options"):
             data = ConstantBytes(tree.pop("custom_options"))
-            tree |= {
-                "large_custom_options_offset": data,
-                "large_custom_options_size": len(data),
-            }
+            tree |= {"large_custom_options_offset": data, "large_custom_options_size": len(data)}
         return tree
 
     def operator_codes(self, trees: list[Tree]) -> list[Tree]:
         """Return the codes that are in use, and set the indices in ``trees`` to them."""
-        kept = sorted(self.found | self.origin.unused_codes)
-        index = {old: new for new, old in enumerate(kept)}
+        written = sorted(self.used | self.origin.unused_codes)
+        index = {old: new for new, old in enumerate(written)}
         for tree in trees:
             tree["opcode_index"] = index[tree["opcode_index"]]
-        return [self.codes[i] for i in kept]
+        return [self.codes[i] for i in written]
 
     # -- codes ---------------------------------------------------------------------------------
 
@@ -79,18 +77,18 @@ class OpSaver:
         if index is None:
             index = self.keys[key] = len(self.codes)
             self.codes.append(self.new_code(op, custom, key[2]))
-        self.found.add(index)
+        self.used.add(index)
         return index
 
     def version(self, op: Op) -> int:
-        """Return the version of the input file, or the required one; in another format the higher of both."""
+        """Return the version in the input file or the required one; for another format the higher of both."""
         stored: int | None = op.version if op.version is not None else op.extra.get("stored_version")
         if stored is None:
             return op.required_version()
         return stored if self.origin.format else max(stored, op.required_version())
 
     def new_code(self, op: Op, custom: str | None, version: int) -> Tree:
-        """Return the table of an operator code; UnsupportedError if the format lacks the operator."""
+        """Return the table of an operator code; raise UnsupportedError if the format lacks the operator."""
         number = enumeration("BuiltinOperator", self.format).numbers.get(op.code)
         if number is None and op.code.startswith("UNKNOWN_"):
             number = int(op.code.removeprefix("UNKNOWN_"))
