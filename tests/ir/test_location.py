@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from circlekit.ir.location import LONGEST_LINE, kind_of, place
+from circlekit.ir.location import MAX_LINE_CHARACTERS, kind_of, place
 from circlekit.ir.text import parse_model
 from tests.ir.recipes import graph_text
 
@@ -34,7 +34,7 @@ def test_long_lines_are_cut_and_do_not_widen_the_others() -> None:
     model = parse_model(graph_text("%a = Neg(%x)", f"%{long} = Abs(%a)", f"%y = Sin(%{long})"))
     block = place(model.main.ops[0]).split("\n  ")
     assert block[1] == ">  0  %a = Neg(%x)  : f32[1,4]"
-    assert block[2] == "   1  " + f"%{long}"[: LONGEST_LINE - 3] + "..."
+    assert block[2] == "   1  " + f"%{long}"[: MAX_LINE_CHARACTERS - 3] + "..."
 
 
 def test_the_number_column_has_the_width_of_the_largest() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of an array in C order, made piece by piece: no copy of the whole array, whatever its strides."""
+"""The bytes of an array in C order, piece by piece, without a copy of the whole array for any strides."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def digest(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
 
 
 def bytes_of(array: Array) -> memoryview:
-    """Return the memory of a contiguous array."""
+    """Return a view of the bytes of a contiguous array."""
     return array.reshape(-1).view(np.uint8).data
 
 

@@ -63,7 +63,7 @@ class Value(Tensor):
         return list({op: None for op, _ in self._uses})
 
     def other_user(self, known: Collection[Op]) -> Op | None:
-        """Return the first user that is not in ``known``."""
+        """Return the first user that is not in ``known``; None if there is none."""
         return next((op for op, _ in self._uses if op not in known), None)
 
     @property
@@ -99,7 +99,7 @@ class Op(Declaration):
     ) -> None:
         """``results``: the values to produce; by default new nameless ones of the inferred types.
 
-        Raises ModelError for an operand that is not a Value and for an unknown attribute; ShapeError, from
+        Raise ModelError for an operand that is not a Value and for an unknown attribute; ShapeError, from
         ``infer``, if the operands do not fit.
         """
         self.graph = self.previous = self.next = self.version = None
@@ -165,9 +165,9 @@ class Op(Declaration):
         self.results.append(value)
 
     def take_result(self, index: int, value: Value) -> Value:
-        """Produce ``value`` (name, uses and all) as result ``index``; its old producer gets a nameless one.
+        """Make ``value`` result ``index``; its uses stay, its old producer gets a nameless result instead.
 
-        Returns the previous result ``index``, which has no producer any more.
+        Return the previous result ``index``, which has no producer any more.
         """
         old = self.results[index]
         if value is old:
@@ -184,14 +184,14 @@ class Op(Declaration):
         return old
 
     def drop_inputs(self) -> None:
-        """Remove all operands; for an operator that leaves its graph."""
+        """Remove all operands of an operator that is removed from its graph."""
         for index, value in enumerate(self.inputs):
             if value is not None:
                 value._uses.pop((self, index), None)
         self.inputs = []
 
     def touch(self) -> None:
-        """Note a change: the file's operator version does not hold any more, and the graph's epoch grows."""
+        """Record a change: forget the operator version of the file, and increase the epoch of the graph."""
         self.version = None
         if self.graph is not None:
             self.graph.epoch += 1
@@ -200,7 +200,7 @@ class Op(Declaration):
 
     @property
     def output(self) -> Value:
-        """The first result; ModelError if there is none."""
+        """The first result; raises ModelError if there is none."""
         try:
             return self.results[0]
         except IndexError:
@@ -222,7 +222,7 @@ class Op(Declaration):
         return [g for a in self.attributes if a.is_graph and (g := getattr(self, a.name)) is not None]
 
     def call(self, run: Run, *args: Any) -> Sequence[Array]:
-        """Like ``kernel``, as a list; an operator that calls other graphs runs them by ``run``."""
+        """Return the results of ``kernel`` as a sequence; ``run`` executes graphs that the operator calls."""
         out = self.kernel(*args)
         return out if isinstance(out, tuple | list) else (out,)
 
@@ -351,7 +351,7 @@ class Graph:
         return op
 
     def remove(self, op: Op) -> None:
-        """Remove an operator and its operands; ModelError if one of its results is still used."""
+        """Remove an operator and its operands; raise ModelError if one of its results is still used."""
         for value in op.results:
             if value.use_count or self.is_output(value):
                 raise ModelError(f"{op.code} cannot be removed: its result %{value.name} is still used")
@@ -359,7 +359,7 @@ class Graph:
         op.drop_inputs()
 
     def unlink(self, op: Op) -> None:
-        """Take ``op`` out of the order and keep its edges (to put it back elsewhere)."""
+        """Remove ``op`` from the order of operators but keep its operands, to insert it elsewhere."""
         if op.previous is None:
             self._first = op.next
         else:
@@ -379,7 +379,7 @@ class Graph:
             op.set_input(index, new)
 
     def can_stand_for(self, old: Value, new: Value) -> bool:
-        """Whether ``replace`` can put ``new`` in the place of ``old`` and keep the graph's interface."""
+        """Return whether ``replace(old, new)`` is possible without a change of the graph's interface."""
         if not self.is_output(old):
             return True
         return (
@@ -390,10 +390,10 @@ class Graph:
         )
 
     def replace(self, old: Value, new: Value) -> None:
-        """Put ``new`` in the place of ``old`` everywhere.
+        """Replace every use of ``old`` by ``new``.
 
-        If ``old`` is an output of the graph, it stays the output, name and all: the producer of ``new``
-        produces ``old`` instead.  ModelError if that is impossible (``can_stand_for`` tells before).
+        If ``old`` is an output of the graph, it stays the output and keeps its name: the producer of ``new``
+        produces ``old`` instead.  Raise ModelError if that is impossible (see ``can_stand_for``).
         """
         if not self.is_output(old):
             self.replace_uses(old, new)

@@ -7,15 +7,15 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.text.lines import op_parts
 
-LONGEST_LINE = 160
-"""Characters; longer lines are cut, because exporters write names of hundreds of characters."""
+MAX_LINE_CHARACTERS = 160
+"""Longer lines are cut, because exporters write names of hundreds of characters."""
 
-_INDENT = "\n  "
-"""CirclekitError indents the lines below its message alike."""
+_LINE_BREAK = "\n  "
+"""CirclekitError indents the lines below its message by two spaces, too."""
 
 
 def place(op: Op, model: Model | None = None, operand: str = "") -> str:
-    """Return a block for ``CirclekitError.note``; it takes time linear in the size of the graph.
+    """Return the place of ``op`` for ``CirclekitError.note``, in time linear in the size of the graph.
 
     at net.circle > main > op 12 TransposeConv > bias
        11  %10 = Relu(%9)                                  : f32[1,4,4,2]
@@ -27,16 +27,16 @@ def place(op: Op, model: Model | None = None, operand: str = "") -> str:
         number, first = number + 1, first.previous
     path = [model.source if model is not None else None, op.graph.name if op.graph is not None else None]
     path += [f"op {number} {kind_of(op)}", operand]
-    near = [(number - 1, op.previous), (number, op), (number + 1, op.next)]
-    lines = [(n, *op_parts(o)) for n, o in near if o is not None]
-    width = max((len(call) for _, call, _ in lines if len(call) <= LONGEST_LINE // 2), default=0)
+    neighbors = [(number - 1, op.previous), (number, op), (number + 1, op.next)]
+    lines = [(n, *op_parts(o)) for n, o in neighbors if o is not None]
+    width = max((len(call) for _, call, _ in lines if len(call) <= MAX_LINE_CHARACTERS // 2), default=0)
     block = ["at " + " > ".join(step for step in path if step)]
     digits = len(str(number + 1))
     for n, call, types in lines:
         text = f"{call:{width}}  : {types}" if types else call
-        text = text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 3] + "..."
+        text = text if len(text) <= MAX_LINE_CHARACTERS else text[: MAX_LINE_CHARACTERS - 3] + "..."
         block.append(f"{'>' if n == number else ' '}  {n:{digits}}  {text}")
-    return _INDENT.join(block)
+    return _LINE_BREAK.join(block)
 
 
 def kind_of(op: Op) -> str:

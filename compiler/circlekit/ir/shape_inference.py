@@ -16,8 +16,8 @@ from circlekit.ir.value import Shape, TensorType, Value, format_shape
 def infer_shapes(model: Model) -> int:
     """Fill in unknown ranks and dimensions of results; return how many values were refined.
 
-    Known dimensions stay.  ShapeError, with the place, if an operator's shape rule refuses its operands or
-    contradicts a dtype or dimension that the model states.  Operators without a rule are skipped.
+    Known dimensions stay.  Operators without a shape rule are skipped.  Raise ShapeError, with the place, if
+    a rule refuses the operands or contradicts a dtype or dimension that the model states.
     """
     refined = 0
     for op in (op for graph in callees_first(model) for op in graph):
@@ -40,7 +40,7 @@ def check_shapes(model: Model) -> None:
 
 @contextmanager
 def _placed(op: Op, model: Model) -> Iterator[None]:
-    """Add the place of ``op`` to errors; ignore that it has no shape rule."""
+    """Return a context that adds the place of ``op`` to errors, and ignores that ``op`` has no shape rule."""
     try:
         yield
     except UnsupportedError:
@@ -55,9 +55,9 @@ def callees_first(model: Model) -> list[Graph]:
 
 
 def check_op(op: Op) -> None:
-    """Check one operator, and change nothing.
+    """Check one operator without changing it.
 
-    Raises ShapeError if the operator's shape rule refuses its operands or contradicts its results, unless one
+    Raise ShapeError if the operator's shape rule refuses its operands or contradicts its results, unless one
     of them has the shape []; UnsupportedError if it has no shape rule.
     """
     try:
@@ -70,7 +70,7 @@ def check_op(op: Op) -> None:
 
 
 def fits(op: Op) -> bool:
-    """Whether the operator's shape rule accepts its operands and results; True without a rule."""
+    """Return whether the operator's shape rule accepts its operands and results; True without a rule."""
     try:
         check_op(op)
     except UnsupportedError:
@@ -84,7 +84,7 @@ def settle_ranks(model: Model, strict: bool = True) -> None:
     """Decide for each shape [] of a file whether it is a scalar or an unknown rank, and set the shape.
 
     A result gets the inferred shape; an operand that its operator refuses as a scalar has an unknown rank.
-    ``strict``: ShapeError, with the place, if an operator does not fit its operands and results after that.
+    ``strict``: raise ShapeError, with the place, if a shape rule is violated after that.
     """
     for op in (op for graph in callees_first(model) for op in graph):
         with _placed(op, model) if strict else suppress(CirclekitError):
@@ -116,7 +116,7 @@ def _unranked_types(op: Op) -> tuple[TensorType, ...]:
 
 
 def result_types(op: Op) -> tuple[TensorType, ...]:
-    """Return the inferred types, one for each result; ShapeError if their number differs."""
+    """Return the inferred types, one for each result; raise ShapeError if their number differs."""
     types = op.inferred()
     if len(types) != len(op.results):
         raise ShapeError(f"{op.code} has {len(types)} results, the model has {len(op.results)}")
@@ -124,17 +124,17 @@ def result_types(op: Op) -> tuple[TensorType, ...]:
 
 
 def _may_be_unranked(value: Value | None) -> bool:
-    """Whether the shape is [], which old files write for an unknown rank as well as for a scalar."""
+    """Return whether the shape is [], which old files write for an unknown rank as well as for a scalar."""
     return value is not None and value.shape == () and value.data is None
 
 
 def _merged_shapes(op: Op) -> list[tuple[Value, Shape | None]]:
-    """Return each result with its shape; ShapeError if the shape rule contradicts what the model states."""
+    """Return each result with its merged shape; raise ShapeError if it contradicts what the model states."""
     return [(v, _merged_shape(v, t)) for v, t in zip(op.results, result_types(op), strict=True)]
 
 
 def _merged_shape(value: Value, inferred: TensorType) -> Shape | None:
-    """Return the dimensions that are known of ``value`` or inferred; ShapeError on a conflict."""
+    """Return the dimensions that are known of ``value`` or inferred; raise ShapeError on a conflict."""
     stated, found = value.shape, inferred.shape
     if value.dtype is not inferred.dtype:
         raise ShapeError(f"%{value.name} is {value.dtype.short}, its operator infers {inferred.dtype.short}")

@@ -107,6 +107,7 @@ class Decoder:
         self.strings: dict[int, str] = {}
 
     def root(self) -> Tree:
+        """Return the tree of the table Model; raise InvalidFile for an invalid file."""
         if self.size < HEADER_BYTES:
             self.fail(f"expected {HEADER_BYTES} bytes or more, got {self.size}")
         return self.table_at(0, _U32.unpack_from(self.data, 0)[0], table("Model", self.format))

@@ -161,6 +161,7 @@ class Encoder:
         self.constants: list[tuple[int, ConstantBytes, bool]] = []
 
     def run(self, tree: Tree) -> Encoded:
+        """Encode ``tree``, a table Model; raise UnsupportedError for what the format lacks."""
         self.out += bytes(4) + IDENTIFIERS[self.format]
         self.write_table(0, tree, table("Model", self.format))
         while self.pending:

@@ -58,7 +58,7 @@ class Declaration:
 
 @dataclass(eq=False, repr=False)
 class GraphNode:
-    """A graph.  ``table``: the order of the values in the file, empty for the order in the text."""
+    """A graph.  ``table``: the values in the order of the file; empty: in the order of the text."""
 
     name: Token
     inputs: list[Declaration]
@@ -77,7 +77,7 @@ class GraphNode:
 
 @dataclass(eq=False, repr=False)
 class SignatureNode:
-    """A signature; each input and output is (the caller's name, the value)."""
+    """A signature; each input and output is a pair (name for the caller, value)."""
 
     key: Token
     graph: Token
@@ -87,9 +87,9 @@ class SignatureNode:
 
 @dataclass(eq=False, repr=False)
 class Document:
-    """A whole text.  ``model``: without graphs and signatures, which the nodes describe.
+    """The syntax tree of a text.  ``model``: the model without its graphs and signatures.
 
-    ``rules``: for each block its calls of functions, which the checker of the rules defines.
+    ``rules``: the function calls of each block of rules; ``recipes.rules`` defines the functions.
     """
 
     model: Model
@@ -102,16 +102,17 @@ _STATEMENTS = ("model", "metadata", "signature", "extra", "graph", "rules")
 
 
 def parse_document(source: Source) -> Document:
+    """Parse a whole text; raise ParseError, with line and column, if it does not match the grammar."""
     model = Model([])
     document = Document(model)
-    given: set[str] = set()
+    seen: set[str] = set()
     while source.peek.kind != "end":
         if not source.at(*_STATEMENTS):
             source.fail(f"expected one of {', '.join(_STATEMENTS)}, got {source.peek.text[:40]!r}")
         word = source.take()
-        if word.text in ("model", "extra") and word.text in given:
+        if word.text in ("model", "extra") and word.text in seen:
             source.fail(f"{word.text} is given twice", word)
-        given.add(word.text)
+        seen.add(word.text)
         if word.text == "graph":
             document.graphs.append(_parse_graph(source))
         elif word.text == "signature":
@@ -158,7 +159,7 @@ def _metadata(data: Literal, fail: Fail) -> bytes:
 
 
 def _parse_block(source: Source, what: str, item: Callable[[], T]) -> list[T]:
-    """Parse items in braces, which no commas separate."""
+    """Parse items in braces, without commas between them; ``what``: the name of the block in errors."""
     opening = source.expect("{")
     items: list[T] = []
     while not source.accept("}"):
