@@ -57,6 +57,14 @@ def test_pass_without_pictures_misses_no_operator() -> None:
     assert explained("%y = Tanh(%x)", "remove_dead") == []
 
 
+@pytest.mark.parametrize(
+    ("name", "refusals"),
+    [("fold_constants", [("%y: reads %x, which is not constant", True)]), ("fold_densify", [])],
+)
+def test_folding_explains_operators_of_its_kinds(name: str, refusals: list[tuple[str, bool]]) -> None:
+    assert explained("%y = Tanh(%x)", name) == refusals
+
+
 def test_settings_reach_the_pass() -> None:
     model = parse_model("graph main(%x: f32[2,3]) -> %y { %a = Neg(%x) %y = Tanh(%a) }")
     with pytest.raises(RewriteError, match="no operator is a EXP"):
