@@ -55,9 +55,9 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
     beta: float = attribute(1.0)
 
     def infer(self) -> TensorType:
-        kind = super().infer()
-        wide = self.input.dtype in (i8, u8) and bool(self.results) and self.results[0].dtype is i16
-        return TensorType(i16, kind.shape) if wide else kind
+        inferred = super().infer()
+        is_wide = self.input.dtype in (i8, u8) and bool(self.results) and self.results[0].dtype is i16
+        return TensorType(i16, inferred.shape) if is_wide else inferred
 
     def kernel(self, input: Array) -> Array:
         if self.input.dtype.is_integer:
@@ -68,7 +68,7 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
         x = input.astype(np.float32) if input.dtype == np.float16 else input
         require_float(self, x)
         powers = np.exp((x - x.max(axis=-1, keepdims=True)) * x.dtype.type(self.beta))
-        total = powers.sum(axis=-1, keepdims=True)  # of numbers that are not rounded to float16
+        total = powers.sum(axis=-1, keepdims=True)  # before the powers are rounded to float16
         return np.asarray(powers.astype(input.dtype).astype(x.dtype) / total, input.dtype)
 
 
@@ -89,7 +89,7 @@ class LogSoftmax(_LastAxis, code="LOG_SOFTMAX", versions={i8: 2}):
 
 
 class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions", versions={i8: 2}):
-    """x / sqrt(sum(x * x)) along the last axis; no runtime takes a fused activation."""
+    """x / sqrt(sum(x * x)) along the last axis; no runtime implements a fused activation."""
 
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
 
@@ -103,15 +103,14 @@ class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions
             return l2_normalization_8_bits(input, self.input)
         require_float(self, input)
         norm = np.sqrt(np.square(input).sum(axis=-1, keepdims=True))
-        out: Array = input / np.maximum(norm, norm.dtype.type(1e-6))  # the least norm in TFLite
+        out: Array = input / np.maximum(norm, norm.dtype.type(1e-6))  # the lowest norm in TFLite
         return out
 
 
 class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION"):
-    """x * (bias + alpha * sum(x * x)) ** -beta, the sum over channels c - radius to c + radius - 1.
+    """x * (bias + alpha * sum(x * x)) ** -beta, summed for channel c over c - radius to c + radius - 1.
 
-    TensorFlow and LiteRT's optimized kernel include channel c + radius; LiteRT's reference kernel, measured,
-    does not.  Source: TFLite local_response_norm.
+    This is LiteRT's reference kernel; TensorFlow and the optimized kernel also include channel c + radius.
     """
 
     radius: int = attribute(0)
@@ -137,7 +136,7 @@ class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION")
 
 
 class RmsNorm(_LastAxis, code="RMS_NORM", formats=CIRCLE):
-    """gamma * x / sqrt(mean(x * x) + epsilon) along the last axis; gamma has its size, or 1.
+    """gamma * x / sqrt(mean(x * x) + epsilon) along the last axis of size n; gamma is [n] or [1].
 
     Source: ONE's interpreter.
     """
@@ -162,8 +161,8 @@ class RmsNorm(_LastAxis, code="RMS_NORM", formats=CIRCLE):
 class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE, layout_operands=("input",)):
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta, per batch and channel over all other axes.
 
-    The channel is the last axis of rank 4 (NHWC) and axis 1 of rank 3 (NCW), as in ONE's interpreter;
-    gamma and beta have its size, or 1.
+    The channels C are the last axis for rank 4 (NHWC) and axis 1 for rank 3 (NCW), as in ONE's interpreter;
+    gamma and beta are [C] or [1].
     """
 
     input = operand(*REAL)
@@ -185,15 +184,15 @@ class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE, layout_operands=("i
     def kernel(self, input: Array, gamma: Array, beta: Array) -> Array:
         require_float(self, input, gamma, beta)
         channel = _channel_axis(input.ndim)
-        others = tuple(a for a in range(1, input.ndim) if a != channel)
-        mean = input.mean(axis=others, keepdims=True, dtype=np.float64)
+        spatial_axes = tuple(a for a in range(1, input.ndim) if a != channel)
+        mean = input.mean(axis=spatial_axes, keepdims=True, dtype=np.float64)
         out = input - mean.astype(input.dtype)
-        variance = np.square(out).mean(axis=others, keepdims=True, dtype=np.float64)
-        spread = [1] * input.ndim
-        spread[channel] = -1
-        scale = gamma.reshape(spread) / np.sqrt(variance + self.epsilon)
+        variance = np.square(out).mean(axis=spatial_axes, keepdims=True, dtype=np.float64)
+        channel_shape = [1] * input.ndim
+        channel_shape[channel] = -1
+        scale = gamma.reshape(channel_shape) / np.sqrt(variance + self.epsilon)
         out *= scale.astype(input.dtype)
-        out += beta.reshape(spread)
+        out += beta.reshape(channel_shape)
         return apply_fused_activation(out, self.act)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
@@ -204,8 +203,8 @@ class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE, layout_operands=("i
 class RoPE(_LastAxis, code="ROPE", formats=CIRCLE):
     """Rotate pairs (a, b) of each vector along the last axis: (a * cos - b * sin, a * sin + b * cos).
 
-    GPT_NEOX pairs element i with i + half, GPT_J pairs neighbours.  ONE's runtimes read the first row of
-    the tables for every position, and have GPT_NEOX alone; each element has its own entries in the row.
+    GPT_NEOX pairs element i with element i + n / 2 of n, GPT_J pairs neighbours.  The first row of each table
+    has one entry per element and applies to every position, as in ONE's runtimes, which have only GPT_NEOX.
     """
 
     sin_table = operand(*REAL)
@@ -252,7 +251,7 @@ def _channel_axis(rank: int) -> int:
 
 
 def _require_per_channel(value: Value, name: str, channels: Dim) -> None:
-    """Raise ShapeError unless ``value`` has one element, or one for each of ``channels``."""
+    """Raise ShapeError unless operand ``name`` is a vector of one element or of one for each channel."""
     shape = require_rank(value, name, 1)
     count = None if shape is None else product(shape)
     if count != 1 and dims_differ(count, channels):

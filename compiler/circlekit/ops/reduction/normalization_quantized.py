@@ -35,10 +35,10 @@ EQUAL_8_BITS = ((i8, i8), (u8, u8))
 """(input, output) dtypes that LiteRT has kernels for."""
 
 INPUT_INTEGER_BITS = 5
-"""Of scaled differences from the maximum; exponentials of larger differences count as 0."""
+"""Integer bits of the scaled differences from the maximum; exponentials of larger differences count as 0."""
 
 SUM_INTEGER_BITS = 12
-"""Of the sum of exponentials."""
+"""Integer bits of the sum of exponentials."""
 
 
 def require_dtypes(op: Op, data: Value, output: Value, pairs: tuple[tuple[DType, DType], ...]) -> None:
@@ -48,28 +48,28 @@ def require_dtypes(op: Op, data: Value, output: Value, pairs: tuple[tuple[DType,
 
 
 class ExpTable(NamedTuple):
-    """Exponentials of the differences -d from the maximum, d = 0 ... 255, of 8-bit data.
+    """Exponentials of the differences -d of 8-bit data from its maximum, for d = 0 ... 255.
 
-    ``scaled``: -d times the scale in Q5.  ``exps``: their exponentials in Q0, ``addends``: those in Q12; both
-    are 0 below ``lowest``.  ``by``: the multiplier from -d to Q5.
+    ``scaled``: -d times the scale, in Q5.  ``exps``: exponentials of these, in Q0; ``addends``: the same in
+    Q12; both are 0 for -d below ``lowest``.  ``multiplier``: converts -d to Q5.
     """
 
     scaled: Ints
     exps: Ints
     addends: Ints
-    by: QuantizedMultiplier
+    multiplier: QuantizedMultiplier
     lowest: int
 
 
 def exp_table(scale: float) -> ExpTable:
     """Return the table for 8-bit numbers with ``scale`` (times beta)."""
-    by = quantize_multiplier(min(scale * 2.0 ** (31 - INPUT_INTEGER_BITS), 2.0**31 - 1))
-    lowest = -(((1 << INPUT_INTEGER_BITS) - 1) << (31 - INPUT_INTEGER_BITS) >> int(by.shift))
+    multiplier = quantize_multiplier(min(scale * 2.0 ** (31 - INPUT_INTEGER_BITS), 2.0**31 - 1))
+    lowest = -(((1 << INPUT_INTEGER_BITS) - 1) << (31 - INPUT_INTEGER_BITS) >> int(multiplier.shift))
     differences = -np.arange(256)
-    counts = differences >= lowest
-    scaled = multiply_by_quantized_multiplier(differences, by)
-    exps = np.where(counts, exp_on_negative_values(np.where(counts, scaled, 0), INPUT_INTEGER_BITS), 0)
-    return ExpTable(scaled, exps, rounding_divide_by_pot(exps, SUM_INTEGER_BITS), by, lowest)
+    in_range = differences >= lowest
+    scaled = multiply_by_quantized_multiplier(differences, multiplier)
+    exps = np.where(in_range, exp_on_negative_values(np.where(in_range, scaled, 0), INPUT_INTEGER_BITS), 0)
+    return ExpTable(scaled, exps, rounding_divide_by_pot(exps, SUM_INTEGER_BITS), multiplier, lowest)
 
 
 def below_maximum(x: Array) -> Array:
@@ -81,12 +81,12 @@ def below_maximum(x: Array) -> Array:
 
 
 def softmax_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
-    """Return SOFTMAX of int8 or uint8; the result has the scale 2^-(bits of ``output``)."""
+    """Return SOFTMAX of int8 or uint8 in the dtype of ``output``, with the scale 2^-(its bits)."""
     table = exp_table(float(np.float32(beta)) * float(scale_of(input)))
     distance = below_maximum(x)
     total = table.addends[distance].sum(axis=-1, keepdims=True)
     inverse, shift = get_reciprocal(total)
-    # 1 / total is inverse * 2^-shift in units of Q12; the fraction bits beyond those of the result go, too
+    # 1 / total is inverse * 2^-shift in units of Q12; also drop the fraction bits that the result lacks
     shift = shift + SUM_INTEGER_BITS - output.dtype.bits
     product = saturating_rounding_doubling_high_mul(table.exps[distance], inverse)
     lowest, highest = dtype_limits(output.dtype)
@@ -95,13 +95,13 @@ def softmax_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
 
 
 def softmax_16_bits(x: Array, input: Value, beta: float) -> Array:
-    """Return SOFTMAX of int16 by LiteRT's tables; the result has the scale 2^-15."""
+    """Return SOFTMAX of int16, computed with LiteRT's tables; the result is int16 with the scale 2^-15."""
     step, unit = np.float64(1 / 65535), np.float64(2 / 65535)
     image = (unit * -32768, unit * 32767)
     exp_values = interpolation_table((np.float64(10 / 65535) * -65535, np.float64(0)), image, np.exp)
     one_over_one_plus_x = interpolation_table((np.float64(0), step * 65535), image, lambda x: 1 / (1 + x))
-    by = quantize_multiplier(float(np.float32(scale_of(input) * np.float32(beta))) / (10.0 / 65535.0))
-    scaled = multiply_by_quantized_multiplier(-below_maximum(x), by) + 32767
+    real = float(np.float32(scale_of(input) * np.float32(beta))) / (10.0 / 65535.0)
+    scaled = multiply_by_quantized_multiplier(-below_maximum(x), quantize_multiplier(real)) + 32767
     powers = interpolated(np.clip(scaled, -32768, 32767).astype(np.int16), exp_values).astype(np.int64)
     total = powers.sum(axis=-1, keepdims=True)
     headroom = 32 - bit_length(total)
@@ -116,13 +116,14 @@ def softmax_16_bits(x: Array, input: Value, beta: float) -> Array:
 
 
 def log_softmax_8_bits(x: Array, input: Value) -> Array:
-    """Return LOG_SOFTMAX of int8 or uint8; the result has the scale 1/16, its largest integer is 0.0."""
+    """Return LOG_SOFTMAX of int8 or uint8; the scale is 1/16, and the largest integer represents 0.0."""
     table = exp_table(float(scale_of(input)))
     distance = below_maximum(x)
     total = table.addends[distance].sum(axis=-1, keepdims=True)
     log_sum = log_x_for_x_greater_than_or_equal_to_1(total, SUM_INTEGER_BITS, INPUT_INTEGER_BITS)
-    inverse_by = quantize_multiplier(2.0 ** (31 - int(table.by.shift)) / float(table.by.mantissa))
-    lowest = np.maximum(table.lowest - 1, multiply_by_quantized_multiplier(log_sum - (1 << 31), inverse_by))
+    mantissa, shift = table.multiplier
+    inverse = quantize_multiplier(2.0 ** (31 - int(shift)) / float(mantissa))
+    lowest = np.maximum(table.lowest - 1, multiply_by_quantized_multiplier(log_sum - (1 << 31), inverse))
     low, high = dtype_limits(input.dtype)
     out = rounding_divide_by_pot(table.scaled[distance] - log_sum, 31 - INPUT_INTEGER_BITS - 4) + high
     return np.asarray(np.clip(np.where(-distance > lowest, out, low), low, high), x.dtype)
@@ -132,11 +133,11 @@ def log_softmax_8_bits(x: Array, input: Value) -> Array:
 
 
 def l2_normalization_8_bits(x: Array, input: Value) -> Array:
-    """Return L2_NORMALIZATION of int8 or uint8; the result has the scale 1/128, the zero point 0 or 128."""
+    """Return L2_NORMALIZATION of int8 or uint8; the scale is 1/128, the zero point 0 or, for uint8, 128."""
     centered = x.astype(np.int64) - zero_point_of(input)
-    by = get_inv_sqrt_quantized_multiplier(np.square(centered).sum(axis=-1, keepdims=True))
+    inverse = get_inv_sqrt_quantized_multiplier(np.square(centered).sum(axis=-1, keepdims=True))
     if input.dtype is u8:
-        out = multiply_by_quantized_multiplier(128 * centered, by) + 128
+        out = multiply_by_quantized_multiplier(128 * centered, inverse) + 128
     else:
-        out = multiply_by_quantized_multiplier(centered, QuantizedMultiplier(by.mantissa, by.shift + 7))
+        out = multiply_by_quantized_multiplier(centered, inverse._replace(shift=inverse.shift + 7))
     return np.asarray(np.clip(out, *dtype_limits(input.dtype)), x.dtype)

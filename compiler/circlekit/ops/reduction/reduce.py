@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions, indices of extremes, running sums.  Source: TFLite reduce, arg_min_max, cumsum."""
+"""Reductions, indices of extremes, cumulative sums.  Source: TFLite reduce, arg_min_max, cumsum."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Axes = tuple[int, ...]
 
 
 class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
-    """One result for all elements along ``axis``: one axis or several, in any order, or none.
+    """Base class: reduces the elements along ``axis``, which lists any number of axes in any order.
 
     ``keep_dims``: reduced dimensions stay in the result as 1.
     """
@@ -49,6 +49,7 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
     keep_dims: bool = attribute(False)
 
     kinds: ClassVar[str] = "fiu"
+    """The ``dtype.kind`` of arrays that ``compute`` takes."""
     function: ClassVar[Any] = None
     """The ufunc of two elements that is applied repeatedly."""
 
@@ -56,10 +57,10 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
         shape, axes = self.input.shape, static_int_vector(self.axis)
         if shape is None or axes is None:
             return TensorType(self.input.dtype, unknown_dims(self.input.rank) if self.keep_dims else None)
-        gone = self.normalized_axes(axes, len(shape))
+        reduced = self.normalized_axes(axes, len(shape))
         if self.keep_dims:
-            return TensorType(self.input.dtype, tuple(1 if i in gone else d for i, d in enumerate(shape)))
-        return TensorType(self.input.dtype, tuple(d for i, d in enumerate(shape) if i not in gone))
+            return TensorType(self.input.dtype, tuple(1 if i in reduced else d for i, d in enumerate(shape)))
+        return TensorType(self.input.dtype, tuple(d for i, d in enumerate(shape) if i not in reduced))
 
     def normalized_axes(self, axes: Sequence[int], rank: int) -> Axes:
         """Return ``axes`` counted from the front, each once."""
@@ -77,7 +78,7 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
         return np.asarray(self.function.reduce(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
 
     def quantized(self, x: Array, axes: Axes) -> Array:
-        """Return the results, quantized as the output, for ``x`` quantized as the input in 8 or 16 bits."""
+        """Return the results, quantized as the output, for 8-bit or 16-bit ``x``, quantized as the input."""
         raise no_quantized_kernel(self, self.input)
 
     def int32_sums(self, x: Array, axes: Axes) -> Array:
@@ -89,7 +90,7 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
 
 
 def elements_per_result(x: Array, axes: Axes) -> int:
-    """Return the number of elements that are reduced to one."""
+    """Return how many elements of ``x`` are reduced to one result."""
     return prod(x.shape[a] for a in axes)
 
 
@@ -117,10 +118,10 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
 
 
 class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}, kinds="fiub", function=np.add):
-    """The sum.  Integers wrap around; bools give true where one is true.
+    """The sum.  Integers wrap around; bools give true if at least one is true.
 
     LiteRT's reference kernel reads quantized int8 and int16 as uint8, which is a defect: here they are summed
-    as in its optimized kernel, with a rescaling in float32.
+    as in its optimized kernel, and rescaled in float32.
     """
 
     input = operand(*NUMBERS, boolean)
@@ -140,9 +141,9 @@ class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}, kin
 
 
 class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versions={i8: 2, i16: 2}):
-    """The product.  Integers wrap around; bools give true where all are true.
+    """The product.  Integers wrap around; bools give true if all are true.
 
-    Quantized: each partial product is rescaled with a 15-bit multiplier, so that the next one fits.
+    Of quantized integers each partial product is rescaled with a 15-bit multiplier so that the next one fits.
     """
 
     input = operand(*NUMBERS, boolean)
@@ -155,7 +156,7 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
             reject_quantized(self)
         count = elements_per_result(x, axes)
         if count == 0:
-            raise UnsupportedError("REDUCE_PROD of no quantized element is undefined in LiteRT")
+            raise UnsupportedError("REDUCE_PROD of zero quantized elements is undefined in LiteRT")
         scale_per_step = float(scale_of(self.output)) ** (1 / count)
         by = quantize_multiplier(float(scale_of(self.input)) / scale_per_step)
         steps = np.moveaxis(x, sorted(axes), range(len(axes)))
@@ -168,7 +169,7 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
 
 
 class ReduceExtreme(Reduction, versions={i8: 2, i16: 3}, kinds="fiub"):
-    """The extreme element, NaN ignored; of no element, the other end of the dtype's range, as in LiteRT."""
+    """The extreme element, NaN ignored; the opposite end of the dtype's range if there is no element."""
 
     input = operand(*NUMBERS, boolean)
 
@@ -177,7 +178,7 @@ class ReduceExtreme(Reduction, versions={i8: 2, i16: 3}, kinds="fiub"):
         return TensorType(inferred.dtype, inferred.shape, per_tensor_quantization(self.input))
 
     start: ClassVar[int] = 0
-    """The result of no element: the smallest (0) or the largest (1) finite number of the dtype."""
+    """The result if there is no element: the smallest (0) or the largest (1) finite number of the dtype."""
 
     def compute(self, x: Array, axes: Axes) -> Array:
         start = finite_limits(x.dtype)[self.start]
@@ -218,9 +219,9 @@ class ReduceAll(Reduction, code="REDUCE_ALL", options="ReducerOptions", kinds="b
 
 
 class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
-    """The index of the first extreme element along axis ``dimension``, which is removed.
+    """The index of the first extreme element along axis ``dimension``; the result does not have this axis.
 
-    NaN is ignored; where all elements are NaN the index is 0.
+    NaN is ignored; if all elements are NaN, the index is 0.
     """
 
     input = operand(*NUMBERS, boolean)
@@ -255,9 +256,9 @@ class ArgMin(ArgExtreme, code="ARG_MIN", reference_version=2, function=np.fmin):
 
 
 class Cumsum(Op, code="CUMSUM", layout_operands=("input",), axis_numbers=("axis",)):
-    """The sum of all elements up to each one along an axis.
+    """Cumulative sums along an axis: each element is the sum of all elements up to it.
 
-    ``exclusive``: without the element itself; ``reverse``: from the end.
+    ``exclusive``: without the element itself; ``reverse``: sum from the end.
     """
 
     input = operand(*NUMBERS)

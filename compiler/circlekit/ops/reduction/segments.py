@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions of rows that belong to one segment.  Source: TFLite segment_sum, unsorted_segment."""
+"""Reductions of segments, the rows with equal ids.  Source: TFLite segment_sum, unsorted_segment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from circlekit.ops.reduction.reduce import finite_limits
 
 
 def require_prefix(ids: Shape | None, data: Shape | None) -> None:
-    """Raise ShapeError unless the shape of the ids is a prefix of the shape of the data."""
+    """Raise ShapeError unless ``ids``, a shape, is a prefix of the shape ``data``; None is unknown."""
     if ids is None or data is None:
         return
     if len(ids) > len(data) or any(dims_differ(a, b) for a, b in zip(ids, data, strict=False)):
@@ -28,7 +28,7 @@ def require_prefix(ids: Shape | None, data: Shape | None) -> None:
 
 
 class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
-    """Sums of the rows of each segment; the ids are sorted and start at 0 without gaps."""
+    """The sum of the rows of each segment; ids are sorted, start at 0 and have no gaps."""
 
     data = operand(*NUMBERS)
     segment_ids = operand(i32)
@@ -53,7 +53,7 @@ class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
 
 
 class UnsortedSegment(Op):
-    """Rows of equal ids reduced to one of ``num_segments`` rows; rows with a negative id are ignored."""
+    """Reduces rows with equal ids to one of ``num_segments`` rows; rows with negative ids are ignored."""
 
     data = operand(*NUMBERS)
     segment_ids = operand(i32)
@@ -62,7 +62,7 @@ class UnsortedSegment(Op):
     combine: ClassVar[Any] = None
     """The ufunc that combines two rows."""
     start: ClassVar[int | None] = None
-    """The result of an empty segment: number 0 or 1 of ``finite_limits``; None for the identity element."""
+    """The result of an empty segment: an index into ``finite_limits``; None for the identity element."""
 
     def infer(self) -> TensorType:
         require_prefix(self.segment_ids.shape, self.data.shape)
@@ -81,8 +81,8 @@ class UnsortedSegment(Op):
         rows = data.reshape(ids.size, *data.shape[segment_ids.ndim :])
         start = self.combine.identity if self.start is None else finite_limits(data.dtype)[self.start]
         out = np.full((count, *rows.shape[1:]), start, data.dtype)
-        kept = ids >= 0
-        type(self).combine.at(out, ids[kept], rows[kept])
+        is_valid = ids >= 0
+        type(self).combine.at(out, ids[is_valid], rows[is_valid])
         return out
 
 
@@ -95,8 +95,8 @@ class UnsortedSegmentProd(UnsortedSegment, code="UNSORTED_SEGMENT_PROD", combine
 
 
 class UnsortedSegmentMax(UnsortedSegment, code="UNSORTED_SEGMENT_MAX", combine=np.fmax, start=0):
-    """The largest number of each segment, NaN ignored; the lowest of the dtype if it is empty."""
+    """The largest number of each segment, NaN ignored; the lowest number of the dtype if it is empty."""
 
 
 class UnsortedSegmentMin(UnsortedSegment, code="UNSORTED_SEGMENT_MIN", combine=np.fmin, start=1):
-    """The smallest number of each segment, NaN ignored; the highest of the dtype if it is empty."""
+    """The smallest number of each segment, NaN ignored; the highest number of the dtype if it is empty."""

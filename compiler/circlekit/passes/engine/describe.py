@@ -71,7 +71,7 @@ def section(item: type[Pass]) -> Iterator[str]:
 
 
 def facts(item: type[Pass]) -> Iterator[str]:
-    """Yield facts about a pass: pipelines, formats, what it changes on purpose, options."""
+    """Yield facts about a pass: its pipelines, formats, intended changes and options."""
     member = pipelines_of(item.name)
     yield (
         f"in {member}"
@@ -102,7 +102,7 @@ def pipelines_of(name: str) -> str:
 
 
 def rules_of(item: type[Pass]) -> list[type[Rewrite]]:
-    """Return the pictures of a pass; an empty list for a pass that is plain code."""
+    """Return the rules of a pass that have pictures; an empty list for a pass that is plain code."""
     rules = item.rules if issubclass(item, Rules) else (item,)
     return [rule for rule in rules if issubclass(rule, Rewrite) and rule.before]
 
@@ -114,21 +114,21 @@ def _picture(head: str, text: str) -> Iterator[str]:
 
 
 def table(passes: Mapping[str, type[Pass]]) -> str:
-    """Return a line for each pass: name, pipelines, summary."""
+    """Return a table with a line for each pass: name, pipelines, summary."""
     return format_columns([(n, pipelines_of(n), summary(passes[n])) for n in in_order(passes)], left=3)
 
 
 MAX_PARTIAL_MATCHES = 8
-"""How many partial matches are shown; there may be as many as operators."""
+"""The most partial matches that are shown; a model may have one for each operator."""
 
 
 def explain_pass(
     model: Model, name: str, format: str, settings: Mapping[str, Any] | None = None
 ) -> list[Refusal]:
-    """Return the near misses of the pass ``name`` that remain after it has run; ``model`` does not change.
+    """Return the near misses of the pass ``name`` that remain after it has run on a copy of ``model``.
 
-    For each operator, the refusals that got furthest, in the order of the operators.  If the pass did nothing
-    and there is no near miss, the partial matches that came closest.  RewriteError for an unknown pass.
+    There is one refusal for each operator, the one with the highest progress.  If the pass did nothing and
+    has no near miss, return the partial matches of highest progress.  Raise RewriteError for an unknown pass.
     """
     explained = find_pass(name)
     copy = clone(model)

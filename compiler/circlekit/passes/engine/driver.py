@@ -18,15 +18,15 @@ from circlekit.rewrite.base import Context, Pass, Refusal
 
 MAX_ROUNDS = 100
 
-Before = Callable[[str], None]
-After = Callable[[str, int], None]
+BeforePass = Callable[[str], None]
+AfterPass = Callable[[str, int], None]
 Epochs = tuple[int, ...]
 """A number for each graph that increases with every change."""
 
 
 @dataclass
 class PassRecord:
-    """What one pass did: the ``changes`` it made in ``runs`` runs."""
+    """The number of changes that one pass made, and how often it ran."""
 
     name: str
     changes: int = 0
@@ -37,19 +37,19 @@ def run_passes(
     model: Model,
     passes: Sequence[Phase | type[Pass] | str],
     context: Context,
-    after: After | None = None,
-    before: Before | None = None,
+    after: AfterPass | None = None,
+    before: BeforePass | None = None,
 ) -> list[PassRecord]:
     """Run ``passes`` in this order, again and again, until none of them changes the model.
 
-    The passes of a phase, and those between two phases, run until they change nothing before the next ones
-    run; then all run again.  ``before`` is called with the name of a pass that is about to run, ``after``
-    with the name of one that has run, and how many changes it made.
+    The passes of a phase, and consecutive passes outside of phases, form a group.  Each group runs until it
+    changes nothing before the next group runs; then all groups run again.  ``before`` is called with the name
+    of a pass before it runs, ``after`` with its name and its number of changes after it has run.
 
-    Returns a record for each pass.  RewriteError for an unknown name, and for passes that still change the
+    Return a record for each pass.  Raise RewriteError for an unknown name, or if passes still change the
     model after MAX_ROUNDS rounds.
     """
-    groups: list[list[_Step]] = []  # the passes of each phase, and those between phases
+    groups: list[list[_Step]] = []
     is_open = False
     for item in passes:
         is_phase = isinstance(item, Phase)
@@ -61,18 +61,18 @@ def run_passes(
     if groups:
         settle_ranks(model, strict=False)
     for _ in range(MAX_ROUNDS):
-        busy = [name for group in groups for name in _fixed_point(group, model, context)]
-        if not busy:
+        changing = [name for group in groups for name in _fixed_point(group, model, context)]
+        if not changing:
             if context.format == "circle":
                 _raise_versions(model)
             return [step.record for group in groups for step in group]
-    raise _endless(busy)
+    raise _no_fixed_point(changing)
 
 
 class _Step:
-    """A pass at its place in the order.  ``idle_at``: the epochs at which it found nothing to change."""
+    """A pass at its place in the order.  ``idle_at``: the epochs when it last changed nothing."""
 
-    def __init__(self, item: type[Pass] | str, before: Before | None, after: After | None) -> None:
+    def __init__(self, item: type[Pass] | str, before: BeforePass | None, after: AfterPass | None) -> None:
         self.item = (find_pass(item) if isinstance(item, str) else item)()
         self.record = PassRecord(self.item.name)
         self.before = before
@@ -80,7 +80,7 @@ class _Step:
         self.idle_at: Epochs | None = None
 
     def run(self, model: Model, context: Context) -> int:
-        """Run the pass unless the model is as when it last found nothing; return its changes."""
+        """Run the pass, unless the model is the same as when it last changed nothing; return its changes."""
         if self.idle_at == _epochs(model):
             return 0
         if self.before is not None:
@@ -98,19 +98,19 @@ def _fixed_point(steps: Sequence[_Step], model: Model, context: Context) -> list
     """Run ``steps`` until a round changes nothing; return the names of those that changed something."""
     changed: dict[str, None] = {}
     for _ in range(MAX_ROUNDS):
-        busy = [step.record.name for step in steps if step.run(model, context)]
-        if not busy:
+        changing = [step.record.name for step in steps if step.run(model, context)]
+        if not changing:
             return list(changed)
-        changed.update(dict.fromkeys(busy))
-    raise _endless(busy)
+        changed.update(dict.fromkeys(changing))
+    raise _no_fixed_point(changing)
 
 
-def _endless(busy: Sequence[str]) -> RewriteError:
-    return RewriteError(f"after {MAX_ROUNDS} rounds these passes still change the model: {', '.join(busy)}")
+def _no_fixed_point(names: Sequence[str]) -> RewriteError:
+    return RewriteError(f"after {MAX_ROUNDS} rounds these passes still change the model: {', '.join(names)}")
 
 
 def _raise_versions(model: Model) -> None:
-    """Clear the versions of operators that are too low for what the operators use; saving derives new ones.
+    """Clear operator versions that are too low for the features in use; saving derives new ones.
 
     Exporters to circle write version 1 for every operator.  The versions in TFLite files come from a
     converter that computes them.
@@ -125,7 +125,7 @@ def _epochs(model: Model) -> Epochs:
 
 
 Row = tuple[str, str, str]
-"""What is counted, before, after."""
+"""A row of a table: name of the count, count before, count after."""
 
 
 @dataclass
@@ -213,7 +213,7 @@ def _number(count: int | None) -> str:
 
 
 def summarize(model: Model, file_size: int | None = None) -> Summary:
-    """Return the size of ``model``, and of its file if it is given."""
+    """Return the size of ``model``; ``file_size``: that of its file in bytes."""
     ops = Counter(op.code for op in model.ops())
     constants: dict[int, Value] = {
         id(value): value for op in model.ops() for value in op.inputs if value is not None and value.is_const

@@ -22,8 +22,8 @@ LEGALIZATIONS: list[type[Legalization]] = []
 class Legalization(GraphPass):
     """A change that is made when a model is written as one of the formats in ``targets``.
 
-    It has no ``name``, so that neither users nor pipelines run it earlier, where it would hide from other
-    passes the operators that they look for.  ``lowers``: a name for what it replaces, if users may keep it.
+    It has no ``name``, so neither users nor pipelines can run it earlier and hide from other passes the
+    operators that they look for.  ``lowers``: its name in the argument ``keep`` of ``legalize``, if any.
     """
 
     targets: ClassVar[frozenset[str]] = frozenset()
@@ -39,8 +39,8 @@ class Legalization(GraphPass):
 def legalize(model: Model, format: str, keep: Collection[str] = ()) -> Model:
     """Return a copy of ``model`` without operators that ``format`` lacks.
 
-    Constants are shared with ``model``.  Operators that no Legalization lowers are left as they are.
-    ``keep``: what not to replace, as the classes name it in ``lowers``.
+    Constants are shared with ``model``.  Operators that no Legalization replaces are left as they are.
+    ``keep``: legalizations to leave out, by their ``lowers``.
     """
     _import_all()
     copy = clone(model)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONE's profile data: which operators of the original each operator of the optimized model was made from.
+"""ONE's profile data: from which original operators each operator of the optimized model was made.
 
-The metadata ``ONE_source_table`` gives each operator of the original a number and a name, ``ONE_op_table``
-lists the numbers for each operator of the written model.  All words are 32 bits, little-endian:
+The metadata ``ONE_source_table`` gives each original operator a number and a name, ``ONE_op_table`` lists
+these numbers for each operator of the written model.  All words are 32 bits, little-endian, ``*`` repeats:
 
-    source table := count {number, bytes, text with a zero at its end}
-    op table     := count {number, origins, number of an original operator {...}}
+    source table := count, (number, byte count, text with a zero byte at its end)*
+    op table     := count, (number, origin count, (number of an original operator)*)*
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 
 MAX_ORIGINS = 32
-"""The most operators that one operator is attributed to."""
+"""The most original operators that one operator is attributed to."""
 
 SOURCES, ORIGINS = "ONE_source_table", "ONE_op_table"
 
@@ -25,8 +25,8 @@ SOURCES, ORIGINS = "ONE_source_table", "ONE_op_table"
 def add_profile(original: Model, model: Model) -> None:
     """Put the two tables into the metadata of ``model``; existing ones are replaced.
 
-    Values are identified by name.  An operator was made from the operators of ``original`` that lie between
-    its operands and its results.
+    An operator is attributed to the operators of ``original`` that lie between its operands and its results;
+    values of the two models correspond if they have the same name.
     """
     names = [op.results[0].name if op.results else op.code for op in original.ops()]
     numbers = {id(op): number for number, op in enumerate(original.ops())}
@@ -34,16 +34,16 @@ def add_profile(original: Model, model: Model) -> None:
     origins: list[list[int]] = []
     for graph in model.graphs:
         source = graphs.get(graph.name)
-        found = _origins(source, graph, numbers) if source is not None else [[] for _ in graph]
-        origins += found
-    kept = [(name, data) for name, data in model.metadata if name not in (SOURCES, ORIGINS)]
+        origins += _origins(source, graph, numbers) if source is not None else [[] for _ in graph]
+    other_metadata = [(name, data) for name, data in model.metadata if name not in (SOURCES, ORIGINS)]
     texts = [name.encode("utf-8", "replace") + b"\0" for name in names]
-    sources = _table([(len(text), text) for text in texts])
-    numbers_of = _table([(len(found), struct.pack(f"<{len(found)}I", *found)) for found in origins])
-    model.metadata = [*kept, (SOURCES, sources), (ORIGINS, numbers_of)]
+    source_table = _table([(len(text), text) for text in texts])
+    origin_table = _table([(len(row), struct.pack(f"<{len(row)}I", *row)) for row in origins])
+    model.metadata = [*other_metadata, (SOURCES, source_table), (ORIGINS, origin_table)]
 
 
 def _origins(original: Graph, graph: Graph, numbers: dict[int, int]) -> list[list[int]]:
+    """Return for each operator of ``graph`` the ``numbers`` (by id) of its original operators, sorted."""
     producers = {value.name: op for op in original for value in op.results}
     known = {value.name for value in original.values()}
     found: dict[int, list[int]] = {}
@@ -59,7 +59,7 @@ def _origins(original: Graph, graph: Graph, numbers: dict[int, int]) -> list[lis
 def _between(starts: Sequence[Op], ends: set[str], numbers: dict[int, int]) -> list[int]:
     """Return the numbers of ``starts`` and of their producers, back to the values named ``ends``.
 
-    If these are not found because values were renamed, at most MAX_ORIGINS operators are returned.
+    If these values are not found, because they were renamed, at most MAX_ORIGINS numbers are returned.
     """
     seen = {id(op): op for op in starts}
     todo = list(starts)

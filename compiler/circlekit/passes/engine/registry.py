@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Passes, pipelines and settings by name.
 
-Passes are found, not listed: every module below ``circlekit.passes`` is imported when passes are first asked
-for, and defining a class with a ``name`` registers it.  Other packages name their modules of passes by an
-entry point in the group ``circlekit.passes``; they are imported when a name is not one of ours.
+No list of passes is kept: every module below ``circlekit.passes`` is imported when passes are first needed,
+and defining a class with a ``name`` registers it.  Another package declares its modules of passes as entry
+points in the group ``circlekit.passes``; they are imported when a name is not a pass of circlekit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ENTRY_POINTS = "circlekit.passes"
 
 
 def all_passes() -> dict[str, type[Pass]]:
-    """Every pass that is defined, by name, in alphabetical order."""
+    """Return every pass that is registered, by name, in alphabetical order."""
     _import_own()
     return dict(sorted(PASSES.items()))
 
@@ -45,7 +45,7 @@ def _import_own() -> None:
 def load_plugins() -> None:
     """Import the passes of other installed packages.
 
-    RewriteError, with the name of the package, for one that cannot be imported.
+    Raise RewriteError, with the name of the package, if one cannot be imported.
     """
     from importlib.metadata import EntryPoint, entry_points  # slow to import and rarely needed
 
@@ -68,7 +68,7 @@ def every_pass() -> dict[str, type[Pass]]:
 
 
 def passes_with(names: Iterable[str]) -> dict[str, type[Pass]]:
-    """Every pass by name; those of other packages only if one of ``names`` is not one of ours."""
+    """Return every pass by name; passes of other packages only if circlekit lacks one of ``names``."""
     known = all_passes()
     if all(name in known or name in PIPELINES for name in names):
         return known
@@ -76,7 +76,7 @@ def passes_with(names: Iterable[str]) -> dict[str, type[Pass]]:
 
 
 def find_pass(name: str) -> type[Pass]:
-    """Return the pass called ``name``; RewriteError if there is none."""
+    """Return the pass called ``name``.  Raise RewriteError if there is none."""
     known = passes_with([name])
     if name not in known:
         raise RewriteError(unknown_name("pass", name, known))
@@ -89,30 +89,30 @@ def select_passes(
     """Replace the names of pipelines by their phases, and drop the passes in ``disable``.
 
     A pass of a pipeline is left out if it does not support ``format``, or if it would undo a pass that is
-    asked for by name.  A pass that is asked for by name stays: what ``format`` lacks is legalized when the
-    model is written.  A pass that is named twice runs at its first place.
-    RewriteError for a name, in ``disable`` too, that is neither a pass nor a pipeline.
+    requested by name.  A pass that is requested by name stays: operators that ``format`` lacks are legalized
+    when the model is written.  A pass that is named twice runs at its first place.
+    Raise RewriteError for a name that is neither a pass nor a pipeline, or in ``disable`` not a pass.
     """
-    asked = [passes] if isinstance(passes, str) else list(passes)
-    known = passes_with([*asked, *disable])
-    done = {find_pass(name).name for name in disable}
+    requested = [passes] if isinstance(passes, str) else list(passes)
+    known = passes_with([*requested, *disable])
+    handled = {find_pass(name).name for name in disable}
 
     def is_wanted(member: str) -> bool:
         kind = known[member]
-        fits = (format is None or format in kind.formats) and not kind.undoes.intersection(asked)
-        return fits and member not in done
+        fits = (format is None or format in kind.formats) and not kind.undoes.intersection(requested)
+        return fits and member not in handled
 
     selected: list[Phase | str] = []
-    for name in asked:
+    for name in requested:
         if name not in PIPELINES and name not in known:
             raise RewriteError(unknown_name("pass or pipeline", name, [*known, *PIPELINES]))
         for phase in PIPELINES.get(name, ()):
             members = tuple(filter(is_wanted, phase.passes))
             selected.append(phase._replace(passes=members))
-            done.update(members)
-        if name not in PIPELINES and name not in done:
+            handled.update(members)
+        if name not in PIPELINES and name not in handled:
             selected.append(name)
-            done.add(name)
+            handled.add(name)
     return selected
 
 
@@ -125,17 +125,17 @@ def pass_names(
 
 
 def only_pipelines(passes: str | Iterable[str]) -> bool:
-    """Return whether no pass is asked for by its own name."""
+    """Return whether ``passes`` names only pipelines."""
     return all(name in PIPELINES for name in ([passes] if isinstance(passes, str) else passes))
 
 
 def all_options() -> dict[str, Option]:
-    """The settings of all passes, by name."""
+    """Return the settings of all passes, by name."""
     return {option.name: option for item in all_passes().values() for option in item.options}
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
-    """RewriteError for a setting that no pass has."""
+    """Raise RewriteError if ``settings`` has a name that is not a setting of any pass."""
     known = all_options() if settings else {}
     for name in settings:
         if name not in known:
@@ -143,7 +143,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
-    """The error message for an unknown name, with the known names that are spelled most like it."""
+    """Return the error message for an unknown name, with the most similar known names."""
     return f"there is no {kind} {name!r}" + near_miss(name, known, 3)
 
 
@@ -165,7 +165,7 @@ def parse_pipeline(text: str, label: str) -> Pipeline:
         [settings]                                   # options of passes, as on the command line
         change_outputs = "logits,features"
 
-    ParseError for invalid TOML and unknown keys, RewriteError for unknown passes and settings.
+    Raise ParseError for invalid TOML and unknown keys, RewriteError for unknown passes and settings.
     """
     try:
         tree = tomllib.loads(text)
@@ -199,7 +199,7 @@ def _settings(tree: Any, label: str) -> dict[str, Any]:
 
 
 def _parsed(option: Option, value: Any, label: str) -> Any:
-    """Convert a value of the file as if it were on the command line; a list becomes items with commas."""
+    """Return a TOML value parsed like a command-line argument; a list is joined with commas first."""
     if not option.metavar:
         if not isinstance(value, bool):
             raise ParseError(f"{label}: {option.name}: expected true or false, got {value!r}")

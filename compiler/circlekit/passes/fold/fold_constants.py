@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant folding: of all operators, and of single kinds, which ONE has as passes of their own."""
+"""Constant folding of all operators, and of single operator kinds, for which ONE has separate passes."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, condition
 
 MAX_GROWTH = 4
-"""A result above SMALL_BYTES may be at most this many times as large as the operands, or the file grows."""
+"""The largest ratio of result bytes to operand bytes for results above SMALL_BYTES: limits the file size."""
 
 SMALL_BYTES = 64 << 10
-"""Results up to this size are computed whatever the size of the operands."""
+"""Results up to this size are computed for operands of any size."""
 
 MIN_TOTAL_BYTES, MAX_TOTAL_BYTES, MAX_TOTAL_GROWTH = 128 << 20, 4 << 30, 16
-"""All results of one optimization: MAX_TOTAL_GROWTH times the model's constants, within the limits."""
+"""Limit of all results of one optimization: MAX_TOTAL_GROWTH times the model's constants, in this range."""
 
 MIN_TOTAL_MACS, MAX_TOTAL_MACS, MACS_PER_BYTE = 1_000_000_000, 200_000_000_000, 1024
-"""All work of one optimization: proportional to the bytes of constants; LoRA adapters of rank 1000 fit."""
+"""Limit of all work of one optimization: grows with the constants; LoRA adapters of rank 1000 stay below."""
 
 MAX_VIRTUAL_ELEMENTS = 1 << 58
-"""Elements of an operand of which only the shape is used; numpy counts the bytes of its view in 63 bits."""
+"""Limit for an operand of which only the shape is used; numpy counts the bytes of its view in 63 bits."""
 
 
 class FoldConstants(Pass):
-    """A pure operator with constant operands becomes its results, computed by its kernel.
+    """Replace a pure operator with constant operands by its results, computed by its kernel.
 
-    So does an operator that uses only the shapes of its operands, such as SHAPE, if they are known.  Results
-    keep name and quantization, and so do outputs of the main graph.  Outputs of a graph that WHILE or IF
-    calls stay computed.
+    An operator that uses only the shapes of its operands, such as SHAPE, is folded if the shapes are known.
+    Results keep their names and quantization.  Outputs of the main graph may become constants; outputs of a
+    graph that WHILE or IF calls stay computed.
 
     ``codes``: the operators that are folded, by their names in the schema, custom ones by custom code; all if
-    it is empty.  ``max_growth``: how many times as large as the operands a large result may be.
+    it is empty.  ``max_growth``: the largest ratio of result bytes to operand bytes for large results.
     """
 
     name = "fold_constants"
@@ -96,7 +96,7 @@ class FoldConstants(Pass):
             context.refuse(self.name, op, f"%{op.output.name}: {why}", 2)
 
     def _compute(self, op: Op, context: Context) -> list[Array] | str:
-        """Return the results of ``op``, or why they are not computed."""
+        """Return the results of ``op``, or a sentence that says why they are not computed."""
         work = context.folded
         macs = work.macs + op.macs()
         if macs > work.max_macs:
@@ -136,7 +136,7 @@ def code_of(op: Op) -> str:
 
 
 def _is_foldable(op: Op) -> bool:
-    """Return whether ``op`` is pure and all that it uses of its operands is known."""
+    """Return whether ``op`` is pure and the shapes or elements that it uses of its operands are known."""
     if not op.inputs or not is_pure(op) or op.called_graphs():
         return False
     return all(v is None or is_plain_constant(v) or _is_shape_enough(op, v) for v in op.inputs)
@@ -152,14 +152,14 @@ def _is_shape_enough(op: Op, value: Value) -> bool:
 
 
 def _elements(value: Value) -> Array:
-    """Return the elements of a constant; zeros, without memory, if only the shape is used."""
+    """Return the elements of a constant; a view of one zero if ``value`` is used only for its shape."""
     if value.data is not None:
         return constant_elements(value)
     return np.broadcast_to(np.zeros((), value.dtype.numpy), value.static_shape)
 
 
 def _result_refusal(graph: Graph, op: Op, is_main: bool) -> str | None:
-    """Return which result of ``op`` cannot become a constant, None if all can."""
+    """Return why a result of ``op`` cannot become a constant; None if all can."""
     for value in op.results:
         if graph.is_output(value) and not (is_main and value.is_static):
             what = "of unknown shape" if is_main else "of a called graph"
@@ -171,7 +171,7 @@ def _result_refusal(graph: Graph, op: Op, is_main: bool) -> str | None:
 
 
 def _replace_by_constants(graph: Graph, op: Op, arrays: Sequence[Array]) -> dict[Value, Value]:
-    """Replace ``op`` by constants; return them by the results that they replace."""
+    """Replace ``op`` by constants; return, for results that are no outputs, the constants by result."""
     constants = {}
     for index, (value, array) in enumerate(zip(tuple(op.results), arrays, strict=True)):
         if graph.is_output(value):
@@ -193,7 +193,7 @@ def _owned(array: Array) -> Array:
 
 
 class FoldDensify(FoldConstants):
-    """DENSIFY of a sparse constant becomes a dense constant, however much larger that is."""
+    """DENSIFY of a sparse constant becomes a dense constant, even if that is much larger."""
 
     name = "fold_densify"
     codes = frozenset({"DENSIFY"})
@@ -212,7 +212,7 @@ OPERATORS = {
     "fold_sparse_to_dense": "SPARSE_TO_DENSE",
     "fold_squeeze": "SQUEEZE",
 }
-"""The operator, or the custom code, that each pass folds."""
+"""The schema name or custom code of the operator that each pass folds."""
 
 PASSES = [
     type(
@@ -230,7 +230,7 @@ PASSES = [
 
 
 class DequantizeRows(Rewrite):
-    """dequantize(gather(table, indices))  ==  gather(dequantize(table), indices), with the table computed."""
+    """dequantize(gather(table, indices))  ==  gather(dequantize(table), indices), a constant table."""
 
     quantized = True
 
@@ -260,9 +260,9 @@ class DequantizeRows(Rewrite):
 
     def constants(self, match: Match) -> dict[str, Array]:
         op = Dequantize(match.value("table"))
-        made = evaluate(op, [match.array("table")])[0]
+        dequantized = evaluate(op, [match.array("table")])[0]
         op.drop_inputs()
-        return {"table2": made}
+        return {"table2": dequantized}
 
 
 class FoldDequantize(FoldConstants):

@@ -16,7 +16,7 @@ from circlekit.rewrite.base import Context, Pass
 class RemoveDead(Pass):
     """Remove operators that have no side effect and no used result, and the values that only they use.
 
-    The interface of every graph stays, including unused inputs, and so do the bodies of WHILE and IF.
+    The inputs and outputs of every graph stay, including unused inputs, and so do the bodies of WHILE and IF.
     """
 
     name = "remove_dead"
@@ -24,14 +24,14 @@ class RemoveDead(Pass):
     def run(self, model: Model, context: Context) -> int:
         effects: dict[Graph, bool] = {}
         changes = sum(_remove_ops(graph, effects, context) for graph in model.graphs)
-        kept = {id(v) for s in model.signatures for v in (*s.inputs.values(), *s.outputs.values())}
-        return changes + sum(_remove_values(graph, kept) for graph in model.graphs)
+        in_signatures = {id(v) for s in model.signatures for v in (*s.inputs.values(), *s.outputs.values())}
+        return changes + sum(_remove_values(graph, in_signatures) for graph in model.graphs)
 
 
 def _has_effect(op: Op, known: dict[Graph, bool]) -> bool:
-    """Return whether ``op``, or a graph that it calls, may have a side effect or changes a variable.
+    """Return whether ``op``, or a graph that it calls, may have a side effect or change a variable.
 
-    ``known``: the answers for called graphs, which are added.
+    ``known``: answers for called graphs; new answers are added to it.
     """
     if not is_pure(op) or any(v is not None and v.is_variable for v in op.inputs):
         return True
@@ -57,14 +57,14 @@ def _remove_ops(graph: Graph, effects: dict[Graph, bool], context: Context) -> i
     return count
 
 
-def _remove_values(graph: Graph, kept: set[int]) -> int:
-    """Remove values that no operator reads or produces; return how many."""
-    needed = {id(v) for v in (*graph.inputs, *graph.outputs)}
+def _remove_values(graph: Graph, in_signatures: set[int]) -> int:
+    """Remove values that no operator or signature (ids ``in_signatures``) uses; return how many."""
+    needed = in_signatures | {id(v) for v in (*graph.inputs, *graph.outputs)}
     for op in graph:
         needed.update(id(v) for v in _values_in(op.extra))
 
     def is_used(value: Value) -> bool:
-        if value.use_count or value.is_variable or id(value) in needed or id(value) in kept:
+        if value.use_count or value.is_variable or id(value) in needed:
             return True
         return value.producer is not None and value.producer.graph is graph
 

@@ -21,7 +21,7 @@ from circlekit.rewrite.base import Context, GraphPass
 
 
 class CommonSubexpressionElimination(GraphPass):
-    """Of equal pure operators with equal operands the first stays, and the others are replaced by it.
+    """Keep the first of equal pure operators with equal operands, and replace the others by it.
 
     Operands are equal if they are the same value, equal constants, or results of equal operators; results
     must agree in dtype, shape and quantization.  Two outputs of a graph never become one: the second becomes
@@ -76,7 +76,7 @@ class ValueNumbers:
         self._next = len(groups)
 
     def of(self, value: Value | None) -> int:
-        """Return the number of ``value``, a new one at the first call; -1 for an absent operand."""
+        """Return the number of ``value``, a new number if it has none; -1 for an absent operand."""
         if value is None:
             return -1
         number = self.known.get(value)
@@ -102,7 +102,7 @@ class ValueNumbers:
 
 
 class RemoveDuplicateConst(GraphPass):
-    """Constants of equal dtype, shape, quantization and bit pattern become one.
+    """Merge constants of equal dtype, shape, quantization and bit pattern.
 
     A constant that is an output of the graph stays.
     """

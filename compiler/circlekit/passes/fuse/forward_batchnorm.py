@@ -30,13 +30,13 @@ MOVES = (
     "Reshape|Squeeze|ExpandDims|Slice|StridedSlice|BatchToSpaceND|Transpose|Pad|AveragePool2D|Mean"
     "|ResizeBilinear|ResizeNearestNeighbor"
 )
-"""They move data, or compute averages whose weights have the sum 1."""
+"""Operators that move data or compute averages whose weights sum to 1: they commute with c."""
 
 
 class ForwardBatchNorm(Rewrite):
     """move(x) * c  ==  move(x * d), and the same for sums; ``d`` has one number per channel of ``x``.
 
-    Only where a convolution or a fully connected layer comes before that, which can absorb it.
+    The rule applies only if ``x`` comes from a convolution or a fully connected layer, which can absorb d.
     """
 
     name = "forward_batchnorm"
@@ -81,7 +81,7 @@ class ForwardBatchNorm(Rewrite):
 
 
 def _order_refusal(op: Op, x: Value, y: Value) -> str | None:
-    """Refuse unless the last axis of the result ``y`` is certainly that of ``x``, in the same order."""
+    """Return a refusal unless the channels of ``y`` are known to be those of ``x``, in the same order."""
     if isinstance(op, StridedSlice) and (static_int_vector(op.strides) or [-1])[-1] < 0:
         return f"%{y.name}: reverses the channels, or has steps that are not constant"
     rank, channels = len(x.shape or ()), (x.shape or (None,))[-1]
@@ -92,7 +92,7 @@ def _order_refusal(op: Op, x: Value, y: Value) -> str | None:
 
 
 def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
-    """Refuse unless ``c`` has one number per index of the axis to which a Transpose moves the channels."""
+    """Return a refusal unless ``c`` has one number per channel, along the axis where Transpose puts them."""
     perm, channels = static_int_vector(match.value("p")), (x.shape or (None,))[-1]
     if perm is None or channels is None:
         return f"%{x.name}: expected a constant perm and a known number of channels"
@@ -106,7 +106,7 @@ def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
 
 
 def _repeated(c: Array, x: Value) -> Array | None:
-    """One number per channel of ``x`` if ``c`` repeats these again and again, else None."""
+    """Return one number per channel of ``x`` if ``c`` consists of repetitions of these, else None."""
     channels = x.shape[-1] if x.shape else None
     if not channels or c.size % channels:
         return None
@@ -168,8 +168,8 @@ class _Offset(_Product):
 class ForwardBatchNormOverAdd(Rules):
     """(a + b) * c  ==  a * c + b * c, and (a + b) + c  ==  (a + c) + b, per channel.
 
-    A product moves only where convolutions or fully connected layers, which can absorb it, make both
-    operands, as at the end of a residual block; for an offset one of them is enough.
+    A product moves only if both operands come from convolutions or fully connected layers, which can absorb
+    it, as at the end of a residual block.  For an offset, one operand from a layer of this kind is enough.
     """
 
     name = "forward_batchnorm_over_add"
@@ -179,9 +179,8 @@ class ForwardBatchNormOverAdd(Rules):
 class ForwardBatchNormOverConcat(GraphPass):
     """concat(x, y) * c  ==  concat(x * c1, y * c2) along the channels; the same for sums.
 
-    Only where convolutions or fully connected layers, which can absorb it, make all parts: for example a
-    grouped convolution that an exporter has split.  A plain pass, because a picture has a fixed number of
-    operands.
+    All parts must come from convolutions or fully connected layers, which can absorb the factors: for example
+    a grouped convolution that an exporter has split.  A picture cannot express it: its operands are fixed.
     """
 
     name = "forward_batchnorm_over_concat"
@@ -202,7 +201,7 @@ class ForwardBatchNormOverConcat(GraphPass):
 
 
 def _refusal(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value) -> str | None:
-    """Why ``op`` stays behind ``concat``."""
+    """Return why ``op`` cannot move before ``concat``; None if it can."""
     y = concat.output
     if not constant.is_const:
         return f"%{constant.name}: is not constant"
@@ -234,7 +233,7 @@ def _forward(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value
 
 
 class _Factor(Rewrite):
-    """batch_matmul($old) * 2  ==  batch_matmul($new), where m = x * 2."""
+    """batch_matmul($old) * c  ==  batch_matmul($new), with m = x * c."""
 
     before = """
         y = BatchMatMul($old)
@@ -254,7 +253,7 @@ class _Factor(Rewrite):
 
 
 class ForwardNumber(Rules):
-    """Move a product with one number before a BATCH_MATMUL, where a layer comes before that can absorb it.
+    """Move a product with one number before a BATCH_MATMUL if a layer before that can absorb it.
 
     For example, the scale of an attention moves into the layer that computes its queries.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace statistics that a batch norm in training mode computes from the batch by those of a data set."""
+"""Replace the batch statistics that batch norms in training mode compute by statistics of a data set."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from circlekit.rewrite.picture import parse_picture
 
 
 class TrainingNorm(NamedTuple):
-    """``mean`` and ``variance`` of ``input`` over all dimensions but the channels, including the batch."""
+    """A batch norm: ``mean`` and ``variance`` of ``input`` over the batch and all other axes but channels."""
 
     input: Value
     mean: Value
@@ -70,7 +70,7 @@ def training_norms(graph: Graph) -> Collection[TrainingNorm]:
 
 
 def _is_over_batch(x: Value, one: Array, two: Array) -> bool:
-    """Whether both means are over the first dimension of ``x`` and all others but one, the channels."""
+    """Whether axes ``one`` and ``two`` are equal: the first and all others of ``x`` but one, the channels."""
     if x.rank is None:
         return False
     axes, same = ({normalized_axis(axis, x.rank) for axis in int_list(array)} for array in (one, two))
@@ -104,8 +104,8 @@ class FreezeBatchNorm(Pass):
             "DATA.h5",
             records=True,
         ),
-        Option("freeze_decay", "how much of the average a new batch leaves (0.99)", "X", _decay, 0.99),
-        Option("freeze_warmup", "how many batches at first have equal weights (100)", "N", int, 100),
+        Option("freeze_decay", "weight of the old average at each new batch (0.99)", "X", _decay, 0.99),
+        Option("freeze_warmup", "number of first batches with equal weights (100)", "N", int, 100),
     )
 
     @classmethod
@@ -143,7 +143,7 @@ class FreezeBatchNorm(Pass):
 def averages(
     model: Model, values: Sequence[Value], records: Records, decay: float, warmup: int
 ) -> list[Array]:
-    """The moving average of each of ``values`` over runs of ``model`` on ``records``, in float32."""
+    """Return the moving average (float32) of each of ``values`` over runs of ``model`` on ``records``."""
     number = {id(value): index for index, value in enumerate(values)}
     totals: list[Array | None] = [None] * len(values)
     latest: dict[int, Array] = {}
@@ -159,8 +159,8 @@ def averages(
             interpreter.run(record, observe=observe)
         except CirclekitError as error:
             raise error.note(f"in record {count} of the data for freeze_batchnorm") from None
-        kept = count / (count + 1) if count < warmup else decay
+        weight = count / (count + 1) if count < warmup else decay
         for index, array in latest.items():
             before = totals[index]
-            totals[index] = array if before is None else kept * before + (1 - kept) * array
+            totals[index] = array if before is None else weight * before + (1 - weight) * array
     return [np.asarray(total, np.float32) for total in totals]

@@ -22,14 +22,14 @@ COMPOSED = {
     ("RELU_N1_TO_1", NONE): N1,
     ("RELU_N1_TO_1", N1): N1,
 }
-"""The activation that an operator after a fused activation is equal to, where there is one."""
+"""(operator, fused activation before it): the activation equal to both, for pairs that have one."""
 
 
 class FuseActivationFunction(GraphPass):
-    """relu(op(x))  ==  op(x) with the activation fused, where ``op`` can fuse one.
+    """relu(op(x))  ==  op(x) with the activation fused, if ``op`` can fuse one.
 
-    Operators that only move elements may stand in between; of a concatenation, all parts must be able to fuse
-    the activation.
+    Operators that only move elements may lie in between; all parts of a concatenation must come from
+    operators that can fuse the activation.
     """
 
     name = "fuse_activation_function"
@@ -48,8 +48,8 @@ class FuseActivationFunction(GraphPass):
         why = next(filter(None, (_refusal(graph, relu, v) for v in sources)), None)
         if not context.accepts(self.name, relu, why):
             return False
-        for maker in (v.producer for v in sources if v.producer is not None and v.producer.fuses_activation):
-            maker.act = COMPOSED[relu.code, maker.act]  # type: ignore[attr-defined]
+        for op in (v.producer for v in sources if v.producer is not None and v.producer.fuses_activation):
+            op.act = COMPOSED[relu.code, op.act]  # type: ignore[attr-defined]
         if value.producer is not None:
             value.producer.take_result(value.result_index, result)
         graph.remove(relu)
@@ -57,26 +57,26 @@ class FuseActivationFunction(GraphPass):
 
 
 def _sources(value: Value) -> list[Value]:
-    """Return ``value`` and its sources through data movement, up to operators that fuse; [] if one cannot."""
+    """Return ``value`` and its sources through data movement, up to fusing operators; [] if one cannot."""
     found, todo = list[Value](), [value]
     while todo:
         value = todo.pop()
-        maker = value.producer
+        producer = value.producer
         found.append(value)
-        movement = maker is not None and maker.data_movement and len(maker.results) == 1
-        if maker is None or not (maker.fuses_activation or (movement and value.use_count == 1)):
+        movement = producer is not None and producer.data_movement and len(producer.results) == 1
+        if producer is None or not (producer.fuses_activation or (movement and value.use_count == 1)):
             return []
-        if not maker.fuses_activation:
-            parts = maker.inputs if maker.operands[0].variadic else maker.inputs[:1]
+        if not producer.fuses_activation:
+            parts = producer.inputs if producer.operands[0].variadic else producer.inputs[:1]
             todo += [part for part in parts if part is not None]
     return found
 
 
 def _refusal(graph: Graph, relu: Op, value: Value) -> str | None:
-    """Why ``relu`` cannot be applied to ``value``, one of its sources, instead."""
-    result, maker = relu.output, value.producer
-    if maker is not None and maker.fuses_activation:
-        act: Activation = maker.act  # type: ignore[attr-defined]  # operators with fuses_activation have it
+    """Return why ``relu`` cannot be applied to ``value``, one of its sources, instead; None if it can."""
+    result, producer = relu.output, value.producer
+    if producer is not None and producer.fuses_activation:
+        act: Activation = producer.act  # type: ignore[attr-defined]  # operators with fuses_activation have it
         if (relu.code, act) not in COMPOSED:
             return f"%{value.name}: act is {act.name}, which {relu.code} cannot be merged with"
     if value.use_count > 1 or graph.is_output(value):

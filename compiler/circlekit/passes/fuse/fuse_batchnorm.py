@@ -19,10 +19,10 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class _Normalized(Rewrite):
-    """Arithmetic with a constant ``c`` behind a linear operator, which can absorb a sum or a product.
+    """Base class: arithmetic with a constant ``c`` after a linear operator that can absorb it.
 
-    ``shifts``: whether it is an offset.  ``any_axis``: whether the channels of transposed data may be along
-    another axis than the last.
+    ``shifts``: whether ``c`` is an offset, not a factor.  ``any_axis``: whether the channels of transposed
+    data may be along another axis than the last.
     """
 
     shifts: ClassVar[bool] = True
@@ -62,7 +62,7 @@ class _Quotient(_Normalized):
 
 
 class _DifferenceFromConstant(_Normalized):
-    """c - y  ==  y * (-1) + c; one operator more, so only where both can be absorbed at once."""
+    """c - y  ==  y * (-1) + c; one operator more, so it requires that both can be absorbed at once."""
 
     any_axis = False
 
@@ -77,10 +77,10 @@ class _DifferenceFromConstant(_Normalized):
 
 
 class NormalizeBatchNorm(Rules):
-    """Behind a convolution or a fully connected layer, write x - c and x / c as sums and products.
+    """Write x - c and x / c after a convolution or a fully connected layer as sums and products.
 
     The fuse passes then absorb (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant statistics,
-    one operator after the other, in whatever order an exporter has written it.
+    one operator after the other, in any order in which an exporter has written them.
     """
 
     name = "normalize_batchnorm"
@@ -106,7 +106,7 @@ class IntoConvBefore(Rewrite):
 
 
 class ThroughMaxPool(IntoConvBefore):
-    """The same with a max pool behind the convolution; no factor may be negative."""
+    """IntoConvBefore with a max pool after the convolution; no factor may be negative."""
 
     before = """
         c = Conv2D(x: f32, w: const f32[C, _, _, _], b?: const f32[*, C])
@@ -153,7 +153,7 @@ class IntoConvBehind(Rewrite):
 
 
 class IntoConvBehindMean(IntoConvBehind):
-    """The same with a mean over the image between the RELU and the convolution."""
+    """IntoConvBehind with a mean over the image between the RELU and the convolution."""
 
     before = """
         m = Mul(x: f32[_, _, _, C], gamma: const f32[*, C|1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute on binary codes of weights, where a model carries them."""
+"""Replace operators by BCQ operators in models that carry binary codes of their weights."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class FuseBcq(Pass):
         if info is None or first is None:
             return 0
         if isinstance(info, str) or context.format != "circle":
-            mark = model.main.outputs[0].name
-            sentence = info if isinstance(info, str) else f"%{mark}: TFLite has no operators on binary codes"
+            name = model.main.outputs[0].name
+            sentence = info if isinstance(info, str) else f"%{name}: TFLite has no operators on binary codes"
             context.refuse(self.name, first, sentence)
             return 0
         for sentence in info.wrong:
@@ -73,24 +73,23 @@ class _Graph:
         if found is None:
             return False
         coded, constant = found
-        near, across = coded.distance(constant.array()), coded.distance(constant.array().T)
-        sentence = obstacle(op, constant, transposed=across < near)
-        if min(near, across) >= MAX_RELATIVE_ERROR:
-            sentence = (
-                f"%{constant.name}: the codes are of other weights, with an error of {min(near, across):.0%}"
-            )
+        error, error_transposed = coded.distance(constant.array()), coded.distance(constant.array().T)
+        is_transposed, error = error_transposed < error, min(error, error_transposed)
+        sentence = obstacle(op, constant, is_transposed)
+        if error >= MAX_RELATIVE_ERROR:
+            sentence = f"%{constant.name}: the codes are of other weights, with an error of {error:.0%}"
         self.refused |= sentence is not None
         if not self.context.accepts(FuseBcq.name, op, sentence):
             return False
         new = Inserter(self.graph, op)
         if isinstance(op, Gather):
-            new.finish(self.gathered(new, op, coded, transposed=across < near))
+            new.finish(self.gathered(new, op, coded, is_transposed))
         else:
             new.finish(self.connected(new, op, coded, constant))
         return True
 
     def find(self, op: FullyConnected | Gather) -> tuple[Coded, Value] | None:
-        """The coded constant that ``op`` reads, and its value in the graph."""
+        """Return the codes of a constant that ``op`` reads, and the constant; None without codes."""
         for value in (op.params,) if isinstance(op, Gather) else (op.weights, op.input):
             if value.is_plain and value.rank == 2 and value.dtype is f32:
                 array = value.array()
@@ -102,7 +101,7 @@ class _Graph:
     # -- creating operators ----------------------------------------------------------------------
 
     def codes(self, coded: Coded) -> Operands:
-        """The operands of BCQ operators, shared by all operators of the graph."""
+        """Return the operands of BCQ operators for ``coded``, shared by all operators of the graph."""
         known = self.operands.get(id(coded))
         if known is None:
             arrays = {"scales": coded.scales, "binary": coded.binary, "clusters": coded.clusters}
@@ -114,16 +113,16 @@ class _Graph:
         return known
 
     def connected(self, new: Inserter, op: FullyConnected, coded: Coded, constant: Value) -> Value:
-        """The operator computes W @ transpose(x), the transpose of what FULLY_CONNECTED computes."""
+        """Replace FULLY_CONNECTED by W @ transpose(x), transposed back unless ``constant`` is its input."""
         scales, binary, clusters = self.codes(coded)
         hidden = constant.static_shape[1]
         left = constant is op.input
         x = op.weights if left else op.input
         if x.rank != 2 or (x.shape or ())[-1] != hidden:
             x = new.reshaped(x, [-1, hidden])
-        turned = new.transposed(x, [1, 0])
+        transposed = new.transposed(x, [1, 0])
         product = BcqFullyConnected(
-            turned, scales, binary, op.bias, clusters, weights_hidden_size=hidden, act=op.act
+            transposed, scales, binary, op.bias, clusters, weights_hidden_size=hidden, act=op.act
         )
         y = new.make(product)
         if left:
@@ -132,19 +131,20 @@ class _Graph:
         return y if op.output.rank == 2 else new.reshaped(y, op.output.shape or ())
 
     def gathered(self, new: Inserter, op: Gather, coded: Coded, transposed: bool) -> Value:
+        """Replace GATHER by BCQ_GATHER; ``transposed``: the codes are of the transposed constant."""
         scales, binary, clusters = self.codes(coded)
         axis, rank = normalized_axis(op.axis, 2), op.indices.rank or 0
         hidden = op.params.static_shape[0 if transposed else 1]
-        at = 1 - axis if transposed else axis
-        made = BcqGather(scales, binary, op.indices, clusters, input_hidden_size=hidden, axis=at)
-        value = new.make(made)
+        coded_axis = 1 - axis if transposed else axis
+        gather = BcqGather(scales, binary, op.indices, clusters, input_hidden_size=hidden, axis=coded_axis)
+        value = new.make(gather)
         if not transposed or not rank:
             return value
-        return new.transposed(value, [*range(1, rank + 1), 0] if at else [rank, *range(rank)])
+        return new.transposed(value, [*range(1, rank + 1), 0] if coded_axis else [rank, *range(rank)])
 
 
 def obstacle(op: FullyConnected | Gather, constant: Value, transposed: bool) -> str | None:
-    """Why ``op`` cannot read codes instead of ``constant``; ``transposed``: the codes are of its columns."""
+    """Return why ``op`` cannot read codes of ``constant``, or of its transpose if ``transposed``."""
     name = f"%{op.output.name}"
     if isinstance(op, Gather):
         if op.batch_dims or op.indices.rank is None or op.indices.dtype is not i32:
