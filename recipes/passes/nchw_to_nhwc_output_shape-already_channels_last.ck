@@ -8,5 +8,5 @@ graph main(%x: f32[1,4,5,3]) -> %y {
 rules {
   passes(nchw_to_nhwc_output_shape)
   unchanged()
-  refused("has channels last already")
+  refused("expected NCHW, got NHWC")
 }

@@ -203,7 +203,7 @@ def test_named_operators_are_removed(names: str, kinds: list[str]) -> None:
 
 
 def test_name_without_an_operator_is_refused() -> None:
-    with pytest.raises(RewriteError, match="no operator is a FlexPrint or has a result"):
+    with pytest.raises(RewriteError, match="no operator has the kind, code or result name FlexPrint"):
         circlekit.optimize(
             parse_model(NAMED), ["remove_nodes_of"], settings={"remove_nodes_of": ["FlexPrint"]}
         )

@@ -101,7 +101,7 @@ class FuseTransposeWithMean(Rewrite):
     def keeps_the_order(self, z: Value, perm: Array, axis: Array) -> str | None:
         reduced = _axes(axis, perm.size)
         left = [normalized_axis(int(a), perm.size) for i, a in enumerate(perm) if i not in reduced]
-        return None if left == sorted(left) else f"%{z.name}: leaves the axes {left} in another order"
+        return None if left == sorted(left) else f"%{z.name}: expected remaining axes in order, got {left}"
 
     def constants(self, perm: Array, axis: Array) -> dict[str, Array]:
         return {"axis2": np.asarray(perm % perm.size, axis.dtype)[axis]}

@@ -36,7 +36,7 @@ class InterfacePass(Pass):
             neighbor = value.producer or next(iter(value.users), None)
             if value not in values and neighbor is not None:
                 found = "an unknown rank" if value.rank is None else value.rank
-                channels_last = "has channels last already, as its operators show"
+                channels_last = "expected NCHW, got NHWC, which its operators require"
                 why = channels_last if value.rank == 4 else f"expected rank 4, got {found}"
                 context.refuse(self.name, neighbor, f"%{value.name}: {why}")
         constants = Constants(model.main)

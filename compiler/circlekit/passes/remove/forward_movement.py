@@ -167,7 +167,7 @@ class ForwardTranspose(SinkPass):
             if value is not None and value not in moved and not is_movable_constant(value, value.rank or 0):
                 return f"%{value.name}: expected a constant or the result of a Transpose"
         if any(v.rank != op.output.rank for v in moved):
-            return f"{name}: expected the rank of %{moved[0].name}, got another one"
+            return f"{name}: expected rank {moved[0].rank}, that of %{moved[0].name}, got {op.output.rank}"
         if any(v is not None and (v.rank or 0) > (moved[0].rank or 0) for v in op.inputs):
             return f"{name}: a constant has more dimensions than %{moved[0].name}"
         return None

@@ -172,7 +172,7 @@ class RemoveNodesOf(Pass):
                     count += self._remove(graph, op, context)
         missing = [name for name in requested if name not in self.found]
         if missing and context.refusals is None:
-            raise RewriteError(f"remove_nodes_of: no operator is a {missing[0]} or has a result of that name")
+            raise RewriteError(f"remove_nodes_of: no operator has the kind, code or result name {missing[0]}")
         return count
 
     def _remove(self, graph: Graph, op: Op, context: Context) -> bool:
