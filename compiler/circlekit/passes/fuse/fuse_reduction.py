@@ -76,7 +76,7 @@ class _Dropped(Rewrite):
 
 
 class FuseReshapeWithMean(Rules):
-    """Set keep_dims to false where a Reshape or Squeeze drops the dimensions that a reduction keeps."""
+    """Set keep_dims to false if a Reshape or Squeeze drops the dimensions that a reduction keeps."""
 
     name = "fuse_reshape_with_mean"
     rules = (

@@ -199,18 +199,18 @@ def _add_demand(network: Network, up: bool, producer: int, consumers: Sequence[i
 
     The edges for copies from 1 to 0 are reversed.
     """
-    far = SINK if up else SOURCE  # the terminal that has the label of the copy
+    copy_terminal = SINK if up else SOURCE  # the terminal that has the label of the copy
 
     def connect(original: int, copy: int, cost: int) -> None:
         """Add ``cost`` if ``original`` has the label of the original and ``copy`` that of the copy."""
         network.add_edge(*((original, copy) if up else (copy, original)), cost)
 
     free = [c for c in consumers if c not in (SOURCE, SINK, producer)]
-    if producer == far:
+    if producer == copy_terminal:
         return
-    if far in consumers:  # there is always a copy
+    if copy_terminal in consumers:  # there is always a copy
         if producer not in (SOURCE, SINK):
-            connect(producer, far, weight)
+            connect(producer, copy_terminal, weight)
     elif len(free) == 1:
         connect(producer, free[0], weight)
     elif free:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace an IF with a constant condition, such as "is this training?", by its branch."""
+"""Replace an IF with a constant condition, such as "is this training?", by the branch that it would run."""
 
 from __future__ import annotations
 

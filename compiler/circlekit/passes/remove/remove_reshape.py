@@ -139,7 +139,7 @@ class _BothReshaped(
     old_left="a",
     old_right="b",
 ):
-    """reshape(a) @ reshape(b)  ==  reshape(a @ b), where a and b have the same batch dimensions."""
+    """reshape(a) @ reshape(b)  ==  reshape(a @ b), if a and b have the same batch dimensions."""
 
     @condition
     def equal_batches(self, a: Value, b: Value, u: Value, v: Value) -> str | None:

@@ -18,7 +18,7 @@ from circlekit.rewrite.base import Context, GraphPass
 
 
 class ReplaceNonConstFullyConnected(GraphPass):
-    """fc(x, w, b)  ==  x @ transpose(w) + b, where w is not constant.
+    """fc(x, w, b)  ==  x @ transpose(w) + b, if w is not constant.
 
     A Transpose of the last two axes of x or w becomes an adj attribute of the BATCH_MATMUL.  A Reshape, an
     ADD and an activation are created only where needed, which a picture cannot express.  A pipeline applies
