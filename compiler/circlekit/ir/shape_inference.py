@@ -119,7 +119,7 @@ def result_types(op: Op) -> tuple[TensorType, ...]:
     """Return the inferred types, one for each result; raise ShapeError if their number differs."""
     types = op.inferred()
     if len(types) != len(op.results):
-        raise ShapeError(f"{op.code} has {len(types)} results, the model has {len(op.results)}")
+        raise ShapeError(f"{op.code}: expected {len(types)} results, got {len(op.results)}")
     return types
 
 
