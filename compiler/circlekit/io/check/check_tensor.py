@@ -91,14 +91,16 @@ def _strings_fault(data: Array, count: int) -> str:
 def _quantization_findings(value: Value, quantization: Quantization, path: str) -> Iterator[Finding]:
     scale, zero_point = quantization.scale, quantization.zero_point
     if len(zero_point) not in (0, 1, len(scale)):
-        yield Finding("quantization", path, f"{len(scale)} scales and {len(zero_point)} zero points")
+        message = f"expected 0, 1 or {len(scale)} zero points, as there are scales, got {len(zero_point)}"
+        yield Finding("quantization", path, message)
     misfit = quantization.misfit(value.shape)
     if misfit is not None:
         is_axis = 0 <= quantization.quantized_dimension < len(value.shape or ())
         yield Finding("quantization", f"{path}.{'scale' if is_axis else 'quantized_dimension'}", misfit)
     low, high = (0 if limits is None else len(limits) for limits in (quantization.min, quantization.max))
     if low != high or low not in (0, 1, len(scale) or low):
-        yield Finding("min-max", path, f"{low} minima, {high} maxima, {len(scale)} scales")
+        message = f"expected 0, 1 or {len(scale)} minima and as many maxima, got {low} and {high}"
+        yield Finding("min-max", path, message)
     invalid = np.flatnonzero(~(np.isfinite(scale) & (scale > 0)))
     if len(invalid):
         message = f"expected a finite scale above 0, got {scale[invalid[0]]}"
