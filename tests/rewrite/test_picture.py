@@ -35,7 +35,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
         ("y = Add(a, b", "expected ',', got 'end of text'", 13),
         ("y = Add(a, b) {act: RELU, act: RELU6}", "attribute act is given twice", 27),
         ("y = Relu(x)\ny = Relu(x)", "y is produced twice", 1),
-        ("w = const f32[2] [1, 2]", "a picture has no constant statements", 1),
+        ("w = const f32[2] [1, 2]", "expected an operator, got a constant", 1),
         ("y = Add(a, b) $", "unexpected character '$'", 15),
         ("", "the picture is empty", 1),
     ],

@@ -63,10 +63,7 @@ class Case:
 
 
 def cases_of(
-    path: str | Path,
-    folders: Sequence[str | Path] = (),
-    passes: Sequence[str] = (),
-    with_rules: bool = True,
+    path: str | Path, folders: Sequence[str | Path] = (), passes: Sequence[str] = (), with_rules: bool = True
 ) -> list[Case]:
     """Return the cases of a list, a folder or a recipe.
 

@@ -45,9 +45,7 @@ def run_cases(
             for future in as_completed(futures):
                 if not isinstance(future.exception(), BrokenProcessPool):
                     yield future.result()
-        unfinished = [
-            job for future, job in futures.items() if isinstance(future.exception(), BrokenProcessPool)
-        ]
+        unfinished = [job for f, job in futures.items() if isinstance(f.exception(), BrokenProcessPool)]
         # The test that crashed is among the first ones: a pool hands out one test to each process, and queues
         # as many tests and one more.
         suspects, jobs = unfinished[: 2 * processes + 1], unfinished[2 * processes + 1 :]

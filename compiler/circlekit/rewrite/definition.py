@@ -145,9 +145,7 @@ def _check_results(old: Picture, new: Picture, label: str) -> None:
             raise RewriteError(f"{label}: after says like {node.like}, which before does not produce")
         for name in node.results:
             if name in old.producer and name not in old.root.results:
-                raise RewriteError(
-                    f"{label}: after produces {name}, an interior value of before; give it another name"
-                )
+                raise RewriteError(f"{label}: after produces {name}, an interior value of before; rename it")
 
 
 def _parameters(owner: type, old: Picture, method: str, label: str) -> tuple[str, ...]:

@@ -163,9 +163,7 @@ class Matcher:
                 continue
             value = getattr(op, spec.name)
             expected = _expected_values(pattern, spec, match, bound)
-            if expected is not None and not any(
-                value is choice or bool(value == choice) for choice in expected
-            ):
+            if expected is not None and not any(value is e or bool(value == e) for e in expected):
                 if self.explain:
                     either = " or ".join(map(_show, expected))
                     found = f"%{op.output.name}: {spec.name} is {_show(value)}"

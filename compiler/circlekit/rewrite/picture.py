@@ -124,9 +124,8 @@ def parse_picture(text: str, label: str, variables: Sequence[str] = (), free: bo
     while source.peek.kind != "end":
         statement = parse_statement(source)
         if isinstance(statement, Constant):
-            source.fail(
-                "a picture has no constant statements; write `name: const` in an operand", statement.result
-            )
+            message = "expected an operator, got a constant; write `name: const` in an operand"
+            source.fail(message, statement.result)
         reader.add(statement)
     if not reader.nodes:
         source.fail("the picture is empty")

@@ -21,7 +21,7 @@ from circlekit.recipes.rules.text_rules import RuleBlock
 from circlekit.rewrite.base import Context, Pass
 
 NEAR_MISS_RULE = "unchanged()"
-"""The rule in a recipe that the pass must not change the model."""
+"""The rule of a recipe by which the pass must not change the model."""
 
 
 class PassTestError(CirclekitError, AssertionError):
@@ -35,7 +35,7 @@ def check_pass(
     needs_near_miss: bool = True,
     with_litert: bool = True,
 ) -> None:
-    """Test a pass with its recipes; PassTestError names every recipe that fails, and why.
+    """Test a pass with its recipes; raise PassTestError, which names every recipe that fails, and why.
 
     ``tested``: the class of the pass, or its name.  ``recipes``: the text of a recipe, a file, a folder, or a
     sequence of these.  In a folder, the files ``NAME.ck`` and ``NAME-CONDITION.ck`` are used.  A recipe
@@ -49,7 +49,7 @@ def check_pass(
     - a positive changes the model, a near miss does not;
     - the outputs before and after are equal on seeded inputs (normal, boundary and zero), through files,
       unless the pass declares that it changes values or the interface;
-    - LiteRT, where it is installed, gives the same outputs, and runs the result if it ran the original;
+    - if LiteRT is installed, it gives the same outputs, and runs the result if it runs the original;
     - names, dtypes and shapes of inputs and outputs stay, the result is valid, and shapes can be inferred;
     - a second run changes nothing.
     """
@@ -102,16 +102,16 @@ def _failures(case: Case, rules: RuleBlock, near_miss: bool, with_litert: bool) 
         return
     model = load_recipe(case.recipe)
     target = rules.format or model.format
-    lost = [note for note in result.notes if note.startswith("not run by LiteRT after")]
-    if lost and result.litert and target == "tflite":
-        yield f"LiteRT runs the model before the pass, but not after it: {'; '.join(lost)}"
+    not_run = [note for note in result.notes if note.startswith("not run by LiteRT after")]
+    if not_run and result.litert and target == "tflite":
+        yield f"LiteRT runs the model before the pass, but not after it: {'; '.join(not_run)}"
     yield from _requirement_failures(model, rules, target, near_miss)
 
 
 def _requirement_failures(model: Model, rules: RuleBlock, target: str, near_miss: bool) -> Iterator[str]:
     """Yield a sentence for each violated requirement that ``run_case`` does not check."""
-    asked = [name.replace("-", "_") for name in rules.passes]
-    passes = select_passes(asked, format=target)
+    names = [name.replace("-", "_") for name in rules.passes]
+    passes = select_passes(names, format=target)
     context = Context(target, settings=rules.settings)
     original = clone(model)
     changes = sum(record.changes for record in run_passes(model, passes, context))
@@ -121,8 +121,8 @@ def _requirement_failures(model: Model, rules: RuleBlock, target: str, near_miss
     if not near_miss and not changes:
         yield "expected a change, got none; circle2circle --explain PASS says why"
     check_shapes(model)
-    once = clone(model)
+    after_first_run = clone(model)
     changed = [record.name for record in run_passes(model, passes, context) if record.changes]
-    unequal = difference(model, once)
+    unequal = difference(model, after_first_run)
     if changed or unequal is not None:
         yield f"a second run still changes the model: {', '.join(changed) or unequal}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build random graphs operator by operator; each operator is run when it is added, so that models run."""
+"""Build random graphs that run: each operator is run on example data when it is added."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from circlekit.ops.movement.shape import Reshape
 from circlekit.ops.program.state import State
 
 UNKNOWN_SIZE = 3
-"""The size of unknown dimensions in the run that accompanies the building."""
+"""The size of unknown dimensions in the example data."""
 
 MAX_MAGNITUDE = 50.0
 """Results with larger elements are rejected, because rounding errors grow with them."""
 
 MAX_ELEMENTS = 4096
+"""Results with more elements are rejected, to keep models fast."""
 
 RANDOM_OPERATORS = frozenset({"RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"})
 """Operators whose results differ from run to run."""
@@ -40,14 +41,14 @@ NOT_AN_OUTPUT = (DType.RESOURCE, DType.VARIANT, DType.STRING)
 
 
 class Rejected(Exception):
-    """A step cannot be applied to the values that exist."""
+    """No operator of the requested kind fits the values that exist."""
 
 
 class ModelBuilder:
     """A graph under construction.
 
-    ``random``: the source of all choices.  ``pool``: values that further operators may use.  ``arrays``:
-    their contents in the accompanying run.  ``allow_extremes``: values may be huge, infinite or NaN.
+    ``random``: the source of all choices.  ``pool``: values that further operators may use.  ``arrays``: the
+    example data of each value.  ``allow_extremes``: values may be huge, infinite or NaN.
     """
 
     def __init__(self, graph: Graph, arrays: Sequence[Array], random: np.random.Generator) -> None:
@@ -80,20 +81,23 @@ class ModelBuilder:
     # -- choices -------------------------------------------------------------------------------
 
     def chance(self, probability: float) -> bool:
+        """Return True with this probability."""
         return bool(self.random.random() < probability)
 
     def below(self, n: int) -> int:
+        """Return a random integer from 0 to ``n`` - 1."""
         return int(self.random.integers(n))
 
     def number(self, *numbers: float) -> float:
+        """Return one of ``numbers``."""
         return numbers[self.below(len(numbers))]
 
     def pick(self, fits: Callable[[Value], bool] = lambda v: True, dtype: DType = f32) -> Value:
-        """Return a value of the pool that is not quantized, mostly a recent one; Rejected if none fits."""
+        """Like ``pick_any``, for values of this dtype that are not quantized."""
         return self.pick_any(lambda v: v.dtype is dtype and v.quantization is None and fits(v))
 
     def pick_any(self, fits: Callable[[Value], bool]) -> Value:
-        """Return a value of the pool that fits, mostly a recent one; Rejected if there is none."""
+        """Return a value of the pool that fits, mostly a recent one; raise Rejected if there is none."""
         found = [v for v in self.pool if fits(v)]
         if not found:
             raise Rejected
@@ -105,14 +109,15 @@ class ModelBuilder:
     # -- values --------------------------------------------------------------------------------
 
     def shape(self, value: Value) -> tuple[int, ...]:
-        """Return the shape in the accompanying run."""
+        """Return the shape of the example data."""
         return self.array(value).shape
 
     def array(self, value: Value) -> Array:
+        """Return the elements of a constant, the example data of any other value."""
         return value.array() if value.is_const else self.arrays[value]
 
     def constant(self, array: object, name: str = "c", dtype: object = np.float32) -> Value:
-        """Return a constant; sometimes an earlier one of the same shape, shared between operators."""
+        """Return a constant; sometimes an earlier one of the same shape, so that operators share it."""
         with np.errstate(all="ignore"):
             made = np.array(array, dtype)  # type: ignore[call-overload]  # any dtype that numpy takes
         if made.dtype == np.float32 and self.chance(0.1):
@@ -127,7 +132,7 @@ class ModelBuilder:
         return self.constant(numbers, name, np.int32)
 
     def new_input(self, value: Value, array: Array) -> Value:
-        """Make ``value`` an input of the graph under a new name; ``array``: its content."""
+        """Make ``value`` an input of the graph under a new name; ``array``: its example data."""
         value.name = self.graph.unique_name(value.name or "x")
         self.graph.inputs = (*self.graph.inputs, value)
         self.arrays[value] = array
@@ -141,9 +146,9 @@ class ModelBuilder:
         return op.output
 
     def put(self, op: Op, keep: bool = True) -> None:
-        """Append ``op``, which may have no results, if it runs and its results are moderate, else Rejected.
+        """Append ``op``, which may have no results; raise Rejected if it fails or gives large results.
 
-        ``keep``: further operators may use the results.
+        ``keep``: whether further operators may use the results.
         """
         try:
             has_unknown_result = isinstance(op, OpaqueOp) and any(v.shape == () for v in op.results)
@@ -172,7 +177,7 @@ class ModelBuilder:
     # -- the finished model --------------------------------------------------------------------
 
     def model(self) -> tuple[Model, list[Array]]:
-        """Choose the outputs; return the model, in a format that has its operators, and its input arrays."""
+        """Choose outputs; return the model, in a format that has its operators, and its input arrays."""
         self.remove_rejected()
         self.graph.outputs = self._outputs()
         graphs = [self.graph, *self.graphs]
@@ -189,16 +194,16 @@ class ModelBuilder:
 
     def _outputs(self) -> list[Value]:
         """Choose outputs: the newest value and some others; sometimes one twice, an input, or a constant."""
-        made = [v for v in self.pool if v.producer is not None and v.dtype not in NOT_AN_OUTPUT]
-        if not made or self.chance(0.05):
+        results = [v for v in self.pool if v.producer is not None and v.dtype not in NOT_AN_OUTPUT]
+        if not results or self.chance(0.05):
             x = self.graph.inputs[0]
             shape = [-1 if d is None else d for d in x.shape or ()]
             if shape.count(-1) < 2:
-                made.append(self.add(Reshape(x, self.ints(shape, "same"))))
-        if not made:
+                results.append(self.add(Reshape(x, self.ints(shape, "same"))))
+        if not results:
             raise Rejected("no operator fits the inputs")
         probability = 0.12 if self.chance(0.7) else 0.5
-        outputs = [v for v in made[:-1] if self.chance(probability)] + [made[-1]]
+        outputs = [v for v in results[:-1] if self.chance(probability)] + [results[-1]]
         if self.chance(0.1):
             outputs.append(outputs[0])
         if self.chance(0.05):
@@ -212,7 +217,10 @@ class ModelBuilder:
 def example(
     shape: Shape | None, dtype: DType, random: np.random.Generator, unknown: int = UNKNOWN_SIZE
 ) -> Array:
-    """Return seeded data for an input; some floats are points where activations change their slope."""
+    """Return data for an input; some floats are points where activations change their slope.
+
+    ``unknown``: the size of unknown dimensions.
+    """
     size = tuple(unknown if d is None else d for d in shape or ())
     assert dtype.numpy is not None
     if dtype.numpy.kind == "b":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random models: random operators, and instances of the pictures of passes.
 
-Operands of an instance are tried until the shape rules of its operators agree.  Most instances match their
-picture; some differ in one place, which the matcher must notice.
+Operands of an instance are drawn until the shape rules of its operators accept them.  Most instances match
+their picture; some differ in one place, which the matcher must notice.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ def random_model(seed: int, passes: Sequence[type[Pass]] = (), steps: int = 8) -
 
 
 MUTATION_PROBABILITY = 0.3
+"""Probability that one operator of an instance may differ from the picture."""
+
 OTHER_DTYPES = (DType.FLOAT16, DType.FLOAT64, i32, DType.INT64)
 """Dtypes of the data, besides f32, if the picture does not specify one."""
 
@@ -63,13 +65,17 @@ def pictures_of(passes: Iterable[type[Pass]]) -> tuple[Picture, ...]:
 
 
 def add_instance(m: ModelBuilder, picture: Picture) -> Value:
-    """Append the operators of ``picture`` and return its result; Rejected if they do not fit."""
+    """Append the operators of ``picture`` and return its result; raise Rejected if they do not fit."""
     instance = _Instance(m, picture)
     return [instance.node(node, i == instance.mutated) for i, node in enumerate(picture.nodes)][-1]
 
 
 class _Instance:
-    """``values``: the value of each name in the picture; ``dims``: the size of each dimension letter."""
+    """An instance of a picture.
+
+    ``values``, ``dims``, ``bound``: operands, sizes and attribute values, by their names in the picture.
+    ``mutated``: index of the operator that may differ from the picture; -1 for none.
+    """
 
     def __init__(self, m: ModelBuilder, picture: Picture) -> None:
         self.m = m
@@ -81,7 +87,7 @@ class _Instance:
         self.mutated = m.below(len(picture.nodes)) if m.chance(MUTATION_PROBABILITY) else -1
 
     def node(self, node: Node, is_mutated: bool) -> Value:
-        """Append the operator of ``node`` with the first operands that fit."""
+        """Append the operator of ``node`` with the first operands that fit, and return its result."""
         for _ in range(ATTEMPTS):
             saved = dict(self.values), dict(self.dims), dict(self.bound)
             try:
@@ -177,27 +183,28 @@ class _Instance:
             array = np.full(array.shape, m.number(0.0, 1.0, -1.0, 6.0, 0.5))
         return m.constant(array, name, dtype.numpy)
 
-    def shape_of(self, dims: tuple[int | str, ...], near: tuple[int, ...]) -> tuple[int, ...]:
-        """Return a shape that ``dims`` allow: known letters keep their size, others get that of ``near``."""
+    def shape_of(self, dims: tuple[int | str, ...], proposed: tuple[int, ...]) -> tuple[int, ...]:
+        """Return a shape that ``dims`` allow: known letters keep their size, others that of ``proposed``."""
         m = self.m
-        lead: list[int] = []
+        leading: list[int] = []
         if dims[:1] == ("*",):
             dims = dims[1:]
-            lead = [1] * m.below(3)
-        near = near[len(near) - len(dims) :] if len(near) >= len(dims) else (1,) * len(dims)
+            leading = [1] * m.below(3)
+        extra = len(proposed) - len(dims)
+        proposed = proposed[extra:] if extra >= 0 else (1,) * len(dims)
         shape = []
-        for want, size in zip(dims, near, strict=True):
-            if isinstance(want, int):
-                shape.append(want)
+        for dim, size in zip(dims, proposed, strict=True):
+            if isinstance(dim, int):
+                shape.append(dim)
                 continue
-            letter, _, other = want.partition("|")
-            if other and m.chance(0.3):
-                shape.append(int(other))
+            letter, _, alternative = dim.partition("|")
+            if alternative and m.chance(0.3):
+                shape.append(int(alternative))
             elif letter == "_":
                 shape.append(size)
             else:
                 shape.append(self.dims.setdefault(letter, size))
-        return (*lead, *shape)
+        return (*leading, *shape)
 
     # -- attributes ----------------------------------------------------------------------------
 

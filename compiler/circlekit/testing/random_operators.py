@@ -33,7 +33,7 @@ Shape = tuple[int, ...]
 
 
 def random_operator(m: ModelBuilder, kind: type[Op] | None = None) -> Value:
-    """Append an operator of class ``kind``, or of a random one, that uses values of the pool."""
+    """Append an operator of class ``kind``, or of a random one; raise Rejected if no operands fit."""
     if kind is None:
         names = sorted(code for code, cls in REGISTRY.items() if cls.operands and cls.pure)
         kind = REGISTRY[names[m.below(len(names))]]
@@ -44,7 +44,7 @@ def random_operator(m: ModelBuilder, kind: type[Op] | None = None) -> Value:
 
 
 def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
-    """Return an operator with random operands and attributes, which may not fit each other."""
+    """Return an operator with random operands and attributes, which may be invalid in combination."""
     data: Value | None = None
     chosen: dict[str, Value | None] = {}
     order = sorted(kind.operands, key=lambda spec: (is_parameter(spec), spec.name == "output_shape"))
@@ -60,31 +60,28 @@ def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
     operands = [chosen[spec.name] for spec in kind.operands]
     if kind.operands[-1].variadic:
         operands += [operands[-1]] * m.below(3)
-    if (
-        len(operands) > 1
-        and not is_parameter(kind.operands[min(1, len(kind.operands) - 1)])
-        and m.chance(0.4)
-    ):
+    second = kind.operands[min(1, len(kind.operands) - 1)]
+    if len(operands) > 1 and not is_parameter(second) and m.chance(0.4):
         operands[:2] = [operands[1], operands[0]]
     while operands and operands[-1] is None:
         operands.pop()
-    given = derived_attributes(m, kind, operands)
-    for attribute in kind.attributes:
-        if attribute.name not in given and not attribute.is_graph:
-            given[attribute.name] = random_attribute(m, attribute) if m.chance(0.5) else attribute.default
+    attributes = derived_attributes(m, kind, operands)
+    for item in kind.attributes:
+        if item.name not in attributes and not item.is_graph:
+            attributes[item.name] = random_attribute(m, item) if m.chance(0.5) else item.default
     if data is not None and kind.code == "QUANTIZE":
         dtype = QUANTIZED_DTYPES[m.below(3)] if data.quantization is None or m.chance(0.3) else data.dtype
-        given["results"] = [Value("", dtype, data.shape, None, _result_scale(m, data, dtype))]
+        attributes["results"] = [Value("", dtype, data.shape, None, _result_quantization(m, data, dtype))]
     elif data is not None and data.quantization is not None and kind.code != "DEQUANTIZE":
-        inferred = kind(*operands, **given).inferred()
-        given["results"] = [
-            Value("", t.dtype, t.shape, None, _result_scale(m, data, t.dtype)) for t in inferred
+        inferred = kind(*operands, **attributes).inferred()
+        attributes["results"] = [
+            Value("", t.dtype, t.shape, None, _result_quantization(m, data, t.dtype)) for t in inferred
         ]
-    return kind(*operands, **given)
+    return kind(*operands, **attributes)
 
 
 def is_parameter(spec: Operand) -> bool:
-    """Return whether an operand holds axes, sizes or weights and not the data itself."""
+    """Return whether an operand contains axes, sizes or weights, not data."""
     if spec.name in PARAMETERS or spec.name in ("filter", "weights", "weight", "bias", "gamma", "beta"):
         return True
     return bool(spec.dtypes) and all(d in (i32, DType.INT64) for d in spec.dtypes)
@@ -108,7 +105,7 @@ def _operand(
     return value
 
 
-def _result_scale(m: ModelBuilder, data: Value, dtype: DType) -> Quantization | None:
+def _result_quantization(m: ModelBuilder, data: Value, dtype: DType) -> Quantization | None:
     """Return the quantization of a result: that of the data, or a random one."""
     if dtype is data.dtype and data.quantization is not None and m.chance(0.8):
         return data.quantization
@@ -182,7 +179,10 @@ def proposal(
     chosen: Mapping[str, Value | None],
     dtype: DType,
 ) -> Any:
-    """Return likely contents for operand ``name``; ``data`` and ``chosen``: operands that are known."""
+    """Return plausible contents of operand ``name``, an array or list.
+
+    ``data``: the first data operand.  ``chosen``: the operands chosen so far, by name.
+    """
     shape = m.shape(data) if data is not None else (2, 3, 4, 4)[m.below(3) :]
     if name == "output_shape" and len(shape) == 4:
         return _transposed_size(m, shape, chosen)
@@ -201,15 +201,15 @@ def proposal(
         beside = [v for v in chosen.values() if v is not None and v.is_const and v.rank in (2, 4)]
         count = m.shape(beside[-1])[0] if beside and name == "bias" else shape[-1] if shape else 1
         return _numbers(m, dtype, (count,), 1.0)
-    form = broadcast_shape(m, shape)
+    broadcast = broadcast_shape(m, shape)
     if not dtype.is_float:
-        return m.random.integers(0 if dtype in (boolean, DType.UINT8) else -3, 4, form)
+        return m.random.integers(0 if dtype in (boolean, DType.UINT8) else -3, 4, broadcast)
     if m.chance(0.15):
-        return np.full(form, m.number(0.0, 1.0, -0.0, -1.0, 0.5, 3.0, 6.0, 1.0000001))
+        return np.full(broadcast, m.number(0.0, 1.0, -0.0, -1.0, 0.5, 3.0, 6.0, 1.0000001))
     if m.allow_extremes and m.chance(0.3):
         extremes = np.array([np.nan, np.inf, -np.inf, 1e-42, 3e38, 65504.0])
-        return np.where(m.random.random(form) < 0.3, m.random.choice(extremes, form), 1.0)
-    return m.random.uniform(0.2, 2, form) * m.random.choice([1.0, -1.0, 1.0], form)
+        return np.where(m.random.random(broadcast) < 0.3, m.random.choice(extremes, broadcast), 1.0)
+    return m.random.uniform(0.2, 2, broadcast) * m.random.choice([1.0, -1.0, 1.0], broadcast)
 
 
 def _numbers(m: ModelBuilder, dtype: DType, shape: Shape, spread: float) -> Any:

@@ -130,10 +130,8 @@ class ResolveCustomSplitV(GraphPass):
     name = "resolve_customop_splitv"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        found = [
-            op for op in graph.ops if isinstance(op, OpaqueOp) and op.custom_code == "SplitV" and op.results
-        ]
-        return sum(self._resolve(graph, op, context) for op in found)
+        found = [op for op in graph.ops if isinstance(op, OpaqueOp) and op.custom_code == "SplitV"]
+        return sum(self._resolve(graph, op, context) for op in found if op.results)
 
     def _resolve(self, graph: Graph, op: OpaqueOp, context: Context) -> bool:
         value, *parameters = op.inputs if len(op.inputs) == 3 else (None,)

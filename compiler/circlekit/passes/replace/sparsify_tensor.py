@@ -59,9 +59,8 @@ class SparsifyTensor(Pass):
             return 0
         constants = {v.name: v for graph in model.graphs for v in graph_constants(graph)}
         if name not in constants:
-            raise RewriteError(
-                f"sparsify_tensor: no operator reads a constant %{name}{near_miss(name, constants, 3)}"
-            )
+            similar = near_miss(name, constants, 3)
+            raise RewriteError(f"sparsify_tensor: no operator reads a constant %{name}{similar}")
         value = constants[name]
         if "sparsity" in value.extra:
             return 0
@@ -90,9 +89,7 @@ def _sparsify(
             f"sparsify_tensor: %{value.name} has rank {rank} and {len(block_map)} dimensions with blocks; "
             f"expected a traversal order of {levels}, {rank} formats and {len(block_map)} block sizes"
         )
-    if any(
-        axis >= rank or not size or shape[axis] % size for axis, size in zip(block_map, block, strict=True)
-    ):
+    if any(axis >= rank or not n or shape[axis] % n for axis, n in zip(block_map, block, strict=True)):
         raise RewriteError(f"sparsify_tensor: blocks of {list(block)} do not fit {list(shape)}")
     blocks = _in_blocks(value.array(), block, block_map).transpose(order)
     kinds = [formats[axis] if axis < rank else DENSE for axis in order]

@@ -107,9 +107,8 @@ def operator_types(fmt: str) -> Mapping[str, str]:
 
 def type_of(code: str) -> str:
     """Return the type of an operator in a recipe."""
-    return SPELLINGS.get(code) or "".join(
-        w[0] + w[1:].lower() if w[0].isalpha() else w for w in code.split("_")
-    )
+    words = code.split("_")
+    return SPELLINGS.get(code) or "".join(w[0] + w[1:].lower() if w[0].isalpha() else w for w in words)
 
 
 def option_field(code: str) -> str:

@@ -200,9 +200,8 @@ class _RecipeWriter:
         stored = b"" if data is None else bytes(data)
         if stored == (custom_options(custom, self.format) if custom in CUSTOM else b""):
             return {}
-        return (
-            {"custom_options": base64.b64encode(stored).decode("ascii")} if stored else {"no_options": True}
-        )
+        text = base64.b64encode(stored).decode("ascii")
+        return {"custom_options": text} if stored else {"no_options": True}
 
 
 def _operands(tree: Tree, field: str, names: Sequence[str]) -> list[str]:
