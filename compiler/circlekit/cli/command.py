@@ -20,7 +20,6 @@ from circlekit.ir.resource_limits import limited, parse_size
 USAGE_ERROR = 2
 """Exit code for wrong arguments."""
 
-
 MODEL_HELP = "a .circle or .tflite file, or a model as text"
 
 

@@ -31,7 +31,5 @@ def limited_blas_threads(largest_macs: int) -> AbstractContextManager[object]:
 
     ``largest_macs``: multiply-accumulates of the largest operator that runs in the context.
     """
-    one_thread: AbstractContextManager[object] = nullcontext()
-    if SMALL_MACS < largest_macs < LARGE_MACS:
-        one_thread = blas_libraries().limit(limits=1)
-    return one_thread
+    is_faster = SMALL_MACS < largest_macs < LARGE_MACS
+    return blas_libraries().limit(limits=1) if is_faster else nullcontext()

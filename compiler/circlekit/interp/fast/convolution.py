@@ -26,7 +26,6 @@ CACHE_BLOCK_BYTES = 1 << 20
 LARGEST_SCRATCH_RATIO = 8
 """A transposed convolution runs in the plain kernel if its scratch exceeds its result by this factor."""
 
-
 KEPT_BYTES = 1 << 20
 """Prepared weights up to this size are kept; larger ones are prepared again in every run."""
 
