@@ -133,6 +133,7 @@ class ResolveCustomMaxPoolWithArgmax(GraphPass):
 
 
 def _obstacle(op: OpaqueOp) -> str | None:
+    """Return why ``op`` cannot be replaced; None if it can."""
     x = op.inputs[0] if len(op.inputs) == 1 else None
     name = f"%{op.output.name}"
     if x is None or x.rank != 4 or not x.is_static:
@@ -140,8 +141,8 @@ def _obstacle(op: OpaqueOp) -> str | None:
     if x.dtype is not f32 or len(op.results) != 2 or op.results[1].dtype not in (i32, i64):
         return f"{name}: expected f32 data and positions of i32 or i64"
     if x.numel > MAX_EXACT_INTEGER:
-        most = f"{MAX_EXACT_INTEGER} elements, whose positions are exact in f32"
-        return f"%{x.name}: expected at most {most}, got {x.numel}"
+        limit = f"{MAX_EXACT_INTEGER} elements, whose positions are exact in f32"
+        return f"%{x.name}: expected at most {limit}, got {x.numel}"
     try:
         window, strides, padding, _ = window_options(op)
         for size, n, step in zip(x.static_shape[1:3], window[1:3], strides[1:3], strict=True):

@@ -95,12 +95,11 @@ def _sparsify(
     kinds = [formats[axis] if axis < rank else DENSE for axis in order]
     stored, metadata = _levels(blocks, kinds)
     value.data = np.frombuffer(stored.tobytes(), np.uint8)
-    tree = {
+    value.extra["sparsity"] = {
         "traversal_order": np.array(order, np.int32),
         "block_map": np.array(block_map, np.int32),
         "dim_metadata": metadata,
     }
-    value.extra["sparsity"] = tree
 
 
 def _in_blocks(array: Array, block: Sequence[int], block_map: Sequence[int]) -> Array:

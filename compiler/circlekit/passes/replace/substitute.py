@@ -133,7 +133,7 @@ def _is_never_negative(value: Value) -> bool:
 
 
 def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:
-    """Return why a user would compute other values, or None; ``edges``: padding of each axis of ``value``."""
+    """Return why a user would compute other values, or None; ``edges``: (before, after) padding by axis."""
     graph = None if value.producer is None else value.producer.graph
     if graph is not None and graph.is_output(value):
         return f"%{value.name}: is an output of the graph"
@@ -149,6 +149,7 @@ def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:
 
 
 def _pool_obstacle(user: Op, value: Value, edges: list[tuple[int, ...]]) -> str | None:
+    """Return why ``user`` is no max pooling whose windows all contain elements of ``value``; else None."""
     if not isinstance(user, MaxPool2D) or user.padding is not Padding.VALID:
         return f"%{user.output.name}: expected a MaxPool2D with VALID padding, got {type(user).__name__}"
     for axis, taps in ((0, 1), (1, user.filter_height), (2, user.filter_width), (3, 1)):

@@ -39,22 +39,23 @@ def producer_refusal(value: Value, is_offset: bool) -> str | None:
     Constant factors, offsets and data movement may stand in between.  ``is_offset``: whether the constant is
     added, in which case it cannot move before a Pad with zeros.
     """
-    at = value
+    current = value
     for _ in range(MAX_STEPS):
-        maker = at.producer
-        if at.use_count > 1 or (maker is not None and maker.graph is not None and maker.graph.is_output(at)):
-            return f"%{at.name}: has other users, or is an output of the graph"
-        is_offset = is_offset or isinstance(maker, Add)
-        before = None if is_offset and isinstance(maker, Pad) else _passed_operand(maker)
-        if before is None:
+        producer = current.producer
+        graph = None if producer is None else producer.graph
+        if current.use_count > 1 or (graph is not None and graph.is_output(current)):
+            return f"%{current.name}: has other users, or is an output of the graph"
+        is_offset = is_offset or isinstance(producer, Add)
+        operand = None if is_offset and isinstance(producer, Pad) else _passed_operand(producer)
+        if operand is None:
             break
-        at = before
-    if not isinstance(maker, LINEAR):
-        kind = "an input" if maker is None else type(maker).__name__
-        return f"%{at.name}: comes from {kind}, expected a convolution or fully connected layer"
-    if maker.act is not Activation.NONE:
-        return f"%{maker.output.name}: act is {maker.act.name}, expected NONE"
-    filter = maker.weights if isinstance(maker, FullyConnected) else maker.filter
+        current = operand
+    if not isinstance(producer, LINEAR):
+        kind = "an input" if producer is None else type(producer).__name__
+        return f"%{current.name}: comes from {kind}, expected a convolution or fully connected layer"
+    if producer.act is not Activation.NONE:
+        return f"%{producer.output.name}: act is {producer.act.name}, expected NONE"
+    filter = producer.weights if isinstance(producer, FullyConnected) else producer.filter
     if not filter.is_const:
         return f"%{filter.name}: is not constant, so nothing can be folded into it"
     return None
@@ -74,12 +75,12 @@ def _passed_operand(op: Op | None) -> Value | None:
 
 def has_transpose_before(value: Value) -> bool:
     """Return whether a Transpose stands between the linear operator and ``value``."""
-    at: Value | None = value
+    current: Value | None = value
     for _ in range(MAX_STEPS):
-        maker = at.producer if at is not None else None
-        if isinstance(maker, Transpose):
+        producer = current.producer if current is not None else None
+        if isinstance(producer, Transpose):
             return True
-        at = _passed_operand(maker)
+        current = _passed_operand(producer)
     return False
 
 

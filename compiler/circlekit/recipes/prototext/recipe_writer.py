@@ -144,9 +144,7 @@ class _RecipeWriter:
             "shape_signature": tree.get("shape_signature"),
             "has_rank": tree.get("has_rank"),
             "compression_type": tree.get("compression_type"),
-            "variant_tensors": [
-                {"type": "FLOAT32", **variant} for variant in tree.get("variant_tensors", ())
-            ],
+            "variant_tensors": [{"type": "FLOAT32", **item} for item in tree.get("variant_tensors", ())],
         }
         return out | (_quantization(tree["quantization"]) if "quantization" in tree else {})
 
