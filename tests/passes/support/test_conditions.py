@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import circlekit.ops  # noqa: F401  # declares the operators of texts
 from circlekit.ir.dtypes import f32
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Shape, Value
@@ -108,7 +109,9 @@ def test_all_equal(numbers: list[int], sentence: str | None) -> None:
 def test_broadcasting_that_keeps_the_shape(
     shape: Shape | None, constant: tuple[int, ...], keeps: bool
 ) -> None:
-    refusal = conditions.keeps_shape(Value("x", f32, shape), Value.constant("k", np.zeros(constant, "f4")))
+    refusal = conditions.broadcast_refusal(
+        Value("x", f32, shape), Value.constant("k", np.zeros(constant, "f4"))
+    )
     assert (refusal is None) is keeps
 
 

@@ -16,7 +16,7 @@ from circlekit.ops.arithmetic.binary import Sub
 from circlekit.ops.arithmetic.division import Div
 from circlekit.ops.convolution.conv import DepthwiseConv2D
 from circlekit.passes.support.axes import permuted_array
-from circlekit.passes.support.conditions import keeps_shape
+from circlekit.passes.support.conditions import broadcast_refusal
 from circlekit.passes.support.linear_producer import fold_bias, per_channel
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -44,7 +44,7 @@ class BeforeLinear(Rewrite):
 
     @condition
     def does_not_broadcast_x(self, match: Match) -> str | None:
-        return keeps_shape(match.value("x"), match.value("c"))
+        return broadcast_refusal(match.value("x"), match.value("c"))
 
     @condition
     def one_per_channel(self, match: Match) -> str | None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from circlekit.ir.value import Array
 from circlekit.ops.arithmetic.division import Div
-from circlekit.passes.support.conditions import keeps_shape
+from circlekit.passes.support.conditions import broadcast_refusal
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -164,7 +164,7 @@ class _PRelu(Rewrite):
     @condition
     def alpha_fits(self, match: Match) -> str | None:
         """Broadcasting alpha must not change the shape of x, as LiteRT requires."""
-        return keeps_shape(match.value("x"), match.value("alpha"))
+        return broadcast_refusal(match.value("x"), match.value("alpha"))
 
 
 NEGATIVE_PARTS = (

@@ -10,7 +10,7 @@ import numpy as np
 from circlekit.ir.dtypes import DType
 from circlekit.ir.value import Array, Value
 from circlekit.ops.program.custom import IDENTITIES
-from circlekit.passes.support.conditions import all_equal, keeps_shape
+from circlekit.passes.support.conditions import all_equal, broadcast_refusal
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -78,7 +78,7 @@ class _NeutralConstant(Rewrite):
     @condition
     def changes_nothing(self, match: Match) -> str | None:
         c = match.value("c")
-        return all_equal(c.array(), self.number, c.name) or keeps_shape(match.value("x"), c)
+        return all_equal(c.array(), self.number, c.name) or broadcast_refusal(match.value("x"), c)
 
 
 class RemoveUnnecessaryAdd(

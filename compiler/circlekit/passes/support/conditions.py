@@ -53,7 +53,7 @@ def all_equal(array: Array, number: int, name: str) -> str | None:
     return None if other.size == 0 else f"%{name}: expected only {number}, got {other[0]!s}"
 
 
-def keeps_shape(x: Value, constant: Value) -> str | None:
+def broadcast_refusal(x: Value, constant: Value) -> str | None:
     """Refuse if broadcasting ``x`` with ``constant`` may change the shape of ``x``."""
     shape, other = x.shape, constant.static_shape
     if shape is not None and len(other) <= len(shape):
