@@ -10,6 +10,7 @@ import numpy as np
 
 from circlekit.errors import UnsupportedError
 from circlekit.interp.fast.requantization import ChannelVector, FastOutputStage, repeats
+from circlekit.ir.resource_limits import need_memory
 from circlekit.ir.value import Array
 from circlekit.ops.checks import require_float
 from circlekit.ops.constant_operands import constant_elements
@@ -194,7 +195,9 @@ class FastTransposeConv(FastConvolution):
         outputs, taps_h, taps_w, depth = filter.shape
         groups_h, groups_w = self._groups(filter.shape)
         stride_h, stride_w = self.op.stride_h, self.op.stride_w
-        padded = np.zeros((outputs, groups_h * stride_h, groups_w * stride_w, depth), filter.dtype)
+        shape = (outputs, groups_h * stride_h, groups_w * stride_w, depth)
+        need_memory(prod(shape) * filter.itemsize, "a filter padded to whole strides")
+        padded = np.zeros(shape, filter.dtype)
         padded[:, :taps_h, :taps_w] = filter
         split = padded.reshape(outputs, groups_h, stride_h, groups_w, stride_w, depth)
         return np.asarray(split.transpose(5, 1, 3, 2, 4, 0).reshape(depth, -1))

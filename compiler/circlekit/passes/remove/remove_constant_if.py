@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 from circlekit.ir.clone import inline
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
-from circlekit.ir.shape_inference import callees_first, fits
+from circlekit.ir.shape_inference import fits
 from circlekit.ir.value import Value
 from circlekit.ops.program.control import If
 from circlekit.passes.support.conditions import same_quantization
 from circlekit.rewrite.base import Context, Pass
 
 MAX_COPIED_OPS = 1000
-"""Largest total number of operators of all copies of a branch; a branch with one caller has no limit."""
+"""Largest total number of operators of all copies of a branch; a branch that is copied once has no limit."""
+
+MAX_COUNTED_CALLS = 1 << 40
+"""Calls are counted up to this: branches that call branches twice give powers of two."""
 
 
 def is_constant(op: Op) -> TypeGuard[If]:
@@ -31,6 +35,55 @@ def branch_of(op: If) -> Graph:
     return op.then_graph if op.condition.array().reshape(-1)[0] else op.else_graph
 
 
+class Branches:
+    """The graphs of a model, and how often each would occur in it if constant conditions were resolved.
+
+    ``order``: all graphs, called ones before their callers, so that a branch has its final size when its
+    callers are visited.
+    """
+
+    def __init__(self, model: Model) -> None:
+        taken = {graph: [branch_of(op) for op in graph if is_constant(op)] for graph in model.graphs}
+        self.order = _called_first(model, taken)
+        known = {id(g) for op in model.ops() if not is_constant(op) for g in op.called_graphs()}
+        known |= {id(s.graph) for s in model.signatures} | {id(model.main)}
+        self.places = {graph: int(id(graph) in known) for graph in model.graphs}
+        for graph in reversed(self.order):
+            for branch in taken[graph]:
+                self.places[branch] = min(self.places[branch] + max(self.places[graph], 1), MAX_COUNTED_CALLS)
+
+    def too_many(self, op: If) -> str | None:
+        """Return why the branch of ``op`` stays a graph, None if it does not."""
+        branch = branch_of(op)
+        size, places = len(branch), self.places[branch]
+        if places == 1 or size * places <= MAX_COPIED_OPS:
+            return None
+        where = f"{places} places" if places < MAX_COUNTED_CALLS else "very many places"
+        return (
+            f"%{op.results[0].name}: {branch.name} has {size} operators and is called in {where}; "
+            f"expected at most {MAX_COPIED_OPS} operators in all"
+        )
+
+
+def _called_first(model: Model, taken: Mapping[Graph, Sequence[Graph]]) -> list[Graph]:
+    """Return all graphs, each after those that it calls by constant conditions (cycles aside)."""
+    order: list[Graph] = []
+    opened: set[Graph] = set()
+    for start in model.graphs:
+        path = [] if start in opened else [(start, iter(taken[start]))]
+        opened.add(start)
+        while path:
+            graph, rest = path[-1]
+            branch = next((g for g in rest if g not in opened), None)
+            if branch is None:
+                order.append(graph)
+                path.pop()
+            else:
+                opened.add(branch)
+                path.append((branch, iter(taken[branch])))
+    return order
+
+
 class RemoveConstantIf(Pass):
     """Replace an IF with a constant condition by the operators of the branch that it would run.
 
@@ -41,42 +94,37 @@ class RemoveConstantIf(Pass):
 
     def run(self, model: Model, context: Context) -> int:
         count = 0
-        callers = Counter(graph for op in model.ops() for graph in op.called_graphs())
-        callers.update([model.main, *(signature.graph for signature in model.signatures)])
         called: list[Graph] = []
-        for graph in callees_first(model):  # a branch has its final size when its callers are visited
+        branches = Branches(model)
+        for graph in branches.order:
             for op in graph.ops:
                 if not is_constant(op):
                     continue
-                branch = branch_of(op)
-                why = _size_obstacle(op, callers[branch]) or _obstacle(graph, op)
+                why = branches.too_many(op) or _obstacle(graph, op)
                 if not context.accepts(self.name, op, why, 3):
                     continue
-                callers.update(inner for copied in branch for inner in copied.called_graphs())
-                callers.subtract(op.called_graphs())
                 called += op.called_graphs()
-                copies = inline(branch, op, _operands(op))
+                copies = inline(branch_of(op), op, _operands(op))
                 for old, new in zip(tuple(op.results), copies, strict=True):
                     graph.replace(old, new)
                 graph.remove(op)
                 count += 1
-        for unused in called:  # the list grows in the loop
-            if unused in model.graphs and not callers[unused]:
-                model.graphs = [graph for graph in model.graphs if graph is not unused]
-                inner = [g for op in unused for g in op.called_graphs()]
-                callers.subtract(inner)
-                called += inner
+        _remove_uncalled(model, called)
         return count
 
 
-def _size_obstacle(op: If, callers: int) -> str | None:
-    branch = branch_of(op)
-    if callers == 1 or len(branch) * callers <= MAX_COPIED_OPS:
-        return None
-    return (
-        f"%{op.results[0].name}: {branch.name} has {len(branch)} operators and is called in {callers} "
-        f"places; expected at most {MAX_COPIED_OPS} operators in all"
-    )
+def _remove_uncalled(model: Model, candidates: list[Graph]) -> None:
+    """Remove those of ``candidates`` that no operator and no signature refers to, and what only they call."""
+    callers = Counter(graph for op in model.ops() for graph in op.called_graphs())
+    callers.update([model.main, *(signature.graph for signature in model.signatures)])
+    removed: set[Graph] = set()
+    for graph in candidates:  # the list grows in the loop
+        if not callers[graph] and graph not in removed:
+            removed.add(graph)
+            inner = [g for op in graph for g in op.called_graphs()]
+            callers.subtract(inner)
+            candidates += inner
+    model.graphs = [graph for graph in model.graphs if graph not in removed]
 
 
 def _operands(op: If) -> list[Value]:
