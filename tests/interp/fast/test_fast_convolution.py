@@ -134,6 +134,15 @@ def test_float_depthwise_conv_2d(index: int) -> None:
     check_fast(DepthwiseConv2D(var(x), const(filter), **window(rng)), x, filter)
 
 
+def test_depthwise_conv_2d_of_one_channel_cut_from_several() -> None:
+    """Numpy calls an image contiguous whatever the stride of an axis of one element is."""
+    rng = generator("one channel")
+    x, filter = normal(rng, 1, 1, 1, 8).transpose(0, 1, 3, 2), normal(rng, 1, 1, 1, 1)
+    x = np.lib.stride_tricks.as_strided(x, strides=(*x.strides[:3], 4000))
+    assert x.flags.c_contiguous
+    check_fast(DepthwiseConv2D(var(x), const(filter)), x, filter)
+
+
 @pytest.mark.parametrize("index", range(8))
 def test_float_transpose_conv(index: int) -> None:
     """Strides that divide the taps or not; results that end before or behind the last element."""

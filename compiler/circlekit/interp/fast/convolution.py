@@ -242,7 +242,9 @@ def window_view(image: Array, geometry: Geometry, count: int = 1) -> Array:
 
     ``count``: columns that are joined if the stride is 1; the shape is [OH, OW / count, KH, KW, count * C].
     """
-    high, wide, channel = image.strides
+    channel = image.itemsize  # not from image.strides: numpy ignores the stride of an axis of one element
+    wide = image.shape[2] * channel
+    high = image.shape[1] * wide
     strides, dilations = geometry.strides, geometry.dilations
     steps = (high * strides[0], wide * strides[1] * count, high * dilations[0], wide * dilations[1], channel)
     rows, columns = geometry.windows
