@@ -166,7 +166,11 @@ def test_pixel_shuffle(n: str, filters: int, blocks: str, shape: str, call: str)
             "[1, 3, 10, 8]",
             "%r: expected square blocks of each channel, got shape [1,3,2,2,5,4]",
         ),
-        ("[1, 12, 1, 1, 4, 5]", "[1, 12, 4, 5]", "%y: expected shape [1,12,4,5], got [1,12,4,5]"),
+        (
+            "[1, 12, 1, 1, 4, 5]",
+            "[1, 12, 4, 5]",
+            "%r: expected square blocks of each channel, got shape [1,12,1,1,4,5]",
+        ),
         ("[1, 3, 2, 2, 4, 5]", "[1, 3, 10, 8]", "%y: expected shape [1,3,8,10], got [1,3,10,8]"),
     ],
 )
