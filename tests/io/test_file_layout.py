@@ -18,7 +18,7 @@ from circlekit.errors import FileError
 from circlekit.io.origin import place_of
 from circlekit.io.read.load import load, load_bytes
 from circlekit.io.write.file_writer import write_file
-from circlekit.io.write.flatbuffer_encoder import INLINE_LIMIT
+from circlekit.io.write.flatbuffer_encoder import MAX_INLINE_BYTES
 from circlekit.io.write.save import encoded, save, to_bytes
 from circlekit.ir import array_bytes as content
 from circlekit.ir.dtypes import DType
@@ -285,7 +285,7 @@ def test_layout_beyond_two_gibibytes(fmt: str) -> None:
     graph.table[3:] = []
     graph.extra["unused"] = list(graph.table)
     inline = encoded(model, fmt)
-    assert inline.size < INLINE_LIMIT
+    assert inline.size < MAX_INLINE_BYTES
     assert all(p.is_vector for p in inline.payloads)
 
 

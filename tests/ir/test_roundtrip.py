@@ -152,6 +152,16 @@ def test_one_line_for_a_person_shows_small_constants() -> None:
     assert print_op(model.main.ops[1]) == "%y = Add(%1, [[1.0], [2.0]]) : f32[2,4]"
 
 
+def test_one_line_names_constants_of_more_than_eight_elements() -> None:
+    eight, nine = "[1, 2, 3, 4, 5, 6, 7, 8]", "[1, 2, 3, 4, 5, 6, 7, 8, 9]"
+    model = parse_model(
+        f"graph main(%x: i32[1]) -> %z {{\n  %w = const i32[9] {nine}\n"
+        f"  %y = Mul(%x, {eight}) : i32[8]\n  %z = Add(%x, %w) : i32[9]\n}}\n"
+    )
+    assert print_op(model.main.ops[0]) == f"%y = Mul(%x, {eight}) : i32[8]"
+    assert print_op(model.main.ops[1]) == "%z = Add(%x, %w) : i32[9]"
+
+
 def test_a_graph_alone_is_a_model() -> None:
     model = everything()
     assert parse_model(print_graph(model.graphs[1])).main.name == "a graph/with a name"

@@ -11,7 +11,7 @@ import circlekit.ops  # noqa: F401  operators are known by their declarations
 from circlekit.errors import CirclekitError, FormatError, ModelError
 from circlekit.io.file_map import map_file
 from circlekit.io.read.load import load_bytes
-from circlekit.io.write.flatbuffer_encoder import INLINE_LIMIT, encode
+from circlekit.io.write.flatbuffer_encoder import MAX_INLINE_BYTES, encode
 from circlekit.ir.graph import Model
 from circlekit.ir.resource_limits import adding_up
 from circlekit.ir.text import parse_model
@@ -75,7 +75,7 @@ def read_recipe(
         fmt = recipe_reader.recipe_format(text) or fmt or "tflite"
     tree, has_external_data = recipe_reader.read_tree(text, label, fmt, files)
     try:
-        pieces = encode(tree, fmt, 0 if has_external_data else INLINE_LIMIT).pieces()
+        pieces = encode(tree, fmt, 0 if has_external_data else MAX_INLINE_BYTES).pieces()
         return load_bytes(b"".join(pieces), label)
     except CirclekitError as error:
         raise error_at(label, text, 0, error.message.removeprefix(f"{label}: ")) from error

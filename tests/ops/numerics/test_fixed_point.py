@@ -13,6 +13,7 @@ from circlekit.ir.dtypes import DType, f32, i8, i16, u8
 from circlekit.ir.enums import Activation
 from circlekit.ops.numerics.fixed_point import (
     QuantizedMultiplier,
+    logistic,
     multiply_by_quantized_multiplier,
     multiply_by_quantized_multiplier_half_up,
     multiply_by_quantized_multiplier_int64,
@@ -148,3 +149,10 @@ def test_division_on_x86(x: int) -> None:
         assert rounding_divide_by_pot_on_x86(np.array([x]), np.array(exponent)).tolist() == [wanted], exponent
         if 0 <= exponent < 31:
             assert wanted == rounding_divide_by_pot(x, exponent)
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+def test_logistic_of_opposite_numbers_adds_up_to_one(bits: int) -> None:
+    x = np.array([1, 2, 1 << (bits - 8)])
+    both = logistic(x, 6, bits) + logistic(-x, 6, bits)
+    assert both.tolist() == [(1 << (bits - 1)) - 1] * 3

@@ -33,7 +33,7 @@ ALIGNMENT_BYTES = 16
 LENGTH_BYTES = 4
 """Size of the element count that precedes the data of a flatbuffer vector."""
 
-INLINE_LIMIT = 2**31 - 1
+MAX_INLINE_BYTES = 2**31 - 1
 """Largest size of a flatbuffer in bytes; the constants of larger files are external data."""
 
 _U32 = struct.Struct("<I")
@@ -126,7 +126,7 @@ def plan(spec: Table, mask: int) -> Layout:
     return Layout(struct.Struct(code), vtable, order, tuple(references), any(f.size == 8 for f in fields))
 
 
-def encode(tree: Tree, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
+def encode(tree: Tree, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
     """Return the file of ``tree`` in format ``fmt``; from ``limit`` bytes on, constants are external data."""
     encoded = Encoder(fmt).run(tree)
     if encoded.size < limit:

@@ -15,7 +15,7 @@ from circlekit.io.schema import EXTENSIONS, FORMATS, Tree, enumeration, table
 from circlekit.io.tensor_fields import quantization_tree, shape_fields, with_indices
 from circlekit.io.write.buffer_table import BufferTable, ConstantBytes, Key
 from circlekit.io.write.file_writer import write_file
-from circlekit.io.write.flatbuffer_encoder import INLINE_LIMIT, Encoded, encode
+from circlekit.io.write.flatbuffer_encoder import MAX_INLINE_BYTES, Encoded, encode
 from circlekit.io.write.save_ops import OpSaver
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value
@@ -61,7 +61,7 @@ def to_bytes(model: Model, format: str | None = None) -> bytes:
     return b"".join(encoded(model, format or model.format).pieces())
 
 
-def encoded(model: Model, fmt: str, limit: int = INLINE_LIMIT) -> Encoded:
+def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
     """Return the file in pieces, which refer to the constants without copies.  ``limit``: see ``encode``."""
     check_format(fmt)
     saver = Saver(model, fmt)

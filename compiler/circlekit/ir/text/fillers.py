@@ -19,9 +19,6 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.resource_limits import hold_memory, need_memory
 from circlekit.ir.value import Array
 
-SCRATCH_BYTES_PER_ELEMENT = 40
-"""Upper bound of the temporary memory of any filler."""
-
 
 def _gaussian(size: int, mean: float = 0.0, std: float = 1.0, *, seed: int) -> Array:
     """Return nearly normal numbers within mean +- 6 std: sums of twelve uniform numbers (Irwin-Hall)."""
@@ -59,6 +56,9 @@ FILLERS: dict[str, Callable[..., Array]] = {
 }
 """By name: a function of the number of elements and the arguments in the text, to a float64 array."""
 
+SCRATCH_BYTES_PER_ELEMENT = {"gaussian": 40, "uniform": 32}
+"""Upper bound of the temporary memory of a filler, by its name; 24 for the others."""
+
 
 def seed_of(*names: str) -> int:
     """Return the seed of the constant with these names (graph, value)."""
@@ -82,7 +82,8 @@ def fill(
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":
         raise ModelError(f"a filler cannot make {dtype.short}; write raw(base64 text)")
     size = prod(shape)
-    need_memory(size * (SCRATCH_BYTES_PER_ELEMENT + dtype.numpy.itemsize), f"{size} elements of {name}")
+    scratch = SCRATCH_BYTES_PER_ELEMENT.get(name, 24)
+    need_memory(size * (scratch + dtype.numpy.itemsize), f"{size} elements of {name}")
     hold_memory(size * dtype.numpy.itemsize)
     parameters = signature(FILLERS[name])
     given = {"seed": seed, **named} if "seed" in parameters.parameters else named

@@ -27,13 +27,13 @@ from circlekit.ir.value import Array, Quantization, Value, format_shape
 Locate = Callable[[Value], "tuple[str, int] | None"]
 """Returns the place of a constant's bytes, (file, offset); None if they are in no file."""
 
-LIST_LIMIT = 32
+MAX_LIST_ELEMENTS = 32
 """Constants of up to this many elements are printed as lists, larger ones as bytes or by reference."""
 
-INLINE_LIMIT = 8
+MAX_INLINE_ELEMENTS = 8
 """``print_op`` shows constants of up to this many elements instead of their names."""
 
-SHORTENED_LIMIT = 4
+SHORTENED_ELEMENTS = 4
 """Shortened constants show this many elements."""
 
 
@@ -60,7 +60,12 @@ class Names:
         if value is None:
             return "none"
         data = value.data
-        if not self.lossless and data is not None and data.size <= INLINE_LIMIT and not _is_raw(value, data):
+        if (
+            not self.lossless
+            and data is not None
+            and data.size <= MAX_INLINE_ELEMENTS
+            and not _is_raw(value, data)
+        ):
             texts = elements(data)
             if texts is not None:
                 return format_nested(texts, data.shape)
@@ -139,7 +144,7 @@ def type_text(value: Value, names: Names) -> str:
 
 
 def _quantization(quantization: Quantization, names: Names) -> str:
-    if not names.lossless and quantization.scale.size > INLINE_LIMIT:
+    if not names.lossless and quantization.scale.size > MAX_INLINE_ELEMENTS:
         return f"quant(axis: {quantization.quantized_dimension})"
     items = []
     scale, zero_point = quantization.scale, quantization.zero_point
@@ -184,14 +189,14 @@ def payload(value: Value, data: Array, locate: Locate | None, shorten: bool = Fa
     ``data``: ``value.data``; ``locate`` and ``shorten``: see ``print_model``.
     """
     raw = _is_raw(value, data)
-    if shorten and data.size > INLINE_LIMIT:
+    if shorten and data.size > MAX_INLINE_ELEMENTS:
         if raw:
             return f"raw({data.nbytes} bytes)"
-        first = (data.reshape(-1) if data.flags.c_contiguous else data.flat)[:SHORTENED_LIMIT]
+        first = (data.reshape(-1) if data.flags.c_contiguous else data.flat)[:SHORTENED_ELEMENTS]
         return f"[{', '.join(map(str, first))}, ... {data.size} elements]"
-    if not raw and INLINE_LIMIT < data.size <= LIST_LIMIT and _is_zero(data):
+    if not raw and MAX_INLINE_ELEMENTS < data.size <= MAX_LIST_ELEMENTS and _is_zero(data):
         return "zeros"
-    texts = elements(data) if data.size <= LIST_LIMIT and not raw else None
+    texts = elements(data) if data.size <= MAX_LIST_ELEMENTS and not raw else None
     if texts is not None:
         return texts[0] if not data.shape else format_flat(texts)
     place = locate(value) if locate is not None and data.nbytes else None

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 from circlekit.ir.clone import inline
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
-from circlekit.ir.shape_inference import fits
+from circlekit.ir.shape_inference import callees_first, fits
 from circlekit.ir.value import Value
 from circlekit.ops.program.control import If
 from circlekit.passes.support.conditions import same_quantization
@@ -44,7 +43,7 @@ class Branches:
 
     def __init__(self, model: Model) -> None:
         taken = {graph: [branch_of(op) for op in graph if is_constant(op)] for graph in model.graphs}
-        self.order = _called_first(model, taken)
+        self.order = callees_first(model)
         known = {id(g) for op in model.ops() if not is_constant(op) for g in op.called_graphs()}
         known |= {id(s.graph) for s in model.signatures} | {id(model.main)}
         self.places = {graph: int(id(graph) in known) for graph in model.graphs}
@@ -63,25 +62,6 @@ class Branches:
             f"%{op.results[0].name}: {branch.name} has {size} operators and is called in {where}; "
             f"expected at most {MAX_COPIED_OPS} operators in all"
         )
-
-
-def _called_first(model: Model, taken: Mapping[Graph, Sequence[Graph]]) -> list[Graph]:
-    """Return all graphs, each after those that it calls by constant conditions (cycles aside)."""
-    order: list[Graph] = []
-    opened: set[Graph] = set()
-    for start in model.graphs:
-        path = [] if start in opened else [(start, iter(taken[start]))]
-        opened.add(start)
-        while path:
-            graph, rest = path[-1]
-            branch = next((g for g in rest if g not in opened), None)
-            if branch is None:
-                order.append(graph)
-                path.pop()
-            else:
-                opened.add(branch)
-                path.append((branch, iter(taken[branch])))
-    return order
 
 
 class RemoveConstantIf(Pass):
