@@ -37,6 +37,13 @@ def test_long_lines_are_cut_and_do_not_widen_the_others() -> None:
     assert block[2] == "   1  " + f"%{long}"[: MAX_LINE_CHARACTERS - 3] + "..."
 
 
+def test_a_line_of_the_largest_width_is_not_cut() -> None:
+    spare = MAX_LINE_CHARACTERS - len("% = Relu(%x)  : f32[1]")
+    for name, is_cut in (("n" * spare, False), ("n" * (spare + 1), True)):
+        model = parse_model(f"graph main(%x: f32[1]) -> %{name} {{\n  %{name} = Relu(%x) : f32[1]\n}}\n")
+        assert place(model.main.ops[0]).endswith("...") is is_cut
+
+
 def test_the_number_column_has_the_width_of_the_largest() -> None:
     lines = ["%v0 = Neg(%x)", *(f"%v{i} = Neg(%v{i - 1})" for i in range(1, 12))]
     model = parse_model(graph_text(*lines, outputs="%v11"))

@@ -10,7 +10,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i8, i16
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.value import Array, Quantization, Shape, Value
-from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
+from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected, shuffled_16x1
 from tests.ops.litert import check, const, kernel_results, var
 
 ACTS = [Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1]
@@ -138,3 +138,11 @@ def test_macs() -> None:
     assert BatchMatMul(Value("", f32, (2, 4, 5)), Value("", f32, (5, 7))).macs() == 2 * 4 * 5 * 7
     assert BatchMatMul(Value("", f32, (2, 5, 4)), Value("", f32, (5, 7)), adj_x=True).macs() == 2 * 4 * 5 * 7
     assert BatchMatMul(Value("", f32, None), Value("", f32, (5, 7))).macs() == 0
+
+
+def test_shuffled_16x1_stores_blocks_of_sixteen_rows_by_columns() -> None:
+    rows, columns = np.indices((32, 3))
+    shuffled = shuffled_16x1(100 * rows + columns).reshape(-1).tolist()
+    assert shuffled == [
+        100 * (16 * block + row) + column for block in range(2) for column in range(3) for row in range(16)
+    ]

@@ -69,7 +69,7 @@ def integer_lstm(seed: int, form: frozenset[str], batch: int, kind: type[Op], **
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: "+".join(sorted(f)) or "plain")
-@pytest.mark.parametrize(("time_major", "clip"), list(product([False, True], [0.0, 0.3])))
+@pytest.mark.parametrize(("time_major", "clip"), list(product([False, True], [0.0, 2.0**-11, 0.3])))
 def test_integers(form: frozenset[str], time_major: bool, clip: float) -> None:
     op = integer_lstm(
         1, form, 3, UnidirectionalSequenceLstm, time_major=time_major, cell_clip=clip, proj_clip=clip / 2
