@@ -142,6 +142,13 @@ def test_the_rewrite_is_named_and_the_model_is_smallest() -> None:
     assert len(model.main) == 12, "the model itself stays as it is"
 
 
+def test_reduction_starts_behind_the_right_rewrites() -> None:
+    culprit = find_culprit(parse_model(NET), ["wrong_adds"], "circle", tries=0)
+    assert culprit is not None
+    assert culprit.number == 2
+    assert [op.code for op in culprit.model.main].count("MUL") == 4, "one of two pairs is fused"
+
+
 def test_a_plain_pass_is_named_and_the_model_is_smallest() -> None:
     culprit = find_culprit(parse_model(NET), ["wrong_drops"], "circle")
     assert culprit is not None
