@@ -87,6 +87,15 @@ def test_hard_swish(dtype: DType, scale: float) -> None:
         )
 
 
+@pytest.mark.parametrize("dtype", [i8, u8])
+def test_hard_swish_with_the_largest_multiplier_of_16_bits(dtype: DType) -> None:
+    """A mantissa that would round up to 1."""
+    x = everything(dtype)
+    source = quantized(dtype, x.shape, 0.02, 0 if dtype is i8 else 128)
+    result = quantized(dtype, x.shape, 0.02 / 4 * (1 + 2.0**-20), 0 if dtype is i8 else 128)
+    check(HardSwish(source, results=[result]), x)
+
+
 @pytest.mark.parametrize("kind", [Logistic, Tanh])
 @pytest.mark.parametrize("scale", [2.0**-12, 2.0**-11, 2.0**-13, 2.0**-15, 1e-5, 3e-4, 0.01, 0.5])
 def test_curves_of_16_bits(kind: type[Logistic], scale: float) -> None:
