@@ -96,7 +96,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "no near name": (lambda x: Add(x, x, zzz=1), "Add has no attribute zzz; it has act, pot_scale_int16"),
     "operand": (
         lambda x: Add(x, np.zeros(3)),  # type: ignore[arg-type]
-        "operand 1 of Add: expected a Value, got ndarray; Value.constant(name, array) makes one of an array",
+        "operand 1 of Add: expected a Value, got ndarray; Value.constant(name, array) wraps an array",
     ),
     "value": (lambda x: Add(x, x, act="RELU"), "Add: act is 'RELU', expected a member of Activation"),
     "assigned value": (

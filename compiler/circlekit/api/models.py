@@ -43,15 +43,15 @@ def load(source: ModelFile) -> Model:
 
 
 def read(source: ModelFile) -> tuple[Model, int | None]:
-    """Return the model and the size of its file in bytes; the size is None for a model as text."""
+    """Load as ``load`` does; also return the size of the file in bytes, None for a model as text."""
     name, content = _content(source)
     size: int | None = None
-    probe = bytes(content[:_TEXT_PROBE_BYTES])  # a text has no control characters except tabs and line ends
+    probe = bytes(content[:_TEXT_PROBE_BYTES])  # text has no control characters but tabs and line ends
     if not probe or not all(byte >= 32 or byte in b"\t\n\r\f" for byte in probe):
         model, size = load_bytes(content, name), len(content)
     elif isinstance(source, str | os.PathLike):
         model = recipe_in(content, name)
-    else:  # no folder: a recipe must not name files
+    else:  # no path, so no folder in which a recipe could name files
         model = read_recipe(decoded(content, name), name)
     model.source = name
     return model, size
@@ -73,9 +73,10 @@ def _content(source: ModelFile) -> tuple[str, memoryview]:
 
 
 def parse(text: str) -> Model:
-    """Parse a model from the text form that ``print(model)`` shows; missing types of results are inferred.
+    """Parse a model from its text form; infer the types of results that it does not state.
 
-    Raise ParseError, with line and column, for invalid text; ShapeError if operands do not fit an operator.
+    ``print(model)`` shows this form, but shortens large constants, which cannot be parsed then.  Raise
+    ParseError, with line and column, for invalid text; ShapeError if operands do not fit an operator.
     """
     if not isinstance(text, str):
         raise ModelError(f"expected a string, got {type(text).__name__}; load reads bytes and files")
@@ -94,8 +95,8 @@ def save(model: Model, path: FilePath, format: str | None = None) -> None:
     if format is None and suffix and format_of(path) is None:
         known = ", ".join(EXTENSIONS)
         raise FileError(f"{os.fspath(path)}: unknown extension {suffix}; expected {known}, or pass a format")
-    target = format or format_of(path) or model.format
-    save_file(legalize(model, target), path, target)
+    file_format = format or format_of(path) or model.format
+    save_file(legalize(model, file_format), path, file_format)
 
 
 def run(model: Model, inputs: Inputs) -> list[Array]:
@@ -116,9 +117,9 @@ def compare(a: Model, b: Model, inputs: Inputs | None = None) -> Comparison:
     """Compare the interfaces and the values of two models; ``a`` is the reference.
 
     ``inputs``: as for ``run``; by default seeded sets of normal, boundary and zero inputs.  Integers must be
-    equal.  Floats may differ by 1e-5 (float32) of the reference's largest magnitude, or by what rounding
-    explains in a model that amplifies it.  The result is true if the models are equal; its ``str`` lists
-    what was compared.  The errors are those of ``run``.
+    equal.  Floats may differ by a fraction of the largest magnitude in the output of ``a``: 1e-5 for float32,
+    up to 1e-4 if ``a`` is found to amplify rounding errors.  The result is true if the models are equal; its
+    ``str`` lists what was compared.  The errors are those of ``run``.
     """
     check_model(a)
     check_model(b)
@@ -135,7 +136,10 @@ def check_model(model: object) -> None:
 
 
 def target_format(target: FilePath, format: str | None) -> str:
-    """Return the format to write: ``format``, or that of the extension; raise FileError if they differ."""
+    """Return the format to write: ``format``, or that of the extension.
+
+    Raise FileError if the two differ, if neither is known, or if ``target`` is empty.
+    """
     if not os.fspath(target):
         raise FileError("a file without a name cannot be written")
     named = format_of(target)
@@ -147,7 +151,7 @@ def target_format(target: FilePath, format: str | None) -> str:
 
 
 def check_target(target: FilePath) -> None:
-    """Raise FileError for a path that cannot be written."""
+    """Raise FileError if ``target`` is empty, a directory, or in a directory that does not exist."""
     path = Path(target)
     with translated(path, "written"):
         if path.is_dir():

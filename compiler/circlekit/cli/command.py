@@ -62,6 +62,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(*flags, action="store_true", help=help)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, after ``load_flags`` if it is needed, and with every flag spelled as it was declared."""
         words = sys.argv[1:] if args is None else args
         requested = {flag_key(word.partition("=")[0]) for word in words if word.startswith("-")}
         if requested & {"-h", "--help"} or not requested <= {flag_key(flag) for flag in self.flags}:
@@ -124,7 +125,7 @@ def _number(kind: type[int] | type[float], expected: str, fits: Callable[[float]
         try:
             value = kind(text)
         except ValueError:
-            value = math.nan
+            value = math.nan  # satisfies no condition
         if not fits(value) or value == math.inf:
             raise argparse.ArgumentTypeError(f"expected {expected}, got {text[:40]!r}")
         return value
@@ -137,11 +138,11 @@ positive_count = _number(int, "an integer above 0", lambda number: number > 0)
 non_negative_number = _number(float, "a number that is not negative", lambda number: number >= 0)
 positive_number = _number(float, "a number above 0", lambda number: number > 0)
 
-
 FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
 """Exit codes; the last two are those that shells use for the signals INT and PIPE."""
 
 MAX_LINE_CHARACTERS = 2000
+"""Longer lines of error messages are cut."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +150,8 @@ class Command:
     """A command: its arguments, and what it does with them.
 
     ``positionals``: the positional arguments, for the usage.  ``declare`` adds all arguments to a parser.
-    ``run`` returns the exit code.  ``format``: the file format of a command that exists for circle and for
-    TFLite, stored in the parsed arguments.
+    ``run`` returns the exit code.  ``format``: for commands that exist once per file format (circlechef,
+    tflchef), circle or tflite; ``run`` finds it in the arguments.
     """
 
     name: str
@@ -161,7 +162,7 @@ class Command:
     format: str = ""
 
     def parser(self) -> Parser:
-        """Return a parser; ``refuse(message)`` of the parsed arguments reports wrong usage and exits."""
+        """Return a parser; its result has ``refuse``: a function that reports wrong usage and exits."""
         parser = Parser(self.name, self.description, self.positionals)
         parser.set_defaults(refuse=parser.error)
         if self.format:
@@ -183,7 +184,7 @@ class Command:
             return _flush_stdout(code)
         except SystemExit as exit:
             return _flush_stdout(exit.code if isinstance(exit.code, int) else FAILED)
-        except OSError as error:  # an error without a file name is one of the standard output
+        except OSError as error:  # without a file name, it is the standard output that failed
             if error.filename is None:
                 return _report_stdout(error)
             print(f"error: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
@@ -207,7 +208,7 @@ def _flush_stdout(code: int) -> int:
 
 def _report_stdout(error: OSError) -> int:
     """Report that the standard output failed; return the exit code."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails again
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the flush at exit fails too
     if isinstance(error, BrokenPipeError):
         return BROKEN_PIPE
     print(f"error: cannot write to the standard output: {error.strerror or error}", file=sys.stderr)
@@ -230,7 +231,7 @@ def _print_error(error: Exception, verbose: bool) -> None:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether ``stream`` is a terminal; None is a stream that the process was started without."""
+    """Return whether ``stream`` is a terminal; None: the process was started without that stream."""
     return stream is not None and stream.isatty()
 
 
@@ -263,7 +264,7 @@ def shortened(text: str, limit: int = MAX_LINE_CHARACTERS) -> str:
 
 @contextmanager
 def _escaped_stdout() -> Iterator[None]:
-    """Return a context in which ``printable`` escapes the standard output."""
+    """Inside this context, escape what is written to the standard output (see ``printable``)."""
     stdout = sys.stdout
     sys.stdout = stdout if stdout is None else _Escaping(stdout)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dredd: run tests that are written as recipes."""
+"""dredd: run tests that are written as recipes, from the lists that ``recipes.dredd_cases`` describes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from circlekit.recipes.dredd import Result
 
 MAX_NOTE_CHARACTERS = 110
-"""Longer notes are cut in the table: the text of some operators would fill the screen."""
-
+"""Longer notes (what was not compared, and why) are cut in the table; an operator in one can be long."""
 
 DESCRIPTION = (
     "Make models from recipes, run passes on them, check rules, and compare all values before and after. "
@@ -31,7 +30,7 @@ DESCRIPTION = (
 
 def _declare(parser: Parser) -> None:
     parser.add_argument(
-        "sources", nargs="+", metavar="list_or_folder", help="test.lst, a .tsv list, a folder, or a recipe"
+        "sources", nargs="+", metavar="list_or_folder", help="a test.lst or .tsv list, a folder, or a recipe"
     )
     parser.add_argument(
         "--recipes", action="append", default=[], metavar="DIR", help="folder with the recipes of a list"
@@ -40,11 +39,11 @@ def _declare(parser: Parser) -> None:
         "--passes", type=lambda text: parse_passes(",".join(text.split())), default=[], metavar="P,P",
         help="passes for recipes that do not name any",
     )  # fmt: skip
-    parser.add_switch("--no-rules", help="ignore the test.rule of recipes in lists")
+    parser.add_switch("--no-rules", help="for lists: do not check the file test.rule beside each recipe")
     parser.add_switch("--no-litert", help="do not compare with LiteRT")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the files of each test in DIR/NAME")
     parser.add_argument(
-        "-j", dest="jobs", type=positive_count, metavar="N", help="processes (default: processors)"
+        "-j", dest="jobs", type=positive_count, metavar="N", help="processes (default: one per processor)"
     )
     parser.add_switch("--all", help="list the tests that passed too")
 
@@ -59,10 +58,9 @@ def _run(arguments: argparse.Namespace) -> int:
         for source in arguments.sources
         for case in cases_of(source, arguments.recipes, arguments.passes, not arguments.no_rules)
     ]
-    with_litert = not arguments.no_litert
-    results: dict[int, Result] = {}
+    results: dict[int, Result] = {}  # by index of the case: cases end in any order
     with ProgressLine() as progress:
-        for index, result in run_cases(cases, arguments.keep, with_litert, arguments.jobs):
+        for index, result in run_cases(cases, arguments.keep, not arguments.no_litert, arguments.jobs):
             results[index] = result
             progress(f"{len(results)} of {len(cases)} {result.name}")
     return _report(cases, [results[index] for index in range(len(cases))], arguments.all)
@@ -79,7 +77,8 @@ def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool) ->
         print(format_columns([header, *rows], left=len(header)))
     for case, result in zip(cases, results, strict=True):
         if result.failures:
-            print(f"\n{result.name} ({case.recipe or case.place}) {' '.join(result.passes)}")
+            where = case.recipe or case.place  # a list can name a recipe that does not exist
+            print(f"\n{result.name} ({where}) {' '.join(result.passes)}")
             for failure in result.failures:
                 print("  " + failure.replace("\n", "\n  "))
     counts = Counter(result.status for result in results)

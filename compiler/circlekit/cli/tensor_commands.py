@@ -9,7 +9,7 @@ from circlekit.api import load, run
 from circlekit.cli.command import FAILED, MODEL_HELP, Command, Parser, non_negative_number
 from circlekit.equivalence import tensor_files
 
-INTERPRETER = """Run a circle or TFLite model once.
+INTERPRET_HELP = """Run a circle or TFLite model once.
 
 Input N is read from the file INPUT_PREFIX followed by N, and output N is written to OUTPUT_PREFIX followed by
 N, counted from 0.  The files hold the elements in memory order, little-endian, without a header.  With --h5
@@ -20,7 +20,7 @@ def _declare_interpreter(parser: Parser) -> None:
     parser.add_argument("model", help=MODEL_HELP)
     parser.add_argument("input_prefix", help="beginning of the names of the input files")
     parser.add_argument("output_prefix", help="beginning of the names of the output files")
-    parser.add_switch("--h5", help="read and write one HDF5 file each")
+    parser.add_switch("--h5", help="read all inputs from one HDF5 file, write all outputs to another")
 
 
 def _interpret(arguments: argparse.Namespace) -> int:
@@ -33,33 +33,32 @@ def _interpret(arguments: argparse.Namespace) -> int:
 
 
 circle_interpreter = Command(
-    "circle-interpreter", INTERPRETER, "model input_prefix output_prefix", _declare_interpreter, _interpret
+    "circle-interpreter", INTERPRET_HELP, "model input_prefix output_prefix", _declare_interpreter, _interpret
 )
 
 
 TOLERANCE = 0.001
-"""The default of ONE."""
+"""The default of ONE's i5diff."""
 
-
-DIFFERENCE = "Compare two HDF5 files by name and value. Exits with 0 if they are equal, else with 1."
+I5DIFF_HELP = "Compare the arrays in two HDF5 files by name and value. Exits with 0 if equal, else with 1."
 
 
 def _declare_difference(parser: Parser) -> None:
-    parser.add_argument("left", help="the reference")
+    parser.add_argument("left", help="the file with the reference arrays")
     parser.add_argument("right", help="the file to compare with it")
     parser.add_argument(
         "-d", dest="tolerance", type=non_negative_number, default=TOLERANCE, metavar="TOL",
-        help=f"largest absolute difference of equal numbers (default: {TOLERANCE})",
+        help=f"absolute difference up to which numbers are equal (default: {TOLERANCE})",
     )  # fmt: skip
 
 
 def _compare(arguments: argparse.Namespace) -> int:
     from circlekit.equivalence.hdf5 import compare_files  # h5py is slow to import
 
-    entries = compare_files(arguments.left, arguments.right, arguments.tolerance)
-    for entry in entries:
-        print(f"{'equal' if entry.equal else 'DIFFERENT':9}  {entry}")
-    return 0 if all(entry.equal for entry in entries) else FAILED
+    outcomes = compare_files(arguments.left, arguments.right, arguments.tolerance)
+    for outcome in outcomes:
+        print(f"{'equal' if outcome.equal else 'DIFFERENT':9}  {outcome}")
+    return 0 if all(outcome.equal for outcome in outcomes) else FAILED
 
 
-i5diff = Command("i5diff", DIFFERENCE, "left right", _declare_difference, _compare)
+i5diff = Command("i5diff", I5DIFF_HELP, "left right", _declare_difference, _compare)

@@ -17,15 +17,15 @@ from circlekit.ops.program.state import State
 def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kernels:
     """Return ``requested``, or by default the kernel set that LiteRT can run the whole model with.
 
-    LiteRT takes all kernels from one set: its reference kernels, unless they lack the version of any
-    operator of the model; then its optimized kernels.  ValueError for an unknown name.
+    LiteRT takes all kernels from one set: its reference kernels if these implement every operator of the
+    model in its version, else its optimized kernels.  Raises ValueError for an unknown name.
     """
     if requested is not None:
         return Kernels(requested)
     for op in (op for graph in model.graphs for op in graph):
-        last = op.reference_version
+        newest = op.reference_version  # that the reference kernels implement; None: all
         with suppress(CirclekitError):  # a malformed operator: the error is raised where the operator runs
-            if last is not None and (op.version or op.required_version()) > last:
+            if newest is not None and (op.version or op.required_version()) > newest:
                 return Kernels.OPTIMIZED
     return Kernels.REFERENCE
 
@@ -34,7 +34,7 @@ class Interpreter:
     """Runs one model, any number of times; each thread needs an interpreter of its own.
 
     Variables and hash tables keep their contents from run to run, until ``reset``.  The model may be changed
-    between runs, except for the contents of its constants: these need a new interpreter.
+    between runs, but a change of the elements of a constant needs a new interpreter.
 
     ``kernels``: the set of LiteRT's kernels whose integer results to reproduce; by default the one that
     LiteRT would use for this model (see ``select_kernels``).
@@ -65,14 +65,14 @@ class Interpreter:
         observe: Observe | None = None,
         on_value: OnValue | None = None,
     ) -> list[Array]:
-        """Return the outputs of graph number ``graph``, in its order.
+        """Return the outputs, in order, of the graph at index ``graph`` of the model.
 
         ``inputs``: a sequence in the order of the graph's inputs, or a mapping by name.
-        ``observe`` is called with each operator and its results, ``on_value`` with name and elements of each
-        input and result.  The outputs share no memory with inputs or constants.
+        ``observe`` is called with each operator and its results, ``on_value`` with the name and the array
+        of each graph input and each result.  The outputs share no memory with inputs or constants.
 
-        Raises ShapeError if the inputs do not match the graph, UnsupportedError if an operator has no
-        kernel, LimitError if the run needs more memory or graph calls than the limits allow.
+        Raises ModelError if there is no such graph, ShapeError if the inputs do not match it,
+        UnsupportedError if an operator has no kernel, LimitError beyond the limits of memory and graph calls.
         """
         arrays = model_inputs(self.model, graph, inputs)
         return self._runner.run(self.model.graphs[graph], arrays, observe, on_value)

@@ -81,7 +81,8 @@ class Op(Declaration):
     """One operator in a graph.
 
     ``inputs``: operands in the schema's order, None if absent.  Change them by ``set_input``.
-    ``version``: the file's operator version, or None: ``required_version`` decides when it is written.
+    ``version``: the operator version in the file; None if new or changed: ``required_version`` then decides.
+    ``attribute_values``: the attributes that were set, by name; the others have their defaults.
     ``extra``: fields of the schema's Operator that the IR does not interpret.
     """
 
@@ -127,7 +128,7 @@ class Op(Declaration):
                 raise ModelError(f"{type(self).__name__}: {fault}")
         for index, operand in enumerate(operands):
             if operand is not None and not isinstance(operand, Value):
-                hint = "Value.constant(name, array) makes one of an array"
+                hint = "Value.constant(name, array) wraps an array"
                 raise ModelError(
                     f"operand {index} of {type(self).__name__}: expected a Value, "
                     f"got {type(operand).__name__}; {hint}"
@@ -208,7 +209,7 @@ class Op(Declaration):
 
     def operand_items(self) -> Iterator[tuple[str, Value]]:
         """Yield (operand name, value) for every operand that is present."""
-        last = len(self.operands) - 1
+        last = len(self.operands) - 1  # if variadic, it names all operands from there on
         for index, value in enumerate(self.inputs):
             if value is not None:
                 yield (self.operands[min(index, last)].name if last >= 0 else str(index)), value
@@ -222,7 +223,7 @@ class Op(Declaration):
         return [g for a in self.attributes if a.is_graph and (g := getattr(self, a.name)) is not None]
 
     def call(self, run: Run, *args: Any) -> Sequence[Array]:
-        """Return the results of ``kernel`` as a sequence; ``run`` executes graphs that the operator calls."""
+        """Return the results for the operands ``args``; ``run`` executes graphs that the operator calls."""
         out = self.kernel(*args)
         return out if isinstance(out, tuple | list) else (out,)
 
@@ -240,7 +241,7 @@ class Graph:
     """Inputs, outputs, and operators in a valid order.
 
     Operators are linked to each other, so that inserting and removing one takes constant time.  ``epoch``
-    grows with every change.  ``table`` holds the values as the file listed them, unused ones included.
+    grows with every change.  ``table``: the values as the file listed them, used or not; ``extra``: as in Op.
     """
 
     def __init__(self, name: str, inputs: Sequence[Value] = (), outputs: Sequence[Value] = ()) -> None:
@@ -351,7 +352,7 @@ class Graph:
         return op
 
     def remove(self, op: Op) -> None:
-        """Remove an operator and its operands; raise ModelError if one of its results is still used."""
+        """Remove ``op`` and its uses of operands; raise ModelError if one of its results is still used."""
         for value in op.results:
             if value.use_count or self.is_output(value):
                 raise ModelError(f"{op.code} cannot be removed: its result %{value.name} is still used")
@@ -359,7 +360,7 @@ class Graph:
         op.drop_inputs()
 
     def unlink(self, op: Op) -> None:
-        """Remove ``op`` from the order of operators but keep its operands, to insert it elsewhere."""
+        """Remove ``op`` but let it keep its operands, so that it can be inserted elsewhere."""
         if op.previous is None:
             self._first = op.next
         else:
@@ -413,7 +414,7 @@ class Graph:
             self._names[base] = 0
             return base
         name = base
-        while name in self._names:  # continues from the last number: constant time for many of one base
+        while name in self._names:  # resumes at the last number: a few steps even for many names
             self._names[base] += 1
             name = f"{base}_{self._names[base]}"
         self._names[name] = 0

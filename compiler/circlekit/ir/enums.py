@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Enums of attributes.  Member names are those of the schema; io maps them by name."""
+"""Enums for attributes of operators.  Member names are those of the schema; io maps them by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Named(Enum):
         return self.name
 
 
-class Padding(Named):
+class Padding(Named):  # SAME pads so that a result has ceil(size / stride) elements, VALID not at all
     SAME = auto()
     VALID = auto()
 
@@ -29,40 +29,40 @@ class Activation(Named):
     SIGN_BIT = auto()
 
 
-class MirrorPadMode(Named):
+class MirrorPadMode(Named):  # MirrorPad: REFLECT does not repeat the border element, SYMMETRIC does
     REFLECT = auto()
     SYMMETRIC = auto()
 
 
-class WeightsFormat(Named):
+class WeightsFormat(Named):  # FullyConnected: order of the weights in memory; DEFAULT is row by row
     DEFAULT = auto()
     SHUFFLED4x16INT8 = auto()
     SHUFFLED16x1FLOAT32 = auto()
 
 
-class RoPEMode(Named):
+class RoPEMode(Named):  # RoPE: rotates elements i and i + n / 2 (GPT_NEOX) or neighbors (GPT_J)
     GPT_NEOX = auto()
     GPT_J = auto()
 
 
-class LSTMKernelType(Named):
+class LSTMKernelType(Named):  # Lstm: BASIC is the form with five operands
     FULL = auto()
     BASIC = auto()
 
 
-class LSHProjectionType(Named):
+class LSHProjectionType(Named):  # LshProjection: returns one number per hash (SPARSE) or its bits (DENSE)
     UNKNOWN = auto()
     SPARSE = auto()
     DENSE = auto()
 
 
-class CombinerType(Named):
+class CombinerType(Named):  # EmbeddingLookupSparse: how the rows of a bucket are combined
     SUM = auto()
     MEAN = auto()
     SQRTN = auto()
 
 
-class ReduceWindowFunction(Named):
+class ReduceWindowFunction(Named):  # ReduceWindow; UNSUPPORTED is the default of the schema
     UNSUPPORTED = auto()
     ADD = auto()
     MUL = auto()
@@ -72,5 +72,5 @@ class ReduceWindowFunction(Named):
     ANY = auto()
 
 
-class CustomOptionsFormat(Named):
+class CustomOptionsFormat(Named):  # StablehloComposite: encoding of composite_attributes
     FLEXBUFFERS = auto()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models: graphs, signatures and metadata."""
+"""Models (graphs, signatures, metadata), and the order in which callees precede their callers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Model:
 
     ``format``: "circle" or "tflite", the format that it was read from and is saved in by default.
     ``source``: the path it was read from, for messages; constants may be views of that file's memory map.
-    ``extra``: fields of the schema's Model that the IR does not interpret.
+    ``version``: that of the schema.  ``extra``: fields of its Model that the IR does not interpret.
     """
 
     graphs: list[Graph]
@@ -67,7 +67,7 @@ class Model:
 
 
 def postorder(starts: Iterable[T], callees: Callable[[T], Iterable[T]]) -> list[T]:
-    """Return ``starts`` and all they call, directly or not, each once; callees first except in cycles."""
+    """Return ``starts`` and all they call, directly or not, each once; callees first, except in cycles."""
     ordered: list[T] = []
     opened: set[int] = set()
     closed: set[int] = set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert operators to trees, and collect the operator codes that they share."""
+"""Convert operators to trees (tables as dicts: ``schema.Tree``); collect the operator codes they share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.location import place
 from circlekit.ir.op import Op, OpaqueOp
 
-# keys of Op.extra that are not copied into the tree of an operator
+# keys of Op.extra that are no fields of the schema's Operator; ``io.origin`` explains them
 OWN_KEYS = frozenset({"options", "no_options", "far_options", "stored_version", "stored_code", "absent"})
 
 
@@ -29,7 +29,7 @@ class OpSaver:
     """Creates the trees of all operators of one file.
 
     origin: The file that the model was loaded from if it has the same format, else NO_ORIGIN.
-    codes: Operator codes, beginning with those of the input file, whose keys are ``stored``.
+    codes: Trees of operator codes, first those of the input file; ``stored`` has the ``CodeKey`` of these.
     keys: Index of the first code with each key.  ``used``: indices of the codes that operators have.
     """
 
@@ -43,14 +43,14 @@ class OpSaver:
         self.keys = {key: index for index, key in reversed(list(enumerate(self.stored)))}
         self.used: set[int] = set()
 
-    def tree(self, op: Op, indices: dict[int, int]) -> Tree:
-        """Return the tree of an operator; ``operator_codes`` later replaces its ``opcode_index``."""
+    def tree(self, op: Op, tensors: dict[int, int]) -> Tree:
+        """Return the tree of an operator; ``operator_codes`` later replaces its index into ``codes``."""
         tree: Tree = {k: v for k, v in op.extra.items() if k not in OWN_KEYS}
         tree["opcode_index"] = self.code(op)
-        tree["inputs"] = [-1 if v is None else indices[id(v)] for v in op.inputs]
-        tree["outputs"] = [indices[id(v)] for v in op.results]
+        tree["inputs"] = [-1 if v is None else tensors[id(v)] for v in op.inputs]
+        tree["outputs"] = [tensors[id(v)] for v in op.results]
         if "intermediates" in tree:
-            tree["intermediates"] = [-1 if v is None else indices[id(v)] for v in tree["intermediates"]]
+            tree["intermediates"] = [-1 if v is None else tensors[id(v)] for v in tree["intermediates"]]
         drop_absent(tree, op.extra.get("absent", ()))
         self.options(op, tree)
         if op.extra.get("far_options"):
@@ -59,7 +59,7 @@ class OpSaver:
         return tree
 
     def operator_codes(self, trees: list[Tree]) -> list[Tree]:
-        """Return the codes that are in use, and set the indices in ``trees`` to them."""
+        """Return the codes to write, and make each ``opcode_index`` in ``trees`` an index into them."""
         written = sorted(self.used | self.origin.unused_codes)
         index = {old: new for new, old in enumerate(written)}
         for tree in trees:
@@ -81,24 +81,24 @@ class OpSaver:
         return index
 
     def version(self, op: Op) -> int:
-        """Return the version in the input file or the required one; for another format the higher of both."""
+        """Return the version that was read, else the required one; the higher if the format changes."""
         stored: int | None = op.version if op.version is not None else op.extra.get("stored_version")
         if stored is None:
             return op.required_version()
         return stored if self.origin.format else max(stored, op.required_version())
 
     def new_code(self, op: Op, custom: str | None, version: int) -> Tree:
-        """Return the table of an operator code; raise UnsupportedError if the format lacks the operator."""
+        """Return the tree of an operator code; raise UnsupportedError if the format lacks the operator."""
         number = enumeration("BuiltinOperator", self.format).numbers.get(op.code)
         if number is None and op.code.startswith("UNKNOWN_"):
             number = int(op.code.removeprefix("UNKNOWN_"))
-            if number < 0 and not self.origin.format:
+            if number < 0 and not self.origin.format:  # an operator of circle only
                 number = None
         if number is None or self.format not in op.formats:
             raise UnsupportedError(f".{self.format} has no operator {op.code}", place(op, self.model))
-        old = min(number, PLACEHOLDER)
+        one_byte = min(number, PLACEHOLDER)
         name = number if op.code.startswith("UNKNOWN_") else op.code
-        tree: Tree = {"deprecated_builtin_code": old, "builtin_code": name, "version": version}
+        tree: Tree = {"deprecated_builtin_code": one_byte, "builtin_code": name, "version": version}
         return tree if custom is None else {**tree, "custom_code": custom}
 
     # -- options -------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class OpSaver:
         """Add the options of ``op`` to its tree."""
         if isinstance(op, OpaqueOp):
             options = None if op.option_tree is None else without_graphs(op.option_tree, self.graphs)
-            union = None if options is None else options_field(options[""])
+            union = None if options is None else options_field(options[""])  # "" holds the table's name
         else:
             plan = options_plan(type(op), self.format)  # type: ignore[arg-type]  # classes are hashable
             if plan is None:
@@ -119,7 +119,7 @@ class OpSaver:
         tree[union] = options
 
     def attributes(self, op: Op, plan: OptionsPlan) -> Tree | None:
-        """Return the options table of a declared operator; None if the file had none and defaults remain."""
+        """Return the options table of a declared operator; None if the file had none and all are defaults."""
         options: dict[str, Any] = {"": op.options, **op.extra.get("options", {})}
         changed = False
         for slot in plan.slots:
@@ -132,7 +132,7 @@ class OpSaver:
         return None if op.extra.get("no_options") and not changed else options
 
     def check(self, options: Tree, union: str, op: Op) -> None:
-        """Raise UnsupportedError, with the operator's name, for options that the format lacks."""
+        """Raise UnsupportedError if the format lacks the table or a field, or may misread an enum number."""
         name = options[""]
         enum = "BuiltinOptions2" if union.endswith("2") else "BuiltinOptions"
         if name not in enumeration(enum, self.format).numbers:

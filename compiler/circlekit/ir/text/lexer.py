@@ -14,7 +14,7 @@ from circlekit.errors import ParseError
 _STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
 _TOKEN = re.compile(
     rf"""(?P<skip>[ \t\r\n]+|\#[^\n]*)
-    |(?P<value>%(?:{_STRING}|[\w.$/;:@+-]*[\w$/@+]))
+    |(?P<value>%(?:{_STRING}|[\w.$/;:@+-]*[\w$/@+]))  # a bare name does not end in . ; : or -
     |(?P<graph>@(?:{_STRING}|[\w.$/-]+))
     |(?P<string>{_STRING})
     |(?P<number>-?(?:0x[0-9a-fA-F]+|inf\b|nan\b|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?))
@@ -28,9 +28,9 @@ _SHOWN_CHARACTERS = 100
 
 
 class Token(NamedTuple):
-    """``kind``: value, graph, string, number, name, mark, end; ``text``: without % @ "; ``at``: offset."""
+    """A token; ``text`` is without % or @ before a name, and without quotes; ``at`` is its offset."""
 
-    kind: str
+    kind: str  # value, graph, string, number, name, mark or end
     text: str
     at: int
 
@@ -50,12 +50,12 @@ class Source:
 
     def _scan(self) -> list[Token]:
         tokens: list[Token] = []
-        at = depth = 0
+        offset = depth = 0
         for match in _TOKEN.finditer(self.text):
             start, end = match.span()
-            if start != at:
+            if start != offset:
                 break
-            at = end
+            offset = end
             kind = match.lastgroup or ""
             depth += (match.group() in "([{") - (match.group() in ")]}")
             if depth > _MAX_NESTING:  # the parser calls itself at every level
@@ -64,9 +64,9 @@ class Source:
                 tokens.append(Token(kind, match.group(), start))
             elif kind != "skip":
                 tokens.append(Token(kind, self._plain(kind, match.group(), start), start))
-        if at < len(self.text):
-            raise self.error_at(at, f"unexpected character {self.text[at]!r}")
-        tokens.append(Token("end", "end of text", at))
+        if offset < len(self.text):
+            raise self.error_at(offset, f"unexpected character {self.text[offset]!r}")
+        tokens.append(Token("end", "end of text", offset))
         return tokens
 
     def _plain(self, kind: str, text: str, at: int) -> str:
@@ -96,7 +96,7 @@ class Source:
         raise self.error_at((token or self.peek).at, message)
 
     def fail_at(self, token: Token) -> Callable[[str], NoReturn]:
-        """Return a function that raises a ParseError with its message at ``token``."""
+        """Return a function that raises a ParseError at ``token`` with the message that it is given."""
         return lambda message: self.fail(message, token)
 
     # -- the cursor ------------------------------------------------------------------------------
@@ -106,6 +106,7 @@ class Source:
         return self.tokens[self.position]
 
     def ahead(self, count: int = 1) -> Token:
+        """Return the token ``count`` places after the next one, but not past the end."""
         return self.tokens[min(self.position + count, len(self.tokens) - 1)]
 
     def take(self) -> Token:
@@ -154,7 +155,7 @@ def _line_and_column(text: str, at: int) -> tuple[int, int]:
 
 
 def quoted(sigil: str, name: str) -> str:
-    """Return ``%name``, with quotes if the name needs them."""
+    """Return ``name`` behind ``sigil`` (% or @), with quotes if it needs them."""
     match = _TOKEN.fullmatch(sigil + name)
     if match is not None and match.lastgroup in ("value", "graph") and '"' not in name:
         return sigil + name
@@ -163,5 +164,5 @@ def quoted(sigil: str, name: str) -> str:
 
 def quote(text: str) -> str:
     """Return a string literal: double quotes, Python's escapes."""
-    body = repr('"' + text)[2:-1].replace('"', '\\"').replace("\\'", "'")
+    body = repr('"' + text)[2:-1].replace('"', '\\"').replace("\\'", "'")  # repr quotes a " by '
     return f'"{body}"'
