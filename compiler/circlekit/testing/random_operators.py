@@ -22,7 +22,7 @@ from circlekit.ops.convolution.conv import DepthwiseConv2D
 from circlekit.testing.model_builder import ModelBuilder, Rejected
 
 ATTEMPTS = 30
-"""Number of times that the operands of one operator are drawn until they fit."""
+"""Largest number of times that one operator is drawn, until its operands and attributes fit."""
 
 NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 """Permutations from channels first to channels last, and back."""
@@ -33,7 +33,7 @@ Shape = tuple[int, ...]
 
 
 def random_operator(m: ModelBuilder, kind: type[Op] | None = None) -> Value:
-    """Append an operator of class ``kind``, or of a random one; raise Rejected if no operands fit."""
+    """Append an operator of class ``kind``, or of a random one; return its result, or raise Rejected."""
     if kind is None:
         names = sorted(code for code, cls in REGISTRY.items() if cls.operands and cls.pure)
         kind = REGISTRY[names[m.below(len(names))]]
@@ -45,7 +45,7 @@ def random_operator(m: ModelBuilder, kind: type[Op] | None = None) -> Value:
 
 def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
     """Return an operator with random operands and attributes, which may be invalid in combination."""
-    data: Value | None = None
+    data: Value | None = None  # the first operand that is not a parameter; all others are chosen to fit it
     chosen: dict[str, Value | None] = {}
     order = sorted(kind.operands, key=lambda spec: (is_parameter(spec), spec.name == "output_shape"))
     for spec in order:
@@ -62,7 +62,7 @@ def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
         operands += [operands[-1]] * m.below(3)
     second = kind.operands[min(1, len(kind.operands) - 1)]
     if len(operands) > 1 and not is_parameter(second) and m.chance(0.4):
-        operands[:2] = [operands[1], operands[0]]
+        operands[:2] = [operands[1], operands[0]]  # so that the first may be a constant
     while operands and operands[-1] is None:
         operands.pop()
     attributes = derived_attributes(m, kind, operands)
@@ -90,7 +90,7 @@ def is_parameter(spec: Operand) -> bool:
 def _operand(
     m: ModelBuilder, kind: type[Op], spec: Operand, data: Value | None, chosen: Mapping[str, Value | None]
 ) -> Value:
-    """Return a second data operand from the pool, or a constant."""
+    """Return an operand that fits ``data``: a value of the builder's pool, or a constant."""
     dtype = f32 if not spec.dtypes or f32 in spec.dtypes else spec.dtypes[0]
     if spec.name in PARAMETERS and i32 in spec.dtypes:
         dtype = i32
@@ -106,14 +106,14 @@ def _operand(
 
 
 def _result_quantization(m: ModelBuilder, data: Value, dtype: DType) -> Quantization | None:
-    """Return the quantization of a result: that of the data, or a random one."""
+    """Return the quantization of a result: that of the data, or a random one if it must have one."""
     if dtype is data.dtype and data.quantization is not None and m.chance(0.8):
         return data.quantization
     return random_quantization(m, dtype) if dtype in QUANTIZED_DTYPES else None
 
 
 def random_quantization(m: ModelBuilder, dtype: DType) -> Quantization:
-    """Return one scale and a zero point, which is 0 for int16 and often for others."""
+    """Return a quantization per tensor; the zero point is 0 for int16, and often for others."""
     zero_point = 0
     if dtype is not DType.INT16 and m.chance(0.6):
         zero_point = m.below(200) + (0 if dtype is DType.UINT8 else -100)
@@ -125,7 +125,7 @@ def random_quantization(m: ModelBuilder, dtype: DType) -> Quantization:
 
 
 def derived_attributes(m: ModelBuilder, kind: type[Op], operands: Sequence[Value | None]) -> dict[str, Any]:
-    """Return the attributes whose values follow from the operands."""
+    """Return the attributes that must fit the operands, and those whose default is rarely useful."""
     names = {spec.name for spec in kind.attributes}
     found: dict[str, Any] = {}
     if "values_count" in names:
@@ -145,7 +145,7 @@ def derived_attributes(m: ModelBuilder, kind: type[Op], operands: Sequence[Value
 
 
 def random_attribute(m: ModelBuilder, spec: Attribute) -> Any:
-    """Return a value of the type of the attribute's default."""
+    """Return a random value of the type of the attribute's default, or the default."""
     default, name = spec.default, spec.name
     if isinstance(default, Activation):
         bounded = (Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
@@ -179,7 +179,7 @@ def proposal(
     chosen: Mapping[str, Value | None],
     dtype: DType,
 ) -> Any:
-    """Return plausible contents of operand ``name``, an array or list.
+    """Return plausible elements of a constant operand ``name``, as an array or list.
 
     ``data``: the first data operand.  ``chosen``: the operands chosen so far, by name.
     """
@@ -198,8 +198,8 @@ def proposal(
     if name in ("weights", "weight"):
         return _numbers(m, dtype, (1 + m.below(4), shape[-1] if shape else 1), 0.5)
     if name in ("bias", "gamma", "beta"):
-        beside = [v for v in chosen.values() if v is not None and v.is_const and v.rank in (2, 4)]
-        count = m.shape(beside[-1])[0] if beside and name == "bias" else shape[-1] if shape else 1
+        weights = [v for v in chosen.values() if v is not None and v.is_const and v.rank in (2, 4)]
+        count = m.shape(weights[-1])[0] if weights and name == "bias" else shape[-1] if shape else 1
         return _numbers(m, dtype, (count,), 1.0)
     broadcast = broadcast_shape(m, shape)
     if not dtype.is_float:
@@ -213,6 +213,7 @@ def proposal(
 
 
 def _numbers(m: ModelBuilder, dtype: DType, shape: Shape, spread: float) -> Any:
+    """Return integers, or floats with standard deviation ``spread``."""
     return m.random.normal(0, spread, shape) if dtype.is_float else m.random.integers(-100, 101, shape)
 
 
@@ -250,7 +251,7 @@ def _permutation(m: ModelBuilder, shape: Shape) -> Any:
 
 
 def _new_shape(m: ModelBuilder, shape: Shape) -> Any:
-    """Return a shape with as many elements: dimensions merged, split, inserted, dropped or reordered."""
+    """Return a shape of equal size: dimensions merged, split, inserted, dropped, reordered, or -1 for one."""
     found = [int(d) for d in shape]
     kind = m.below(6)
     if kind == 0:

@@ -12,14 +12,14 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 RELATIVE_TOLERANCE = 1e-5
-"""Largest relative error of a constant of the formula in a file."""
+"""Largest relative difference between a constant in the model and the number in the formula."""
 
 GELU_ENDS = (
     "m = Mul(x, a)  z = Mul(m, 0.5)",
     "h = Mul(x, 0.5)  z = Mul(h, a)",
     "h = Mul(a, 0.5)  z = Mul(x, h)",
 )
-"""x * a / 2, in any order."""
+"""x * a / 2 in any order; a is 1 + erf(...) or 1 + tanh(...)."""
 
 CUBES = ("c = Pow(x: f32, 3.0)", "q = Mul(x: f32, x)  c = Mul(q, x)", "q = Square(x: f32)  c = Mul(q, x)")
 
@@ -42,7 +42,7 @@ class _Erf(Rewrite):
         if abs(found - expected) <= RELATIVE_TOLERANCE * expected:
             return None
         how = "divided" if divided else "multiplied"
-        return f"expected the operand of Erf to be {how} by {expected:g}, got {found:g}"
+        return f"expected x to be {how} by {expected:g} before Erf, got {found:g}"
 
 
 class _Tanh(Rewrite):
@@ -50,7 +50,7 @@ class _Tanh(Rewrite):
 
     before = """
         $cube
-        k = Mul(c, third: const f32[*, 1])
+        k = Mul(c, cubic: const f32[*, 1])
         d = Add(x, k)
         s = Mul(d, root: const f32[*, 1])
         t = Tanh(s)
@@ -61,7 +61,7 @@ class _Tanh(Rewrite):
 
     @condition
     def constants_of_the_formula(self, match: Match) -> str | None:
-        for name, expected in (("third", 0.044715), ("root", np.sqrt(2 / np.pi))):
+        for name, expected in (("cubic", 0.044715), ("root", np.sqrt(2 / np.pi))):
             value = match.value(name)
             found = float(value.array().reshape(-1)[0])
             if abs(found - expected) > RELATIVE_TOLERANCE * expected:
@@ -77,7 +77,7 @@ class FuseGelu(Rules):
 
 
 class ReplaceWithFcGeluFc(Rewrite):
-    """fc(h * (1 + erf(h * sqrt(1/2))), w)  ==  fc(gelu(h), 2 w), with layers h and h * sqrt(1/2) of x."""
+    """fc(h * (1 + erf(s)), w)  ==  fc(gelu(h), 2 * w), for layers h and s of x with s = sqrt(1/2) * h."""
 
     name = "replace_with_fc_gelu_fc"
 
@@ -97,11 +97,12 @@ class ReplaceWithFcGeluFc(Rewrite):
 
     @condition
     def scaled_by_the_root(self, w1: Array, w2: Array, b1: Array | None, b2: Array | None) -> str | None:
-        for first, second, what in ((w1, w2, "weights"), (b1, b2, "biases")):
-            one = np.zeros(1) if first is None else first.reshape(-1).astype(np.float64) * np.sqrt(0.5)
-            two = np.zeros(1) if second is None else second.reshape(-1)
-            if np.abs(one - two).max() > RELATIVE_TOLERANCE * max(float(np.abs(one).max()), 1e-30):
-                return f"expected the {what} before Erf to be sqrt(1/2) times those of the other layer"
+        for of_h, of_s, kind in ((w1, w2, "weights"), (b1, b2, "biases")):
+            expected = np.zeros(1) if of_h is None else of_h.reshape(-1).astype(np.float64) * np.sqrt(0.5)
+            found = np.zeros(1) if of_s is None else of_s.reshape(-1)
+            limit = RELATIVE_TOLERANCE * max(float(np.abs(expected).max()), 1e-30)
+            if np.abs(expected - found).max() > limit:
+                return f"expected the {kind} before Erf to be sqrt(1/2) times those of the other layer"
         return None
 
     def constants(self, w3: Array) -> dict[str, Array]:
@@ -113,11 +114,11 @@ RELU6_FORMS = (
     "a = Add(x: f32, three: const)  r = Relu6(a)",
 )
 HARD_SWISH_ENDS = (
-    "m = Mul(x, r)  z = Mul|Div(m, sixth: const)",
-    "s = Mul|Div(r, sixth: const)  z = Mul(x, s)",
-    "s = Mul|Div(x, sixth: const)  z = Mul(s, r)",
+    "m = Mul(x, r)  z = Mul|Div(m, six: const)",
+    "s = Mul|Div(r, six: const)  z = Mul(x, s)",
+    "s = Mul|Div(x, six: const)  z = Mul(s, r)",
 )
-"""x * r / 6 with the division, or the multiplication by 1/6, in any place."""
+"""x * r / 6 with the division by ``six``, or the multiplication by 1/6, in any place."""
 
 
 class _HardSwish(Rewrite):
@@ -132,13 +133,13 @@ class _HardSwish(Rewrite):
     @condition
     def constants_of_the_formula(self, match: Match) -> str | None:
         divided = any(isinstance(op, Div) for op in match.ops.values())
-        for name, expected in (("three", 3.0), ("sixth", 6.0 if divided else 1 / 6)):
+        for name, expected in (("three", 3.0), ("six", 6.0 if divided else 1 / 6)):
             value = match.value(name)
             if value.numel != 1:
                 return f"%{value.name}: expected one element, got {value.numel}"
             found, nearest = value.array().reshape(-1)[0], np.float32(expected)
-            tolerance = 0 if float(nearest) == expected else np.spacing(nearest)
-            if not abs(np.float32(found) - nearest) <= tolerance:
+            tolerance = 0 if float(nearest) == expected else np.spacing(nearest)  # 1/6 may be rounded
+            if not abs(np.float32(found) - nearest) <= tolerance:  # also for NaN
                 return f"%{value.name}: expected {nearest!s}, got {found!s}"
         return None
 
@@ -152,7 +153,7 @@ class FuseHardSwish(Rules):
 
 
 class _PRelu(Rewrite):
-    """relu(x) plus or minus alpha * (negative part of x)."""
+    """relu(x) + n, where n is alpha * min(x, 0), or relu(x) - n, where n is alpha * relu(-x)."""
 
     before = """
         r = Relu(x: f32)
@@ -172,9 +173,9 @@ NEGATIVE_PARTS = (
     "a = Abs(x)  d = Sub(x, a)  h = Mul(d, 0.5)  n = Mul(h, alpha: const f32)",
     "m = Minimum(x, 0.0)  n = Mul(m, alpha: const f32)",
 )
-"""alpha * min(x, 0); x - |x| is twice that minimum."""
+"""Forms of n = alpha * min(x, 0); x - |x| is twice that minimum."""
 
-OPPOSITE = "m = Neg(x)  p = Relu(m)  n = Mul(p, alpha: const f32)"
+OPPOSITE = "m = Neg(x)  p = Relu(m)  n = Mul(p, alpha: const f32)"  # n = alpha * relu(-x)
 
 
 class _NegatedSlope(_PRelu, arithmetic="Add", negative=OPPOSITE):
@@ -187,7 +188,7 @@ class _NegatedSlope(_PRelu, arithmetic="Add", negative=OPPOSITE):
 
 
 class FusePRelu(Rules):
-    """relu(x) + (x - |x|) * alpha * 0.5  ==  prelu(x, alpha), and the same for other forms."""
+    """relu(x) + (x - |x|) * alpha * 0.5  ==  prelu(x, alpha), also with min(x, 0) or relu(-x)."""
 
     name = "fuse_prelu"
     rules = (

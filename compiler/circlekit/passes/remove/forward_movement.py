@@ -29,8 +29,8 @@ from circlekit.rewrite.base import Context, GraphPass
 class SinkPass(GraphPass):
     """op(move(x))  ==  move(op(x)), repeated until an operator has an obstacle.
 
-    ``kind``: the type of the data movement.  The former one stays as well if its result has other users.  A
-    pipeline leaves an operator unchanged if more data would be moved behind it than before it.
+    ``kind``: the class of ``move``.  If move(x) has other users, it stays, too.  A pipeline, which sets
+    ``context.exact``, does not change an operator if more data would be moved behind it than before it.
     """
 
     kind: ClassVar[type[Op]]
@@ -45,14 +45,14 @@ class SinkPass(GraphPass):
         sentence = interior_obstacle(graph, op, moved) or self.obstacle(op, moved)
         if sentence is None and context.exact and size_in_bytes(op.output) > sum(map(size_in_bytes, moved)):
             sentence = f"%{op.output.name}: is larger than %{moved[0].name}, so more data would be moved"
-        if not context.accepts(self.name, op, sentence, 3):
+        if not context.accepts(self.name, op, sentence, progress=3):
             return False
         self.swap(graph, op, moved)
         return True
 
     @abstractmethod
     def obstacle(self, op: Op, moved: list[Value]) -> str | None:
-        """Return why ``kind`` cannot move behind ``op``, else None; it produces the operands ``moved``."""
+        """Return why the producers of the operands ``moved`` cannot move behind ``op``; None if they can."""
 
     @abstractmethod
     def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
@@ -60,7 +60,7 @@ class SinkPass(GraphPass):
 
 
 def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
-    """Refuse per-channel quantization, and movements that all have other users, as none could be removed."""
+    """Refuse if a value is quantized per channel, or if all movements would stay for their other users."""
     for value in (*moved, op.output):
         if value.quantization is not None and value.quantization.is_per_channel:
             return f"%{value.name}: is quantized along an axis"
@@ -71,12 +71,12 @@ def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
     return None
 
 
-def put_behind(graph: Graph, op: Op, move: Op, inner: Value) -> None:
-    """Insert ``move`` behind ``op``: ``op`` then produces ``inner``, and ``move`` the former result."""
+def put_behind(graph: Graph, op: Op, movement: Op, inner: Value) -> None:
+    """Insert ``movement`` behind ``op``: it then produces the result of ``op``, which produces ``inner``."""
     result = op.output
     op.take_result(0, inner)
-    move.add_result(result)
-    graph.insert_after(op, move)
+    movement.add_result(result)
+    graph.insert_after(op, movement)
 
 
 class ForwardReshapeToUnaryOp(SinkPass):
@@ -90,20 +90,14 @@ class ForwardReshapeToUnaryOp(SinkPass):
 
     def obstacle(self, op: Op, moved: list[Value]) -> str | None:
         value, result = moved[0], op.output
-        name = f"%{result.name}"
-        source = _source(value)
-        if (
-            source.shape is None
-            or not is_determined(result.shape)
-            or source.quantization != value.quantization
-        ):
+        name, source, found = f"%{result.name}", _source(value), type(op).__name__
+        is_unknown = source.shape is None or not is_determined(result.shape)
+        if is_unknown or source.quantization != value.quantization:
             return f"%{value.name}: has other quantization than %{source.name}, or an unknown shape"
         if isinstance(op, Mean):
             return _mean_obstacle(op, source, value)
         if only_operand(op) is not value:
-            return (
-                f"{name}: expected an elementwise operator of one value and numbers, got {type(op).__name__}"
-            )
+            return f"{name}: expected an elementwise operator of one value and numbers, got {found}"
         return None if value.rank == result.rank else f"{name}: is broadcast to another rank"
 
     def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
@@ -125,21 +119,23 @@ class ForwardReshapeToUnaryOp(SinkPass):
 
 
 def _source(value: Value) -> Value:
+    """Return the operand of the movement that produces ``value``."""
     assert isinstance(value.producer, Reshape | Transpose)  # run_graph selects these
     return value.producer.input
 
 
 def _mean_obstacle(op: Mean, source: Value, value: Value) -> str | None:
+    """Refuse unless ``op`` takes the mean of ``value`` over leading axes that Reshape(source) keeps."""
     name = f"%{op.output.name}"
     if not op.keep_dims or not op.axis.is_plain or op.input is not value:
         return f"{name}: expected a mean with keep_dims over constant axes"
     before, after = source.shape or (), value.shape or ()
     pairs = zip(before, after, strict=False)
-    split = next((i for i, (a, b) in enumerate(pairs) if a != b or a is None), min(len(before), len(after)))
+    kept = next((i for i, (a, b) in enumerate(pairs) if a != b or a is None), min(len(before), len(after)))
     axes = sorted(normalized_axis(int(a), len(after)) for a in op.axis.array().reshape(-1))
-    if all(axis < split for axis in axes):
+    if all(axis < kept for axis in axes):
         return None
-    return f"{name}: expected a mean over axes below {split}, which the Reshape keeps, got {axes}"
+    return f"{name}: expected a mean over axes below {kept}, which the Reshape keeps, got {axes}"
 
 
 class ForwardTranspose(SinkPass):

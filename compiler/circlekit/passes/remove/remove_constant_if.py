@@ -19,10 +19,10 @@ MAX_COPIED_OPS = 1000
 """Largest total number of operators of all copies of a branch; a branch that is copied once has no limit."""
 
 MAX_COUNTED_CALLS = 1 << 40
-"""Calls are counted up to this: branches that call branches twice give powers of two."""
+"""Limit of the count of places: it doubles with each branch that calls the next one twice."""
 
 
-def is_constant(op: Op) -> TypeGuard[If]:
+def is_constant_if(op: Op) -> TypeGuard[If]:
     """Return whether ``op`` is an IF with a constant condition whose operands fit its branch."""
     if not isinstance(op, If) or op.condition.data is None or op.condition.is_variable:
         return False
@@ -35,24 +35,24 @@ def branch_of(op: If) -> Graph:
 
 
 class Branches:
-    """The graphs of a model, and how often each would occur in it if constant conditions were resolved.
+    """The graphs of a model, and how many copies of each remain if every constant IF is replaced.
 
-    ``order``: all graphs, called ones before their callers, so that a branch has its final size when its
-    callers are visited.
+    ``places``: that number; a graph that anything else refers to also stays itself and counts as one.
+    ``order``: all graphs, branches before their callers, which thus see the final size of a branch.
     """
 
     def __init__(self, model: Model) -> None:
-        taken = {graph: [branch_of(op) for op in graph if is_constant(op)] for graph in model.graphs}
+        taken = {graph: [branch_of(op) for op in graph if is_constant_if(op)] for graph in model.graphs}
         self.order = callees_first(model)
-        known = {id(g) for op in model.ops() if not is_constant(op) for g in op.called_graphs()}
-        known |= {id(s.graph) for s in model.signatures} | {id(model.main)}
-        self.places = {graph: int(id(graph) in known) for graph in model.graphs}
+        referred = {id(g) for op in model.ops() if not is_constant_if(op) for g in op.called_graphs()}
+        referred |= {id(s.graph) for s in model.signatures} | {id(model.main)}
+        self.places = {graph: int(id(graph) in referred) for graph in model.graphs}
         for graph in reversed(self.order):
             for branch in taken[graph]:
                 self.places[branch] = min(self.places[branch] + max(self.places[graph], 1), MAX_COUNTED_CALLS)
 
     def too_many(self, op: If) -> str | None:
-        """Return why the branch of ``op`` stays a graph, None if it does not."""
+        """Refuse to copy the branch of ``op`` if all its copies together have too many operators."""
         branch = branch_of(op)
         size, places = len(branch), self.places[branch]
         if places == 1 or size * places <= MAX_COPIED_OPS:
@@ -78,10 +78,10 @@ class RemoveConstantIf(Pass):
         branches = Branches(model)
         for graph in branches.order:
             for op in graph.ops:
-                if not is_constant(op):
+                if not is_constant_if(op):
                     continue
                 why = branches.too_many(op) or _obstacle(graph, op)
-                if not context.accepts(self.name, op, why, 3):
+                if not context.accepts(self.name, op, why, progress=3):
                     continue
                 called += op.called_graphs()
                 copies = inline(branch_of(op), op, _operands(op))
@@ -113,6 +113,7 @@ def _operands(op: If) -> list[Value]:
 
 
 def _obstacle(graph: Graph, op: If) -> str | None:
+    """Return why the values of the branch cannot replace the results of ``op``; None if they can."""
     branch = branch_of(op)
     for value in branch.values():
         if value.is_variable:
@@ -125,7 +126,7 @@ def _obstacle(graph: Graph, op: If) -> str | None:
         if same_quantization(result, source) is not None:
             return f"%{result.name}: has other quantization parameters than %{source.name} of {branch.name}"
         passed_through = output.producer is None or list(branch.outputs).count(output) > 1
-        if graph.is_output(result) and passed_through:
+        if graph.is_output(result) and passed_through:  # no value can have two names
             name = f"%{source.name} of {branch.name}"
             return f"%{result.name}: is an output of the graph, and {name} cannot take its name"
     return None

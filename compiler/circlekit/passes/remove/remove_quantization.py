@@ -13,7 +13,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class DequantizeAndBack(Rewrite):
-    """quantize(dequantize(x))  ==  x with the same parameters: each number is rounded to itself."""
+    """quantize(dequantize(x))  ==  x, if both have the same parameters: each number is rounded to itself."""
 
     quantized = True
     shared = ("d",)
@@ -34,6 +34,7 @@ class DequantizeAndBack(Rewrite):
     @condition
     def numbers_are_finite(self, x: Value) -> str | None:
         scale = np.zeros(0) if x.quantization is None else x.quantization.scale.astype(np.float64)
+        # a 16-bit number minus a zero point of 16 bits is below 2^17
         if scale.size and (scale > 0).all() and scale.max() * 2.0**17 < float(np.finfo(np.float32).max):
             return None
         return f"%{x.name}: expected scales above 0 for which all values are finite in float32"
@@ -56,11 +57,10 @@ class QuantizeTwice(Rewrite):
         first, second = _steps(y), _steps(z)
         if first is None or second is None or first[0] != second[0]:
             return f"%{y.name}: expected the grid of %{z.name}, got another one"
-        if first[1] <= second[1] and first[2] >= second[2]:
+        (_, low, high), (_, second_low, second_high) = first, second
+        if low <= second_low and high >= second_high:
             return None
-        return (
-            f"%{y.name}: is clamped to steps from {first[1]} to {first[2]}, the range of %{z.name} is larger"
-        )
+        return f"%{y.name}: is clamped to steps from {low} to {high}, the range of %{z.name} is larger"
 
 
 class RemoveRedundantQuantize(Rules):
@@ -71,7 +71,7 @@ class RemoveRedundantQuantize(Rules):
 
 
 def _steps(value: Value) -> tuple[float, int, int] | None:
-    """Return the scale, and lowest and highest value as multiples of it; None for several scales."""
+    """Return the only scale, and the lowest and highest value in multiples of it; None if there is none."""
     parameters, dtype = value.quantization, value.dtype.numpy
     if parameters is None or parameters.scale.size != 1 or dtype is None or dtype.kind not in "iu":
         return None
@@ -83,7 +83,7 @@ def _steps(value: Value) -> tuple[float, int, int] | None:
 class RemoveQdqForMpo(Rewrite):
     """quantize(dequantize(quantize(x)))  becomes  quantize(x), for an x that a matrix product computes.
 
-    Values are no longer rounded to the first grid.
+    Values are no longer rounded to the first grid.  The product is a mixed-precision operator (MPO) in ONE.
     """
 
     name = "remove_qdq_for_mpo"
@@ -107,6 +107,7 @@ class RemoveQdqForMpo(Rewrite):
 
     @condition
     def is_dequantized(self, z: Value) -> str | None:
+        """ONE's pattern ends in a Dequantize."""
         is_only_use = all(isinstance(user, Dequantize) for user in z.users)
         return None if is_only_use else f"%{z.name}: has users other than Dequantize"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove operators that training and exporters leave: dropout, guards of indices, operators by name."""
+"""Remove what training and exporters leave: dropout, guards of indices, operators that the user names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class _Masked(Rewrite):
-    """x * factor * (random >= rate)  becomes  x, its mean; factor is 1 / (1 - rate)."""
+    """x * factor * (random >= rate)  becomes  x, its expected value; factor is 1 / (1 - rate)."""
 
     changes_values = True
 
@@ -38,7 +38,7 @@ class _Masked(Rewrite):
 
 
 class _Floored(Rewrite):
-    """x / keep * floor(random + keep)  becomes  x, its mean: the form of TensorFlow 1."""
+    """x / keep * floor(random + keep)  becomes  x, its expected value: the form of TensorFlow 1."""
 
     changes_values = True
 
@@ -60,12 +60,11 @@ class _Floored(Rewrite):
 
 
 def mean_refusal(kept: float, scale: float) -> str | None:
-    """Refuse unless the fraction ``kept`` of the elements, multiplied by ``scale``, has the mean of all."""
+    """Refuse a dropout that keeps the fraction ``kept`` of the elements unless ``scale`` is 1 / ``kept``."""
     if math.isclose(kept * scale, 1, rel_tol=1e-5):
         return None
-    return (
-        f"expected a factor of {1 / kept if kept else np.inf:g} for the kept part of {kept:g}, got {scale:g}"
-    )
+    expected = 1 / kept if kept else np.inf
+    return f"expected a factor of {expected:g} for the kept part of {kept:g}, got {scale:g}"
 
 
 CAST = "m = Cast(g)   {in_data_type: any, out_data_type: any}"
@@ -74,6 +73,7 @@ MASKS = (
     "s = Mul(x: f32, factor: const f32[*, 1])\n        z = SelectV2|Select(g, s, 0.0)",
     f"{CAST}\n        s = Mul(x: f32, m)\n        z = Mul(s, factor: const f32[*, 1])",
 )
+"""Ways to multiply x by the factor and by the condition g: as the number 1 or 0, or by a selection."""
 
 
 class RemoveDropout(Rules):
@@ -116,9 +116,7 @@ class RemoveGatherGuard(Rewrite):
         return f"%{p.name}: expected {rows}, its rows, as addend and as modulus, got {added} and {modulus}"
 
 
-TRAINING_CHECKS = frozenset(
-    prefix + name for prefix in ("", "Flex") for name in ("Assert", "Print", "PrintV2")
-)
+TRAINING_CHECKS = frozenset(flex + name for flex in ("", "Flex") for name in ("Assert", "Print", "PrintV2"))
 """TensorFlow's operators that check or print values; they return nothing or their operand."""
 
 
@@ -133,7 +131,7 @@ class RemoveNodesOf(Pass):
     """Remove operators of these kinds, custom codes or result names; their first operand replaces the result.
 
     Values change, unless the operators return that operand.  An operator stays if its result has another type
-    than the operand.
+    than the operand.  ``found``: the names that operators had, in any run.  RewriteError for another name.
     """
 
     name = "remove_nodes_of"
@@ -171,7 +169,7 @@ class RemoveNodesOf(Pass):
                 if named:
                     count += self._remove(graph, op, context)
         missing = [name for name in requested if name not in self.found]
-        if missing and context.refusals is None:
+        if missing and context.refusals is None:  # --explain runs the pass again, after their removal
             raise RewriteError(f"remove_nodes_of: no operator has the kind, code or result name {missing[0]}")
         return count
 
@@ -179,7 +177,7 @@ class RemoveNodesOf(Pass):
         """Remove ``op`` if possible; return whether it was removed."""
         operand = op.inputs[0] if op.inputs else None
         why = _obstacle(graph, op, operand)
-        if not context.accepts(self.name, op, why, 3):
+        if not context.accepts(self.name, op, why, progress=3):
             return False
         for value in tuple(op.results):
             if operand is not None:

@@ -26,8 +26,8 @@ from circlekit.rewrite.base import Context, GraphPass
 GATES = ("input", "forget", "output", "cell")
 
 
-class Step(Inserter):
-    """Inserts the operators of all steps before ``op``.  Steps share the constants, which have names."""
+class _Unroller(Inserter):
+    """Inserts the operators of all steps before ``op``.  ``constants``, by name, are shared by the steps."""
 
     def __init__(self, graph: Graph, op: Lstm) -> None:
         super().__init__(graph, op)
@@ -35,7 +35,7 @@ class Step(Inserter):
         self.constants: dict[str, Value] = {}
         self.gates = [g for g in GATES if g != "input" or op.input_to_input_weights is not None]
         self.is_normalized = op.cell_layer_norm_coefficients is not None
-        self.is_diagonal = self.vector("recurrent_to_output_weights").rank == 1
+        self.is_diagonal = self.operand("recurrent_to_output_weights").rank == 1
 
     def step(self, from_input: Value, hidden: Value | None, cell: Value | None) -> tuple[Value, Value]:
         """Insert one step and return its output and cell state; None stands for a state of zeros.
@@ -50,13 +50,13 @@ class Step(Inserter):
         sums = dict(zip(self.gates, split.results, strict=True))
         if hidden is not None and self.is_diagonal:
             for gate in self.gates:
-                weights = self.vector(f"recurrent_to_{gate}_weights")
+                weights = self.operand(f"recurrent_to_{gate}_weights")
                 sums[gate] = self.make(Add(sums[gate], self.make(Mul(hidden, weights))))
         new_cell = self.cell(sums, cell)
         output = self.make(Mul(self.gate("output", sums, new_cell), self.activated(new_cell)))
         if self.lstm.projection_weights is not None:
-            bias = self.lstm.projection_bias and self.vector("projection_bias")
-            output = self.make(FullyConnected(output, self.vector("projection_weights"), bias))
+            bias = self.lstm.projection_bias and self.operand("projection_bias")
+            output = self.make(FullyConnected(output, self.operand("projection_weights"), bias))
             output = self.clipped(output, self.lstm.proj_clip, "projection")
         return output, new_cell
 
@@ -66,7 +66,7 @@ class Step(Inserter):
         forget = None if cell is None and "input" in sums else self.gate("forget", sums, cell)
         if "input" in sums:
             input_gate = self.gate("input", sums, cell)
-        else:
+        else:  # without weights of its own, the input gate is coupled to the forget gate
             assert forget is not None
             input_gate = self.make(Sub(self.constant("one", np.array(1, np.float32)), forget))
         new = self.make(Mul(input_gate, candidate))
@@ -80,7 +80,7 @@ class Step(Inserter):
     def gate_sum(self, name: str, total: Value, cell: Value | None) -> Value:
         """Return ``total`` with the peephole from the cell state added, and normalized if the LSTM is."""
         if cell is not None and getattr(self.lstm, f"cell_to_{name}_weights") is not None:
-            total = self.make(Add(total, self.make(Mul(cell, self.vector(f"cell_to_{name}_weights")))))
+            total = self.make(Add(total, self.make(Mul(cell, self.operand(f"cell_to_{name}_weights")))))
         if not self.is_normalized:
             return total
         last = self.constant("last", np.array([-1], np.int32))
@@ -89,8 +89,8 @@ class Step(Inserter):
         epsilon = self.constant("epsilon", np.array(1e-8, np.float32))
         root = self.make(Rsqrt(self.make(Add(variance, epsilon))))
         normalized = self.make(Mul(centered, root))
-        scaled = self.make(Mul(normalized, self.vector(f"{name}_layer_norm_coefficients")))
-        return self.make(Add(scaled, self.vector(f"{name}_gate_bias")))
+        scaled = self.make(Mul(normalized, self.operand(f"{name}_layer_norm_coefficients")))
+        return self.make(Add(scaled, self.operand(f"{name}_gate_bias")))
 
     def activated(self, value: Value) -> Value:
         act = self.lstm.act
@@ -105,15 +105,17 @@ class Step(Inserter):
 
     # -- constants -----------------------------------------------------------------------------
 
-    def vector(self, name: str) -> Value:
+    def operand(self, name: str) -> Value:
         """Return the operand called ``name``, which must be present."""
         value: Value = getattr(self.lstm, name)
         return value
 
     def stacked(self, form: str) -> Array:
-        return np.concatenate([self.vector(form.format(gate)).array() for gate in self.gates])
+        """Return the operands of all gates, concatenated; ``form``: their name, with {} for the gate."""
+        return np.concatenate([self.operand(form.format(gate)).array() for gate in self.gates])
 
     def constant(self, name: str, array: Array) -> Value:
+        """Return the constant called ``name``, which is made by the first call."""
         if name not in self.constants:
             self.constants[name] = super().constant(name, array)
         return self.constants[name]
@@ -141,10 +143,10 @@ class UnrollUnidirSeqLstm(GraphPass):
 
 def _unroll(graph: Graph, op: Lstm) -> None:
     """Insert the steps of ``op`` before it, and remove it."""
-    step, axis = Step(graph, op), 0 if op.time_major else 1
-    weights = step.constant("weights", step.stacked("input_to_{}_weights"))
-    bias = None if step.is_normalized else step.constant("bias", step.stacked("{}_gate_bias"))
-    from_input = step.make(FullyConnected(op.input, weights, bias, keep_num_dims=True))
+    new, axis = _Unroller(graph, op), 0 if op.time_major else 1
+    weights = new.constant("weights", new.stacked("input_to_{}_weights"))
+    bias = None if new.is_normalized else new.constant("bias", new.stacked("{}_gate_bias"))
+    from_input = new.make(FullyConnected(op.input, weights, bias, keep_num_dims=True))
     step_count = op.input.static_shape[axis]
     steps = Unpack(from_input, num=step_count, axis=axis)
     graph.insert_before(op, steps)
@@ -152,9 +154,9 @@ def _unroll(graph: Graph, op: Lstm) -> None:
     cell: Value | None = None
     outputs = []
     for value in tuple(steps.results):
-        hidden, cell = step.step(value, hidden, cell)
+        hidden, cell = new.step(value, hidden, cell)
         outputs.append(hidden)
-    step.replace(Pack(*outputs, values_count=step_count, axis=axis))
+    new.replace(Pack(*outputs, values_count=step_count, axis=axis))
 
 
 MAX_STEPS = 1 << 12
@@ -167,7 +169,7 @@ def _obstacle(op: Lstm) -> str | None:
     if op.input.dtype is not f32 or shape is None or len(shape) != 3:
         return f"expected an input of f32 and rank 3, got {op.input.type}"
     if None in shape or 0 in shape:
-        return "expected an input without unknown dimensions or 0"
+        return "expected an input without unknown or empty dimensions"
     if shape[0 if op.time_major else 1] > MAX_STEPS:  # type: ignore[operator]  # no dimension is None
         return f"expected at most {MAX_STEPS} steps, got {shape[0 if op.time_major else 1]}"
     for name, value in op.operand_items():
@@ -176,11 +178,11 @@ def _obstacle(op: Lstm) -> str | None:
         is_zero = value.data is not None and not value.data.any()
         if name.endswith("state") and not (value.is_variable or is_zero):
             return f"{name} %{value.name} does not start at zero"
-    return _fault(op) or (None if op.act in (Activation.NONE, *OPERATORS) else f"act is {op.act.name}")
+    return _wrong_weight(op) or (None if op.act in (Activation.NONE, *OPERATORS) else f"act is {op.act.name}")
 
 
-def _fault(op: Lstm) -> str | None:
-    """Return a sentence about the first weight or bias that is missing or has a wrong shape; else None."""
+def _wrong_weight(op: Lstm) -> str | None:
+    """Return which weight or bias, the first one, is missing or has a wrong shape; None if all fit."""
     gates = [g for g in GATES if g != "input" or op.input_to_input_weights]
     cells, inputs = op.input_to_cell_weights.static_shape[0], op.input.static_shape[-1]
     outputs = cells if op.projection_weights is None else op.projection_weights.static_shape[0]

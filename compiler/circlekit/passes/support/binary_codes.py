@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read binary-coded weights, which ONE stores in extra outputs of a model.
+"""Read binary-coded quantized (BCQ) weights, which ONE stores in extra outputs of a model.
 
 Before a TensorFlow model is converted, ONE's tools add outputs to it: a marker, and for each coded constant a
-bundle of constants.  The outputs are then:
+bundle of constants (``ops/matmul/circle_layers.py`` describes the code).  The outputs are then:
 
-    0                      i32: START, version 1, number of real outputs, size of a bundle, END
-    1 ...                  the real outputs
+    0                      i32: START, version 1, number of original outputs, size of a bundle, END
+    1 ...                  the original outputs
     then, bundle by bundle:
       do_w_x               bool: whether the model computes W x or x W (not read: the shapes determine it)
-      alpha                f32 [codes]
-      packed_binary_code   i32 [codes, words]
-      number_of_clusters, size_of_clusters, qbits_of_clusters     i32, sometimes with an additional number
+      alpha                f32 [code rows]: the scales
+      packed_binary_code   i32 [code rows, words]
+      number_of_clusters, size_of_clusters, qbits_of_clusters     i32: n; rows [n]; bits [n] of the clusters
+                           (a further number in one of them only makes equal constants distinct)
       the original weights, as the model uses them
       dequant_weight       the decoded weights; not in every model
 
@@ -35,10 +36,9 @@ START, END = -2_000_000_000 + 27, 2_000_000_000 - 27
 VERSION = 1
 
 MAX_RELATIVE_ERROR = 0.9
-"""Codes with a larger error, relative to the norm of the weights, are treated as codes of other weights.
+"""Smallest error (``Coded.distance``) for which codes are considered those of other weights.
 
-The error of typical weights is 0.5 to 0.6 with one bit, and each further bit halves it.  Codes of other
-weights have an error of 1 or more.
+It is 0.5 to 0.6 for typical weights with one bit, halves with each further bit, and is 1 or more for others.
 """
 
 
@@ -50,7 +50,10 @@ class Item(IntEnum):
 
 @dataclass(eq=False, repr=False)
 class Coded:
-    """A coded constant: the original ``weights`` of the model, and the operands of the BCQ operators."""
+    """A coded constant: the original ``weights`` of the model, and the operands of the BCQ operators.
+
+    ``scales`` [code rows], ``binary`` [code rows, words], ``clusters`` [n, 2]: bits and rows of each.
+    """
 
     name: str
     weights: Array
@@ -73,9 +76,9 @@ class Coded:
         return bool(np.array_equal(constant.T.reshape(-1), self.weights.reshape(-1)))
 
     def distance(self, weights: Array) -> float:
-        """Return the error of the decoded weights relative to the norm of ``weights`` [rows, hidden].
+        """Return the norm of decoded - ``weights`` [rows, hidden], relative to the norm of ``weights``.
 
-        The result is inf if the shapes do not fit.
+        The result is inf if the shapes do not fit, or all weights are 0.
         """
         if weights.shape[0] != self.rows or not 0 < weights.shape[1] <= self.binary.shape[1] * CODES_PER_WORD:
             return float("inf")
@@ -86,7 +89,7 @@ class Coded:
 
 @dataclass(eq=False, repr=False)
 class Info:
-    """The real outputs of a graph, its coded constants, and a sentence for each invalid bundle."""
+    """The original outputs of a graph, its coded constants, and a sentence for each invalid bundle."""
 
     outputs: Sequence[Value]
     coded: Sequence[Coded]
@@ -94,7 +97,7 @@ class Info:
 
 
 def read_info(graph: Graph) -> Info | str | None:
-    """Return the coded constants; None if output 0 is not a marker, a sentence if the marker is invalid."""
+    """Return what ``graph`` stores; None if output 0 is not a marker, a sentence if the marker is invalid."""
     mark = _constant(graph.outputs[0], i32) if graph.outputs else None
     if mark is None or mark.size < 4 or (mark.reshape(-1)[[0, -1]] != (START, END)).any():
         return None
@@ -103,10 +106,9 @@ def read_info(graph: Graph) -> Info | str | None:
     if version != VERSION:
         return f"{name}: expected version {VERSION} of the codes, got {version}"
     rest = graph.outputs[1 + count :]
-    if mark.size < 5 or size <= Item.WEIGHTS or count < 0 or len(graph.outputs) < 1 + count:
-        return (
-            f"{name}: announces {count} outputs and bundles of {size}, got {len(graph.outputs) - 1} outputs"
-        )
+    found = len(graph.outputs) - 1
+    if mark.size < 5 or size <= Item.WEIGHTS or count < 0 or found < count:
+        return f"{name}: announces {count} outputs and bundles of {size}, got {found} outputs"
     if len(rest) % size:
         return f"{name}: announces bundles of {size}, got {len(rest)} outputs for them"
     bundles = [_coded(rest[at : at + size]) for at in range(0, len(rest), size)]
@@ -137,7 +139,7 @@ def _coded(bundle: Sequence[Value]) -> Coded | str:
     clusters = None
     if 1 <= n <= min(bits.size, rows.size) and min(bits[:n].min(), rows[:n].min()) > 0:
         clusters = np.stack([bits[:n], rows[:n]], axis=1).astype(np.int32)
-    codes = 0 if clusters is None else int(clusters.prod(axis=1).sum())
+    codes = 0 if clusters is None else int(clusters.prod(axis=1).sum())  # bits * rows of each cluster
     scales, binary = arrays[Item.ALPHA].reshape(-1), arrays[Item.BINARY]
     if clusters is None or binary.ndim != 2 or binary.shape[0] != codes or scales.size != codes:
         found = f"{scales.size} scales and codes of shape {list(binary.shape)}"

@@ -34,6 +34,7 @@ _DETAILS = {
     "BlockwiseQuantization": "blockwise",
     "MultiAxisQuantization": "multi_axis",
 }
+"""Field of a recipe for each table with details of a quantization."""
 
 
 def recipe_text(
@@ -41,9 +42,10 @@ def recipe_text(
 ) -> str:
     """Return the recipe of a decoded file.
 
-    data: The file, for external data.
+    data: The bytes of the file, for constants behind the flatbuffer.
+    fmt: "circle" or "tflite", the format of the file.
     folder: Gets large constants; without it they are in the text, in base64.
-    resample: Replace large constants by normal numbers of the same mean and standard deviation.
+    resample: Replace large constants by normally distributed ones of equal mean and standard deviation.
 
     Raises UnsupportedError for a model that recipes cannot express.
     """
@@ -54,8 +56,8 @@ class _RecipeWriter:
     """Converts one decoded file to the tree of the message ModelRecipe.
 
     has_external_data: Whether the file stores constants behind the flatbuffer (external data).
-    fillers: Fillers of the buffers so far.
-    names: The names of the operands of each graph.
+    fillers: Fillers made so far, by number of the buffer, dtype, and number of elements (None if unknown).
+    names: The unique names of each graph's tensors, which recipes call operands.
     """
 
     def __init__(self, tree: Tree, data: memoryview, fmt: str, folder: Folder | None, resample: bool) -> None:
@@ -73,7 +75,7 @@ class _RecipeWriter:
     def buffer(self, tree: Tree) -> Array | None:
         """Return the bytes of a buffer, in the flatbuffer or external; None if it has no data."""
         data: Array | None = tree.get("data")
-        if tree.get("offset", 0) > 1:
+        if tree.get("offset", 0) > 1:  # 0 and 1 mean that there is no external data
             self.has_external_data = True
             data = np.frombuffer(self.data, np.uint8, tree.get("size", 0), tree["offset"])
         return data if data is not None and len(data) else None
@@ -83,9 +85,8 @@ class _RecipeWriter:
     def recipe(self) -> Tree:
         tree = self.tree
         main, *others = [self.graph(g, names) for g, names in zip(tree["subgraphs"], self.names, strict=True)]
-        used = {
-            self.codes[op.get("opcode_index", 0)] for g in tree["subgraphs"] for op in g.get("operators", ())
-        }
+        operators = [op for g in tree["subgraphs"] for op in g.get("operators", ())]
+        used = {self.codes[op.get("opcode_index", 0)] for op in operators}
         version = tree.get("version", 0)
         return main | {
             "graph": others,
@@ -93,7 +94,7 @@ class _RecipeWriter:
             "ext_offset": self.has_external_data,
             "model_version": version if version != VERSIONS[self.format] else None,
             "description": tree.get("description"),
-            "keep_versions": len({key[:2] for key in used}) < len(used),
+            "keep_versions": len({key[:2] for key in used}) < len(used),  # one kind in two versions
             "metadata": [self.metadata(item) for item in tree.get("metadata", ())],
         }
 
@@ -164,7 +165,7 @@ class _RecipeWriter:
         for item in dimensions:
             for name in {"array_segments", "array_indices"} & item.keys():
                 vector = item[name]
-                item[name] = {"dim": vector.get("values"), "type": words[vector[""]]}
+                item[name] = {"dim": vector.get("values"), "type": words[vector[""]]}  # "" is its table
         return {**tree, "dim_metadata": dimensions}
 
     # -- operations ----------------------------------------------------------------------------
@@ -192,7 +193,7 @@ class _RecipeWriter:
 
     def custom_options(self, tree: Tree, custom: str) -> Tree:
         data: Any = tree.get("custom_options")
-        if tree.get("large_custom_options_offset", 0) > 1:
+        if tree.get("large_custom_options_offset", 0) > 1:  # 0 and 1 mean that there are none
             start = tree["large_custom_options_offset"]
             data = self.data[start : start + tree.get("large_custom_options_size", 0)]
         stored = b"" if data is None else bytes(data)
@@ -229,7 +230,7 @@ def _unique(tensors: Sequence[Tree]) -> list[str]:
     names = []
     for index, name in enumerate(own_names):
         base = label = name or f"tensor_{index}"
-        while label in (seen if name == label else taken):
+        while label in (seen if name == label else taken):  # a made name must not be any tensor's own
             label = f"{base}_{next(numbers[base])}"
         seen.add(label)
         taken.add(label)

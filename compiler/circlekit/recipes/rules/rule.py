@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of both languages, the model that they are checked on, and the arguments of a rule."""
+"""Rules of ``.ck`` recipes and of ONE's ``test.rule``, the model that they check, and a rule's arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Subject:
     path: The file that was written.
     model: The model read back from it.
     changes: Number of changes that the passes made.
-    refusals: Returns why the passes did not rewrite their near misses.
+    refusals: Returns the sentences with which the passes refused operators.
     """
 
     path: str
@@ -44,7 +44,7 @@ Check = Callable[[Subject], Iterable[str]]
 
 @dataclass(frozen=True)
 class Rule:
-    """One condition of either language.
+    """One rule of a ``.ck`` recipe or a ``test.rule``.
 
     ``place``: file, line and column.  ``text``: the rule as it is written, or its name.
     """
@@ -54,13 +54,13 @@ class Rule:
     violations: Check
 
     def failure(self, subject: Subject) -> str:
-        """Return place, text and violations, "" if the rule holds; raise CirclekitError on other errors."""
+        """Return place, text and violations, or "" if the rule holds; CirclekitError if that is unknown."""
         found = "; ".join(self.violations(subject))
         return f"{self.place}: {self.text}: {found}" if found else ""
 
 
 class Call:
-    """The arguments of one rule.  Methods raise ParseError, at the place of the rule, for wrong ones."""
+    """One rule of a ``.ck`` recipe, ``name(arguments)``.  Methods raise ParseError for wrong arguments."""
 
     def __init__(self, source: Source, node: Arguments) -> None:
         self.source = source
@@ -129,7 +129,7 @@ class Call:
         return name
 
     def amounts(self) -> dict[str, tuple[str, int]]:
-        """Return the amounts of the arguments, which must all have names."""
+        """Return the ``amount`` of each argument, by name; arguments without names are an error."""
         self.positional(0, 0)
         return {name: self.amount(literal) for name, literal in self.node.named.items()}
 
