@@ -38,7 +38,7 @@ def static_int_vector(value: Value | None) -> list[int] | None:
 def static_int(value: Value, name: str) -> int | None:
     """Return the only element of a constant integer operand; None if it is not constant.
 
-    Raises ShapeError if it has more or fewer elements.
+    Raise ShapeError if it has more or fewer elements.
     """
     numbers = static_int_vector(value)
     if numbers is None:
@@ -49,12 +49,12 @@ def static_int(value: Value, name: str) -> int | None:
 
 
 def vector_length(value: Value) -> int | None:
-    """Return the number of elements of an operand of rank 1; None if it is unknown."""
+    """Return the number of elements of an operand; None if that is unknown or its rank is not 1."""
     return value.shape[0] if value.shape is not None and len(value.shape) == 1 else None
 
 
 def listed_shape(value: Value) -> Shape | None:
-    """Return the shape that ``value`` lists; if it is not constant, unknown dimensions, or None."""
+    """Return the shape in ``value``, with unknown dimensions if not constant; None if its rank is unknown."""
     dims = static_int_vector(value)
     return unknown_dims(vector_length(value)) if dims is None else tuple(dims)
 
@@ -68,7 +68,8 @@ def constant_elements(value: Value) -> Array:
     """Return the elements of a constant in its shape, as kernels take them.
 
     Packed integers become int8 or uint8, bfloat16 becomes float32, strings an object array of ``bytes``.
-    Raises UnsupportedError for data that no kernel reads (compressed constants, microscaled types).
+    Raise ModelError if this is not a constant, or its data does not fit its shape; UnsupportedError for data
+    that no kernel reads (compressed constants, microscaled types).
     """
     data = value.array()
     dtype = value.dtype.numpy
@@ -95,7 +96,8 @@ def constant_elements(value: Value) -> Array:
 def unpacked(data: Array, dtype: DType, name: str = "a constant") -> Array:
     """Return the numbers stored in the bytes ``data``, as a flat array; padding at the end is not removed.
 
-    Integers of fewer than 8 bits fill a byte from its lowest bit on; they become int8 or uint8.
+    Integers of fewer than 8 bits fill a byte from its lowest bit on; they become int8 or uint8.  Raise
+    ModelError if the last number is incomplete, UnsupportedError for other packed dtypes than these.
     """
     if data.nbytes * 8 % max(dtype.bits, 8):
         raise ModelError(f"expected whole {dtype.short} numbers in {name}, got {data.nbytes} bytes")
@@ -114,7 +116,7 @@ def unpacked(data: Array, dtype: DType, name: str = "a constant") -> Array:
 
 
 def packed(numbers: Array, dtype: DType) -> Array:
-    """Pack integers of fewer than 8 bits into bytes, uint8: the inverse of ``unpacked``."""
+    """Return integers of fewer than 8 bits as packed bytes (uint8): the inverse of ``unpacked``."""
     per_byte = 8 // dtype.bits
     fields = np.zeros(-(-numbers.size // per_byte) * per_byte, np.uint8)
     fields[: numbers.size] = numbers.reshape(-1).astype(np.uint8) & ((1 << dtype.bits) - 1)
@@ -126,15 +128,15 @@ def packed(numbers: Array, dtype: DType) -> Array:
 
 
 def decode_strings(data: Array) -> Array:
-    """Decode a string tensor's bytes (int32 count, count + 1 int32 offsets, texts): an array of ``bytes``."""
-    raw = data.tobytes()
+    """Decode the bytes of a string tensor to an array of ``bytes``.  Raise ModelError if damaged."""
+    raw = data.tobytes()  # int32: the count, count + 1 offsets from the first byte; then the texts
     count = int(np.frombuffer(raw, "<i4", 1)[0]) if len(raw) >= 4 else 0
     if count < 0 or (count and len(raw) < 4 * (count + 2)):
         raise ModelError(f"expected at least {4 * (count + 2)} bytes for {count} strings, got {len(raw)}")
     out = np.empty(count, object)
     offsets = np.frombuffer(raw, "<i4", count + 1, 4).tolist() if count else [0]
     if any(not 0 <= a <= b <= len(raw) for a, b in pairwise(offsets)):
-        raise ModelError("expected ascending offsets inside of the bytes of a string tensor")
+        raise ModelError("expected ascending offsets inside the bytes of a string tensor")
     out[:] = [raw[a:b] for a, b in pairwise(offsets)]
     return out
 
@@ -152,8 +154,9 @@ def encode_strings(strings: Sequence[bytes]) -> Array:
 def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) -> Array:
     """Return the array of ``shape`` with the elements ``stored`` at the positions that ``sparsity`` encodes.
 
-    ``sparsity``: the schema's SparsityParameters.  A level is dense (every index) or compressed (segments of
-    indices); levels of blocks come last.  ModelError if the levels do not fit the shape or each other.
+    ``sparsity``: the schema's SparsityParameters: a tree whose levels are the axes and the axes of blocks.  A
+    node has a child for every index if the next level is dense, for the listed ones if it is compressed.
+    Raise ModelError if the levels do not fit the shape or each other.
     """
     fault = sparsity_fault(sparsity, shape, len(stored))
     if fault is not None:
@@ -169,7 +172,7 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
     levels = sparsity["dim_metadata"]
     rank = len(shape)
     position = np.zeros(1, np.int64)
-    coordinates: dict[int, Array] = {}  # by axis, one index for each entry of the level
+    coordinates: dict[int, Array] = {}  # by axis: the index of each entry of the level
     for axis, level in zip(order, levels, strict=True):
         parents, position, index = _expand_level(level, position)
         coordinates = {a: indices[parents] for a, indices in coordinates.items()}
@@ -181,18 +184,18 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
     return out
 
 
-def _expand_level(level: Mapping[str, Any], position: Array) -> tuple[Array, Array, Array]:
-    """Return parent number, position and index of each entry of a level; ``position``: of the parents."""
+def _expand_level(level: Mapping[str, Any], parent_position: Array) -> tuple[Array, Array, Array]:
+    """Return parent number, position in storage and index of each entry of the level below the parents."""
     if level.get("format", "DENSE") == "DENSE":
         size = int(level.get("dense_size", 0))
-        parents = np.repeat(np.arange(len(position)), size)
-        index = np.tile(np.arange(size), len(position))
-        return parents, position[parents] * size + index, index
+        parents = np.repeat(np.arange(len(parent_position)), size)
+        index = np.tile(np.arange(size), len(parent_position))
+        return parents, parent_position[parents] * size + index, index
     segments, indices = (level_numbers(level, name) for name in ("array_segments", "array_indices"))
     assert segments is not None  # checked by sparsity_fault
     assert indices is not None
-    counts = segments[position + 1] - segments[position]
-    parents = np.repeat(np.arange(len(position)), counts)
+    counts = segments[parent_position + 1] - segments[parent_position]
+    parents = np.repeat(np.arange(len(parent_position)), counts)
     starts = np.cumsum(counts) - counts
-    entries = segments[position][parents] + np.arange(len(parents)) - starts[parents]
-    return parents, entries, indices[entries]
+    position = segments[parent_position][parents] + np.arange(len(parents)) - starts[parents]
+    return parents, position, indices[position]

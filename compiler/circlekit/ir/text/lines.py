@@ -56,7 +56,7 @@ class Names:
         return quoted("%" if isinstance(thing, Value) else "@", self.label(thing))
 
     def operand(self, value: Value | None) -> str:
-        """Return ``%value``, or in shortened text the elements of a small constant."""
+        """Return ``%value``, ``none`` if absent; shortened text shows the elements of a small constant."""
         if value is None:
             return "none"
         data = value.data
@@ -72,19 +72,19 @@ class Names:
         return self.refer(value)
 
 
-_SHORT = Names()
+_SHORTENED = Names()
 
 
 # -- operators ---------------------------------------------------------------------------------
 
 
 def print_op(op: Op) -> str:
-    """Return one shortened line; small constants stand in place of their names."""
+    """Return the operator as one shortened line, with the elements of small constants, not their names."""
     call, types = op_parts(op)
     return f"{call} : {types}" if types else call
 
 
-def op_parts(op: Op, names: Names = _SHORT) -> tuple[str, str]:
+def op_parts(op: Op, names: Names = _SHORTENED) -> tuple[str, str]:
     """Return the two parts of a line: ``%y = Add(%a, %b) {act: RELU}``, and the types of its results."""
     operands = ", ".join(map(names.operand, op.inputs))
     results = ", ".join(map(names.refer, op.results))
@@ -129,7 +129,7 @@ def required_version(op: Op) -> int | None:
 
 
 def type_text(value: Value, names: Names) -> str:
-    """Return the type of ``value``; lossless: also every other field except its constant data."""
+    """Return dtype, shape and quantization of ``value``; in lossless text all fields except the data."""
     parts = [f"{value.dtype.short}{format_shape(value.shape)}"]
     if value.quantization is not None:
         parts.append(_quantization(value.quantization, names))
@@ -186,7 +186,7 @@ def _is_zero(data: Array) -> bool:
 def payload(value: Value, data: Array, locate: Locate | None, shorten: bool = False) -> str:
     """Return what follows ``const TYPE``: the elements, their bytes, or a reference to a file.
 
-    ``data``: ``value.data``; ``locate`` and ``shorten``: see ``print_model``.
+    ``data``: ``value.data``; ``locate``: finds the file, if any; ``shorten``: abbreviate large constants.
     """
     raw = _is_raw(value, data)
     if shorten and data.size > MAX_INLINE_ELEMENTS:
@@ -203,6 +203,6 @@ def payload(value: Value, data: Array, locate: Locate | None, shorten: bool = Fa
     if place is not None:
         path, offset = place
         return f"file({quote(path)}, {offset}, {data.nbytes}{', raw: true' if raw else ''})"
-    if not raw and _is_zero(data):
+    if not raw and _is_zero(data):  # last: it reads the data, which a reference does not need
         return "zeros"
     return f"{'raw' if raw else 'base64'}({format_base64(data.tobytes())})"

@@ -61,7 +61,7 @@ class ConvolutionLayer(Op):
 
     @property
     def channel_axis(self) -> int:
-        """The axis of the filter with the output channels."""
+        """The axis of the output channels in the filter."""
         return self.filter_layout.index("O")
 
     @property
@@ -75,7 +75,7 @@ class ConvolutionLayer(Op):
         return tuple(getattr(self, f"dilation_{a.lower()}", 1) for a in "DHW" if a in self.filter_layout)
 
     def taps(self, filter: Shape) -> Shape:
-        """Return the dimensions of the spatial axes of a filter of this shape."""
+        """Return the spatial dimensions of a filter of shape ``filter``."""
         return tuple(n for n, axis in zip(filter, self.filter_layout, strict=True) if axis in "DHW")
 
     # -- shapes --------------------------------------------------------------------------------
@@ -99,14 +99,14 @@ class ConvolutionLayer(Op):
         return TensorType(self.input.dtype, (shape[0], *size, out_depth))
 
     def check_channels(self, depth: Dim, filter: Mapping[str, Dim]) -> None:
-        """Raise ShapeError unless ``depth`` fits the dimensions of the filter, given by their axes."""
+        """Raise ShapeError unless ``depth`` fits ``filter``, the dimensions by their letter in the layout."""
         if dims_differ(depth, filter["I"]):
             raise ShapeError(f"input has {depth} channels, expected {filter['I']}, as the filter has")
 
     def geometry(
         self, data: tuple[int, ...], filter: tuple[int, ...], output: tuple[int, ...] = ()
     ) -> Geometry:
-        """Return the windows for the shapes of data, filter and, if transposed, result."""
+        """Return the sliding windows; ``output``, the shape of the result, is needed only if transposed."""
         taps: Any = self.taps(filter)
         numbers = taps, self.strides, self.dilations, self.padding
         if self.is_transposed:
@@ -114,19 +114,20 @@ class ConvolutionLayer(Op):
         return Geometry.of(data[1:-1], *numbers)
 
     def macs(self) -> int:
-        data, other = (self.input, "I") if self.is_transposed else (self.output, "O")
+        # one product per tap and channel of the other side for each output (if transposed, input) element
+        counted, own_axis = (self.input, "I") if self.is_transposed else (self.output, "O")
         filter = self.filter.shape
-        each = filter and [n for n, a in zip(filter, self.filter_layout, strict=True) if a != other]
-        return element_count(data.shape) * element_count(each)
+        products = filter and [n for n, a in zip(filter, self.filter_layout, strict=True) if a != own_axis]
+        return element_count(counted.shape) * element_count(products)
 
     # -- kernels -------------------------------------------------------------------------------
 
     def quantizes_asymmetrically(self, depth: int, filter: Array) -> bool:
-        """Return whether float data of a hybrid layer is quantized with zero points."""
+        """Return whether a layer of float data and integer weights quantizes its data with zero points."""
         return True
 
     def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
-        """Return for which output channels LiteRT's optimized kernel rounds halves up."""
+        """Return whether LiteRT's optimized kernel rounds halves up: for all output channels, or for each."""
         return True
 
     def sums(self, data: Array, filter: Array, output_shape: Array | None = None) -> Array:
@@ -186,9 +187,8 @@ class ConvolutionLayer(Op):
 
         LiteRT's symmetric kernel on x86 is wrong for weights of -128, which its converter never produces.
         """
-        images = quantize_rows(
-            data.reshape(len(data), -1), self.quantizes_asymmetrically(data.shape[-1], filter)
-        )
+        asymmetric = self.quantizes_asymmetrically(data.shape[-1], filter)
+        images = quantize_rows(data.reshape(len(data), -1), asymmetric)
         channels = filter.shape[self.channel_axis]
         dtype = exact_float_dtype(filter.size / max(channels, 1) * LARGEST_HYBRID_PRODUCT)
         numbers = (images.data - images.offset).reshape(data.shape).astype(dtype)
@@ -206,7 +206,10 @@ def activated(sums: Array, bias: Array | None, act: Activation) -> Array:
 
 
 def static_output_shape(operand: Value, rank: int) -> Shape:
-    """Return the dimensions in a constant shape operand; ``rank`` unknown ones if it is not constant."""
+    """Return the dimensions in a constant shape operand; ``rank`` unknown ones if it is not constant.
+
+    Raise ShapeError if their number is not ``rank``, or one is negative.
+    """
     numbers = static_int_vector(operand)
     if numbers is None:
         count = product(operand.shape) if operand.shape is not None else None
@@ -219,7 +222,7 @@ def static_output_shape(operand: Value, rank: int) -> Shape:
 
 
 def run_time_shape(output_shape: Array, known: Shape) -> tuple[int, ...]:
-    """Return the dimensions in a shape operand; ShapeError if they contradict the ``known`` ones."""
+    """Return the dimensions in a shape operand.  Raise ShapeError if they contradict ``known``."""
     if output_shape.size != len(known):
         raise ShapeError(f"output_shape has {output_shape.size} elements, expected {len(known)}")
     shape = tuple(output_shape.reshape(-1).tolist())
@@ -228,7 +231,7 @@ def run_time_shape(output_shape: Array, known: Shape) -> tuple[int, ...]:
 
 
 def merged_shape(shape: Shape, inferred: Shape) -> Shape:
-    """Return ``shape`` with its unknown dimensions taken from ``inferred``; ShapeError if they disagree."""
+    """Return ``shape`` with unknown dimensions from ``inferred``.  Raise ShapeError if they disagree."""
     try:
         return tuple(merge_dims(a, b) for a, b in zip(shape, inferred, strict=True))
     except ShapeError:

@@ -7,7 +7,7 @@ from zero in the reference kernels, halves up in the optimized ones).  Functions
 return int64, which holds every intermediate result.
 
 A number in Q(n) is a signed integer of ``bits`` bits (16 or 32) with n integer bits and bits - 1 - n fraction
-bits; 1.0 in Q0 is the largest integer.
+bits.  The largest integer stands for 1.0 in Q0, which it cannot represent.
 
 Source: TFLite kernels/internal/common.h and quantization_util.cc, gemmlowp fixedpoint.h, whose names the
 functions have.
@@ -68,7 +68,7 @@ def wrap_int32(x: Array) -> Ints:
 def saturating_rounding_doubling_high_mul(a: ArrayLike, b: ArrayLike, bits: int = 32) -> Ints:
     """Return the product of two Q0 numbers in Q0: round(a * b / 2^(bits - 1)), halves up.
 
-    It is saturated: the square of the smallest number of ``bits`` bits (16 or 32) would overflow.
+    Numbers have ``bits`` bits (16 or 32).  The square of the smallest one, 1.0, is saturated.
     """
     out: Ints = np.multiply(np.asarray(a, np.int64), np.asarray(b, np.int64))
     out += 1 << (bits - 2)
@@ -80,15 +80,15 @@ def rounding_divide_by_pot(x: ArrayLike, exponent: ArrayLike) -> Ints:
     """Return round(x / 2^exponent), halves away from zero."""
     x, exponent = np.asarray(x, np.int64), np.asarray(exponent, np.int64)
     half = (np.int64(1) << exponent) >> 1
-    below_zero = (x >> 63) & np.where(exponent > 0, -1, 0)  # -1 for negative numbers
+    below_zero = (x >> 63) & np.where(exponent > 0, -1, 0)  # -1 for negative numbers: halves round down
     return np.asarray((x + half + below_zero) >> exponent)
 
 
 def rounding_divide_by_pot_on_x86(x: Ints, exponent: Ints) -> Ints:
     """Return int32 numbers ``x`` divided by 2^exponent, halves away from zero, as LiteRT's code on x86 does.
 
-    In C, shifts by exponents below 0 or above 31 are undefined, but LiteRT executes them: x86 takes the
-    exponent modulo 32 (modulo 64 for the 64-bit mask of the remainder).
+    LiteRT also shifts by exponents below 0 or above 31, which C does not define.  x86 then takes the exponent
+    modulo 32, or modulo 64 in the 64-bit shift that makes the mask of the remainder.
     """
     mask = wrap_int32(~(np.int64(-1) << (exponent & 63)))
     return np.asarray((x >> (exponent & 31)) + ((x & mask) > (mask >> 1) + (x < 0)), np.int64)
@@ -104,10 +104,10 @@ def saturating_left_shift(x: ArrayLike, exponent: ArrayLike, bits: int = 32) -> 
 # -- multiplication ----------------------------------------------------------------------------
 
 
-def multiply_by_quantized_multiplier(x: Array, by: QuantizedMultiplier) -> Ints:
-    """Return int32 numbers ``x`` times ``by``, rounded twice as in LiteRT's reference kernels."""
-    out, right = _product_before_right_shift(x, by), np.maximum(-by.shift, 0)
-    return rounding_divide_by_pot(out, right) if right.any() else out
+def multiply_by_quantized_multiplier(x: Array, multiplier: QuantizedMultiplier) -> Ints:
+    """Return int32 numbers ``x`` times ``multiplier``, rounded twice as in LiteRT's reference kernels."""
+    out, right_shift = _product_before_right_shift(x, multiplier), np.maximum(-multiplier.shift, 0)
+    return rounding_divide_by_pot(out, right_shift) if right_shift.any() else out
 
 
 def rescaled(x: Array, real: ArrayLike) -> Ints:
@@ -115,39 +115,40 @@ def rescaled(x: Array, real: ArrayLike) -> Ints:
     return multiply_by_quantized_multiplier(x, quantize_multiplier(real))
 
 
-def multiply_by_quantized_multiplier_half_up(x: Array, by: QuantizedMultiplier) -> Ints:
-    """Return int32 numbers ``x`` times ``by``, rounded twice, halves up, as in LiteRT's optimized kernels."""
-    out, right = _product_before_right_shift(x, by), np.maximum(-by.shift, 0)
-    return np.asarray((out + ((np.int64(1) << right) >> 1)) >> right)
+def multiply_by_quantized_multiplier_half_up(x: Array, multiplier: QuantizedMultiplier) -> Ints:
+    """Return int32 numbers ``x`` times ``multiplier``, rounded twice as in LiteRT's optimized kernels."""
+    out, right_shift = _product_before_right_shift(x, multiplier), np.maximum(-multiplier.shift, 0)
+    return np.asarray((out + ((np.int64(1) << right_shift) >> 1)) >> right_shift)
 
 
-def _product_before_right_shift(x: Array, by: QuantizedMultiplier) -> Ints:
+def _product_before_right_shift(x: Array, multiplier: QuantizedMultiplier) -> Ints:
     """Return round(x * 2^max(shift, 0) * mantissa / 2^31), halves up."""
-    x, left = np.asarray(x, np.int64), np.maximum(by.shift, 0)
-    return saturating_rounding_doubling_high_mul(wrap_int32(x << left) if left.any() else x, by.mantissa)
+    x, left_shift = np.asarray(x, np.int64), np.maximum(multiplier.shift, 0)
+    shifted = wrap_int32(x << left_shift) if left_shift.any() else x
+    return saturating_rounding_doubling_high_mul(shifted, multiplier.mantissa)
 
 
-def multiply_by_quantized_multiplier_int64(x: Array, by: QuantizedMultiplier) -> Ints:
-    """Return int64 accumulators of 16x8-bit kernels times ``by``.
+def multiply_by_quantized_multiplier_int64(x: Array, multiplier: QuantizedMultiplier) -> Ints:
+    """Return ``x``, int64 accumulators of int16 data and 8-bit weights, times ``multiplier``.
 
-    The mantissa is reduced to 15 bits, the product rounded once, halves up.  As in LiteRT, the product wraps
-    modulo 2^64 and the result modulo 2^32 where |x| is 2^48 or more.
+    The mantissa is reduced to 15 bits, the product rounded once, halves up.  As in LiteRT, nothing saturates:
+    the product wraps modulo 2^64 (if |x| is 2^48 or more), and the result wraps modulo 2^32.
     """
-    mantissa = np.where(by.mantissa < 0x7FFF0000, (by.mantissa + (1 << 15)) >> 16, 0x7FFF)
-    total = 15 - by.shift
+    mantissa = np.where(multiplier.mantissa < 0x7FFF0000, (multiplier.mantissa + (1 << 15)) >> 16, 0x7FFF)
+    right_shift = 15 - multiplier.shift
     out = np.asarray(x, np.int64) * mantissa
-    out += np.int64(1) << (total - 1)
-    out >>= total
+    out += np.int64(1) << (right_shift - 1)
+    out >>= right_shift
     return wrap_int32(out)
 
 
-# -- ranges ------------------------------------------------------------------------------------
+# -- ranges; products and constants in Q(n) ----------------------------------------------------
 
 
 def quantized_activation_range(act: Activation, output: Value) -> tuple[int, int]:
     """Return the smallest and the largest integer of ``output`` that the activation ``act`` allows.
 
-    Activations without bounds (TANH) do not limit it, as in TFLite's CalculateActivationRangeQuantized.
+    Activations without bounds (TANH) allow all integers, as in TFLite's CalculateActivationRangeQuantized.
     """
     lowest, highest = dtype_limits(output.dtype)
     low, high = ACTIVATION_BOUNDS.get(act, (None, None))
@@ -181,7 +182,7 @@ _mul = saturating_rounding_doubling_high_mul
 
 
 def _constant(real: float, integer_bits: int = 0, bits: int = 32) -> int:
-    """Return ``real`` in Q(``integer_bits``); for 16 bits it is rounded to 32 bits first, as in gemmlowp."""
+    """Return ``real`` in Q(``integer_bits``); for 16 bits, rounded to 32 bits before, as in gemmlowp."""
     wide = math.floor(abs(real) * 2.0 ** (31 - integer_bits) + 0.5)
     return int(math.copysign(wide if bits == 32 else (wide + (1 << 15)) >> 16, real))
 
@@ -197,7 +198,7 @@ def bit_length(x: Array) -> Ints:
 def exp_on_negative_values(x: Array, integer_bits: int, bits: int = 32) -> Ints:
     """Return e^x in Q0 for ``x`` <= 0 in Q(``integer_bits``).
 
-    x = remainder - powers: a polynomial for the remainder in [-1/4, 0), a factor e^-(2^k) for each power 2^k.
+    x = r - sum of powers 2^k, with r in [-1/4, 0).  The result is e^r, by a polynomial, times all e^-(2^k).
     """
     x = np.asarray(x, np.int64)
     fraction_bits = bits - 1 - integer_bits
@@ -243,12 +244,12 @@ def tanh(x: Array, integer_bits: int, bits: int = 32) -> Ints:
 
 
 def _two_over_one_plus_x(x: Array, bits: int) -> Ints:
-    """Return 2 / (1 + x) in Q2 for 0 <= ``x`` < 1 in Q0: Newton's iteration, started at 48/17 - 32/17 d."""
+    """Return 2 / (1 + x) in Q2 for 0 <= ``x`` < 1 in Q0."""
     half_denominator = (np.asarray(x, np.int64) + (1 << (bits - 1))) >> 1
     guess = _constant(48 / 17, 2, bits) + _mul(half_denominator, _constant(-32 / 17, 2, bits), bits)
-    for _ in range(3):
-        missing = (1 << (bits - 3)) - _mul(half_denominator, guess, bits)
-        guess = guess + saturating_left_shift(_mul(guess, missing, bits), 2, bits)
+    for _ in range(3):  # Newton's iteration for 1 / half_denominator
+        error = (1 << (bits - 3)) - _mul(half_denominator, guess, bits)
+        guess = guess + saturating_left_shift(_mul(guess, error, bits), 2, bits)
     return guess
 
 
@@ -267,12 +268,12 @@ def get_reciprocal(x: Array) -> tuple[Ints, Ints]:
 def get_inv_sqrt_quantized_multiplier(x: Array) -> QuantizedMultiplier:
     """Return 1 / sqrt(x) for integers from 0 to 2^31 - 1; for 0 the result is that for 1."""
     x = np.asarray(x, np.int64)
-    excess_pairs = np.maximum((bit_length(x) - 28) // 2, 0)  # pairs of bits beyond 2^29
+    excess_pairs = np.maximum((bit_length(x) - 28) // 2, 0)  # two bits each; without them x is below 2^29
     small = np.maximum(x >> (2 * excess_pairs), 1)
     headroom_pairs = (31 - bit_length(small)) // 2 - 1
     half = rounding_divide_by_pot((small << (2 * headroom_pairs)) >> 1, 1)  # Q3
     guess = np.full(x.shape, 1 << 28, np.int64)
-    for _ in range(5):
+    for _ in range(5):  # Newton's iteration
         cube = saturating_left_shift(_mul(_mul(guess, guess), guess), 6)
         guess = saturating_left_shift(_mul(3 << 27, guess) - _mul(half, cube), 3)
     mantissa = _mul(guess, _constant(0.5**0.5))
@@ -289,8 +290,8 @@ def get_inv_sqrt_quantized_multiplier(x: Array) -> QuantizedMultiplier:
 def log_x_for_x_greater_than_or_equal_to_1(x: Array, integer_bits: int, output_bits: int) -> Ints:
     """Return log(x) in Q(``output_bits``) for ``x`` >= 1 in Q(``integer_bits``), 32 bits.
 
-    x = r * 2^k, where r is near sqrt(sqrt(1/2)) and k is an integer plus or minus 1/4; log(r) is approximated
-    by a quotient of polynomials.
+    x = r * 2^(1/4) * 2^power, where power is a whole number plus or minus 1/4.  Of these two values of r the
+    smaller is taken, which is near 2^(-1/4); a quotient of polynomials approximates log(r * 2^(1/4)).
     """
     x = np.asarray(x, np.int64)
     bits = output_bits + 1
@@ -310,5 +311,5 @@ def log_x_for_x_greater_than_or_equal_to_1(x: Array, integer_bits: int, output_b
     numerator = _mul(q, r) + _mul(_mul(q, square), _constant(11 / 240 * 2**0.25))
     inner = _constant(2 / 2**0.25 - 2**0.25) + q + _mul(_constant(1 / 20 * 2**0.25), square)
     denominator_minus_one = _mul((r + sqrt_sqrt_half + 1) >> 1, inner) + _mul(_constant(2**0.25 / 4), q)
-    log_r = _mul(rounding_divide_by_pot(numerator, bits), one_over_one_plus_x(denominator_minus_one))
-    return saturating_left_shift(_mul(power, _constant(math.log(2))) + log_r, 1)
+    log_remainder = _mul(rounding_divide_by_pot(numerator, bits), one_over_one_plus_x(denominator_minus_one))
+    return saturating_left_shift(_mul(power, _constant(math.log(2))) + log_remainder, 1)

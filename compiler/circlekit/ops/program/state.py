@@ -31,7 +31,7 @@ class State:
 
     ``tensors``: contents of variable tensors; ``handles``: handle number of each resource variable by
     (container, name); ``variables``, ``tables``: contents of resource variables and hash tables by handle
-    number; ``initialized``: graphs that CALL_ONCE has run; ``streams``: positions of random operators.
+    number; ``initialized``: graphs that CALL_ONCE has run; ``streams``: next counter of each random operator.
     """
 
     tensors: dict[Value, Array] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class State:
     streams: dict[Op, Any] = field(default_factory=dict)
 
     def read(self, value: Value) -> Array:
-        """Return the contents of a variable tensor, read-only.
+        """Return a read-only view of a variable tensor.  Raise UnsupportedError if numpy lacks its dtype.
 
         Before the first write it holds zeros, for int8 the zero point.
         """
@@ -90,7 +90,7 @@ class Stateful(Op, pure=False, stateful=True):
 
     @abstractmethod
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:
-        """Return the results, and the new contents of ``states`` in order, None if absent."""
+        """Return the results and the new contents of ``states``, None if absent; ``args``: operands."""
 
     def kernel(self, *args: Any) -> Sequence[Array]:
         """Return the results for the given contents of the variable tensors."""
@@ -118,10 +118,10 @@ class VarHandle(Op, code="VAR_HANDLE", pure=False, stateful=True):
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         handles = state_of(self, run).handles
         number = handles.setdefault((self.container or "", self.shared_name or ""), len(handles))
-        return (handle(number, self.output),)
+        return (handle_array(number, self.output),)
 
 
-def handle(number: int, value: Value) -> Array:
+def handle_array(number: int, value: Value) -> Array:
     """Return an int32 array of ``number`` in the declared shape of ``value``, [1] if that is unknown."""
     return np.full(value.static_shape if value.is_static else (1,), number, np.int32)
 
@@ -140,7 +140,7 @@ class ReadVariable(Op, code="READ_VARIABLE", pure=False, stateful=True):
 
     def infer(self) -> Inferred:
         if not self.results:
-            raise UnsupportedError("READ_VARIABLE: expected a declared result, it has no shape rule")
+            raise UnsupportedError("READ_VARIABLE: expected a declared result, as it cannot be inferred")
         return self.output.type
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
@@ -166,7 +166,7 @@ class AssignVariable(Op, code="ASSIGN_VARIABLE", results=(), pure=False, statefu
 
 
 class TableOperator(Op, pure=False, stateful=True, reference_version=0):
-    """An operator that creates, fills or reads a hash table."""
+    """An operator that creates, fills or reads a hash table; LiteRT's reference kernels have none."""
 
     def table(self, run: Run, handle: Array) -> dict[Any, Any]:
         """Return the table of a handle.  Raise ModelError if HASHTABLE has not created it."""
@@ -192,11 +192,11 @@ class Hashtable(TableOperator, code="HASHTABLE"):
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         state_of(self, run).tables.setdefault(self.table_id, {})
-        return (handle(self.table_id, self.output),)
+        return (handle_array(self.table_id, self.output),)
 
 
 class HashtableImport(TableOperator, code="HASHTABLE_IMPORT", results=()):
-    """Fills a table if it is empty.  Of entries with equal keys the first counts."""
+    """Fills a table if it is empty.  Of entries with equal keys the first is kept."""
 
     resource_id = operand(DType.RESOURCE)
     keys = operand(i64, DType.STRING)
@@ -211,7 +211,7 @@ class HashtableImport(TableOperator, code="HASHTABLE_IMPORT", results=()):
 
 
 class HashtableFind(TableOperator, code="HASHTABLE_FIND"):
-    """The entries for ``keys``, or ``default_value`` for missing keys."""
+    """The entries for ``keys``, or ``default_value`` for missing keys.  The table must not be empty."""
 
     resource_id = operand(DType.RESOURCE)
     keys = operand(i64, DType.STRING)

@@ -13,7 +13,7 @@ import numpy as np
 from circlekit.errors import ModelError
 from circlekit.ir.value import Array
 from circlekit.ops.fused_activation import apply_activation
-from circlekit.ops.recurrent.sequence import StackedWeights, State, Weight, Weights
+from circlekit.ops.recurrent.sequence import CellState, StackedWeights, Weight, Weights
 
 GATES = ("input", "forget", "cell", "output")
 """Gates in the order of the operands; the cell gate computes the candidate for the cell state."""
@@ -44,7 +44,7 @@ class FloatLstm:
         stacked = [gate_weight(self.weights, name_pattern, gate) for gate in self.gates]
         return StackedWeights(stacked, self.op.asymmetric_quantize_inputs)
 
-    def step(self, t: int, state: State) -> State:
+    def step(self, t: int, state: CellState) -> CellState:
         """Return hidden [batch, outputs] and cell state [batch, cells] after time step ``t``."""
         hidden, cell = state
         sums = dict(zip(self.gates, self.driven[:, t] + self.recurrent.products(hidden), strict=True))

@@ -33,7 +33,7 @@ from circlekit.ops.numerics.fixed_point import (
 from circlekit.ops.numerics.quantized_layers import integer_product, to_exact_floats
 from circlekit.ops.quantization import scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_float import GATES, gate_weight, present_gates
-from circlekit.ops.recurrent.sequence import State, Weight, Weights
+from circlekit.ops.recurrent.sequence import CellState, Weight, Weights
 
 INT16 = (-(1 << 15), (1 << 15) - 1)
 INT8 = (-128, 127)
@@ -108,7 +108,7 @@ class Int16GatesLstm:
         if matrix is not None:  # the hidden state is stored with the opposite zero point
             self.projection = RescaledProduct(matrix, hidden_scale, -self.hidden_zero, state.scale, bias)
 
-    def step(self, t: int, state: State) -> State:
+    def step(self, t: int, state: CellState) -> CellState:
         """Return hidden state (int8 range) and cell state (int16 range) after time step ``t``."""
         hidden, cell = state
         forget = _logistic()[self._sums("forget", t, hidden, cell)]

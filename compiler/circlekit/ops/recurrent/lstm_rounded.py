@@ -28,7 +28,7 @@ from circlekit.ops.numerics.fixed_point import (
 from circlekit.ops.numerics.float_functions import fdlibm_tanh
 from circlekit.ops.quantization import scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_integer import INT8, INT16, RescaledProduct, intermediates, wrap_int16
-from circlekit.ops.recurrent.sequence import State, Weight, Weights
+from circlekit.ops.recurrent.sequence import CellState, Weight, Weights
 
 INTERMEDIATES = 12
 """Number of intermediates: three per gate (its sums, its input product, its recurrent product)."""
@@ -60,7 +60,7 @@ class RoundedProductsLstm:
         self.proj_clip = int(np.clip(np.float32(op.proj_clip) / scale_of(op.results[0]), *INT8))
         self.cell_clip = int(np.float32(op.cell_clip) * np.float32(1 << 15)) if 0 < op.cell_clip < 1 else 0
 
-    def step(self, t: int, state: State) -> State:
+    def step(self, t: int, state: CellState) -> CellState:
         """Return hidden state (int8 range) and cell state (int16 range) after time step ``t``."""
         hidden, cell = state
         gates = {}

@@ -30,7 +30,7 @@ from circlekit.ops.operand_dtypes import REAL
 from circlekit.ops.program.state import Stateful
 from circlekit.ops.quantization import is_hybrid, scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_float import sigmoid
-from circlekit.ops.recurrent.sequence import RecurrentLayer, StackedWeights, State, Step, Weight, Weights
+from circlekit.ops.recurrent.sequence import CellState, RecurrentLayer, StackedWeights, Step, Weight, Weights
 
 
 class RnnLayer(RecurrentLayer):
@@ -52,7 +52,7 @@ class RnnLayer(RecurrentLayer):
         def stacked(name: str) -> StackedWeights:
             return StackedWeights([weights[name]], self.asymmetric_quantize_inputs)
 
-        def step(t: int, state: State) -> State:
+        def step(t: int, state: CellState) -> CellState:
             return (np.asarray(apply_activation(driven[t] + recurrent.products(state[0])[0], self.act)),)
 
         driven, recurrent = stacked("input_weights").sequence_products(x)[0], stacked("recurrent_weights")
@@ -127,7 +127,7 @@ class BidirectionalSequenceRnn(
         is_ignored = not self.time_major and "fw_aux_input_weights" not in present
         return None if is_ignored else super().second_input(present)
 
-    def run(self, step: Step, steps: int, state: State, backwards: bool) -> tuple[Array, State]:
+    def run(self, step: Step, steps: int, state: CellState, backwards: bool) -> tuple[Array, CellState]:
         is_repeated = self.time_major and is_hybrid(self.input, self.fw_recurrent_weights)
         for _ in range(steps if is_repeated else 1):
             out, state = super().run(step, steps, state, backwards)

@@ -39,7 +39,7 @@ class Weight(NamedTuple):
 
     @property
     def is_hybrid(self) -> bool:
-        """Whether the elements have 8 bits."""
+        """Whether the elements have 8 bits, as in the hybrid form."""
         return self.array.dtype.itemsize == 1
 
     def dequantized(self) -> Array:
@@ -56,8 +56,8 @@ Weights = Mapping[str, Weight]
 class StackedWeights:
     """Weights of one shape, multiplied with the same data by one matrix product.
 
-    Each is a matrix [outputs, n], or a vector [n] that stands for a diagonal matrix.  ``asymmetric``: whether
-    the hybrid form quantizes the data with a zero point.  Raise ModelError for other ranks, different shapes.
+    Each is a matrix [outputs, n], or a vector [n] that stands for a diagonal matrix; ModelError is raised for
+    other or different shapes.  ``asymmetric``: the hybrid form quantizes the data with a zero point.
     """
 
     def __init__(self, weights: Sequence[Weight], asymmetric: bool) -> None:
@@ -92,21 +92,21 @@ class StackedWeights:
         return products.reshape(self.count, *x.shape[:2], -1)
 
 
-State = tuple[Array, ...]
+CellState = tuple[Array, ...]
 """State of a cell between two steps; first the hidden state [batch, outputs], which is also the output."""
 
-Step = Callable[[int, State], State]
+Step = Callable[[int, CellState], CellState]
 """Function that returns the state after time step t, given t and the state before it."""
 
 
 class RecurrentLayer(Stateful):
     """A cell that runs over a sequence, forwards or in both directions.
 
-    The input is [time, batch, inputs], or [batch, time, inputs] unless ``time_major``, or of rank 2: a single
-    time step.  ``directions``: prefixes of the names of operands, one for each direction; the second one runs
-    backwards.  There is one result for each direction, or with ``merge_outputs`` their concatenation.
-    ``aux_input`` is a second input of both directions if they have weights for it, else the input of the
-    backward direction.
+    The input is [time, batch, inputs] if ``time_major``, else [batch, time, inputs]; an input of rank 2 is a
+    single time step.  ``ranks``: the possible ranks.  ``directions``: the prefix of the operands' names for
+    each direction; "bw_" runs backwards.  There is one result for each direction, or with ``merge_outputs``
+    their concatenation.  If there are weights for ``aux_input``, it is a second input of both directions;
+    if there are none, it replaces the input of the backward direction.
     """
 
     input: Any
@@ -116,7 +116,7 @@ class RecurrentLayer(Stateful):
 
     ranks: ClassVar[tuple[int, ...]] = (3,)
     directions: ClassVar[tuple[str, ...]] = ("",)
-    typed_by = 1  # versions depend on the dtype of the weights
+    typed_by = 1  # the operand whose dtype decides the version: weights
 
     @abstractmethod
     def units(self, direction: str) -> Dim:
@@ -141,24 +141,24 @@ class RecurrentLayer(Stateful):
         return tuple(TensorType(dtype, None if shape is None else (*shape[:-1], w)) for w in widths)
 
     def step(self, *args: Array | None) -> tuple[Sequence[Array], Sequence[Array | None]]:
-        operands = zip(self.operands, self.inputs, args, strict=False)
+        operands = zip(self.operands, self.inputs, args, strict=False)  # the last operands may be omitted
         present = {o.name: Weight(v, a) for o, v, a in operands if v is not None and a is not None}
         data = present["input"].array
         x, aux = self._time_major(data), self.second_input(present)
         has_aux_weights = any(name.startswith("fw_aux_input") for name in present)
         outputs, states = [], []
         for direction in self.directions:
-            own = {name.removeprefix(direction): weight for name, weight in present.items()}
+            backwards = direction == "bw_"
+            weights = {name.removeprefix(direction): weight for name, weight in present.items()}
             old = [present[name].array for name in self.states if name.startswith(direction)]
             if aux is None or has_aux_weights:
-                step = self.cell(own, x, aux)
+                step = self.cell(weights, x, aux)
             else:
-                step = self.cell(own, aux if direction == "bw_" else x, None)
-            out, new = self.run(
-                step, len(x), tuple(s.reshape(x.shape[1], -1) for s in old), direction == "bw_"
-            )
+                step = self.cell(weights, aux if backwards else x, None)
+            start = tuple(state.reshape(x.shape[1], -1) for state in old)
+            out, last = self.run(step, len(x), start, backwards)
             outputs.append(self._in_layout_of(data, out))
-            states += [s.reshape(before.shape) for s, before in zip(new, old, strict=True)]
+            states += [new.reshape(before.shape) for new, before in zip(last, old, strict=True)]
         is_merged = len(outputs) > 1 and self.merge_outputs
         return [np.concatenate(outputs, axis=-1)] if is_merged else outputs, states
 
@@ -177,7 +177,7 @@ class RecurrentLayer(Stateful):
             return np.asarray(outputs[0])
         return outputs if self.time_major else np.ascontiguousarray(outputs.swapaxes(0, 1))
 
-    def run(self, step: Step, steps: int, state: State, backwards: bool) -> tuple[Array, State]:
+    def run(self, step: Step, steps: int, state: CellState, backwards: bool) -> tuple[Array, CellState]:
         """Run ``step`` for ``steps`` time steps; return the outputs [time, batch, n] and the last state."""
         outputs = np.empty((steps, *state[0].shape), state[0].dtype)
         current = state

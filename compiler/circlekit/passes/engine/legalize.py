@@ -9,7 +9,7 @@ from functools import cache
 from importlib import import_module
 from typing import ClassVar
 
-import circlekit.passes.legal as home
+import circlekit.passes.legal as legal_passes
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.rewrite.base import Context, GraphPass
@@ -23,7 +23,8 @@ class Legalization(GraphPass):
     """A change that is made when a model is written as one of the formats in ``targets``.
 
     It has no ``name``, so neither users nor pipelines can run it earlier and hide from other passes the
-    operators that they look for.  ``lowers``: its name in the argument ``keep`` of ``legalize``, if any.
+    operators that they look for.  ``lowers``: the name of what it replaces, by which the argument ``keep`` of
+    ``legalize`` can leave it out; empty if it is always run.
     """
 
     targets: ClassVar[frozenset[str]] = frozenset()
@@ -31,7 +32,7 @@ class Legalization(GraphPass):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        is_base = not cls.targets or (issubclass(cls, Rewrite) and not cls.before)
+        is_base = not cls.targets or (issubclass(cls, Rewrite) and not cls.before)  # no format or picture
         if not is_base:
             LEGALIZATIONS.append(cls)
 
@@ -40,20 +41,20 @@ def legalize(model: Model, format: str, keep: Collection[str] = ()) -> Model:
     """Return a copy of ``model`` without operators that ``format`` lacks.
 
     Constants are shared with ``model``.  Operators that no Legalization replaces are left as they are.
-    ``keep``: legalizations to leave out, by their ``lowers``.
+    ``keep``: the ``lowers`` of the legalizations to leave out.
     """
     _import_all()
     copy = clone(model)
-    for kind in LEGALIZATIONS:
-        if format in kind.targets and kind.lowers not in keep:
-            kind().run(copy, Context(format=format))
+    for legalization in LEGALIZATIONS:
+        if format in legalization.targets and legalization.lowers not in keep:
+            legalization().run(copy, Context(format=format))
     return copy
 
 
 @cache
 def _import_all() -> None:
     """Import all modules of ``passes.legal``, which defines the legalizations."""
-    for module in pkgutil.iter_modules(home.__path__, home.__name__ + "."):
+    for module in pkgutil.iter_modules(legal_passes.__path__, legal_passes.__name__ + "."):
         import_module(module.name)
 
 

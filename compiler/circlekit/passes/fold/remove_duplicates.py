@@ -33,10 +33,10 @@ class CommonSubexpressionElimination(GraphPass):
     def run_graph(self, graph: Graph, context: Context) -> int:
         numbers = ValueNumbers(graph)
         firsts: dict[Hashable, Op] = {}
-        removed = 0
-        if context.partial_matches:
-            for op, sentence, progress in different_operators(graph):
-                context.refuse(self.name, op, sentence, progress)
+        merged = 0
+        if context.partial_matches:  # a user asks for near misses
+            for op, refusal, progress in different_operators(graph):
+                context.refuse(self.name, op, refusal, progress)
         for op in graph.ops:
             key = numbers.key(op)
             if key is None:
@@ -53,20 +53,20 @@ class CommonSubexpressionElimination(GraphPass):
                 for old, new in zip(tuple(op.results), tuple(first.results), strict=True):
                     graph.replace(old, new)
                 graph.remove(op)
-                removed += 1
+                merged += 1
             elif len(op.results) == 1 and op.output.is_static and not isinstance(op, Reshape):
                 context.count_rewrite(op)
-                copy = Inserter(graph, op)
-                copy.finish(copy.reshaped(first.output, op.output.static_shape))
-                removed += 1
+                inserter = Inserter(graph, op)
+                inserter.finish(inserter.reshaped(first.output, op.output.static_shape))
+                merged += 1
             else:
                 names = f"%{op.output.name} and %{first.output.name}"
                 context.refuse(self.name, op, f"{names} are equal, but both are outputs of the graph")
-        return removed
+        return merged
 
 
 class ValueNumbers:
-    """Value numbering: values that are known to be equal have the same number."""
+    """Numbers of the values of a graph; values that are known to be equal have the same number."""
 
     def __init__(self, graph: Graph) -> None:
         self.known: dict[Value, int] = {}
@@ -102,17 +102,14 @@ class ValueNumbers:
 
 
 class RemoveDuplicateConst(GraphPass):
-    """Merge constants of equal dtype, shape, quantization and bit pattern.
-
-    A constant that is an output of the graph stays.
-    """
+    """Merge constants of equal dtype, shape, quantization and bit pattern; outputs of the graph stay."""
 
     name = "remove_duplicate_const"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         if context.partial_matches:
-            for value, sentence, progress in different_constants(graph):
-                context.refuse(self.name, next(iter(value.users)), sentence, progress)
+            for value, refusal, progress in different_constants(graph):
+                context.refuse(self.name, value.users[0], refusal, progress)
         removed: set[int] = set()
         for first, *others in equal_constants(graph_constants(graph)):
             for other in others:

@@ -22,7 +22,7 @@ COMPOSED = {
     ("RELU_N1_TO_1", NONE): N1,
     ("RELU_N1_TO_1", N1): N1,
 }
-"""(operator, fused activation before it): the activation equal to both, for pairs that have one."""
+"""(operator, activation fused before it) -> the one activation equal to both; not all pairs have one."""
 
 
 class FuseActivationFunction(GraphPass):
@@ -45,19 +45,19 @@ class FuseActivationFunction(GraphPass):
             if context.partial_matches and value is not None:
                 context.refuse(self.name, relu, f"%{value.name}: its producer cannot fuse an activation")
             return False
-        why = next(filter(None, (_refusal(graph, relu, v) for v in sources)), None)
-        if not context.accepts(self.name, relu, why):
+        refusal = next(filter(None, (_refusal(graph, relu, v) for v in sources)), None)
+        if not context.accepts(self.name, relu, refusal):
             return False
         for op in (v.producer for v in sources if v.producer is not None and v.producer.fuses_activation):
             op.act = COMPOSED[relu.code, op.act]  # type: ignore[attr-defined]
-        if value.producer is not None:
+        if value.producer is not None:  # it produces the result of the removed activation
             value.producer.take_result(value.result_index, result)
         graph.remove(relu)
         return True
 
 
 def _sources(value: Value) -> list[Value]:
-    """Return ``value`` and its sources through data movement, up to fusing operators; [] if one cannot."""
+    """Return ``value`` and what is moved into it; [] unless all comes from operators that can fuse."""
     found, todo = list[Value](), [value]
     while todo:
         value = todo.pop()
@@ -73,14 +73,14 @@ def _sources(value: Value) -> list[Value]:
 
 
 def _refusal(graph: Graph, relu: Op, value: Value) -> str | None:
-    """Return why ``relu`` cannot be applied to ``value``, one of its sources, instead; None if it can."""
+    """Return why ``value``, one of ``_sources``, cannot be changed to relu(value); None if it can."""
     result, producer = relu.output, value.producer
     if producer is not None and producer.fuses_activation:
         act: Activation = producer.act  # type: ignore[attr-defined]  # operators with fuses_activation have it
         if (relu.code, act) not in COMPOSED:
             return f"%{value.name}: act is {act.name}, which {relu.code} cannot be merged with"
     if value.use_count > 1 or graph.is_output(value):
-        return f"%{value.name}: has other users, or is an output of the graph, without the activation"
+        return f"%{value.name}: has other users, or is an output of the graph, and must not be changed"
     if value.quantization != result.quantization:
         return f"%{result.name}: has other quantization parameters than %{value.name}"
     if value.dtype is not f32 and value.quantization is None:

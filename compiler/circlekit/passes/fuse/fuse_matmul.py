@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge Transposes and sums beside fully connected layers and BATCH_MATMUL into the operator."""
+"""Fuse Transposes of operands, and sums of two layers, into FULLY_CONNECTED and BATCH_MATMUL."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FuseHorizontalFullyConnected(Rewrite):
 class _Rows(Rewrite):
     """fc(transpose(x), w)  ==  fc(x, w with permuted columns), if elements move only within a row."""
 
-    spread = ("t",)
+    spread = ("t",)  # t may have other users if all are rewritten alike
 
     before = """
         t = Transpose(x: f32, perm: const)
@@ -50,15 +50,15 @@ class _Rows(Rewrite):
     def constants(self, w: Array, perm: Array, t: Value, O: int, I: int) -> dict[str, Array]:
         first, shape = first_axis(perm, t, I) or 0, t.shape or ()
         order = [normalized_axis(int(a), len(perm)) - first for a in perm[first:]]
-        back = [1 + order.index(axis) for axis in range(len(order))]
+        inverse = [1 + order.index(axis) for axis in range(len(order))]
         rows = w.reshape(O, *(d or 0 for d in shape[first:]))
-        return {"w2": rows.transpose(0, *back).reshape(O, I)}
+        return {"w2": rows.transpose(0, *inverse).reshape(O, I)}
 
 
 class _FlattenedRows(_Rows):
     """fc(reshape(transpose(x)), w)  ==  fc(x, w with permuted columns): FULLY_CONNECTED reshapes to rows."""
 
-    spread = ("r",)
+    spread = ("r",)  # r may have other users if all are rewritten alike
 
     before = """
         t = Transpose(x: f32, perm: const)
@@ -69,7 +69,7 @@ class _FlattenedRows(_Rows):
 
 
 def first_axis(perm: Array, value: Value, size: int) -> int | None:
-    """Return the first axis of rows of ``size`` elements; None unless ``perm`` keeps all axes before it."""
+    """Return the axis at which rows of ``size`` begin; None unless ``perm`` keeps all axes before it."""
     shape = value.shape
     if shape is None:
         return None
@@ -90,7 +90,7 @@ class FuseTransposeToFullyConnectedWeights(Rules):
 
 
 class _Transposed(Rewrite):
-    """batch_matmul($old) with t = transpose($side)  ==  batch_matmul(x, y) with $adj inverted."""
+    """batch_matmul($old), where t is $side transposed  ==  batch_matmul(x, y) with $adj inverted."""
 
     before = """
         t = Transpose($side, perm: const)
