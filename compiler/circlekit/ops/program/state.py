@@ -90,7 +90,7 @@ class Stateful(Op, pure=False, stateful=True):
 
     @abstractmethod
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:
-        """Return the results and the new contents of ``states``, None if absent; ``args``: operands."""
+        """Return the results and, in order, new contents of ``states`` (None if absent) for the operands."""
 
     def kernel(self, *args: Any) -> Sequence[Array]:
         """Return the results for the given contents of the variable tensors."""

@@ -57,7 +57,7 @@ class FuseActivationFunction(GraphPass):
 
 
 def _sources(value: Value) -> list[Value]:
-    """Return ``value`` and what is moved into it; [] unless all comes from operators that can fuse."""
+    """Return ``value`` and the values moved into it; [] unless all come from operators with an activation."""
     found, todo = list[Value](), [value]
     while todo:
         value = todo.pop()
