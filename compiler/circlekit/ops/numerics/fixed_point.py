@@ -268,9 +268,7 @@ def get_reciprocal(x: Array) -> tuple[Ints, Ints]:
 def get_inv_sqrt_quantized_multiplier(x: Array) -> QuantizedMultiplier:
     """Return 1 / sqrt(x) for integers from 0 to 2^31 - 1; for 0 the result is that for 1."""
     x = np.asarray(x, np.int64)
-    excess_pairs = np.maximum(
-        (bit_length(x) - 28) // 2, 0
-    )  # pairs of bits; x without its lowest ones is below 2^29
+    excess_pairs = np.maximum((bit_length(x) - 28) // 2, 0)  # two bits each; without them x is below 2^29
     small = np.maximum(x >> (2 * excess_pairs), 1)
     headroom_pairs = (31 - bit_length(small)) // 2 - 1
     half = rounding_divide_by_pot((small << (2 * headroom_pairs)) >> 1, 1)  # Q3
