@@ -62,6 +62,14 @@ def test_fully_connected_versions() -> None:
     assert FullyConnected(x, small, b).required_version() == 12
 
 
+def test_batch_matmul_versions() -> None:
+    x, y = Value("", f32, (2, 6)), Value.constant("", np.zeros((6, 4), np.int8))
+    assert BatchMatMul(x, Value("", f32, (6, 4))).required_version() == 1
+    assert BatchMatMul(x, y).required_version() == 1
+    assert BatchMatMul(x, y, asymmetric_quantize_inputs=True).required_version() == 4
+    assert BatchMatMul(Value("", i8, (2, 6)), y, asymmetric_quantize_inputs=True).required_version() == 2
+
+
 @pytest.mark.parametrize(
     ("shape", "weights", "keep", "result"),
     [
