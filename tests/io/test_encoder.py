@@ -87,6 +87,33 @@ def test_equal_vtables_are_shared() -> None:
     assert sizes[2] - sizes[1] == sizes[1] - sizes[0] == 8 + 4 + 8
 
 
+def test_equal_short_vectors_are_shared() -> None:
+    """A further tensor with the shape of another takes its table of 8 bytes and the offset of that."""
+
+    def size(*shapes: list[int]) -> int:
+        tree = {"subgraphs": [{"tensors": [{"shape": shape} for shape in shapes]}]}
+        stored = again(tree)["subgraphs"][0]["tensors"]
+        assert [tensor["shape"].tolist() for tensor in stored] == [*shapes]
+        return len(written(tree))
+
+    assert size([1, 2, 3], [1, 2, 3]) - size([1, 2, 3]) == 8 + 4
+    assert size([1, 2, 3], [1, 2, 4]) - size([1, 2, 3]) == 8 + 4 + 16
+    long = [1] * 8  # with its length more than 32 bytes: every reader that limits its work counts it again
+    assert size(long, long) - size(long) == 8 + 4 + 36
+
+
+def test_vectors_of_different_widths_are_not_shared() -> None:
+    """Equal bytes do not suffice: numbers of 8 bytes are aligned to 8, and offsets are positive."""
+    quantized = {"scale": [], "zero_point": []}
+    tensors = [{"shape": [], "quantization": quantized}, {"shape": [], "quantization": quantized}]
+    stored = again({"subgraphs": [{"tensors": tensors}]})["subgraphs"][0]["tensors"]
+    for tensor in stored:
+        assert len(tensor["shape"]) == 0
+        assert (tensor["quantization"]["scale"].dtype, tensor["quantization"]["zero_point"].dtype) == (
+            np.dtype("<f4"), np.dtype("<i8"),
+        )  # fmt: skip
+
+
 def test_vectors_of_any_source() -> None:
     for data in ([1, 2, 3], (1, 2, 3), np.array([1, 2, 3], np.int64), np.array([1, 2, 3], ">i4")):
         assert read("SqueezeOptions", "squeeze_dims", data).tolist() == [1, 2, 3]

@@ -36,6 +36,12 @@ LENGTH_BYTES = 4
 MAX_INLINE_BYTES = 2**31 - 1
 """Largest size of a flatbuffer in bytes; the constants of larger files are external data."""
 
+MAX_SHARED_BYTES = 32
+"""Size, with its length, of the longest vector of numbers that fields share if they have equal ones.
+
+Readers that bound their work by the size of the file, like ours, count a vector again for every reference.
+"""
+
 _U32 = struct.Struct("<I")
 _ZEROS = tuple(bytes(n) for n in range(8))
 _U64 = struct.Struct("<Q")
@@ -150,6 +156,7 @@ class Encoder:
     pending: (position of an offset, field, value) of values that are still to be written.
     constants: (position of a field, constant data that it refers to, whether this is written as a flatbuffer
         vector); if it is not, it is external data, and the field holds its position in the file.
+    shared: Position of the latest short vector by its alignment and its bytes.
     """
 
     def __init__(self, fmt: str) -> None:
@@ -159,6 +166,7 @@ class Encoder:
         self.vtables: dict[bytes, int] = {}
         self.layouts: dict[tuple[str, int], Layout] = {}
         self.constants: list[tuple[int, ConstantBytes, bool]] = []
+        self.shared: dict[tuple[int, bytes], int] = {}
 
     def run(self, tree: Tree) -> Encoded:
         """Encode ``tree``, a table Model; raise UnsupportedError for what the format lacks."""
@@ -305,6 +313,19 @@ class Encoder:
         else:
             data = bytes(value)
         size = SIZES[item.code]
-        self.begin(at, max(size, 4), 4)
-        self.out += _U32.pack(len(data) // size)
+        self.put_vector(at, max(size, 4), _U32.pack(len(data) // size) + data)
+
+    def put_vector(self, at: int, size: int, data: bytes) -> None:
+        """Write length and elements of a vector, or let the offset at ``at`` point to an equal short vector.
+
+        ``size``: the alignment of the elements.  Only a vector behind ``at`` can be shared: offsets are
+        positive.
+        """
+        if len(data) <= MAX_SHARED_BYTES:
+            start = self.shared.get((size, data), 0)
+            if start > at:
+                _U32.pack_into(self.out, at, start - at)
+                return
+            self.shared[size, data] = len(self.out) + -(len(self.out) + LENGTH_BYTES) % size
+        self.begin(at, size, LENGTH_BYTES)
         self.out += data
