@@ -47,6 +47,9 @@ def is_known(code: int, version: int, kernels: OpResolverType) -> bool:
     return True
 
 
+WRONG_REFERENCE = {"LOCAL_RESPONSE_NORMALIZATION"}
+"""Operators whose reference kernel contradicts the definition."""
+
 CODES = sorted(code for code in REGISTRY if hasattr(schema.BuiltinOperator, code))
 
 
@@ -55,4 +58,6 @@ def test_reference_versions(code: str) -> None:
     """``reference_version`` is where LiteRT's reference kernels end, None where its others end there, too."""
     reference = last_version(code, OpResolverType.BUILTIN_REF)
     others = last_version(code, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+    if code in WRONG_REFERENCE:
+        reference = 0
     assert REGISTRY[code].reference_version == (reference if reference < others else None)

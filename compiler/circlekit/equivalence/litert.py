@@ -18,6 +18,7 @@ import numpy as np
 from circlekit.equivalence.model_comparison import allowed_difference, compare_arrays
 from circlekit.equivalence.sandbox import ProcessLost, run_forked
 from circlekit.errors import EquivalenceError, UnsupportedError
+from circlekit.interp.interpreter import select_kernels
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
@@ -42,6 +43,14 @@ def is_available() -> bool:
 def tflite_of(model: Model) -> bytes:
     """Return ``model`` as a TFLite file; UnsupportedError if the format cannot express it."""
     return to_bytes(legalize(model, "tflite"), "tflite")
+
+
+def run_model(model: Model, inputs: Sequence[Array]) -> list[Array]:
+    """Return the outputs of ``model`` in LiteRT, by the kernels that our interpreter agrees with.
+
+    Errors: see ``tflite_of`` and ``run_litert``.
+    """
+    return run_litert(tflite_of(model), inputs, select_kernels(model))
 
 
 def make_interpreter(data: bytes, kernels: Kernels = Kernels.REFERENCE) -> Any:

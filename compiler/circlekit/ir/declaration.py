@@ -112,7 +112,10 @@ class Declaration:
     formats: ClassVar[frozenset[str]] = frozenset({"circle", "tflite"})
     """The file formats that have this operator."""
     reference_version: ClassVar[int | None] = None
-    """The last operator version that LiteRT's reference kernels implement; None: all versions."""
+    """The last operator version that LiteRT's reference kernels implement; None: all versions.
+
+    0 as well if the reference kernel contradicts the definition of the operator, and the optimized does not.
+    """
     versions: ClassVar[Mapping[DType, int]] = {}
     """Operator version by the dtype of operand number ``typed_by``; 1 for other dtypes."""
     rank_versions: ClassVar[Mapping[int, int]] = {}

@@ -242,7 +242,7 @@ class _Test:
             return
         run = self.runs[0]
         try:
-            litert_outputs = litert.run_litert(litert.tflite_of(model), _input_arrays(run))
+            litert_outputs = litert.run_model(model, _input_arrays(run))
         except UnsupportedError as error:
             self.result.notes.append(f"not run by LiteRT {when}: {error.message}")
             return
@@ -259,7 +259,7 @@ def _input_arrays(run: Run) -> list[Array]:
 def _litert_refuses(model: Model) -> bool:
     """Return whether LiteRT fails to run the model, for another reason than an operator it lacks."""
     try:
-        litert.run_litert(litert.tflite_of(model), make_inputs(model.main, InputSet("normal")))
+        litert.run_model(model, make_inputs(model.main, InputSet("normal")))
     except EquivalenceError:
         return True
     except UnsupportedError:

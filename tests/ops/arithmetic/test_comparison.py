@@ -60,10 +60,17 @@ def test_select(dtype: str, condition: tuple[int, ...]) -> None:
     check(Select(var(choice), var(x), var(y)), choice, x, y)
 
 
+@pytest.mark.parametrize("choice", [True, False])
+def test_select_of_scalars_is_a_scalar(choice: bool) -> None:
+    x, y = np.array(1.5, np.float32), np.array(2.5, np.float32)
+    (out,) = check(Select(var(np.array(choice)), var(x), var(y)), np.array(choice), x, y)
+    assert out.shape == ()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     "shapes",
-    [((2, 3, 4), (2, 3, 4), (2, 3, 4)), ((3, 1), (4,), (2, 1, 1)), ((), (2,), (2,)), ((2, 1), (), ())],
+    [((2, 3, 4),) * 3, ((3, 1), (4,), (2, 1, 1)), ((), (2,), (2,)), ((2, 1), (), ()), ((), (), ())],
 )
 def test_select_v2(dtype: str, shapes: tuple[tuple[int, ...], ...]) -> None:
     rng = np.random.default_rng(8)

@@ -107,10 +107,10 @@ class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions
         return out
 
 
-class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION"):
-    """x * (bias + alpha * sum(x * x)) ** -beta, summed for channel c over c - radius to c + radius - 1.
+class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION", reference_version=0):
+    """x * (bias + alpha * sum(x * x)) ** -beta, summed for channel c over c - radius to c + radius.
 
-    This is LiteRT's reference kernel; TensorFlow and the optimized kernel also include channel c + radius.
+    TensorFlow and LiteRT's optimized kernel compute this; LiteRT's reference kernel omits channel c + radius.
     """
 
     radius: int = attribute(0)
@@ -126,7 +126,7 @@ class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION")
         require_float(self, input)
         square, depth = np.square(input), input.shape[-1]
         total = np.zeros_like(square)
-        for step in range(max(-self.radius, 1 - depth), min(self.radius, depth)):
+        for step in range(max(-self.radius, 1 - depth), min(self.radius + 1, depth)):
             target = slice(max(-step, 0), depth - max(step, 0))
             source = slice(max(step, 0), depth - max(-step, 0))
             total[..., target] += square[..., source]
