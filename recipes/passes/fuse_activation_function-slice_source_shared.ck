@@ -11,5 +11,5 @@ graph main(%x: f32[1,4,4,2]) -> %y, %z {
 rules {
   passes(fuse_activation_function)
   unchanged()
-  refused("has other users, or is an output of the graph, without the activation")
+  refused("has other users, or is an output of the graph, and must not be changed")
 }

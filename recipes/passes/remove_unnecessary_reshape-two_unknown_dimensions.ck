@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Refused: %b: has more than one unknown dimension: [?,?]
 
-graph main(%x: f32[?,?], %s: i32[2]) -> %y {
+graph main(%x: f32[?,?], %z: f32[?,?]) -> %y {
+  %s = Shape(%z) {out_type: i32}
   %a = Neg(%x)
   %b = Reshape(%a, %s)      : f32[?,?]
   %y = Reshape(%b, [-1])

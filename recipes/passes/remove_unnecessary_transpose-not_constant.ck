@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Refused: %p: is not constant, expected const
 
-graph main(%x: f32[2,2], %p: i32[2]) -> %y {
+graph main(%x: f32[2,2], %z: f32[2]) -> %y {
+  %v, %p = TopKV2(%z, 2)
   %a = Neg(%x)
   %y = Transpose(%a, %p) : f32[2,2]
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Refused: %y: has more than one unknown dimension, no Reshape can give them back
 
-graph main(%x: f32[?,?,?,?], %w: f32[3,3]) -> %y {
+graph main(%x: f32[?,?,?,?], %w: f32[3,2]) -> %y {
   %y = FullyConnected(%x, %w, none) {keep_num_dims: true} : f32[?,?,?,3]
 }
 

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from circlekit.cli.dredd import _row, main
 from circlekit.recipes.dredd import Result
+from tests.cli.test_scripts import run_script
 
 MODEL = "graph main(%x: f32[2]) -> %y {\n  %z = Relu(%x) : f32[2]\n  %y = Relu(%z) : f32[2]\n}\n"
+
+RECIPES = Path(__file__).parents[2] / "recipes"
 
 Output = pytest.CaptureFixture[str]
 
@@ -28,8 +33,7 @@ def test_passing_cases_exit_with_zero(folder: Path, capsys: Output) -> None:
     assert main([str(folder), "--no-litert"]) == 0
     text = capsys.readouterr().out
     assert text == (
-        "\n2 tests: 2 passed, 0 failed, 0 with passes that do not exist; "
-        "values compared in 2, with LiteRT in 0\n"
+        "\n2 tests: 2 passed, 0 failed; values compared in 2, LiteRT is not asked, as requested\n"
     )
 
 
@@ -42,13 +46,50 @@ def test_table_of_results(folder: Path, capsys: Output) -> None:
 
 
 def test_failure_is_shown_with_the_model(folder: Path, capsys: Output) -> None:
-    (folder / "a.lst").write_text("Add(Relu_000 PASS remove_dead)\nAdd(Relu_000 PASS fold_moon)\n")
+    (folder / "a.lst").write_text("Add(Relu_000 PASS remove_dead)\nAdd(Relu_000 PASS remove_deed)\n")
     assert main([str(folder / "a.lst"), "--no-litert"]) == 1
     text = capsys.readouterr().out
     assert "test.rule:1:1: RELUS: op_count RELU: expected = 1, got 2\n  graph main(%x) -> %y {\n" in text
-    assert "no pass is named fold_moon" in text
-    assert "2 tests: 0 passed, 1 failed, 1 with passes that do not exist" in text
+    assert "a.lst:2:1: there is no pass or pipeline 'remove_deed'; did you mean remove_dead" in text
+    assert "2 tests: 0 passed, 2 failed" in text
+    (folder / "a.lst").write_text("Add(Relu_000 PASS remove_dead)\n")
     assert main([str(folder / "a.lst"), "--no-litert", "--no-rules"]) == 0
+
+
+def test_misspelt_pass_fails_the_command(folder: Path) -> None:
+    """In a recipe and in both kinds of lists: with its place and the near name."""
+    texts = {
+        "a.ck": MODEL + "rules { passes(O1, remove_deed) }",
+        "a.lst": "eval(Relu_000 O1 remove_deed)",
+        "a.tsv": "recipe\tpasses\nRelu_000\tremove_deed",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    done = run_script("dredd", *(str(folder / name) for name in texts), "--no-litert")
+    assert done.returncode == 1
+    for place in ("a.ck:5:9", "a.lst:1:1", "a.tsv:2:1"):
+        message = f"{place}: there is no pass or pipeline 'remove_deed'; did you mean remove_dead"
+        assert message in done.stdout
+    assert "3 tests: 0 passed, 3 failed" in done.stdout
+
+
+NOT_RUN = "graph main(%x: f32[2,2], %p: i32[2]) -> %y { %y = Transpose(%x, %p) : f32[2,2] }"
+
+
+@pytest.mark.parametrize("block", [True, False])
+def test_recipes_pass_without_litert(block: bool, folder: Path) -> None:
+    """With LiteRT blocked, or refused by --no-litert: then it is not imported."""
+    (folder / "not_run.ck").write_text(NOT_RUN)
+    reason = "sys.modules['ai_edge_litert'] = None;" if block else "sys.argv.append('--no-litert');"
+    code = f"import sys; {reason} from circlekit.cli.dredd import main; code = main(); print(*sys.modules)"
+    command = [sys.executable, "-c", f"{code}; sys.exit(code)", "-j", "1", str(folder / "good.ck")]
+    command += [str(folder / "not_run.ck"), *map(str, sorted((RECIPES / "nets").glob("t*.ck")))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    *_, last, modules = done.stdout.splitlines()
+    assert last.endswith("LiteRT is not installed" if block else "LiteRT is not asked, as requested")
+    assert "does not run (LiteRT was not asked whether it runs there)" in done.stdout
+    assert "ai_edge_litert.interpreter" not in modules.split()
 
 
 def test_keep_option_keeps_the_files(folder: Path) -> None:
@@ -74,6 +115,6 @@ def test_wrong_usage(arguments: list[str], code: int, message: str, capsys: Outp
 @pytest.mark.parametrize(("length", "shown"), [(110, "n" * 110), (111, "n" * 107 + "...")])
 def test_a_row_of_the_table(length: int, shown: str) -> None:
     assert _row(Result("a", notes=["n" * length])) == ("a", "passed", "", "", "", "", shown)
-    result = Result("a", missing=["x", "y"], notes=["z"], before=3, after=1, rules=2, compared=4, litert=5)
-    assert _row(result) == ("a", "missing", "3 -> 1", "2", "4", "5", "no pass is named x, y; z")
+    result = Result("a", notes=["y", "z"], before=3, after=1, rules=2, compared=4, litert=5)
+    assert _row(result) == ("a", "passed", "3 -> 1", "2", "4", "5", "y; z")
     assert _row(Result("a", failures=["f"], before=3))[1:3] == ("failed", "3")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from circlekit.io.read.load import load
 from circlekit.ir.graph import Model
 from circlekit.ir.resource_limits import Limits
 from circlekit.recipes import dredd_runs
-from circlekit.recipes.dredd import FAILED, MISSING, PASSED, Result, run_case
+from circlekit.recipes.dredd import FAILED, PASSED, Result, run_case
 from circlekit.recipes.dredd_cases import Case, cases_of
 from tests.recipes.breaking import breaking_pass, die
 
@@ -76,17 +77,43 @@ def test_refusals_come_from_the_passes(tmp_path: Path) -> None:
         == []
     )
     result = run(tmp_path, 'passes(fuse_mul_with_fullyconnected) refused("something else")', model)
-    assert "the refusals are: %1: act is RELU" in result.failures[0]
+    _, _, text = result.failures[0].partition('refused("something else"): ')
+    assert text.splitlines()[:2] == ["the only refusal is:", "  %1: act is RELU, expected NONE"]
+
+
+def test_wrong_refusal_shows_the_most_similar_ones(tmp_path: Path) -> None:
+    """One refusal of O1 for each pass would be a line of thousands of characters."""
+    model = MODEL.replace("%b)  ", "%b) {act: RELU}  ").replace("%y", '%"' + "y" * 200 + '"')
+    result = run(tmp_path, 'passes(O1) refused("act is RELU6, expected NONE")', model)
+    head, *lines = result.failures[0].splitlines()
+    assert re.search(r'NONE"\): the most similar of the \d+ refusals are:$', head)
+    assert lines[0] == "  %1: act is RELU, expected NONE"
+    assert [line.startswith("  %") for line in lines[:4]] == [True, True, True, False]
+    assert max(map(len, lines[:3])) <= 78
 
 
 def test_litert_runs_the_result_only_if_the_passes_changed_it(tmp_path: Path) -> None:
     assert run(tmp_path, "passes(remove_dead)").litert == 1
 
 
-def test_missing_pass_is_a_skip(tmp_path: Path) -> None:
-    result = run(tmp_path, "passes(remove_dead, fold_moon) total(99)")
-    assert (result.status, result.missing, result.failures) == (MISSING, ["fold_moon"], [])
-    assert result.after is None
+def test_misspelt_pass_is_a_failure(tmp_path: Path) -> None:
+    result = run(tmp_path, "passes(remove_dead, fold_mull) total(99)")
+    assert result.status == FAILED
+    (failure,) = result.failures
+    assert "model.ck:7:9: there is no pass or pipeline 'fold_mull'; did you mean fold_mul" in failure
+
+
+def test_model_that_does_not_run_passes_with_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fails only if LiteRT runs it, so never on a machine without LiteRT."""
+    model = "graph main(%x: f32[2,2], %p: i32[2]) -> %y { %y = Transpose(%x, %p) : f32[2,2] }"
+    asked = "the model does not run: "
+    assert run(tmp_path, "total(1)", model).notes[0].startswith(f"values not compared: {asked}")
+    monkeypatch.setattr(litert, "run_litert", lambda data, inputs: [inputs[0]])
+    assert "is out of range for rank 2" in run(tmp_path, "total(1)", model).failures[0]
+    monkeypatch.setattr(litert, "is_available", lambda: False)
+    result = run(tmp_path, "total(1)", model)
+    assert (result.status, result.compared) == (PASSED, 0)
+    assert "(LiteRT was not asked whether it runs there)" in result.notes[0]
 
 
 def double(model: Model) -> None:

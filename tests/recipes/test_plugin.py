@@ -16,7 +16,8 @@ MODEL = "graph main(%x: f32[2]) -> %y {\n  %z = Relu(%x) : f32[2]\n  %y = Relu(%
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "good.ck").write_text(MODEL + "rules { total(2) } rules { passes(fold_moon) }")
+    (tmp_path / "good.ck").write_text(MODEL + "rules { total(2) } rules { total(2) passes(remove_dead) }")
+    (tmp_path / "misspelt.ck").write_text(MODEL + "rules { passes(remove_deed) }")
     (tmp_path / "bad.ck").write_text(MODEL + "rules { ops(Relu: 1) }")
     (tmp_path / "Relu_000").mkdir()
     (tmp_path / "Relu_000" / "test.recipe").write_text(MODEL)
@@ -38,7 +39,8 @@ def test_recipes_and_lists_are_collected(folder: Path) -> None:
     assert code == 1
     for name, outcome in [
         ("good.ck::good-1", "PASSED"),
-        ("good.ck::good-2", "SKIPPED"),
+        ("good.ck::good-2", "PASSED"),
+        ("misspelt.ck::misspelt", "FAILED"),
         ("bad.ck::bad", "FAILED"),
         ("Relu_000/test.recipe::Relu_000", "PASSED"),
         ("lists/test.lst::Relu_000 ", "PASSED"),
@@ -46,18 +48,37 @@ def test_recipes_and_lists_are_collected(folder: Path) -> None:
     ]:
         (line,) = [x for x in text.splitlines() if x.startswith(name) and "%" in x]
         assert outcome in line
-    assert "no pass is named fold_moon" in text
+    assert "misspelt.ck:5:9: there is no pass or pipeline 'remove_deed'; did you mean remove_dead" in text
     assert "ops(Relu: 1): expected 1 Relu, got 2" in text
     assert "Traceback" not in text
-    assert "1 failed, 4 passed, 1 skipped" in text
+    assert "2 failed, 5 passed" in text
     assert (folder / "kept" / "Relu_000.2" / "Relu_000.opt.circle").exists()
+
+
+def test_without_litert(folder: Path) -> None:
+    """Neither the flag nor a machine without LiteRT changes a result; the header says that it is missing."""
+    flags = ["-p", "circlekit.recipes.plugin", "-p", "no:cacheprovider", "good.ck", "lists"]
+    script = "import sys, pytest; {} code = pytest.main(sys.argv[1:]); print(*sys.modules); sys.exit(code)"
+    for block, extra, reason in [
+        ("sys.modules['ai_edge_litert'] = None;", [], "LiteRT is not installed"),
+        ("", ["--dredd-no-litert"], "LiteRT is not asked, as requested"),
+    ]:
+        flags += ["--dredd-recipes", str(folder), *extra]
+        command = [sys.executable, "-c", script.format(block), *flags]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout
+        assert f"dredd: values are not compared with LiteRT: {reason}" in done.stdout
+        assert "4 passed" in done.stdout
+        assert "ai_edge_litert.interpreter" not in done.stdout.splitlines()[-1].split()
 
 
 def test_passes_option_applies_to_recipes_without_passes(folder: Path, pytester: pytest.Pytester) -> None:
     """Recipes without passes are run with those of the command line."""
     (folder / "bad.ck").unlink()
     (folder / "lists" / "test.lst").unlink()
-    flags = ["-p", "circlekit.recipes.plugin", "-rs", "--dredd-passes", "fold_moon"]
+    flags = ["-p", "circlekit.recipes.plugin", "-rs", "--dredd-passes", "remove_dead"]
     result = pytester.runpytest_inprocess(*flags, folder)
-    result.assert_outcomes(skipped=3)
-    result.stdout.fnmatch_lines(["*no pass is named fold_moon*"])
+    result.assert_outcomes(passed=3, failed=1)
+    result = pytester.runpytest_inprocess(*flags[:-1], "remove_deed", folder)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --dredd-passes: *'remove_deed'; did you mean remove_dead*"])

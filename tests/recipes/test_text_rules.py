@@ -77,14 +77,21 @@ def test_false_rules_report_the_found_value(rule: str, found: str) -> None:
 def test_rules_on_changes_and_refusals() -> None:
     assert check("unchanged()", changes=2).endswith(": expected no changes, got 2")
     assert check('refused("act is RELU")', refusals=("%1: act is RELU, NONE is wanted",)) == ""
-    assert check('refused("act")', refusals=("a", "b")).endswith(": the refusals are: a; b")
-    assert check('refused("act")').endswith(": the refusals are: none")
+    assert check('refused("act")', refusals=("a", "b")).endswith(
+        "the most similar of the 2 refusals are:\n  a\n  b"
+    )
+    assert check('refused("act")').endswith(": no operator was refused")
 
 
 def test_rule_blocks_and_settings() -> None:
-    text = TEXT + "rules { passes(a, b) passes(c) format(tflite) tolerance(1e-3) }\nrules { total(5) }"
+    settings = "passes(O1, fold_mul) passes(remove_dead) format(tflite) tolerance(1e-3)"
+    text = f"{TEXT}rules {{ {settings} }}\nrules {{ total(5) }}"
     first, second = parse_text_rules(text, "r.ck")
-    assert (first.passes, first.format, first.tolerance) == (("a", "b", "c"), "tflite", 1e-3)
+    assert (first.passes, first.format, first.tolerance) == (
+        ("O1", "fold_mul", "remove_dead"),
+        "tflite",
+        1e-3,
+    )
     assert (second.passes, second.format, second.tolerance, len(second.rules)) == ((), None, None, 1)
 
 

@@ -13,7 +13,7 @@ from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED, Command, Parser, positive_count
 from circlekit.cli.terminal_output import ProgressLine
 from circlekit.equivalence.tensor_files import check_folder
-from circlekit.ir.text.columns import format_columns
+from circlekit.ir.text.columns import cut, format_columns
 from circlekit.recipes.dredd_cases import Case, cases_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _declare(parser: Parser) -> None:
         help="passes for recipes that do not name any",
     )  # fmt: skip
     parser.add_switch("--no-rules", help="for lists: do not check the file test.rule beside each recipe")
-    parser.add_switch("--no-litert", help="do not compare with LiteRT")
+    parser.add_switch("--no-litert", help="do not compare with LiteRT, nor import it")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the files of each test in DIR/NAME")
     parser.add_argument(
         "-j", dest="jobs", type=positive_count, metavar="N", help="processes (default: one per processor)"
@@ -49,6 +49,7 @@ def _declare(parser: Parser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from circlekit.equivalence import litert
     from circlekit.recipes.dredd_runs import run_cases  # h5py is slow to import
 
     if arguments.keep is not None:
@@ -63,14 +64,18 @@ def _run(arguments: argparse.Namespace) -> int:
         for index, result in run_cases(cases, arguments.keep, not arguments.no_litert, arguments.jobs):
             results[index] = result
             progress(f"{len(results)} of {len(cases)} {result.name}")
-    return _report(cases, [results[index] for index in range(len(cases))], arguments.all)
+    without = litert.why_not_compared(not arguments.no_litert)
+    return _report(cases, [results[index] for index in range(len(cases))], arguments.all, without)
 
 
 # -- report ------------------------------------------------------------------------------------
 
 
-def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool) -> int:
-    """Print the table of tests, the failures and the totals; return the exit code."""
+def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool, without: str) -> int:
+    """Print the table of tests, the failures and the totals; return the exit code.
+
+    ``without``: why there is no comparison with LiteRT, "" if there is one.
+    """
     rows = [_row(r) for r in results if list_all or r.status != "passed" or r.notes]
     if rows:
         header = ("test", "status", "operators", "rules", "values", "LiteRT", "notes")
@@ -83,18 +88,16 @@ def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool) ->
                 print("  " + failure.replace("\n", "\n  "))
     counts = Counter(result.status for result in results)
     compared = sum(result.compared > 0 for result in results)
-    by_litert = sum(result.litert > 0 for result in results)
+    by_litert = f"with LiteRT in {sum(result.litert > 0 for result in results)}"
     print(
-        f"\n{len(results)} tests: {counts['passed']} passed, {counts['failed']} failed, "
-        f"{counts['missing']} with passes that do not exist; values compared in {compared}, "
-        f"with LiteRT in {by_litert}"
+        f"\n{len(results)} tests: {counts['passed']} passed, {counts['failed']} failed; "
+        f"values compared in {compared}, {without or by_litert}"
     )
     return FAILED if counts["failed"] else 0
 
 
 def _row(result: Result) -> tuple[str, ...]:
-    notes = [f"no pass is named {', '.join(result.missing)}"] if result.missing else []
-    note = "; ".join([*notes, *result.notes])
+    note = "; ".join(result.notes)
     after = "" if result.after is None else f" -> {result.after}"
     return (
         result.name,
@@ -103,7 +106,7 @@ def _row(result: Result) -> tuple[str, ...]:
         str(result.rules or ""),
         str(result.compared or ""),
         str(result.litert or ""),
-        note if len(note) <= MAX_NOTE_CHARACTERS else note[: MAX_NOTE_CHARACTERS - 3] + "...",
+        cut(note, MAX_NOTE_CHARACTERS),
     )
 
 

@@ -40,6 +40,16 @@ def is_available() -> bool:
     return find_spec("ai_edge_litert") is not None
 
 
+def why_not_compared(wanted: bool) -> str:
+    """Return why values are not compared with LiteRT, for people; "" if they are.
+
+    ``wanted``: whether the user has not refused it.
+    """
+    if not wanted:
+        return "LiteRT is not asked, as requested"
+    return "" if is_available() else "LiteRT is not installed"
+
+
 def tflite_of(model: Model) -> bytes:
     """Return ``model`` as a TFLite file; UnsupportedError if the format cannot express it."""
     return to_bytes(legalize(model, "tflite"), "tflite")

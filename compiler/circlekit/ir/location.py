@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.text.columns import cut
 from circlekit.ir.text.lines import op_parts
 
 MAX_LINE_CHARACTERS = 160
@@ -34,8 +35,7 @@ def place(op: Op, model: Model | None = None, operand: str = "") -> str:
     digits = len(str(number + 1))
     for n, call, types in lines:
         text = f"{call:{width}}  : {types}" if types else call
-        text = text if len(text) <= MAX_LINE_CHARACTERS else text[: MAX_LINE_CHARACTERS - 3] + "..."
-        block.append(f"{'>' if n == number else ' '}  {n:{digits}}  {text}")
+        block.append(f"{'>' if n == number else ' '}  {n:{digits}}  {cut(text, MAX_LINE_CHARACTERS)}")
     return _LINE_BREAK.join(block)
 
 

@@ -19,9 +19,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from circlekit.errors import CirclekitError, FileError, near_miss
+from circlekit.errors import CirclekitError, FileError, RewriteError, near_miss
 from circlekit.io.file_map import map_file, translated
 from circlekit.ir.text.lexer import error_at
+from circlekit.passes.engine.registry import unknown_pass
 from circlekit.recipes.load import decoded
 from circlekit.recipes.rules.one_rules import parse_one_rules
 from circlekit.recipes.rules.rule import Rule
@@ -37,7 +38,7 @@ class Case:
     recipe: Path of the recipe; None if a list names one that does not exist.
     format: Format of the result; None for the format of the recipe.
     block: Index of the block of rules in the recipe's text; None for ``test.rule``, if ``has_rules``.
-    place: Place in the list, and the error message if ``recipe`` is None.
+    place: Place in the list, or ""; with the error message if ``recipe`` is None.
     """
 
     name: str
@@ -49,9 +50,17 @@ class Case:
     place: str = ""
 
     def rules(self) -> RuleBlock:
-        """Return passes and rules; raise ParseError if one is invalid, FileError if there is no recipe."""
+        """Return passes and rules.
+
+        Raise ParseError if a rule is invalid, RewriteError for an unknown pass, FileError if there is no
+        recipe.
+        """
         if self.recipe is None:
             raise FileError(self.place)
+        for name in self.passes:
+            unknown = unknown_pass(name)
+            if unknown:
+                raise RewriteError(f"{self.place or self.recipe}: {unknown}")
         if self.block is not None:
             block = parse_text_rules(read_text(self.recipe), str(self.recipe))[self.block]
             return replace(block, passes=block.passes or self.passes, format=block.format or self.format)
@@ -168,6 +177,7 @@ def _with_recipes(cases: Iterable[Case], folders: Iterable[str | Path], with_rul
         for path in recipes_in(Path(folder)):
             known.setdefault(name_of_recipe(path), path)
     for case in cases:
-        place = f"{case.place}: no recipe is named {case.name}{near_miss(case.name, known)}"
+        recipe = known.get(case.name)
+        error = "" if recipe else f": no recipe is named {case.name}{near_miss(case.name, known)}"
         has_rules = with_rules and case.has_rules
-        yield replace(case, recipe=known.get(case.name), has_rules=has_rules, place=place)
+        yield replace(case, recipe=recipe, has_rules=has_rules, place=case.place + error)

@@ -7,8 +7,9 @@ every line of a list (``test.lst``, or a ``.tsv`` file whose first line is ``rec
     --dredd-recipes DIR    the recipes of lists, by default those beside the list; may be repeated
     --dredd-passes P,P     passes for recipes that name none
     --dredd-keep DIR       keep the files of each test in DIR/NAME
+    --dredd-no-litert      do not compare with LiteRT, even if it is installed
 
-A test is skipped only if a pass does not exist.  Notes on what was not compared are shown with ``-rP``.
+No test is skipped.  Notes on what was not compared are shown with ``-rP``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from circlekit.equivalence import litert
+from circlekit.passes.engine.registry import unknown_pass
 from circlekit.recipes.dredd import run_case
 from circlekit.recipes.dredd_cases import ONE_RECIPE, TEXT, Case, cases_of
 
@@ -27,6 +30,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--dredd-recipes", action="append", default=[], metavar="DIR")
     group.addoption("--dredd-passes", default="", metavar="P,P")
     group.addoption("--dredd-keep", default=None, metavar="DIR")
+    group.addoption("--dredd-no-litert", action="store_true")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    unknown = next(filter(None, map(unknown_pass, _passes_for_all(config))), "")
+    if unknown:
+        raise pytest.UsageError(f"--dredd-passes: {unknown}")
+
+
+def _passes_for_all(config: pytest.Config) -> list[str]:
+    return str(config.getoption("--dredd-passes")).replace(",", " ").split()
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    reason = litert.why_not_compared(not config.getoption("--dredd-no-litert"))
+    return [f"dredd: values are not compared with LiteRT: {reason}"] if reason else []
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -41,10 +60,9 @@ class RecipeFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield the tests of the file; repeated names get a number."""
-        config = self.config
-        passes = config.getoption("--dredd-passes").replace(",", " ").split()
         seen: dict[str, int] = {}
-        for case in cases_of(self.path, config.getoption("--dredd-recipes"), passes):
+        passes = _passes_for_all(self.config)
+        for case in cases_of(self.path, self.config.getoption("--dredd-recipes"), passes):
             count = seen[case.name] = seen.get(case.name, 0) + 1
             name = case.name if count == 1 else f"{case.name}.{count}"
             yield RecipeItem.from_parent(self, name=name, case=case)
@@ -59,13 +77,12 @@ class RecipeItem(pytest.Item):
 
     def runtest(self) -> None:
         keep = self.config.getoption("--dredd-keep")
-        result = run_case(self.case, None if keep is None else Path(keep) / self.name)
+        folder = None if keep is None else Path(keep) / self.name
+        result = run_case(self.case, folder, not self.config.getoption("--dredd-no-litert"))
         for note in result.notes:
             self.add_report_section("call", "dredd", note)
         if result.failures:
             raise DreddFailure("\n".join(result.failures))
-        if result.missing:
-            pytest.skip(f"no pass is named {', '.join(result.missing)}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str:  # type: ignore[override]
         """Return the failures; a traceback would show only the runner."""

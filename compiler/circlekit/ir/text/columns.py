@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables as plain text and as Markdown."""
+"""Tables as plain text and as Markdown; text that is cut."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+
+def cut(text: str, limit: int) -> str:
+    """Return ``text``, or its beginning and three dots if it has more than ``limit`` characters."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def format_columns(rows: Sequence[Sequence[object]], left: int = 1) -> str:

@@ -124,6 +124,18 @@ def pass_names(
     return [name for item in selected for name in (item.passes if isinstance(item, Phase) else (item,))]
 
 
+def unknown_pass(name: str) -> str:
+    """Return the error message if ``name`` is neither a pass nor a pipeline, "" if it is one.
+
+    ``-`` may stand for ``_``.
+    """
+    try:
+        select_passes(name.replace("-", "_"))
+    except RewriteError as error:
+        return error.message
+    return ""
+
+
 def only_pipelines(passes: str | Iterable[str]) -> bool:
     """Return whether ``passes`` names only pipelines."""
     return all(name in PIPELINES for name in ([passes] if isinstance(passes, str) else passes))

@@ -15,26 +15,28 @@ interface, and computes the same values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from operator import eq, ge, le
 from typing import Any
 
 import numpy as np
 
-from circlekit.errors import near_miss
+from circlekit.errors import SEARCH_LIMIT_CHARACTERS, near_miss
 from circlekit.io.schema import FORMATS
 from circlekit.ir.dtypes import BY_SHORT
 from circlekit.ir.graph import Model
 from circlekit.ir.location import kind_of
 from circlekit.ir.op import Attribute, Op, OpaqueOp
+from circlekit.ir.text.columns import cut
 from circlekit.ir.text.document import parse_document
 from circlekit.ir.text.lexer import Source, quoted
 from circlekit.ir.text.literal_parsing import attribute_of
 from circlekit.ir.text.literal_printing import format_attribute, same_attribute
 from circlekit.ir.text.syntax import Literal, ValueName
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.passes.engine.registry import all_options
+from circlekit.passes.engine.registry import all_options, unknown_pass
 from circlekit.recipes.rules.rule import Call, Check, Rule, Subject, show
 
 
@@ -73,7 +75,11 @@ def parse_text_rules(text: str, label: str) -> list[RuleBlock]:
 
 
 def _passes(block: RuleBlock, call: Call) -> None:
-    block.passes += tuple(call.words())
+    names = call.words()
+    unknown = next(filter(None, map(unknown_pass, names)), "")
+    if unknown:
+        call.fail(unknown)
+    block.passes += tuple(names)
 
 
 def _settings(block: RuleBlock, call: Call) -> None:
@@ -291,11 +297,29 @@ def _refused(call: Call) -> Check:
     expected = call.expect(call.positional(1, 1)[0], str, "a string in quotes")
 
     def check(subject: Subject) -> Iterator[str]:
-        sentences = subject.refusals()
+        sentences = list(dict.fromkeys(subject.refusals()))
         if not any(expected in sentence for sentence in sentences):
-            yield f"the refusals are: {'; '.join(dict.fromkeys(sentences)) or 'none'}"
+            yield _most_similar(expected, sentences)
 
     return check
+
+
+MAX_SIMILAR = 3
+"""The most refusals that the failure of ``refused`` shows."""
+
+MAX_REFUSAL_CHARACTERS = 76
+"""Longer refusals are cut there; with the margin of dredd they fit into 80 columns."""
+
+
+def _most_similar(expected: str, sentences: Sequence[str]) -> str:
+    """Return a head and the sentences that are most similar to ``expected``, one on each line."""
+    if not sentences:
+        return "no operator was refused"
+    beginnings = [cut(sentence, SEARCH_LIMIT_CHARACTERS) for sentence in sentences]
+    nearest = get_close_matches(expected, beginnings, MAX_SIMILAR, cutoff=0.0)
+    count = len(sentences)
+    head = "the only refusal is" if count == 1 else f"the most similar of the {count} refusals are"
+    return "\n  ".join([f"{head}:", *(cut(sentence, MAX_REFUSAL_CHARACTERS) for sentence in nearest)])
 
 
 CHECKS: dict[str, Callable[[Call], Check]] = {
