@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from circlekit.equivalence.workers import Tell
 from circlekit.io.read.flatbuffer_decoder import decode
 from circlekit.passes.engine.registry import all_passes
 from tools.fuzz.case import KINDS, Job, case_of, make_case
@@ -17,7 +18,6 @@ from tools.fuzz.pool import MEMORY_BYTES, Result, outcome_of, run_all, run_case,
 from tools.fuzz.report import Tally
 from tools.fuzz.run_model import FAULT, REFUSED, SAVED, ModelRun, Outcome, TimeLimitExceeded
 from tools.fuzz.seeds import Seeds, all_seeds
-from tools.workers import Tell
 
 CORPUS = sorted((Path(__file__).parent / "corpus").iterdir())
 CASES = dict.fromkeys(KINDS, 40) | {"structured": 80, "blind": 80}

@@ -12,7 +12,6 @@ import pytest
 from circlekit.equivalence import hdf5, litert
 from circlekit.io.read.load import load
 from circlekit.ir.graph import Model
-from circlekit.ir.resource_limits import Limits
 from circlekit.recipes import dredd_runs
 from circlekit.recipes.dredd import FAILED, PASSED, Result, run_case
 from circlekit.recipes.dredd_cases import Case, cases_of
@@ -187,7 +186,7 @@ def test_unreadable_recipe_fails(tmp_path: Path) -> None:
 
 
 def test_values_are_compared_with_litert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(litert, "run_litert", lambda data, inputs: [np.zeros((2, 4), np.float32)])
+    monkeypatch.setattr(litert, "run_litert", lambda *_: [np.zeros((2, 4), np.float32)])
     result = run(tmp_path, "total(2)")
     assert result.failures[0].startswith("before the passes, %y, LiteRT's and ours: [")
 
@@ -201,35 +200,28 @@ def many(folder: Path, count: int) -> list[Case]:
     return cases_of(folder)
 
 
-@pytest.fixture
-def parallel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dredd_runs, "MAX_SERIAL", 1)
-
-
-@pytest.mark.usefixtures("parallel")
-def test_results_are_independent_of_the_number_of_processes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("processes", [1, 2])
+def test_results_are_independent_of_the_number_of_processes(processes: int, tmp_path: Path) -> None:
     cases = many(tmp_path, 4)
-    found = dict(dredd_runs.run_cases(cases, tmp_path / "kept", False, 2))
+    found = dict(dredd_runs.run_cases(cases, tmp_path / "kept", False, processes))
     assert [found[i].name for i in range(len(cases))] == [c.name for c in cases]
-    assert all(result.status == PASSED for result in found.values())
+    assert [found[i] for i in range(len(cases))] == [run_case(case, None, False) for case in cases]
     assert (tmp_path / "kept" / "m03" / "m03.circle").exists()
 
 
-@pytest.mark.usefixtures("parallel")
-def test_case_that_crashes_its_process_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cases = many(tmp_path, 8)  # more than two processes are given at a time
-    monkeypatch.setattr(dredd_runs, "_run_job", die_for_m01)
-    found = dict(dredd_runs.run_cases(cases, None, False, 2))
+@pytest.mark.parametrize("processes", [1, 2])
+def test_case_that_crashes_its_process_fails_alone(
+    processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die_for_m01(case: Case, folder: Path | None, with_litert: bool) -> Result:
+        return die() if case.name == "m01" else run_case(case, folder, with_litert)
+
+    cases = many(tmp_path, 8)  # more than the processes are given at a time
+    monkeypatch.setattr(dredd_runs, "run_case", die_for_m01)
+    found = dict(dredd_runs.run_cases(cases, None, False, processes))
     assert len(found) == len(cases)
     assert {found[i].name for i in range(len(cases)) if found[i].failures} == {"m01"}
-    assert found[1].failures == ["the process of the test crashed"]
-
-
-def die_for_m01(with_litert: bool, limits: Limits, job: dredd_runs.Job) -> tuple[int, Result]:
-    index, case, _ = job
-    if case.name == "m01":
-        die()
-    return index, run_case(case, None, with_litert)
+    assert found[1].failures == ["the test ends the process (SIGABRT)"]
 
 
 def test_cases_of_equal_name_get_separate_folders(tmp_path: Path) -> None:

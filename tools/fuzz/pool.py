@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from circlekit.equivalence.workers import Loss, Tell, Workers
 from tools.fuzz.case import Case, Job, make_case
 from tools.fuzz.run_file import STEPS, FileRun
 from tools.fuzz.run_model import FAULT, ModelRun, Outcome, TimeLimitExceeded
 from tools.fuzz.seeds import Seeds
-from tools.workers import Loss, Tell, Workers
 
 MEMORY_BYTES = 1 << 30
 """Address space of a worker, including its code and imports."""

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from circlekit.equivalence.workers import Loss, Tell, Workers, silence_stderr
 from circlekit.testing.model_builder import Rejected
 from tools.kit.families import draw_case
 from tools.kit.oracle import Outcome, Verdict, judge
-from tools.workers import Loss, Tell, Workers, silence_stderr
 
 CASE_SECONDS = 30.0
 

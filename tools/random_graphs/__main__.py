@@ -21,10 +21,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from circlekit.equivalence.delta_debugging import reduce_model
+from circlekit.equivalence.workers import Loss, Tell, Workers, silence_stderr
 from circlekit.ir.text import print_model
 from tools.random_graphs.examine import PASSES, Finding, Result, examine, reproduces
 from tools.random_graphs.graphs import make, random_steps
-from tools.workers import Loss, Tell, Workers, silence_stderr
 
 SEEDS_PER_RUN = 1_000_003
 """The seeds of a run start at its seed times this, so that two runs share none."""

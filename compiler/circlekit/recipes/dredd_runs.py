@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run many dredd tests in several processes; a test that crashes its process fails alone."""
+"""Run many dredd tests in worker processes; a test that crashes its process fails alone.
+
+The processes are forked, if the system can do that: they share what was imported before.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from functools import partial
-from multiprocessing import get_context
+from collections.abc import Iterator, Sequence
+from multiprocessing import get_all_start_methods
 from pathlib import Path
 
-from circlekit.ir.resource_limits import Limits, limited, limits
+from circlekit.equivalence import litert
+from circlekit.equivalence.workers import Loss, Tell, Workers
+from circlekit.passes.engine.registry import every_pass
 from circlekit.recipes.dredd import Result, run_case
 from circlekit.recipes.dredd_cases import Case
 
-MAX_SERIAL = 8
-"""Up to this many tests run in the calling process, since starting other processes would take longer."""
-
-Job = tuple[int, Case, Path | None]
-"""Index of the test, the test, the folder for its files."""
+FEW = 8
+"""For up to this many tests, passes and LiteRT are imported by the process that needs them."""
 
 
 def run_cases(
@@ -31,46 +31,34 @@ def run_cases(
     ``keep``: a folder for the files, with a folder for each test; None keeps no files.  ``processes``: by
     default one per processor that this process may use.
     """
-    jobs: list[Job] = list(zip(range(len(cases)), cases, _folders(cases, keep), strict=True))
-    if not processes:
-        has_affinity = hasattr(os, "sched_getaffinity")
-        processes = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    work = partial(_run_job, with_litert, limits())
-    if processes <= 1 or len(cases) <= MAX_SERIAL:
-        yield from map(work, jobs)
+    folders = _folders(cases, keep)
+
+    def run(index: int, tell: Tell) -> tuple[int, Result]:
+        return index, run_case(cases[index], folders[index], with_litert)
+
+    def lost(loss: Loss[int]) -> tuple[int, Result]:
+        return loss.job, Result(cases[loss.job].name, failures=[f"the test {loss}"])
+
+    if "fork" not in get_all_start_methods():
+        yield from (run(index, lambda news: None) for index in range(len(cases)))
         return
-    while jobs:
-        with _pool(processes) as pool:
-            futures = {pool.submit(work, job): job for job in jobs}
-            for future in as_completed(futures):
-                if not isinstance(future.exception(), BrokenProcessPool):
-                    yield future.result()
-        unfinished = [job for f, job in futures.items() if isinstance(f.exception(), BrokenProcessPool)]
-        # The test that crashed is among the first ones: a pool hands out one test to each process, and queues
-        # as many tests and one more.
-        suspects, jobs = unfinished[: 2 * processes + 1], unfinished[2 * processes + 1 :]
-        yield from (_run_alone(work, job) for job in suspects)
+    if len(cases) > FEW:
+        _import_once(with_litert)
+    count = min(processes or _processors(), len(cases))
+    yield from Workers(run, lost, seconds=math.inf, ahead=2).results(range(len(cases)), count)
 
 
-def _pool(processes: int) -> ProcessPoolExecutor:
-    """Return a pool of new processes: a fork would copy locks that numpy's threads hold."""
-    return ProcessPoolExecutor(processes, get_context("spawn"))
+def _import_once(with_litert: bool) -> None:
+    """Import what most tests need, before the processes are forked, which then share it."""
+    every_pass()
+    if with_litert and litert.is_available():
+        import ai_edge_litert.interpreter  # noqa: F401  # optional dependency
 
 
-def _run_alone(work: Callable[[Job], tuple[int, Result]], job: Job) -> tuple[int, Result]:
-    """Run a test in a process of its own."""
-    with _pool(1) as pool:
-        try:
-            return pool.submit(work, job).result()
-        except BrokenProcessPool:
-            return job[0], Result(job[1].name, failures=["the process of the test crashed"])
-
-
-def _run_job(with_litert: bool, limits: Limits, job: Job) -> tuple[int, Result]:
-    """Run one test within the limits of the calling process."""
-    index, case, folder = job
-    with limited(limits.memory, limits.calls):
-        return index, run_case(case, folder, with_litert)
+def _processors() -> int:
+    """Return the number of processors that this process may use."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
 
 
 def _folders(cases: Sequence[Case], keep: Path | None) -> list[Path | None]:

@@ -8,9 +8,10 @@ import multiprocessing
 import os
 import signal
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
@@ -33,7 +34,10 @@ class Loss(Generic[J]):
     code: int | None
 
     def __str__(self) -> str:
-        return "exceeds the time limit" if self.code is None else f"ends the process (exit code {self.code})"
+        if self.code is None:
+            return "exceeds the time limit"
+        how = signal.Signals(-self.code).name if self.code < 0 else f"exit code {self.code}"
+        return f"ends the process ({how})"
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,9 @@ class _Worker(Generic[J, R]):
         self.pipe, theirs = context.Pipe()
         arguments = (theirs, settings.work, settings.prepare, os.getpid())
         self.process = context.Process(target=_serve, args=arguments)
-        self.process.start()
+        with _interrupts_blocked(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # threads of libraries are not forked; jobs do not need them
+            self.process.start()
         theirs.close()
         self.jobs: deque[J] = deque()
         self.news: list[Any] = []
@@ -140,8 +146,7 @@ class _Worker(Generic[J, R]):
 def _serve(
     pipe: Connection, work: Callable[[Any, Tell], Any], prepare: Callable[[], None], parent: int
 ) -> None:
-    """Run one job after the other in the worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it
+    """Run one job after the other in the worker process, which inherits that interrupts are blocked."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     prepare()
     while True:
@@ -153,6 +158,16 @@ def _serve(
         except EOFError:
             return
         pipe.send((True, work(job, lambda news: pipe.send((False, news)))))
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Block SIGINT for this thread: a new process must leave it to its parent from the first moment."""
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
 
 
 def silence_stderr() -> None:

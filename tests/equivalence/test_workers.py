@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tools.workers import Loss, Tell, Workers
+from circlekit.equivalence.workers import Loss, Tell, Workers
 
 
 def square(job: int, tell: Tell) -> str:
