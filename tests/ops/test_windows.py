@@ -7,7 +7,7 @@ import pytest
 
 from circlekit.errors import ShapeError
 from circlekit.ir.enums import Padding
-from circlekit.ops.dimensions import LARGEST_WINDOW, conv_padding, window_size
+from circlekit.ops.dimensions import LARGEST_WINDOW, conv_padding, padded_window_count
 
 
 def test_conv_padding() -> None:
@@ -18,10 +18,10 @@ def test_conv_padding() -> None:
 
 
 def test_window_size() -> None:
-    assert window_size(None, 3, 1, 1, Padding.SAME) is None
-    assert window_size(5, None, 2, 1, Padding.SAME) == 3
-    assert window_size(5, None, 2, 1, Padding.VALID) is None
-    assert window_size(5, 3, 1, 2, Padding.VALID) == 1
+    assert padded_window_count(None, 3, 1, 1, Padding.SAME) is None
+    assert padded_window_count(5, None, 2, 1, Padding.SAME) == 3
+    assert padded_window_count(5, None, 2, 1, Padding.VALID) is None
+    assert padded_window_count(5, 3, 1, 2, Padding.VALID) == 1
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_window_size() -> None:
 )
 def test_windows_that_do_not_fit(taps: int, stride: int, dilation: int, sentence: str) -> None:
     with pytest.raises(ShapeError, match=sentence):
-        window_size(5, taps, stride, dilation, Padding.VALID)
+        padded_window_count(5, taps, stride, dilation, Padding.VALID)
 
 
 def test_the_largest_windows_are_accepted() -> None:
-    assert window_size(5, LARGEST_WINDOW, LARGEST_WINDOW, 1, Padding.SAME) == 1
-    assert window_size(5, 5, 1, 1, Padding.VALID) == 1
+    assert padded_window_count(5, LARGEST_WINDOW, LARGEST_WINDOW, 1, Padding.SAME) == 1
+    assert padded_window_count(5, 5, 1, 1, Padding.VALID) == 1

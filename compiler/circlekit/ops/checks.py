@@ -2,7 +2,7 @@
 """Checks that shape rules and kernels share.
 
 Shape rules raise ShapeError for operands that do not fit together.  Kernels raise UnsupportedError for forms
-that have no implementation.
+of an operator that they do not implement.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from circlekit.ops.quantization import is_quantized
 
 
 def require_rank(value: Value, name: str, *ranks: int) -> Shape | None:
-    """Return the shape of operand ``name`` or None if unknown.  Raise ShapeError for other ranks."""
+    """Return the shape of operand ``name``; None if unknown.  Raise ShapeError for a rank not listed."""
     if value.shape is None or len(value.shape) in ranks:
         return value.shape
     expected = " or ".join(str(r) for r in ranks)
@@ -36,10 +36,8 @@ def require_length(shape: Shape | None, count: int, name: str) -> None:
 
 
 def require_bias(bias: Value | None, channels: Dim) -> None:
-    """Raise ShapeError unless ``bias`` is absent or has one element per channel."""
-    if bias is None or bias.shape is None:
-        return
-    count = product(bias.shape)
+    """Raise ShapeError if the number of elements of ``bias`` is known and differs from ``channels``."""
+    count = None if bias is None or bias.shape is None else product(bias.shape)
     if dims_differ(count, channels):
         raise ShapeError(f"expected bias of {channels} elements, one per channel of the result, got {count}")
 
@@ -57,11 +55,9 @@ def require_same_dtype(first: str, a: Value, second: str, b: Value) -> None:
 
 def require_same_float(op: Op) -> None:
     """Raise ShapeError if two operands have different floating-point dtypes."""
-    kinds = [(name, v.dtype) for name, v in op.operand_items() if v.dtype.is_float]
-    for name, dtype in kinds[1:]:
-        if dtype is not kinds[0][1]:
-            names = f"{kinds[0][0]} and {name}"
-            raise ShapeError(f"expected {names} of one dtype, got {kinds[0][1].short} and {dtype.short}")
+    floats = [(name, v) for name, v in op.operand_items() if v.dtype.is_float]
+    for name, value in floats[1:]:
+        require_same_dtype(*floats[0], name, value)
 
 
 def require_int_list(numbers: Iterable[Any], name: str) -> list[int]:
@@ -77,17 +73,17 @@ def require_int_list(numbers: Iterable[Any], name: str) -> list[int]:
 
 
 def require_numpy_kind(op: Op, array: Array, kinds: str) -> None:
-    """Raise UnsupportedError unless ``array.dtype.kind`` (f, i, u, b, c, O) is one of ``kinds``."""
+    """Raise UnsupportedError unless ``array.dtype.kind`` (a letter of f, i, u, b, c, O) is in ``kinds``."""
     if array.dtype.kind not in kinds:
         raise UnsupportedError(f"{op.code} on {array.dtype} has no kernel")
 
 
 def require_float(op: Op, *arrays: Array | None) -> None:
     """Raise UnsupportedError unless ``arrays`` are all float32 or all float64; None is skipped."""
-    kinds = {a.dtype.char for a in arrays if a is not None}
-    if kinds != {"f"} and kinds != {"d"}:
-        names = ", ".join(sorted({str(a.dtype) for a in arrays if a is not None}))
-        raise UnsupportedError(f"{op.code} on {names} has no kernel, only f32 and f64 have")
+    names = {str(a.dtype) for a in arrays if a is not None}
+    if names != {"float32"} and names != {"float64"}:
+        listed = ", ".join(sorted(names))
+        raise UnsupportedError(f"{op.code} on {listed} has no kernel, only f32 and f64 have")
 
 
 def reject_quantized(op: Op) -> None:
@@ -98,5 +94,5 @@ def reject_quantized(op: Op) -> None:
 
 
 def no_quantized_kernel(op: Op, value: Value) -> UnsupportedError:
-    """Return the error for ``value``, a quantized operand or result that ``op`` has no kernel for."""
+    """Return the error which says that ``op`` has no kernel for ``value``, a quantized operand or result."""
     return UnsupportedError(f"{op.code} on quantized {value.dtype.short} (%{value.name}) has no kernel")

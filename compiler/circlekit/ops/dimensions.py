@@ -17,8 +17,8 @@ Dim = int | None
 def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
     """Return the shape that ``shapes`` broadcast to, aligned at the last axis; None if a rank is unknown.
 
-    An unknown dimension broadcast with a known one above 1 gives the known one.  ShapeError if two
-    dimensions do not broadcast.
+    An unknown dimension stays unknown beside 1; beside any other known dimension, the result has that one.
+    Raise ShapeError if two dimensions do not broadcast.
     """
     result: Shape = ()
     for shape in shapes:
@@ -35,7 +35,7 @@ def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
 
 
 def merge_dims(a: Dim, b: Dim) -> Dim:
-    """Return the dimension that both ``a`` and ``b`` stand for; ShapeError if they differ."""
+    """Return the known one of two equal dimensions, None if neither is.  Raise ShapeError if they differ."""
     if a is None or b is None:
         return b if a is None else a
     if a != b:
@@ -49,7 +49,7 @@ def dims_differ(a: Dim, b: Dim) -> bool:
 
 
 def product(dims: Sequence[Dim]) -> Dim:
-    """Return the product of ``dims``; None if one is unknown, unless another is 0."""
+    """Return the product of ``dims``: 0 if any of them is 0, else None if any is unknown."""
     if 0 in dims:
         return 0
     result = 1
@@ -66,23 +66,23 @@ def element_count(dims: Sequence[Dim] | None) -> int:
 
 
 def unknown_dims(count: int | None) -> Shape | None:
-    """Return a shape of ``count`` unknown dimensions; None if ``count`` is None."""
+    """Return ``count`` unknown dimensions; None if ``count`` is.  Raise ShapeError above MAX_RANK."""
     if count is not None and count > MAX_RANK:
         raise ShapeError(f"expected at most {MAX_RANK} dimensions, got {count}")
     return None if count is None else (None,) * count
 
 
 def normalized_axis(axis: int, rank: int) -> int:
-    """Return ``axis`` counted from the front; ShapeError unless -rank <= axis < rank."""
+    """Return ``axis`` counted from the front.  Raise ShapeError unless -rank <= axis < rank."""
     if not -rank <= axis < rank:
         raise ShapeError(f"axis {axis} is out of range for rank {rank}")
     return axis % rank
 
 
-class Window(NamedTuple):
-    """One axis of a sliding window: output size, and padding in elements before and after the data."""
+class AxisWindows(NamedTuple):
+    """Sliding windows along one axis: their number, and the elements of padding before and after the data."""
 
-    size: int
+    number: int
     before: int
     after: int
 
@@ -91,11 +91,11 @@ LARGEST_WINDOW = 1 << 20
 """Largest span and stride of a window along one axis, in elements; only damaged files have larger ones."""
 
 
-def window_size(size: Dim, taps: Dim, stride: int, dilation: int, padding: Padding) -> Dim:
-    """Return the number of windows of ``taps`` elements along an axis of ``size``; None if it is unknown.
+def padded_window_count(size: Dim, taps: Dim, stride: int, dilation: int, padding: Padding) -> Dim:
+    """Return the number of windows of ``taps`` elements on an axis of ``size`` elements; None if unknown.
 
     SAME: ceil(size / stride).  VALID: ceil((size - span + 1) / stride), span = (taps - 1) * dilation + 1.
-    Raises ShapeError for stride, dilation or span out of range, and for a span above ``size`` with VALID.
+    Raise ShapeError for stride, dilation or span out of range, and for a span above ``size`` with VALID.
     """
     if not 1 <= stride <= LARGEST_WINDOW or dilation < 1:
         raise ShapeError(
@@ -117,14 +117,14 @@ def window_size(size: Dim, taps: Dim, stride: int, dilation: int, padding: Paddi
     return (size - span) // stride + 1
 
 
-def conv_padding(size: int, taps: int, stride: int, dilation: int, padding: Padding) -> Window:
-    """Return output size and padding of one axis; an odd total puts the extra element after the data.
+def conv_padding(size: int, taps: int, stride: int, dilation: int, padding: Padding) -> AxisWindows:
+    """Return the windows along one axis; of an odd number of padding elements, the extra one is at the end.
 
-    Source: TFLite kernels/padding.h.
+    Raise ShapeError as ``padded_window_count`` does.  Source: TFLite kernels/padding.h.
     """
-    out = window_size(size, taps, stride, dilation, padding)
-    assert out is not None  # all arguments are known
+    count = padded_window_count(size, taps, stride, dilation, padding)
+    assert count is not None  # all arguments are known
     if padding is Padding.VALID:
-        return Window(out, 0, 0)
-    total = max((out - 1) * stride + (taps - 1) * dilation + 1 - size, 0)
-    return Window(out, total // 2, total - total // 2)
+        return AxisWindows(count, 0, 0)
+    total = max((count - 1) * stride + (taps - 1) * dilation + 1 - size, 0)
+    return AxisWindows(count, total // 2, total - total // 2)

@@ -23,21 +23,24 @@ from circlekit.ops.quantization import is_quantized_8_or_16_bits, zero_point_of
 class Elementwise(Op, elementwise=True):
     """A function of each element of the operands.
 
-    A subclass gives ``function`` or ``compute`` for floats and plain integers, and ``quantized`` for data
-    quantized in 8 or 16 bits.  ``kinds``: numpy kinds that ``compute`` takes.
+    A subclass gives ``function`` or ``compute`` for data that is not quantized, and ``quantized`` for data
+    quantized in 8 or 16 bits.  ``kinds``: letters of the numpy kinds of dtypes that ``compute`` takes.
     """
 
     kinds: ClassVar[str] = ""
     function: ClassVar[Callable[..., Array] | None] = None
 
     def compute(self, *args: Any, **kwargs: Any) -> Array:
-        """Return the results for floats or plain integers of one dtype, in that dtype."""
+        """Return the results for operands of one dtype that are not quantized."""
         function = type(self).function
         assert function is not None  # a subclass defines it or overrides compute
         return np.asarray(function(*args))
 
     def quantized(self, *args: Any, **kwargs: Any) -> Array:
-        """Return the results, quantized as the output, for operands quantized in 8 or 16 bits."""
+        """Return the results, quantized as the output, for operands quantized in 8 or 16 bits.
+
+        Raise UnsupportedError for dtypes that have no quantized kernel.
+        """
         raise no_quantized_kernel(self, self.inputs[0] or self.output)
 
 
@@ -70,15 +73,14 @@ class Unary(Elementwise, layout_operands=("input",), kinds="f"):
         return real_function(x, self.input, self.output, self.real)
 
     def real(self, x: Array) -> Array:
-        """Return the results for dequantized numbers, float32 to float32, as LiteRT computes its tables."""
+        """Return float32 results for dequantized float32 numbers, rounded as LiteRT's tables are."""
         return np.asarray(self.compute(x.astype(np.float64)), np.float32)
 
 
 class Binary(Elementwise, layout_operands=("lhs", "rhs"), kinds="fiu"):
     """A function of each pair of elements of two operands that broadcast.
 
-    ``ignores_scales``: LiteRT computes quantized integers of these dtypes like plain ones, whatever their
-    scales.
+    ``ignores_scales``: dtypes of which LiteRT computes quantized integers like plain ones.
     """
 
     lhs = operand(*NUMBERS)

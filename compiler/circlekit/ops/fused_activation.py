@@ -18,7 +18,10 @@ ACTIVATION_BOUNDS: dict[Activation, tuple[float | None, float | None]] = {
 
 
 def apply_activation(array: Array, act: Activation, out: Array | None = None) -> Array:
-    """Return ``act`` of every element; ``out=array`` works in place.  NONE returns ``array`` itself."""
+    """Return ``act`` of every element, in ``out`` if given; NONE returns ``array`` itself.
+
+    Raise UnsupportedError if there is no kernel.
+    """
     if act is Activation.NONE:
         return array
     if act in ACTIVATION_BOUNDS:
@@ -30,10 +33,11 @@ def apply_activation(array: Array, act: Activation, out: Array | None = None) ->
 
 
 def apply_fused_activation(out: Array, act: Activation) -> Array:
-    """Apply ``act`` in place to a kernel's new result, and return it.
+    """Apply ``act`` in place to ``out``, the new result of a kernel, and return it.
 
-    Floats are clamped to the range of the activation, which ends at the largest finite number even for NONE,
-    as in TFLite's CalculateActivationRange: infinities become finite, NaN stays.
+    Except for TANH, floats are also clamped to the finite numbers, even for NONE, as in TFLite's
+    CalculateActivationRange: infinities become the largest finite numbers, NaN stays.  Raise UnsupportedError
+    for an activation that has no kernel.
     """
     out = np.asarray(out)
     if out.dtype.kind == "f" and (act is Activation.NONE or act in ACTIVATION_BOUNDS):

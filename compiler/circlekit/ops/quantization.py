@@ -21,7 +21,7 @@ def is_quantized_8_or_16_bits(value: Value) -> bool:
 
 
 def is_hybrid(data: Value, weights: Value) -> bool:
-    """Whether float32 data is combined with integer weights."""
+    """Whether ``data`` is float32 and ``weights`` are integers, which LiteRT calls a hybrid operator."""
     return data.dtype is DType.FLOAT32 and weights.dtype.is_integer
 
 
@@ -40,26 +40,23 @@ def scale_of(value: Value) -> np.float32:
 
 
 def zero_point_of(value: Value) -> int:
-    """Return the zero point, the integer that stands for 0.0: the first of several, 0 if there is none."""
+    """Return the zero point, the integer that stands for 0.0: the first of several, 0 if not quantized."""
     if not is_quantized(value) or value.quantization is None or not value.quantization.zero_point.size:
         return 0
     return int(value.quantization.zero_point[0])
 
 
 def dtype_limits(dtype: DType) -> tuple[int, int]:
-    """Return the smallest and the largest integer of ``dtype``.  Raise ModelError for other dtypes."""
+    """Return the smallest and largest integer of ``dtype``.  Raise ModelError if it is no integer dtype."""
     if dtype.bits == 0 or not dtype.is_integer:
         raise ModelError(f"expected an integer dtype for quantized data, got {dtype.short}")
     return dtype.limits
 
 
 def have_same_quantization(a: Value, b: Value) -> bool:
-    """Whether equal integers in ``a`` and ``b`` represent equal real numbers.
-
-    It is true if neither value is quantized in 8 or 16 bits.
-    """
+    """Whether equal integers in ``a`` and ``b`` represent equal real numbers."""
     if not (is_quantized_8_or_16_bits(a) or is_quantized_8_or_16_bits(b)):
-        return True
+        return True  # scales of other dtypes are ignored
     first, second = a.quantization, b.quantization
     return (
         first is not None
@@ -76,5 +73,8 @@ def per_tensor_quantization(value: Value) -> Quantization | None:
 
 
 def rearranged_type(value: Value, shape: Shape | None) -> TensorType:
-    """Return the type of a result of ``shape`` that holds elements of ``value``, in any order."""
+    """Return the type of a result of ``shape`` that holds elements of ``value``, in any order.
+
+    Scales per channel are left out: their quantized dimension may have moved.
+    """
     return TensorType(value.dtype, shape, per_tensor_quantization(value))

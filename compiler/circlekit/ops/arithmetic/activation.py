@@ -32,7 +32,7 @@ from circlekit.ops.quantization import dtype_limits, is_quantized_8_or_16_bits, 
 
 
 class Clamped(Unary):
-    """x clamped to ``bounds`` (None: no upper bound).  Quantized: requantized, then clamped."""
+    """x clamped to ``bounds`` (None: no upper bound).  Quantized x is rescaled before it is clamped."""
 
     bounds: ClassVar[tuple[float, float | None]] = (0.0, None)
     quantized_dtypes: ClassVar[tuple[DType, ...]] = (i8, u8)
@@ -98,7 +98,7 @@ class Elu(Unary, code="ELU", options=None, reference_version=0, quantized_dtypes
 class PRelu(Op, code="PRELU", options=None, layout_operands=("input", "alpha")):
     """x for x >= 0, else alpha * x; ``alpha`` broadcasts to the input.
 
-    For int16 input, alpha is int8.
+    Both have one dtype, except that int16 input may have int8 alpha.
     """
 
     input = operand(*REAL)
@@ -165,23 +165,23 @@ class HardSwish(Unary, code="HARD_SWISH", quantized_dtypes=(i8, u8)):
         # in 16-bit fixed point, with 7 more bits than the input: gate = x / 3, saturated to [-1, 1];
         # x * (gate + 1) / 2 = x * min(max(x + 3, 0), 6) / 6
         fine_scale = scale_of(self.input) / np.float32(128)
-        output_by = quantize_multiplier(fine_scale / scale_of(self.output))
-        relu_by = quantize_multiplier(fine_scale / (np.float32(3) / np.float32(32768)))
-        if output_by.shift > 0:
+        to_output = quantize_multiplier(fine_scale / scale_of(self.output))
+        to_gate = quantize_multiplier(fine_scale / (np.float32(3) / np.float32(32768)))
+        if to_output.shift > 0:
             raise UnsupportedError("HARD_SWISH: expected an output scale above input scale / 128")
         value = centered(x, self.input).astype(np.int64) << 7
-        product = saturating_rounding_doubling_high_mul(value, _mantissa_int16(output_by.mantissa), 16)
+        scaled_x = saturating_rounding_doubling_high_mul(value, _mantissa_int16(to_output.mantissa), 16)
         gate = value
-        if relu_by.shift > 0:
-            gate = saturating_left_shift(gate, relu_by.shift - 1, 16)
-        gate = saturating_rounding_doubling_high_mul(gate, _mantissa_int16(relu_by.mantissa), 16)
-        if relu_by.shift > 0:
+        if to_gate.shift > 0:
+            gate = saturating_left_shift(gate, to_gate.shift - 1, 16)
+        gate = saturating_rounding_doubling_high_mul(gate, _mantissa_int16(to_gate.mantissa), 16)
+        if to_gate.shift > 0:
             gate = saturating_left_shift(gate, 1, 16)
-        if relu_by.shift < 0:
-            gate = rounding_divide_by_pot(gate, -relu_by.shift)
-        total = ((gate + (1 << 15)) >> 1) * product
-        towards_zero = np.sign(total) * (np.abs(total) >> 15)
-        return clamp_to_dtype(rounding_divide_by_pot(towards_zero, -output_by.shift), self.output)
+        if to_gate.shift < 0:
+            gate = rounding_divide_by_pot(gate, -to_gate.shift)
+        product = ((gate + (1 << 15)) >> 1) * scaled_x
+        towards_zero = np.sign(product) * (np.abs(product) >> 15)
+        return clamp_to_dtype(rounding_divide_by_pot(towards_zero, -to_output.shift), self.output)
 
 
 def _mantissa_int16(mantissa: Array) -> Array:
@@ -211,7 +211,7 @@ class Logistic(Unary, code="LOGISTIC", options=None, versions={i8: 2, i16: 3}):
 
 
 class Tanh(Unary, code="TANH", options=None, versions={i8: 2, i16: 3}, function=np.tanh):
-    """Hyperbolic tangent.  The quantized result of int16 has scale 1/32768."""
+    """The hyperbolic tangent.  An int16 result must have the scale 1/32768."""
 
     quantized_dtypes = (i8, u8, i16)
 

@@ -20,7 +20,7 @@ from circlekit.ops.dimensions import merge_dims
 from circlekit.ops.elementwise import Binary
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.fixed_point import centered, clamp_to_dtype, rescaled, rounding_divide_by_pot
-from circlekit.ops.numerics.lookup_tables import check_power_of_two
+from circlekit.ops.numerics.lookup_tables import checked_log2
 from circlekit.ops.operand_dtypes import COMPLEX, NUMBERS, REAL
 from circlekit.ops.quantization import is_quantized, is_quantized_8_or_16_bits, scale_of
 
@@ -38,7 +38,7 @@ class BinaryWithActivation(Binary, fuses_activation=True):
 
 
 def in_one_scale(op: Binary, x: Array, y: Array, bits: int) -> tuple[Array, Array, float]:
-    """Return both operands rescaled to ``common / 2^bits``, without zero points, as int32; and ``common``.
+    """Return both operands without zero points, rescaled to ``common / 2^bits``, as int32; and ``common``.
 
     ``common`` is twice the larger scale of the operands.
     """
@@ -53,9 +53,9 @@ def in_one_scale(op: Binary, x: Array, y: Array, bits: int) -> tuple[Array, Arra
 class AddOrSub(BinaryWithActivation, kinds="fiuc"):
     """ADD and SUB.
 
-    Quantized: both operands are rescaled to twice the larger scale, with 20 (int16: 15) fractional bits.
-    Exception: int16 with ``pot_scale_int16`` where all scales are powers of two.  One operand then must have
-    the scale of the result, and the other one, with a smaller or equal scale, is shifted to it.
+    Quantized operands are rescaled to twice the larger scale, with 20 (int16: 15) fraction bits.
+    Exception: int16 with ``pot_scale_int16`` where all scales are powers of two.  The result then must have
+    the larger scale of the operands, to which the other operand is shifted.
     """
 
     lhs = operand(*NUMBERS, *COMPLEX, DType.STRING)
@@ -80,17 +80,15 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
         """Return the right shift of each operand for int16 with power-of-two scales; None for all others."""
         if self.lhs.dtype is not i16 or not self.pot_scale_int16:
             return None
-        powers = [check_power_of_two(scale_of(v)) for v in (self.lhs, self.rhs, self.output)]
-        known = [p for p in powers if p is not None]
-        if len(known) < len(powers):
+        lhs, rhs, out = (checked_log2(scale_of(v)) for v in (self.lhs, self.rhs, self.output))
+        if lhs is None or rhs is None or out is None:
             return None
-        shifts = [known[2] - p for p in known[:2]]
-        if min(shifts) != 0:
+        if max(lhs, rhs) != out:
             raise UnsupportedError(
-                f"{self.code} of int16 with scales 2^{known[0]} and 2^{known[1]}: "
-                f"expected the larger one as result scale, got 2^{known[2]}"
+                f"{self.code} of int16 with scales 2^{lhs} and 2^{rhs}: "
+                f"expected the larger one as result scale, got 2^{out}"
             )
-        return shifts
+        return [out - lhs, out - rhs]
 
 
 class Add(AddOrSub, code="ADD", commutative=True, reference_version=5, function=np.add):
@@ -122,7 +120,8 @@ class Sub(AddOrSub, code="SUB", function=np.subtract, sign=-1):
 class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=7, kinds="fiuc"):
     """lhs * rhs.
 
-    int16 operands may have an 8-bit result: they then are in units of 2^-15, whatever their scales.
+    If int16 operands have an 8-bit result, both are taken in units of 2^-15 and the result in units of 2^-7,
+    whatever their scales.
     """
 
     lhs = operand(*NUMBERS, *COMPLEX)
@@ -165,7 +164,7 @@ class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=
 
 
 class MaximumMinimum(Binary, options="MaximumMinimumOptions", versions={i8: 2, i16: 4}):
-    """MAXIMUM and MINIMUM: lhs if it is greater (less), else rhs; so NaN in lhs gives rhs.
+    """MAXIMUM and MINIMUM: lhs if it is greater (less), else rhs.  So NaN in either gives rhs.
 
     Quantized integers are compared as integers whatever their scales, as in LiteRT.
     """
@@ -183,14 +182,14 @@ class MaximumMinimum(Binary, options="MaximumMinimumOptions", versions={i8: 2, i
 
 
 class Maximum(MaximumMinimum, code="MAXIMUM", options="MaximumMinimumOptions", commutative=True):
-    """The greater of both."""
+    """The greater of lhs and rhs."""
 
     def compute(self, x: Array, y: Array) -> Array:
         return np.where(x > y, x, y)
 
 
 class Minimum(MaximumMinimum, code="MINIMUM", options="MaximumMinimumOptions", commutative=True):
-    """The lesser of both."""
+    """The lesser of lhs and rhs."""
 
     def compute(self, x: Array, y: Array) -> Array:
         return np.where(x < y, x, y)
@@ -199,15 +198,15 @@ class Minimum(MaximumMinimum, code="MINIMUM", options="MaximumMinimumOptions", c
 class Pow(Binary, code="POW"):
     """lhs to the power of rhs.
 
-    An int32 result out of range becomes the lowest int32, as on x86.  But for a single positive exponent
-    LiteRT multiplies integers, so the result wraps around.
+    An int32 result out of range becomes the lowest int32, as on x86.  But if one positive exponent is
+    broadcast to all elements, LiteRT multiplies integers, and the result wraps around.
     """
 
     def compute(self, x: Array, y: Array) -> Array:
         if x.dtype.kind == "i" and np.any(y < 0):
             raise ModelError("POW: expected no negative exponent for integers")
-        is_single_exponent = y.size == 1 and x.shape != y.shape and y.reshape(-1)[0] > 0
-        if x.dtype == np.int32 and not is_single_exponent:
+        is_broadcast = y.size == 1 and x.shape != y.shape and y.reshape(-1)[0] > 0
+        if x.dtype == np.int32 and not is_broadcast:
             exact = np.power(x.astype(np.float64), y)
             return np.where(np.abs(exact) < 2.0**31, exact, -(2.0**31)).astype(np.int32)
         return np.asarray(np.power(x, y))

@@ -22,7 +22,7 @@ from circlekit.ops.quantization import per_tensor_quantization
 
 
 class Bitcast(Op, code="BITCAST"):
-    """The bytes of the input as elements of the declared dtype of the result.
+    """The bytes of the input, read as elements of the dtype of the declared result.
 
     Smaller elements add a last axis, larger elements remove it.
     """
@@ -31,40 +31,40 @@ class Bitcast(Op, code="BITCAST"):
 
     def infer(self) -> Inferred:
         if not self.results:
-            raise UnsupportedError("BITCAST needs the dtype of its result, which cannot be inferred")
+            raise UnsupportedError("BITCAST: expected a declared result, as its dtype cannot be inferred")
         dtype, shape = self.output.dtype, self.input.shape
-        before, after = self.input.dtype.bits // 8, dtype.bits // 8
-        if shape is None or not before or not after:
+        old_bytes, new_bytes = self.input.dtype.bits // 8, dtype.bits // 8
+        if shape is None or not old_bytes or not new_bytes:
             return TensorType(dtype, None)
-        if before > after:
-            return TensorType(dtype, (*shape, before // after))
-        if before < after:
-            if not shape or dims_differ(shape[-1], after // before):
-                expected = f"expected a last dimension of {after // before}"
+        if old_bytes > new_bytes:
+            return TensorType(dtype, (*shape, old_bytes // new_bytes))
+        if old_bytes < new_bytes:
+            if not shape or dims_differ(shape[-1], new_bytes // old_bytes):
+                expected = f"expected a last dimension of {new_bytes // old_bytes}"
                 raise ShapeError(f"BITCAST to {dtype.short}: {expected}, got {format_shape(shape)}")
             return TensorType(dtype, shape[:-1])
         return TensorType(dtype, shape)
 
     def kernel(self, input: Array) -> Array:
-        kind = self.output.dtype.numpy
-        if kind is None:
+        dtype = self.output.dtype.numpy
+        if dtype is None:
             raise UnsupportedError(f"BITCAST to {self.output.dtype.short} has no kernel")
-        before, after = input.dtype.itemsize, kind.itemsize
+        old_bytes, new_bytes = input.dtype.itemsize, dtype.itemsize
         data = np.array(input)
-        if before > after:
-            return data[..., None].view(kind)
-        return data.view(kind)[..., 0] if before < after else data.view(kind)
+        if old_bytes > new_bytes:
+            return data[..., None].view(dtype)
+        return data.view(dtype)[..., 0] if old_bytes < new_bytes else data.view(dtype)
 
 
 class BitwiseXor(Binary, code="BITWISE_XOR", commutative=True, kinds="iu", function=np.bitwise_xor):
-    """Bitwise exclusive or."""
+    """The bitwise exclusive or of lhs and rhs."""
 
     lhs = operand(*INTEGERS)
     rhs = operand(*INTEGERS)
 
 
 class RightShift(Binary, code="RIGHT_SHIFT", kinds="iu"):
-    """lhs shifted right by rhs, which is clamped to 0 ... (bits of the dtype) - 1."""
+    """lhs shifted right by rhs bits, where rhs is clamped to 0 ... (bits of the dtype) - 1."""
 
     lhs = operand(*INTEGERS)
     rhs = operand(*INTEGERS)
@@ -74,7 +74,7 @@ class RightShift(Binary, code="RIGHT_SHIFT", kinds="iu"):
 
 
 class Bucketize(Op, code="BUCKETIZE", layout_operands=("input",)):
-    """For each element, how many of the ascending ``boundaries`` are less than or equal to it."""
+    """For each element, how many ``boundaries`` are less than or equal to it; they must ascend."""
 
     input = operand(f32, f64, i32, i64)
 
@@ -87,7 +87,7 @@ class Bucketize(Op, code="BUCKETIZE", layout_operands=("input",)):
         require_numpy_kind(self, input, "fi")
         limits = np.array(self.boundaries or (), np.float32)
         if np.any(np.diff(limits) < 0):
-            raise ShapeError("BUCKETIZE: expected sorted boundaries")
+            raise ShapeError("BUCKETIZE: expected ascending boundaries")
         data = input if input.dtype == np.float64 else input.astype(np.float32)
         return np.searchsorted(limits.astype(data.dtype), data, side="right").astype(np.int32)
 
@@ -111,7 +111,7 @@ class MatrixDiag(Op, code="MATRIX_DIAG"):
 
 
 class MatrixSetDiag(Op, code="MATRIX_SET_DIAG"):
-    """Matrices whose diagonals are replaced by ``diagonal``."""
+    """The matrices in the last two axes of ``input``, with their main diagonals replaced by ``diagonal``."""
 
     input = operand(*NUMBERS, boolean)
     diagonal = operand(*NUMBERS, boolean)
@@ -147,15 +147,15 @@ class Unique(Op, code="UNIQUE", results=("output", "indices")):
         return TensorType(self.input.dtype, (None,)), TensorType(self.idx_out_type, shape)
 
     def kernel(self, input: Array) -> tuple[Array, Array]:
-        found, first, inverse = np.unique(input, return_index=True, return_inverse=True)
+        distinct, first, inverse = np.unique(input, return_index=True, return_inverse=True)  # ascending
         order = np.argsort(first)
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(len(order))
-        return found[order], rank[inverse.reshape(-1)].astype(self.idx_out_type.numpy)
+        position = np.empty(len(order), np.int64)
+        position[order] = np.arange(len(order))
+        return distinct[order], position[inverse.reshape(-1)].astype(self.idx_out_type.numpy)
 
 
 class BroadcastArgs(Op, code="BROADCAST_ARGS", options=None, commutative=True):
-    """The shape that two shapes broadcast to."""
+    """The shape that the shapes in two vectors broadcast to, as a vector."""
 
     shape1 = operand(i32, i64)
     shape2 = operand(i32, i64)

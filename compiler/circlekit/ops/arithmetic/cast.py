@@ -26,10 +26,11 @@ UNPACKED_DTYPES: dict[DType, type[np.integer[Any]]] = {
 
 
 class Cast(Op, code="CAST", layout_operands=("input",)):
-    """The input converted to the dtype that the result declares, or to ``out_data_type`` without a result.
+    """The input converted to the dtype of the declared result; to ``out_data_type`` if there is none yet.
 
     Floats become integers by truncation towards zero and saturation, NaN the largest integer.  Integers wrap.
-    Kernels hold bfloat16 as float32, and integers of fewer than 8 bits as int8 or uint8.
+    Complex numbers lose their imaginary part.  Kernels hold bfloat16 as float32, and integers of fewer than
+    8 bits as int8 or uint8.
     """
 
     input = operand(*ANY)
@@ -61,18 +62,10 @@ class Cast(Op, code="CAST", layout_operands=("input",)):
         return input.astype(target.numpy)
 
     def required_version(self) -> int:
-        kinds = (self.input.dtype, self.output.dtype)
-        if DType.INT4 in kinds[:1] and kinds[1] is f32:
+        if self.input.dtype is DType.INT4 and self.output.dtype is f32:
             return 6
-        steps = (
-            (8, {DType.INT2, DType.UINT4}),
-            (7, {bf16}),
-            (5, {f64, f16}),
-            (4, {u16}),
-            (3, {i8}),
-            (2, {u32}),
-        )
-        return next((version for version, dtypes in steps if dtypes & set(kinds)), 1)
+        by_dtype = {DType.INT2: 8, DType.UINT4: 8, bf16: 7, f64: 5, f16: 5, u16: 4, i8: 3, u32: 2}
+        return max(by_dtype.get(dtype, 1) for dtype in (self.input.dtype, self.output.dtype))
 
 
 def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
@@ -88,16 +81,15 @@ def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
 # -- quantization ------------------------------------------------------------------------------
 
 
-def _along_axis(values: Array, quantization: Quantization, rank: int) -> Array:
-    return values.reshape(
-        () if values.size == 1 else (-1, *[1] * (rank - 1 - quantization.quantized_dimension))
-    )
+def _along_axis(parameters: Array, quantization: Quantization, rank: int) -> Array:
+    trailing = [1] * (rank - 1 - quantization.quantized_dimension)
+    return parameters.reshape(() if parameters.size == 1 else (-1, *trailing))
 
 
 def quantization_arrays(value: Value, rank: int) -> tuple[Array, Array]:
-    """Return scale (float32) and zero point (int64), shaped to broadcast with a tensor of ``rank``.
+    """Return scales (float32) and zero points (int64), shaped to broadcast with a tensor of ``rank``.
 
-    Both have rank 0 if ``value`` is quantized per tensor.  Raise ModelError if it has no scale.
+    A single one has rank 0.  Raise ModelError if ``value`` has no scale.
     """
     quantization = value.quantization
     if quantization is None or not quantization.scale.size:
@@ -111,17 +103,17 @@ REQUANTIZED = {i8: (i8, u8, i16), u8: (i8, u8, i16), i16: (i8, i16, i32), i32: (
 
 
 class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
-    """round(x / scale) + zero_point, halves away from zero, clamped to the dtype of the result.
+    """round(x / scale) + zero_point, halves away from zero, clamped to the dtype of the declared result.
 
     NaN and quotients outside of int32 become -2^31, to which the zero point is added modulo 2^32, as on x86.
-    Quantized integers are requantized between the dtypes in ``REQUANTIZED``.
+    Inputs that are quantized are requantized, between the dtypes in ``REQUANTIZED``.
     """
 
     input = operand(*REAL, i32)
 
     def infer(self) -> TensorType:
         if not self.results:
-            raise ModelError("QUANTIZE: expected a declared result, whose type cannot be inferred")
+            raise ModelError("QUANTIZE: expected a declared result, as its dtype cannot be inferred")
         result = self.results[0]
         return TensorType(result.dtype, self.input.shape, result.quantization)
 
@@ -170,8 +162,8 @@ class Dequantize(Op, code="DEQUANTIZE", layout_operands=("input",)):
         if input.dtype.kind == "f":
             return input.astype(np.float32)
         scale, zero = quantization_arrays(self.input, input.ndim)
-        exact = np.float32 if input.dtype.itemsize < 4 else np.float64
-        return np.asarray((input.astype(exact) - zero.astype(exact)) * scale, np.float32)
+        exact_dtype = np.float32 if input.dtype.itemsize < 4 else np.float64
+        return np.asarray((input.astype(exact_dtype) - zero.astype(exact_dtype)) * scale, np.float32)
 
     def required_version(self) -> int:
         if self.input.dtype is i8 and is_quantized(self.input) and is_per_channel(self.input):
@@ -180,7 +172,10 @@ class Dequantize(Op, code="DEQUANTIZE", layout_operands=("input",)):
 
 
 class FakeQuant(Unary, code="FAKE_QUANT"):
-    """x rounded to 2^``num_bits`` steps from ``min`` to ``max``, both moved so that 0 is one of the steps."""
+    """x rounded to one of 2^``num_bits`` equally spaced numbers from ``min`` to ``max``.
+
+    All are moved so that 0.0 is among them.  With ``narrow_range`` there is one number less.
+    """
 
     min: float = attribute(0.0)
     max: float = attribute(0.0)
@@ -188,11 +183,11 @@ class FakeQuant(Unary, code="FAKE_QUANT"):
     narrow_range: bool = attribute(False)
 
     def compute(self, x: Array) -> Array:
-        low, high = np.float32(self.narrow_range), np.float32(2**self.num_bits - 1)
+        low, high = np.float32(self.narrow_range), np.float32(2**self.num_bits - 1)  # quantized
         lowest, highest = np.float32(self.min), np.float32(self.max)
         scale = (highest - lowest) / (high - low)
-        zero = np.clip(round_half_away(low - lowest / scale), low, high)
-        first, last = (low - zero) * scale, (high - zero) * scale
+        zero_point = np.clip(round_half_away(low - lowest / scale), low, high)
+        first, last = (low - zero_point) * scale, (high - zero_point) * scale
         clamped = np.minimum(np.fmax(x, first), last)  # NaN gives ``first``
         steps = round_half_away((clamped - first) * (np.float32(1) / scale))
         return np.asarray(steps * scale + first, x.dtype)

@@ -26,10 +26,10 @@ from circlekit.ops.quantization import per_tensor_quantization, scale_of
 
 
 class Comparison(Binary, versions={i8: 2}):
-    """One bool for each pair of elements.
+    """Base class of comparisons: one bool for each pair of elements.
 
     Quantized elements are compared as real numbers rounded to multiples of 1/256.  LiteRT assumes scales
-    below 1; comparisons of elements with larger scales are wrong there, and here too.
+    below 1; for larger scales its results are wrong, and so are these.
     """
 
     def infer(self) -> TensorType:
@@ -43,14 +43,14 @@ class Comparison(Binary, versions={i8: 2}):
 
 
 def _in_256ths(x: Array, value: Value) -> Array:
-    """Dequantize elements ``x`` of ``value`` to multiples of 1/256, int64."""
+    """Return elements ``x`` of ``value``, dequantized, in units of 1/256 (int64)."""
     multiplier = quantize_multiplier(scale_of(value))
     product = saturating_rounding_doubling_high_mul(centered(x, value) << 8, multiplier.mantissa)
     return rounding_divide_by_pot_on_x86(product, -multiplier.shift)
 
 
 class Ordering(Comparison):
-    """One of <, <=, >, >=.  LiteRT compares int16 as plain integers, whatever their scales."""
+    """Base class of <, <=, >, >=.  LiteRT compares int16 as plain integers, whatever their scales."""
 
     ignores_scales = (i16,)
 
@@ -72,7 +72,7 @@ class GreaterEqual(Ordering, code="GREATER_EQUAL", versions={i8: 2, i16: 3}, fun
 
 
 class Equality(Comparison):
-    """EQUAL and NOT_EQUAL, which compare strings too."""
+    """Base class of EQUAL and NOT_EQUAL, which compare strings too."""
 
     lhs = operand(*NUMBERS, boolean, DType.STRING)
     rhs = operand(*NUMBERS, boolean, DType.STRING)
@@ -93,18 +93,18 @@ class NotEqual(Equality, code="NOT_EQUAL", commutative=True, versions={i8: 2, DT
 
 
 class LogicalBinary(Binary, kinds="b"):
-    """A function of two bools."""
+    """Base class of functions of two bools."""
 
     lhs = operand(boolean)
     rhs = operand(boolean)
 
 
 class LogicalAnd(LogicalBinary, code="LOGICAL_AND", commutative=True, function=np.logical_and):
-    """Whether both are true."""
+    """Whether lhs and rhs are true."""
 
 
 class LogicalOr(LogicalBinary, code="LOGICAL_OR", commutative=True, function=np.logical_or):
-    """Whether at least one is true."""
+    """Whether at least one of lhs and rhs is true."""
 
 
 class LogicalNot(Unary, code="LOGICAL_NOT", kinds="b", function=np.logical_not):
@@ -121,7 +121,7 @@ class Selection(Op, layout_operands=("condition", "x", "y")):
     y = operand(*ANY)
 
     def selected_type(self, *shapes: Shape | None) -> TensorType:
-        """Return the type of the result, of the shape to which ``shapes`` broadcast (unknown without any)."""
+        """Return the type of the result: ``shapes`` broadcast; of unknown rank if there are none."""
         require_same_dtype("x", self.x, "y", self.y)
         if self.condition.dtype is not boolean:
             raise ShapeError(f"condition: expected bool, got {self.condition.dtype.short}")
@@ -132,7 +132,7 @@ class Selection(Op, layout_operands=("condition", "x", "y")):
 class Select(Selection, code="SELECT"):
     """x where the condition is true, else y; x and y have the same shape.
 
-    The condition has that shape too, is a scalar, or is a vector with one bool per index of axis 0.
+    The condition has this shape too, or it is a scalar, or a vector with one bool per index of axis 0.
     """
 
     def infer(self) -> TensorType:
@@ -162,7 +162,7 @@ class Select(Selection, code="SELECT"):
 
 
 class SelectV2(Selection, code="SELECT_V2"):
-    """x where the condition is true, else y; all three broadcast."""
+    """x where the condition is true, else y; the three operands broadcast."""
 
     def infer(self) -> TensorType:
         return self.selected_type(self.condition.shape, self.x.shape, self.y.shape)
@@ -175,7 +175,7 @@ class SelectV2(Selection, code="SELECT_V2"):
 
 
 class Where(Op, code="WHERE"):
-    """The indices of all nonzero elements, i64[count, rank], in row-major order."""
+    """The indices of all elements of ``condition`` other than 0, i64[count, rank], in row-major order."""
 
     condition = operand(boolean, f32, i64, i32, i8, u8, u32)
 

@@ -24,10 +24,10 @@ from circlekit.ops.quantization import scale_of, zero_point_of
 
 
 class Div(BinaryWithActivation, code="DIV"):
-    """lhs / rhs; plain integers are rounded towards zero.
+    """lhs / rhs; integers that are not quantized are rounded towards zero and raise ModelError for rhs = 0.
 
-    Quantized numbers are multiplied by the 31-bit fixed-point reciprocal of rhs.  For quotients far below the
-    scale of the result this is wrong in LiteRT, and here too.
+    Quantized numbers are multiplied by the 31-bit fixed-point reciprocal of rhs.  Where the quotient is far
+    below the scale of the result, LiteRT gives wrong numbers, and so does this kernel.
     """
 
     def compute(self, x: Array, y: Array) -> Array:
@@ -62,7 +62,7 @@ def require_nonzero_divisors(op: Op, divisors: Array) -> None:
 
 
 class FloorDiv(Binary, code="FLOOR_DIV", versions={DType.FLOAT32: 2, i8: 3, i16: 3}):
-    """floor(lhs / rhs)."""
+    """floor(lhs / rhs).  Raise ModelError for integers if rhs is 0."""
 
     ignores_scales = (i8, u8, i16)
 
@@ -72,7 +72,7 @@ class FloorDiv(Binary, code="FLOOR_DIV", versions={DType.FLOAT32: 2, i8: 3, i16:
 
 
 class FloorMod(Binary, code="FLOOR_MOD", versions={i8: 2, i16: 2}):
-    """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of rhs."""
+    """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of rhs.  ModelError as for FLOOR_DIV."""
 
     ignores_scales = (i8, u8, i16)
 

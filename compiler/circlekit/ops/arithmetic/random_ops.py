@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random numbers from Philox streams, the same numbers as LiteRT's.
 
-Each operator has its own stream, which continues where the last run ended.  LiteRT reads 32 bits of a seed.
-If both seeds are 0, LiteRT draws seeds from the machine's entropy; here they are derived from the name of the
-result, so only the distribution is the same.
+Each operator has its own stream, which continues where the last run ended.  Only the lower 32 bits of a seed
+count, as in LiteRT.  If both seeds are 0, LiteRT draws seeds from the machine's entropy; here they come from
+the name of the result, so that only the distribution is the same.
 Sources: TFLite random_ops; TSL philox_random.h, random_distributions_utils.h; Random123.
 """
 
@@ -26,13 +26,13 @@ from circlekit.ops.program.state import state_of
 
 UINT32_MASK = (1 << 32) - 1
 WORDS_PER_COUNTER = 4
-"""Number of random 32-bit words that Philox makes from one counter."""
+"""Number of random 32-bit words that Philox makes from one 128-bit counter."""
 
 
 def philox(seed: int, seed2: int, start: int, count: int) -> Array:
-    """Return uint32[count, 4]: Philox-4x32-10 of the counters from ``start``, with the key ``seed``.
+    """Return uint32[count, 4]: Philox-4x32-10 of ``count`` 128-bit counters, with the 64-bit key ``seed``.
 
-    ``seed2`` is the upper half of each counter.
+    The lower half of the counters counts up from ``start``; their upper half is ``seed2``.
     """
     low = np.arange(count, dtype=np.uint64) + np.uint64(start)
     c0, c1 = low & np.uint64(UINT32_MASK), low >> np.uint64(32)
@@ -51,7 +51,7 @@ def philox(seed: int, seed2: int, start: int, count: int) -> Array:
 
 
 def uniform_floats(bits: Array) -> Array:
-    """Return float32 in [0, 1) from the lower 23 bits of each word."""
+    """Return float32 in [0, 1) from the lower 23 bits of each word (uint32)."""
     return np.asarray(((bits & np.uint32(0x7FFFFF)) | np.uint32(0x3F800000)).view(np.float32) - np.float32(1))
 
 
@@ -63,7 +63,7 @@ def uniform_doubles(bits: Array) -> Array:
 
 
 def normal_floats(bits: Array) -> Array:
-    """Return standard normal float32 from pairs of words, by the Box-Muller transform."""
+    """Return two standard normal float32 numbers for each pair of words, by the Box-Muller transform."""
     pairs = uniform_floats(bits.reshape(-1, 2))
     radius = np.sqrt(np.float32(-2) * np.log(np.maximum(pairs[:, 0], np.float32(1e-7))))
     angle = (2 * np.pi * pairs[:, 1].astype(np.float64)).astype(np.float32)
@@ -77,11 +77,11 @@ class Random(Op, pure=False, stateful=True):
     seed2: int = attribute(0)
 
     def draw(self, run: Run, count: int, reserved: int) -> Array:
-        """Return the words of the next ``count`` counters; the run uses up ``reserved`` counters."""
+        """Return the words (uint32) of the next ``count`` counters; advance the stream by ``reserved``."""
         streams = state_of(self, run).streams
         start = streams.get(self, 0)
         streams[self] = start + reserved
-        # the lower 32 bits, sign-extended
+        # the lower 32 bits, sign-extended to 64
         seed, seed2 = (((s & UINT32_MASK) ^ 0x80000000) - 0x80000000 for s in (self.seed, self.seed2))
         if seed == 0 and seed2 == 0:
             seed2 = zlib.crc32(self.output.name.encode())
@@ -94,7 +94,7 @@ class RandomFloats(Random):
     shape = operand(*INDICES)
 
     distribution: ClassVar[Any] = None
-    """Converts random words, uint32, to float32 numbers."""
+    """The function that converts random words, uint32, to float32 numbers."""
 
     def infer(self) -> TensorType:
         return TensorType(f32, listed_shape(self.shape))
@@ -109,17 +109,17 @@ class RandomFloats(Random):
 class RandomUniform(
     RandomFloats, code="RANDOM_UNIFORM", options="RandomOptions", distribution=uniform_floats
 ):
-    """Uniformly distributed in [0, 1)."""
+    """Numbers uniformly distributed in [0, 1)."""
 
 
 class RandomStandardNormal(
     RandomFloats, code="RANDOM_STANDARD_NORMAL", options="RandomOptions", distribution=normal_floats
 ):
-    """Standard normal distribution."""
+    """Numbers with standard normal distribution."""
 
 
 class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
-    """``num_samples`` classes per row of ``logits`` [batch, classes], with probabilities softmax(logits)."""
+    """``num_samples`` random class numbers per row of ``logits`` [batch, classes]; probability: softmax."""
 
     logits = operand(f32)
     num_samples = operand(i32)
@@ -137,11 +137,12 @@ class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
         logits, count = args[0], int(args[1].reshape(-1)[0])
         rows = len(logits)
         padded_count = -(-count // WORDS_PER_COUNTER) * WORDS_PER_COUNTER
-        bits = self.draw(run, -(-rows * count // 2), rows * padded_count * 2 * 256)  # reserved as in LiteRT
+        # two words per sample; the reserved number is LiteRT's
+        bits = self.draw(run, -(-rows * count // 2), rows * padded_count * 2 * 256)
         uniform = uniform_doubles(bits)[: rows * count].reshape(rows, count)
-        finite = np.isfinite(logits)
-        peak = np.where(finite, logits, np.finfo(np.float32).min).max(axis=1, keepdims=True)
-        weights = np.where(finite, np.exp(logits - peak.astype(np.float64)), 0)
+        is_finite = np.isfinite(logits)
+        largest = np.where(is_finite, logits, np.finfo(np.float32).min).max(axis=1, keepdims=True)
+        weights = np.where(is_finite, np.exp(logits - largest.astype(np.float64)), 0)
         cumulative = np.cumsum(weights, axis=1)
         searches = zip(cumulative, uniform * cumulative[:, -1:], strict=True)
         drawn = [np.searchsorted(sums, targets, side="right") for sums, targets in searches]

@@ -29,7 +29,7 @@ from circlekit.ops.quantization import dtype_limits, is_quantized, scale_of, zer
 
 
 class Abs(Unary, code="ABS", reference_version=3, versions={i32: 5, i16: 4, i8: 2, u8: 2}, kinds="fi"):
-    """The magnitude."""
+    """The magnitude of each number."""
 
     input = operand(*NUMBERS)
 
@@ -45,7 +45,7 @@ class Abs(Unary, code="ABS", reference_version=3, versions={i32: 5, i16: 4, i8: 
 
 
 class Neg(Unary, code="NEG", kinds="fi", function=np.negative, quantized_dtypes=(i8, i16)):
-    """-x.  Quantized integers are negated as stored, ignoring scales and zero points, as in LiteRT."""
+    """-x.  Of quantized integers, the stored ones are negated; LiteRT ignores scales and zero points too."""
 
     input = operand(*NUMBERS)
 
@@ -58,7 +58,7 @@ class Exp(Unary, code="EXP", versions={i8: 2, i16: 2}, function=np.exp, quantize
 
 
 class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}, function=np.log):
-    """The natural logarithm.  Quantized, numbers <= 0 give the smallest integer of the result's dtype."""
+    """The natural logarithm.  A quantized number <= 0 gives the smallest integer of the result's dtype."""
 
     quantized_dtypes = (i8, i16)
 
@@ -68,7 +68,7 @@ class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}, function=np
 
 
 class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}, function=np.sqrt):
-    """The square root.  Quantized results round towards zero."""
+    """The square root.  Quantized results are rounded towards zero; negative operands raise ModelError."""
 
     quantized_dtypes = (i8, i16)
     rejects_negative = True
@@ -80,7 +80,7 @@ class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}, function=
 
 
 class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantized_dtypes=(i8, i16)):
-    """1 / sqrt(x).  Quantized, 0 gives the largest integer of the dtype."""
+    """1 / sqrt(x).  A quantized 0 gives the largest integer of the dtype; negative ones raise ModelError."""
 
     rejects_negative = True
 
@@ -90,15 +90,15 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantiz
     def quantized(self, x: Array) -> Array:
         if self.input.dtype is i16:
             return super().quantized(x)
-        # fixed point: 1 / sqrt(distance) with 20 fraction bits, times 1 / (sqrt(scale) * scale of the output)
-        distance = np.maximum(centered(x, self.input), 0)
-        root = get_inv_sqrt_quantized_multiplier(distance)
-        root_with_20_bits = QuantizedMultiplier(root.mantissa, root.shift + 20)
-        scaled = multiply_by_quantized_multiplier(np.ones_like(distance), root_with_20_bits)
+        # x = scale * steps, so that 1 / sqrt(x) is 1 / sqrt(steps), with 20 fraction bits, / sqrt(scale)
+        steps = np.maximum(centered(x, self.input), 0)
+        inverse_root = get_inv_sqrt_quantized_multiplier(steps)
+        with_20_bits = QuantizedMultiplier(inverse_root.mantissa, inverse_root.shift + 20)
+        inverse_roots = multiply_by_quantized_multiplier(np.ones_like(steps), with_20_bits)
         scale = float(np.sqrt(scale_of(self.input)) * scale_of(self.output))
         mantissa, shift = quantize_multiplier(1 / scale)
-        result = multiply_by_quantized_multiplier(scaled, QuantizedMultiplier(mantissa, shift - 20))
-        return np.asarray(np.where(distance == 0, 127, clamp_to_dtype(result, self.output)), np.int8)
+        result = multiply_by_quantized_multiplier(inverse_roots, QuantizedMultiplier(mantissa, shift - 20))
+        return np.asarray(np.where(steps == 0, 127, clamp_to_dtype(result, self.output)), np.int8)
 
     def real(self, x: Array) -> Array:
         largest = np.float32((1 << 15) - 1) * scale_of(self.output)
@@ -130,7 +130,7 @@ class Round(Unary, code="ROUND", options=None, reference_version=0, function=np.
 
 
 class Sign(Unary, code="SIGN", versions={i32: 2}, kinds="fi", function=np.sign):
-    """-1, 0 or 1."""
+    """-1, 0 or 1, for x below, equal to or above 0."""
 
     input = operand(*NUMBERS)
 
@@ -142,7 +142,7 @@ class ZerosLike(Unary, code="ZEROS_LIKE", kinds="fiu", function=np.zeros_like):
 
 
 class ComplexToReal(Unary, kinds="c"):
-    """A real number for each complex number; complex64 gives float32, complex128 float64."""
+    """Base class: a real number for each complex one, float32 for complex64, float64 for complex128."""
 
     input = operand(*COMPLEX)
 
@@ -155,22 +155,22 @@ class ComplexToReal(Unary, kinds="c"):
 
 
 class Real(ComplexToReal, code="REAL", options=None, function=np.real):
-    """The real part."""
+    """The real part of each number."""
 
 
 class Imag(ComplexToReal, code="IMAG", options=None, function=np.imag):
-    """The imaginary part."""
+    """The imaginary part of each number."""
 
 
 class ComplexAbs(ComplexToReal, code="COMPLEX_ABS", options=None, function=np.abs):
-    """The magnitude."""
+    """The magnitude of each complex number."""
 
 
 class Rfft2d(Op, code="RFFT2D"):
-    """The 2-D Fourier transform of the last two axes, complex64.
+    """The 2-D Fourier transform of real data along the last two axes, complex64.
 
-    The input is cropped or zero-padded to ``fft_length``, [height, width], both powers of two.  The
-    last axis of the result has the first width / 2 + 1 frequencies.
+    The input is cropped or zero-padded to ``fft_length``, [height, width]; ShapeError if these are not powers
+    of two.  The last axis of the result has the first width / 2 + 1 frequencies.
     """
 
     input = operand(f32)

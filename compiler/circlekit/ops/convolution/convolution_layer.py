@@ -21,10 +21,10 @@ from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.checks import require_bias, require_float, require_rank, require_same_float
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.correlation import Geometry, correlate, correlate_transposed
-from circlekit.ops.dimensions import Dim, dims_differ, element_count, merge_dims, product, window_size
+from circlekit.ops.dimensions import Dim, dims_differ, element_count, merge_dims, padded_window_count, product
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
-from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage, rounds_up
+from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage, follows_optimized_kernels
 from circlekit.ops.numerics.quantized_layers import (
     LARGEST_HYBRID_PRODUCT,
     centered_weights,
@@ -95,7 +95,7 @@ class ConvolutionLayer(Op):
             result = merged_shape(static_output_shape(self.output_shape, rank), inferred)
             return TensorType(self.input.dtype, result)
         axes = zip(shape[1:-1], self.taps(filter), self.strides, self.dilations, strict=True)
-        size = (window_size(*axis, self.padding) for axis in axes)
+        size = (padded_window_count(*axis, self.padding) for axis in axes)
         return TensorType(self.input.dtype, (shape[0], *size, out_depth))
 
     def check_channels(self, depth: Dim, filter: Mapping[str, Dim]) -> None:
@@ -177,7 +177,7 @@ class ConvolutionLayer(Op):
             (low, high),
             self.input.dtype.numpy,
             Arithmetic.WIDE_FIXED_POINT if has_int64_sums(self, self.input) else Arithmetic.FIXED_POINT,
-            self.optimized_rounding(depth, filter) if rounds_up() else False,
+            self.optimized_rounding(depth, filter) if follows_optimized_kernels() else False,
         )
 
     def _dynamically_quantized(

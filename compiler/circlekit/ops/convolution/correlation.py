@@ -46,7 +46,7 @@ class Geometry(NamedTuple):
     def of(size: PerAxis, taps: PerAxis, strides: PerAxis, dilations: PerAxis, padding: Padding) -> Geometry:
         """Return the windows of a convolution over data of ``size``."""
         axes = [conv_padding(*axis, padding) for axis in zip(size, taps, strides, dilations, strict=True)]
-        before, windows = [w.before for w in axes], [w.size for w in axes]
+        before, windows = [w.before for w in axes], [w.number for w in axes]
         return Geometry(*(tuple(numbers) for numbers in (taps, strides, dilations, before, windows, size)))
 
     @staticmethod

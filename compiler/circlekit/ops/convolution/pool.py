@@ -18,7 +18,7 @@ from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_float, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int_vector
 from circlekit.ops.convolution.correlation import Geometry
-from circlekit.ops.dimensions import unknown_dims, window_size
+from circlekit.ops.dimensions import padded_window_count, unknown_dims
 from circlekit.ops.fused_activation import apply_fused_activation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
 from circlekit.ops.operand_dtypes import NUMBERS, REAL
@@ -42,8 +42,8 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         n, h, w, depth = require_rank(self.input, "input", 4) or (None,) * 4
         if self.filter_height < 1 or self.filter_width < 1:
             raise ShapeError(f"filter: expected at least 1x1, got {self.filter_height}x{self.filter_width}")
-        rows = window_size(h, self.filter_height, self.stride_h, 1, self.padding)
-        columns = window_size(w, self.filter_width, self.stride_w, 1, self.padding)
+        rows = padded_window_count(h, self.filter_height, self.stride_h, 1, self.padding)
+        columns = padded_window_count(w, self.filter_width, self.stride_w, 1, self.padding)
         return TensorType(self.input.dtype, (n, rows, columns, depth))
 
     def _reduce(self, input: Array, combine: np.ufunc, start: float) -> Array:

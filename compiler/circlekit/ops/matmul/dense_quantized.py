@@ -16,7 +16,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.fused_activation import ACTIVATION_BOUNDS, apply_activation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
-from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage, rounds_up
+from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage, follows_optimized_kernels
 from circlekit.ops.numerics.quantized_layers import (
     LARGEST_HYBRID_PRODUCT,
     centered_weights,
@@ -57,7 +57,7 @@ def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
     """
     int64_sums = has_int64_sums(op, op.input)
     in_double = op.weights.dtype is not i16 and "sparsity" not in op.weights.extra
-    half_up = in_double and not int64_sums and rounds_up()
+    half_up = in_double and not int64_sums and follows_optimized_kernels()
     if in_double and not half_up:
         rounded = False
         arithmetic = Arithmetic.WIDE_DOUBLE if int64_sums else Arithmetic.DOUBLE

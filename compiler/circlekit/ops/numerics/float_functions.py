@@ -34,7 +34,7 @@ HALF, ONE, TWO = map(np.float32, (0.5, 1, 2))
 
 
 def _polynomial(x: Floats, coefficients: tuple[np.float32, ...]) -> Floats:
-    """Return a polynomial by Horner's scheme, the coefficient of the highest power first."""
+    """Return the polynomial of ``x`` by Horner's scheme; ``coefficients``: highest power first."""
     out = np.broadcast_to(coefficients[0], x.shape)
     for coefficient in coefficients[1:]:
         out = out * x + coefficient
@@ -51,7 +51,7 @@ def erfc(x: Array) -> NDArray[np.float64]:
 
 @cache
 def _tail_polynomial() -> tuple[np.float32, ...]:
-    """Return coefficients of e^(z^2) erfc(z) / 2 in powers of u = 2 / (1 + z/2) - 1, highest power first.
+    """Return coefficients of powers of u = 2 / (1 + z/2) - 1 for e^(z^2) erfc(z) / 2, highest power first.
 
     u maps z >= 0 to -1 < u <= 1, where the function is smooth: 11 terms give the precision of float32.
     """
@@ -69,7 +69,7 @@ def _tail_polynomial() -> tuple[np.float32, ...]:
 
 def normal_cdf(x: Floats) -> Floats:
     """Return P(X <= x) of a standard normal X, computed in float32."""
-    u = TWO / (np.abs(x) * np.float32(0.5**0.5 / 2) + ONE) - ONE
+    u = TWO / (np.abs(x) * np.float32(0.5**0.5 / 2) + ONE) - ONE  # z = |x| / sqrt(2)
     tail = _polynomial(u, _tail_polynomial()) * np.exp(x * x * np.float32(-0.5))
     return np.asarray(np.where(x > 0, ONE - tail, tail), np.float32)
 
@@ -77,7 +77,7 @@ def normal_cdf(x: Floats) -> Floats:
 # -- hyperbolic tangent ------------------------------------------------------------------------
 
 _EIGEN_LIMIT = np.float32(7.90738964)
-"""Larger magnitudes are clamped to this, where the quotient is nearest to 1."""
+"""Eigen clamps x to this magnitude, where its quotient of polynomials is nearest to 1."""
 _EIGEN_NUMERATOR = tuple(map(np.float32, (1.39455363e-8, 2.10273356e-5, 3.52075673e-3, 1.34021610e-1)))
 _EIGEN_DENOMINATOR = tuple(map(np.float32, (8.01577698e-7, 3.32695141e-4, 2.59725451e-2, 4.67354834e-1, 1)))
 
@@ -119,7 +119,7 @@ def fdlibm_tanh(x: Floats) -> Floats:
 
 
 def _fdlibm_expm1(x: Floats) -> Floats:
-    """Return e^x - 1 for -2 < x <= 44.  x = k ln 2 + remainder, whose rounding error is ``lost``."""
+    """Return e^x - 1 for -2 < x <= 44.  Here x = k * ln 2 + remainder - lost, a rounding error."""
     k = np.trunc(x * np.float32(1 / np.log(2)) + np.copysign(HALF, x))
     k = np.where(np.abs(x) < np.float32(1.5 * np.log(2)), np.sign(x), k)
     k = np.where(np.abs(x) > np.float32(0.5 * np.log(2)), k, np.float32(0))

@@ -19,7 +19,7 @@ from circlekit.ops.numerics.fixed_point import Ints, centered, round_half_away
 from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of
 
 Function = Callable[[Array], Array]
-Interval = tuple[np.floating[Any], np.floating[Any]]
+Interval = tuple[np.floating[Any], np.floating[Any]]  # lowest and highest number
 
 # -- tables of real functions ------------------------------------------------------------------
 
@@ -27,45 +27,46 @@ Interval = tuple[np.floating[Any], np.floating[Any]]
 def real_function(x: Array, input: Value, output: Value, transform: Function) -> Array:
     """Return ``transform``, a function on float32, of ``x`` quantized as ``input``; quantized as ``output``.
 
-    For 8 bits it is evaluated at each element, for 16 bits interpolated linearly in a table of 513 values.
+    Each 8-bit element is transformed; results for 16-bit elements are interpolated in a table.
     """
     if x.dtype.itemsize == 1:
         inverse_scale = np.float32(1) / scale_of(output)
         real = scale_of(input) * centered(x, input).astype(np.float32)
         rounded = round_half_away(transform(real) * inverse_scale) + np.float32(zero_point_of(output))
         if x.dtype == np.uint8:
-            rounded = np.where(rounded < 2.0**31, rounded, 0)  # x86 makes larger floats 0; int8 saturates
+            rounded = np.where(rounded < 2.0**31, rounded, 0)  # as on x86; int8 saturates instead
         return np.asarray(np.clip(rounded, *dtype_limits(output.dtype)), output.dtype.numpy)
-    ends = (-(1 << 15), (1 << 15) - 1)
-    lowest, highest = (scale_of(input) * np.float32(n - zero_point_of(input)) for n in ends)
-    low, high = (scale_of(output) * np.float32(n - zero_point_of(output)) for n in ends)
-    table = interpolation_table((lowest, highest), (low, high), transform)
-    return interpolated(x, table)
+
+    def dequantized(value: Value, stored: int) -> Any:
+        return scale_of(value) * np.float32(stored - zero_point_of(value))
+
+    domain, image = ((dequantized(v, -(1 << 15)), dequantized(v, (1 << 15) - 1)) for v in (input, output))
+    return interpolated(x, interpolation_table(domain, image, transform))
 
 
 def interpolation_table(domain: Interval, image: Interval, transform: Function) -> Array:
-    """Return int16[513]: ``transform`` at equal steps of ``domain``, with ``image`` scaled to all of int16.
+    """Return int16[513]: ``transform`` at equal steps of ``domain``, scaled so that ``image`` fills int16.
 
     Each entry is moved to halve the largest error of the interpolation.  The computation uses the float type
-    of ``domain``.
+    of ``domain``.  Entries that are NaN become 0.
     """
     real = type(domain[0])
     lowest, highest = domain
     step = (highest - lowest) / real(512)
-    inverse = real(1 << 16) / (image[1] - image[0])
-    count = np.arange(513, dtype=real)
-    values, middle = transform(lowest + count * step), transform(lowest + count[:512] * step + step / real(2))
-    sample = round_half_away(values * inverse)
-    between = round_half_away((values[1:] * inverse + sample[:512]) / real(2))
-    bias = round_half_away((between - round_half_away(middle * inverse)) / real(2))
-    last = round_half_away(transform(np.full(1, highest)) * inverse)
-    table = np.clip(np.concatenate([sample[:512] - bias, last]), real(-(1 << 15)), real((1 << 15) - 1))
+    inverse_scale = real(1 << 16) / (image[1] - image[0])
+    index = np.arange(513, dtype=real)
+    values, middle = transform(lowest + index * step), transform(lowest + index[:512] * step + step / real(2))
+    entries = round_half_away(values * inverse_scale)
+    interpolated_middle = round_half_away((values[1:] * inverse_scale + entries[:512]) / real(2))
+    bias = round_half_away((interpolated_middle - round_half_away(middle * inverse_scale)) / real(2))
+    last = round_half_away(transform(np.full(1, highest)) * inverse_scale)
+    table = np.clip(np.concatenate([entries[:512] - bias, last]), real(-(1 << 15)), real((1 << 15) - 1))
     return np.where(np.isnan(table), 0, table).astype(np.int16)
 
 
 def interpolated(x: Array, table: Array) -> Array:
     """Return int16 results for int16 ``x``, interpolated linearly between the 513 entries of ``table``."""
-    index = 256 + (x >> 7)
+    index = 256 + (x >> 7)  # the lower 7 bits are the fraction
     base = table[index]
     slope = (table[index + 1] - base).astype(np.int32)
     return np.asarray(base + ((slope * (x & 0x7F) + 64) >> 7), np.int16)
@@ -73,18 +74,18 @@ def interpolated(x: Array, table: Array) -> Array:
 
 # -- LOGISTIC and TANH of int16 ----------------------------------------------------------------
 
-SIGMOID_STEPS_PER_UNIT = 24
+SIGMOID_ENTRIES_PER_UNIT = 24  # entries of TFLite's table between x and x + 1
 
 
 def _sigmoid_table() -> Ints:
-    """Return round(sigmoid(i / 24) * 2^16) for i from 0 to 254, followed by 65535.
+    """Return TFLite's table: sigmoid(i / 24) * 2^16 for i from 0 to 254, corrected and rounded, then 65535.
 
-    As in TFLite's table, each entry is raised by half of the largest interpolation error up to the next
-    entry, which is |second derivative| / 8 * step^2.
+    The correction adds half of the largest interpolation error, |second derivative| / 8 * (1 / 24)^2.
     """
-    sigmoid = 1 / (1 + np.exp(-np.arange(256) / SIGMOID_STEPS_PER_UNIT))
-    curvature = sigmoid * (1 - sigmoid) * (2 * sigmoid - 1)
-    table = np.floor((sigmoid + curvature / (16 * SIGMOID_STEPS_PER_UNIT**2)) * 65536 + 0.5).astype(np.int64)
+    sigmoid = 1 / (1 + np.exp(-np.arange(256) / SIGMOID_ENTRIES_PER_UNIT))
+    curvature = sigmoid * (1 - sigmoid) * (2 * sigmoid - 1)  # |second derivative|
+    correction = curvature / (16 * SIGMOID_ENTRIES_PER_UNIT**2)
+    table = np.floor((sigmoid + correction) * 65536 + 0.5).astype(np.int64)
     table[-1] = 65535
     return table
 
@@ -92,7 +93,7 @@ def _sigmoid_table() -> Ints:
 _SIGMOID_TABLE = _sigmoid_table()
 
 
-def check_power_of_two(scale: np.float32) -> int | None:
+def checked_log2(scale: np.float32) -> int | None:
     """Return log2 of ``scale`` if it is an integer to within TFLite's tolerance of 1e-3, else None."""
     log = np.log(scale, dtype=np.float32) * (np.float32(1) / np.log(np.float32(2)))
     exponent = float(round_half_away(log))
@@ -100,20 +101,20 @@ def check_power_of_two(scale: np.float32) -> int | None:
 
 
 def _input_in_table_steps(x: Array, input: Value, plain_shifts: tuple[int, ...]) -> Ints:
-    """Return ``x`` in units of 1 / (3 * 4096): (3 * x) << s for scale 2^(s - 12), s in ``plain_shifts``."""
-    exponent = check_power_of_two(scale_of(input))
+    """Return ``x`` in units of 1 / 12288; exact only for scales 2^(s - 12) with s in ``plain_shifts``."""
+    exponent = checked_log2(scale_of(input))
     if exponent is not None and exponent + 12 in plain_shifts:
         return x.astype(np.int64) * (3 << (exponent + 12))
-    multiplier, shift = float(scale_of(input)) * 4096.0 * 3.0, 0
+    multiplier, shift = float(scale_of(input)) * 4096.0 * 3.0, 0  # LiteRT makes it a 15-bit integer
     while multiplier <= 32767.0 / 2.0 and shift <= 30:
         multiplier, shift = multiplier * 2.0, shift + 1
     return np.asarray((x.astype(np.int64) * int(multiplier) + ((1 << shift) >> 1)) >> shift)
 
 
 def _interpolated_sigmoid(magnitude: Ints, bits: int, saturated: int) -> Ints:
-    """Return sigmoid * 2^(16 + bits) of ``magnitude``: a table index with a fraction of ``bits`` bits.
+    """Return sigmoid * 2^(16 + bits) of ``magnitude`` >= 0, a table index with ``bits`` fraction bits.
 
-    ``saturated``: the result from the last table entry on.
+    ``saturated``: the result for index 255, the last entry, and beyond.
     """
     index = magnitude >> bits
     entry = np.minimum(index, 254)
@@ -132,9 +133,9 @@ def logistic_int16(x: Array, input: Value) -> Array:
 def tanh_int16(x: Array, input: Value) -> Array:
     """Return tanh as 2 * sigmoid(2x) - 1, int16 in units of 2^-15, of int16 ``x`` quantized as ``input``."""
     steps = _input_in_table_steps(x, input, (0, 1))
-    result = _interpolated_sigmoid(np.abs(steps), 8, 0xFFFF << 8)
-    centered = np.where(steps >= 0, result - (1 << 23) + 128, (1 << 23) - result + 127)
-    return np.asarray(centered >> 8, np.int16)
+    result = _interpolated_sigmoid(np.abs(steps), 8, 0xFFFF << 8)  # of 2x: one fraction bit less than above
+    shifted = np.where(steps >= 0, result - (1 << 23) + 128, (1 << 23) - result + 127)
+    return np.asarray(shifted >> 8, np.int16)
 
 
 def require_output_scale(op: Op, scale: float) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The output stage of a quantized layer: converts exact sums of products to integers of the result.
 
-The term is gemmlowp's.  LiteRT has four arithmetics for it, which round differently; its optimized kernels
-(see ``Kernels``) round differently from its reference kernels, too.
+The term is gemmlowp's.  LiteRT has four arithmetics for it, which round differently (see ``Arithmetic``).
+Its optimized kernels round some results differently from its reference kernels (see ``Kernels``).
 Source: TFLite kernels/internal/common.h (MultiplyByQuantizedMultiplier) and the reference kernels.
 """
 
@@ -38,19 +38,19 @@ class Kernels(Enum):
     Optimized kernels round halves up, not away from zero, in layers on 8-bit data: CONV_2D without groups,
     TRANSPOSE_CONV, DEPTHWISE_CONV_2D of int8, and FULLY_CONNECTED, which they compute in fixed point.
     Kernels that process groups of eight channels round the remaining channels as the reference kernels do.
-    LiteRT does the same for the last results, up to 15, of a uint8 TRANSPOSE_CONV; circlekit does not.
+    LiteRT also rounds the last results (up to 15) of a uint8 TRANSPOSE_CONV so; circlekit does not.
     """
 
     REFERENCE = "reference"
     OPTIMIZED = "optimized"
 
 
-_KERNELS: ContextVar[Kernels] = ContextVar("followed", default=Kernels.REFERENCE)
+_KERNELS: ContextVar[Kernels] = ContextVar("kernels", default=Kernels.REFERENCE)
 
 
 @contextmanager
 def following(kernels: Kernels) -> Iterator[None]:
-    """Within this context, compute operators as ``kernels`` of LiteRT do."""
+    """Within this context, operators are computed as LiteRT's ``kernels`` compute them."""
     token = _KERNELS.set(kernels)
     try:
         yield
@@ -58,8 +58,8 @@ def following(kernels: Kernels) -> Iterator[None]:
         _KERNELS.reset(token)
 
 
-def rounds_up() -> bool:
-    """Whether convolutions and FULLY_CONNECTED round halves up, not away from zero."""
+def follows_optimized_kernels() -> bool:
+    """Whether operators are now computed as LiteRT's optimized kernels compute them."""
     return _KERNELS.get() is Kernels.OPTIMIZED
 
 
@@ -68,14 +68,14 @@ def in_full_group_of_8(channels: int) -> NDArray[np.bool_]:
     return np.arange(channels) < channels // 8 * 8
 
 
-INT32_END = 2.0**31
+INT32_END = 2.0**31  # one more than the largest int32
 
 
 class Arithmetic(Enum):
     """Arithmetics that multiply (sum + bias) by the scale.
 
     FIXED_POINT: int32 sums, a 31-bit mantissa, rounded after the product and after the shift.
-    WIDE_FIXED_POINT: int64 sums, a 15-bit mantissa, rounded once (the 16x8 kernels).
+    WIDE_FIXED_POINT: int64 sums, a 15-bit mantissa, rounded once (most kernels of int16 data).
     DOUBLE: int32 sums, float64, rounded half away from zero (the reference kernel of FULLY_CONNECTED).
     WIDE_DOUBLE: the same with int64 sums.
     """
@@ -91,8 +91,8 @@ class OutputStage:
     """Computes clip((sums + bias) * scale + zero_point, limits) as ``dtype``; channels are the last axis.
 
     ``bias``: integers [C] in units of the sums.  ``scale``: float64, scale of the sums / scale of the result,
-    a scalar or [C].  ``rounds_up``: whether FIXED_POINT rounds halves up after its shift, as LiteRT's
-    optimized kernels do, not away from zero; one answer or bool[C].
+    a scalar or [C].  ``limits``: lowest and highest result.  ``rounds_up``: a bool or bool[C], whether
+    FIXED_POINT rounds halves up after its shift, as LiteRT's optimized kernels do, not away from zero.
     """
 
     bias: Ints | None
@@ -119,7 +119,7 @@ class OutputStage:
 
     def _scaled(self, sums: Ints) -> Array:
         if self.arithmetic in (Arithmetic.DOUBLE, Arithmetic.WIDE_DOUBLE):
-            # as on x86: sums outside of int32 become -2^31, and adding a negative zero point wraps around
+            # as on x86: numbers outside of int32 become -2^31; adding a negative zero point wraps around
             rounded = round_half_away(sums * self.scale)
             overflow = INT32_END if self.zero_point < 0 else -INT32_END
             return np.where(np.abs(rounded) >= INT32_END, overflow, rounded)

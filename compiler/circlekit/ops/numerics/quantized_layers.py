@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared parts of quantized layers with weights: dynamic quantization, parameters, exact sums of products.
 
+Dynamic quantization: the kernel quantizes float data itself, to multiply it with integer weights (hybrid).
 BLAS has no integer product, so sums of products of integers are computed in floats: float32 is exact below
-2^24, float64 below 2^53.
-Source of dynamic quantization: TFLite portable_tensor_utils.cc (SymmetricQuantizeFloats,
-AsymmetricQuantizeFloats).
+2^24, float64 below 2^53.  Source: TFLite portable_tensor_utils.cc (SymmetricQuantizeFloats, Asymmetric...).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from circlekit.ops.quantization import dtype_limits, scale_of
 
 
 class Rows(NamedTuple):
-    """Quantized rows: real = scale * (data - offset).
+    """Quantized rows: real = scale * (data - offset); ``offset`` is the zero point.
 
     ``data``: int8 numbers as float32 [rows, n]; ``scale``: float32 [rows, 1]; ``offset``: float32 [rows, 1].
     """
@@ -35,29 +34,30 @@ class Rows(NamedTuple):
 def quantize_rows(x: Array, asymmetric: bool) -> Rows:
     """Quantize float32 ``x`` [rows, n] to 8 bits, each row over its own range.
 
-    Symmetric: -127 to 127 and offset 0.  Asymmetric: -128 to 127.  Rows of zeros get scale 1 and offset 0.
+    Symmetric: to -127 ... 127, with offset 0.  Asymmetric: to -128 ... 127.  Rows of zeros get scale 1 and
+    offset 0.
     """
     if not asymmetric:
         largest = np.abs(x).max(axis=1, keepdims=True, initial=0).astype(np.float32)
-        empty = largest == 0
-        safe = np.where(empty, np.float32(1), largest)
-        data = np.clip(round_half_away(x * (np.float32(127) / safe)), -127, 127)
-        scale = np.where(empty, np.float32(1), safe / np.float32(127))
-        return Rows(np.where(empty, np.float32(0), data), scale, np.zeros_like(scale))
+        is_zero = largest == 0
+        divisor = np.where(is_zero, np.float32(1), largest)
+        data = np.clip(round_half_away(x * (np.float32(127) / divisor)), -127, 127)
+        scale = np.where(is_zero, np.float32(1), divisor / np.float32(127))
+        return Rows(np.where(is_zero, np.float32(0), data), scale, np.zeros_like(scale))
     low = np.minimum(x.min(axis=1, keepdims=True, initial=0), 0).astype(np.float64)
     high = np.maximum(x.max(axis=1, keepdims=True, initial=0), 0).astype(np.float64)
-    empty = low == high
-    step = np.where(empty, 1.0, (high - low) / 255)
+    is_zero = low == high
+    step = np.where(is_zero, 1.0, (high - low) / 255)
     from_low, from_high = -128 - low / step, 127 - high / step
     zero = np.where(128 + np.abs(low / step) < 127 + np.abs(high / step), from_low, from_high)
-    offset = np.where(empty, 0, np.clip(round_half_away(zero), -128, 127)).astype(np.float32)
+    offset = np.where(is_zero, 0, np.clip(round_half_away(zero), -128, 127)).astype(np.float32)
     scale = step.astype(np.float32)
     data = np.clip(round_half_away(offset + x * (np.float32(1) / scale)), -128, 127)
-    return Rows(np.where(empty, np.float32(0), data), scale, offset)
+    return Rows(np.where(is_zero, np.float32(0), data), scale, offset)
 
 
 def exact_float_dtype(bound: float) -> np.dtype[Any]:
-    """Return float32 or float64, the narrower that holds all whole numbers up to ``bound``."""
+    """Return float32 if it holds all whole numbers up to ``bound``, else float64."""
     return np.dtype(np.float32 if bound < 1 << 24 else np.float64)
 
 
@@ -83,7 +83,7 @@ def integer_product(a: Array, b: Array) -> Array:
 def quantized_product(rows: Rows, weights: Array, scale: np.float32 | Array) -> Array:
     """Return ``rows`` [rows, n] times the transpose of quantized ``weights`` [outputs, n], float32.
 
-    ``weights``: int8, or the result of ``to_exact_floats``.  ``scale``: one, or one for each output.
+    ``weights``: int8, or the result of ``to_exact_floats``.  ``scale``: of the weights, one or [outputs].
     """
     total = integer_product(rows.data - rows.offset, weights).astype(np.float32)
     return np.asarray(total * (rows.scale * scale))
@@ -94,9 +94,9 @@ PACKED_WEIGHTS = (DType.INT4, DType.INT2)
 
 
 def is_dynamically_quantized(op: Op, data: Value, weights: Value) -> bool:
-    """Whether ``data`` is float and ``weights`` are integers (LiteRT's hybrid kernels).
+    """Whether ``data`` is float32 and ``weights`` are integers (LiteRT's hybrid kernels).
 
-    Raises UnsupportedError if integer data has no kernel for the dtype of the weights.
+    Raise UnsupportedError if there is no kernel for the dtypes of data and weights.
     """
     if data.dtype is f32 and weights.dtype in (i8, u8, *PACKED_WEIGHTS):
         return True
@@ -111,7 +111,7 @@ def is_dynamically_quantized(op: Op, data: Value, weights: Value) -> bool:
 
 
 def channel_scales(weights: Value, channels: int) -> Array:
-    """Return the scales of ``weights``, float32 [1] or [channels]; ModelError for another number."""
+    """Return the scales of ``weights``, float32 [1] or [channels].  Raise ModelError for other numbers."""
     scale_of(weights)
     assert weights.quantization is not None  # it has a scale
     scales: Array = weights.quantization.scale
@@ -123,7 +123,8 @@ def channel_scales(weights: Value, channels: int) -> Array:
 def effective_scale(data: Value, weights: Value, output: Value, channels: int, rounded: bool) -> Array:
     """Return data scale * weight scale / output scale, float64: a scalar, or one per channel.
 
-    ``rounded``: the product of the first two is rounded to float32.
+    ``rounded``: whether the product of data and weight scale is rounded to float32.  Raise ModelError if a
+    scale is missing, or their number is neither 1 nor ``channels``.
     """
     scales = channel_scales(weights, channels)
     if rounded:
@@ -135,9 +136,9 @@ def effective_scale(data: Value, weights: Value, output: Value, channels: int, r
 
 
 def weight_zero_points(weights: Value, channels: int) -> Ints:
-    """Return the zero points of ``weights``, a scalar or one per channel.
+    """Return the zero points of ``weights``, a scalar or [channels].  Raise ModelError for other numbers.
 
-    Zero for signed weights: LiteRT ignores the zero points that a file gives them.
+    They are 0 for signed weights: LiteRT ignores the zero points that a file gives them.
     """
     quantization = weights.quantization
     if weights.dtype is not u8 or quantization is None or not quantization.zero_point.any():
@@ -149,7 +150,7 @@ def weight_zero_points(weights: Value, channels: int) -> Ints:
 
 
 def integer_bias(op: Op, data: Value, bias: Array | None) -> Ints | None:
-    """Return the bias of a layer on integer ``data`` as int64; UnsupportedError for a float one."""
+    """Return the bias of a layer on integer ``data`` as int64.  Raise UnsupportedError if it is float."""
     if bias is None:
         return None
     if bias.dtype.kind != "i":
@@ -158,7 +159,7 @@ def integer_bias(op: Op, data: Value, bias: Array | None) -> Ints | None:
 
 
 def has_int64_sums(op: Any, data: Value) -> bool:
-    """Whether sums are int64: if data is int16, unless the attribute ``quantized_bias_type`` is int32."""
+    """Whether sums are int64: for int16 data, if ``op`` does not ask for an int32 ``quantized_bias_type``."""
     return data.dtype is i16 and getattr(op, "quantized_bias_type", f32) is not i32
 
 
@@ -169,7 +170,7 @@ def greatest_magnitude(value: Value, zero_point: int) -> int:
 
 
 def centered_weights(weights: Array, zero_points: Ints, axis: int, data_magnitude: float) -> Array:
-    """Return integer ``weights`` minus their zero points, in a float dtype with exact sums of products.
+    """Return integer ``weights`` minus their zero points, in the float dtype in which sums are exact.
 
     ``zero_points``: a scalar, or one per index of ``axis``, the axis of the output channels.
     ``data_magnitude``: the largest magnitude of the data that the weights are multiplied with.

@@ -88,17 +88,17 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     batch, height, width, channels = x.shape
     rows, columns = (conv_padding(x.shape[a], taps[a], strides[a], 1, padding) for a in (1, 2))
     spans = [n + w.before + w.after for n, w in ((height, rows), (width, columns))]
-    windows_size = rows.size * columns.size * taps[1] * taps[2]
+    windows_size = rows.number * columns.number * taps[1] * taps[2]
     need = batch * channels * (windows_size + prod(spans)) * (8 + x.itemsize)
     need_memory(need, "the windows of MaxPoolWithArgmax")
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     data = np.pad(x, ((0, 0), rows[1:], columns[1:], (0, 0)), constant_values=lowest)
     windows = np.lib.stride_tricks.sliding_window_view(data, (taps[1], taps[2]), (1, 2))
-    windows = windows[:, :: strides[1], :: strides[2]][:, : rows.size, : columns.size]
+    windows = windows[:, :: strides[1], :: strides[2]][:, : rows.number, : columns.number]
     best = windows.reshape(*windows.shape[:4], -1).argmax(axis=-1)
     # the best position is in the padding only if all elements have the lowest value: 0 instead
-    y = np.maximum(np.arange(rows.size)[:, None, None] * strides[1] - rows.before + best // taps[2], 0)
-    x_ = np.maximum(np.arange(columns.size)[:, None] * strides[2] - columns.before + best % taps[2], 0)
+    y = np.maximum(np.arange(rows.number)[:, None, None] * strides[1] - rows.before + best // taps[2], 0)
+    x_ = np.maximum(np.arange(columns.number)[:, None] * strides[2] - columns.before + best % taps[2], 0)
     index = (y * width + x_) * channels + np.arange(channels)
     if counts_images:
         index = index + np.arange(batch).reshape(-1, 1, 1, 1) * (height * width * channels)

@@ -88,7 +88,7 @@ class _PositionBuilder(Inserter):
         conv = Conv2D(x, filter, bias, stride_h=down, stride_w=right, padding=Padding.VALID)
         elements = self.make(conv)
         best = self.make(ArgMax(elements, self.array(np.asarray(3, np.int32)), output_type=i32))
-        rows, columns = (w.size for w in self.windows)
+        rows, columns = (w.number for w in self.windows)
         shape = self.array(np.array([self.shape[0], rows, columns, 1], np.int32))
         index = self.make(Cast(self.make(Reshape(best, shape)), in_data_type=i32, out_data_type=f32))
         # The factor is slightly too large, so that rounding never makes the quotient too small for kx = 0.
@@ -98,7 +98,7 @@ class _PositionBuilder(Inserter):
         _, _, image_width, channels = self.shape
         inside = self.make(Add(self.make(Mul(ky, self.number(image_width))), kx))
         top, left = (
-            np.arange(w.size) * n - w.before for w, n in zip(self.windows, self.strides, strict=True)
+            np.arange(w.number) * n - w.before for w, n in zip(self.windows, self.strides, strict=True)
         )
         corner = (top[:, None] * image_width + left).astype(np.float32) * channels
         scaled = self.make(Mul(inside, self.number(channels)))
