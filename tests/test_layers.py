@@ -27,6 +27,7 @@ BELOW: dict[str, set[str]] = {
     "testing": {"api"},
     "toolchain": {"api"},
     "cli": {"api", "toolchain"},
+    "__main__": {"cli"},
 }
 """Each layer and those directly below it (docs/design.md, section 2); a layer may import all below it."""
 

@@ -141,9 +141,9 @@ def test_explain_prints_operator_and_sentence(tmp_path: Path, capsys: pytest.Cap
 
 def test_passes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list-passes"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines].count("fuse_batchnorm_with_tconv") == 1
-    assert any(line.startswith("remove_dead ") and " O1 " in line for line in lines)
+    out = capsys.readouterr().out
+    assert out.count("\n  fuse_batchnorm_with_tconv ") == 1
+    assert re.search(r"^in O1, phase \d: clean up\n(  .*\n)*  remove_dead ", out, re.MULTILINE)
 
 
 def test_passes_are_listed_with_descriptions(capsys: pytest.CaptureFixture[str]) -> None:
@@ -380,3 +380,8 @@ def test_unprintable_output_is_an_error(
     assert message in done.stderr
     assert done.stderr.count("\n") == code, "no line, or one"
     assert (tmp_path / "out.circle").exists()
+
+
+def test_flags_may_stand_between_the_files(recipe: Path, tmp_path: Path) -> None:
+    assert main([str(recipe), "--O1", str(tmp_path / "out.circle")]) == 0
+    assert codes(tmp_path / "out.circle") == ["TRANSPOSE_CONV", "RELU"]

@@ -8,7 +8,7 @@ import sys
 
 from circlekit.api import load, save
 from circlekit.api.models import check_apart, check_target, target_format
-from circlekit.cli.command import Command, Parser
+from circlekit.cli.command import Command, Parser, output_of
 from circlekit.errors import FileError
 from circlekit.io.file_map import read_all
 from circlekit.io.write.save import encoded
@@ -23,9 +23,9 @@ def _declare_file(parser: Parser) -> None:
 
 
 def _cook_file(arguments: argparse.Namespace) -> int:
-    target_format(arguments.output, arguments.format)
+    format = target_format(arguments.output, arguments.format)
     check_target(arguments.output)
-    save(load_recipe(arguments.recipe, arguments.format), arguments.output, arguments.format)
+    save(load_recipe(arguments.recipe, format), arguments.output, format)
     return 0
 
 
@@ -43,13 +43,19 @@ def _cook_stream(arguments: argparse.Namespace) -> int:
     return 0
 
 
+RECIPE_TO_WRITE = (
+    "the recipe to write: .ck in the text form, any other name as test.recipe;"
+    " large constants become .npy files beside it"
+)
+
+
 def _declare_reverse(parser: Parser) -> None:
     parser.add_argument("model", help="a .circle or .tflite file, or a recipe")
-    parser.add_argument(
-        "recipe",
-        help="the recipe to write: .ck in the text form, any other name as test.recipe;"
-        " large constants become .npy files beside it",
-    )
+    parser.add_argument("recipe", help=RECIPE_TO_WRITE)
+    _add_gaussian(parser)
+
+
+def _add_gaussian(parser: Parser) -> None:
     parser.add_switch(
         "--gaussian", help="replace large constants by random numbers of the same mean and deviation"
     )
@@ -58,8 +64,30 @@ def _declare_reverse(parser: Parser) -> None:
 def _reverse(arguments: argparse.Namespace) -> int:
     check_target(arguments.recipe)
     check_apart(arguments.model, arguments.recipe)
-    write_recipe(load(arguments.model), arguments.recipe, arguments.format, arguments.gaussian)
+    model = load(arguments.model)
+    write_recipe(model, arguments.recipe, arguments.format or model.format, arguments.gaussian)
     return 0
+
+
+def _declare_recipe(parser: Parser) -> None:
+    parser.add_argument(
+        "input", help="a recipe (.ck in the text form, or test.recipe); with --reverse, a model"
+    )
+    parser.add_output(f"the .circle or .tflite file to write; with --reverse, {RECIPE_TO_WRITE}")
+    parser.add_switch("--reverse", help="make a recipe from a model")
+    _add_gaussian(parser)
+    parser.add_format("format of the model")
+
+
+def _recipe(arguments: argparse.Namespace) -> int:
+    arguments.output = output_of(arguments)
+    if arguments.reverse:
+        arguments.model, arguments.recipe = arguments.input, arguments.output
+        return _reverse(arguments)
+    if arguments.gaussian:
+        arguments.refuse("--gaussian is for --reverse")
+    arguments.recipe = arguments.input
+    return _cook_file(arguments)
 
 
 def _commands(prefix: str, format: str) -> tuple[Command, Command, Command]:
@@ -76,3 +104,11 @@ def _commands(prefix: str, format: str) -> tuple[Command, Command, Command]:
 
 circlechef, circlechef_file, circlechef_reverse = _commands("circlechef", "circle")
 tflchef, tflchef_file, tflchef_reverse = _commands("tflchef", "tflite")
+
+recipe = Command(
+    "circlekit recipe",
+    "Make a model from a recipe, or a recipe from a model.",
+    "input output",
+    _declare_recipe,
+    _recipe,
+)

@@ -6,13 +6,15 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from circlekit.api import Options, convert, read_pipeline
-from circlekit.cli.command import MODEL_HELP, Command, Parser, argument_type
+from circlekit.cli.command import MODEL_HELP, Command, Parser, argument_type, output_of
+from circlekit.cli.pass_list import print_passes
 from circlekit.cli.terminal_output import ProgressLine, print_refusals, print_report
 from circlekit.errors import CirclekitError
-from circlekit.passes.engine.describe import section, summary, table
+from circlekit.passes.engine.describe import summary
 from circlekit.passes.engine.registry import (
     Pipeline,
     all_passes,
@@ -25,15 +27,19 @@ from circlekit.passes.pipelines import PIPELINES, in_order
 from circlekit.rewrite.base import Pass
 
 
-def _declare(parser: Parser) -> None:
+def _declare(parser: Parser, *, list_flags: bool = True) -> None:
+    """Add the arguments; ``list_flags``: show the flags of passes in the help."""
     parser.add_argument("input", nargs="?", help=MODEL_HELP)
     parser.add_argument("output", nargs="?", help="the file to write; its extension determines the format")
-    parser.add_argument("--format", choices=("circle", "tflite"), help="format of the output")
+    parser.add_format("format of the output")
     _add_flags(parser)
-    group = parser.add_argument_group("passes")
+    pointer = None if list_flags else "Every pass is a flag, too; circlekit passes lists them."
+    group = parser.add_argument_group("passes", pointer)
     own = all_passes()
-    add_pass_flags(group, own)
-    parser.load_flags = lambda: add_pass_flags(group, {n: p for n, p in every_pass().items() if n not in own})
+    add_pass_flags(group, own, list_flags)
+    parser.load_flags = lambda: add_pass_flags(
+        group, {n: p for n, p in every_pass().items() if n not in own}, list_flags
+    )
 
 
 def _add_flags(parser: Parser) -> None:
@@ -52,7 +58,10 @@ def _add_flags(parser: Parser) -> None:
     parser.add_argument(
         "--disable", type=parse_pass, action="append", default=[], metavar="PASS", help="do not run this pass"
     )
-    parser.add_switch("--list-passes", help="list the passes (with -V in full) and exit")
+    parser.add_argument(
+        "--list-passes", nargs="?", const=(), type=parse_pass, metavar="PASS",
+        help="list the passes (with -V in full), or describe one, and exit",
+    )  # fmt: skip
     parser.add_switch("--verify", help="compare the outputs before and after every pass; fail if they differ")
     parser.add_switch(
         "--bisect",
@@ -75,10 +84,9 @@ def _add_flags(parser: Parser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.list_passes:
-        known = every_pass()
-        in_full = "\n".join(line for name in in_order(known) for line in (*section(known[name]), ""))
-        print(in_full if arguments.verbose else table(known))
+    if arguments.list_passes is not None:
+        in_full = in_order(every_pass()) if arguments.verbose else []
+        print_passes([arguments.list_passes] if arguments.list_passes else in_full)
         return 0
     if arguments.input is None or arguments.output is None:
         arguments.refuse("expected an input and an output")
@@ -120,16 +128,18 @@ SETTING_PREFIX = "setting "
 """Prefix of the attributes of the parsed arguments that hold settings of passes."""
 
 
-def add_pass_flags(group: argparse._ArgumentGroup, passes: Mapping[str, type[Pass]]) -> None:
-    """Add a flag for each of ``passes`` and for each of their settings."""
+def add_pass_flags(
+    group: argparse._ArgumentGroup, passes: Mapping[str, type[Pass]], listed: bool = True
+) -> None:
+    """Add a flag for each of ``passes`` and for each of their settings; ``listed``: show them in the help."""
     for name in in_order(passes):
         options = passes[name].options
         if all(option.name != name for option in options):
-            text = summary(passes[name]).replace("%", "%%")
+            text = summary(passes[name]).replace("%", "%%") if listed else argparse.SUPPRESS
             group.add_argument(f"--{name}", action="append_const", dest="flags", const=name, help=text)
         for option in options:
             keywords: dict[str, Any] = {"dest": SETTING_PREFIX + option.name, "default": argparse.SUPPRESS}
-            keywords["help"] = option.help.replace("%", "%%")
+            keywords["help"] = option.help.replace("%", "%%") if listed else argparse.SUPPRESS
             if option.metavar:
                 keywords.update(metavar=option.metavar, type=argument_type(option.parse))
             else:
@@ -160,6 +170,9 @@ def parse_pass(text: str) -> str:
 
 DESCRIPTION = "Optimize a circle or TFLite model. The order of the flags has no effect."
 main = Command("circle2circle", DESCRIPTION, "input output", _declare, _run)
+optimize = Command(
+    "circlekit optimize", DESCRIPTION, "input output", partial(_declare, list_flags=False), _run
+)
 
 
 # -- circle2tflite, tflite2circle ---------------------------------------------------------------
@@ -168,7 +181,23 @@ main = Command("circle2circle", DESCRIPTION, "input output", _declare, _run)
 def _declare_conversion(parser: Parser) -> None:
     parser.add_argument("input", help=MODEL_HELP)
     parser.add_argument("output", help=f"the .{parser.get_default('format')} file to write")
+    _add_verify(parser)
+
+
+def _declare_convert(parser: Parser) -> None:
+    parser.add_argument("input", help=MODEL_HELP)
+    parser.add_output("the file to write; its extension determines the format")
+    parser.add_format("format of the output")
+    _add_verify(parser)
+
+
+def _add_verify(parser: Parser) -> None:
     parser.add_switch("--verify", help="compare the outputs before and after; fail if they differ")
+
+
+def _convert_any(arguments: argparse.Namespace) -> int:
+    arguments.output = output_of(arguments)
+    return _convert(arguments)
 
 
 def _convert(arguments: argparse.Namespace) -> int:
@@ -194,4 +223,11 @@ tflite2circle = Command(
     _declare_conversion,
     _convert,
     "circle",
+)
+convert_command = Command(
+    "circlekit convert",
+    "Write a model in the other format. Operators that the format lacks are replaced by ones that it has.",
+    "input output",
+    _declare_convert,
+    _convert_any,
 )

@@ -14,7 +14,7 @@ from circlekit.cli.terminal_output import ProgressLine
 from circlekit.equivalence.delta_debugging import ShowsFault, reduce_model, write_model
 from circlekit.errors import CirclekitError
 
-DESCRIPTION = """Make a model smaller as long as a command succeeds on it.
+DESCRIPTION = """Find the smallest model on which a command still succeeds.
 
     circle-reduce net.circle -- ./shows_the_fault.sh
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +16,9 @@ from importlib.metadata import version
 from typing import Any, NoReturn, TextIO
 
 from circlekit.errors import CirclekitError, near_miss
+from circlekit.io.schema import FORMATS
 from circlekit.ir.resource_limits import limited, parse_size
+from circlekit.ir.text.columns import PAGE_COLUMNS, wrapped
 
 USAGE_ERROR = 2
 """Exit code for wrong arguments."""
@@ -34,15 +37,17 @@ class Parser(argparse.ArgumentParser):
             prog=name,
             usage=f"{name} [flags] {positionals}".rstrip(),
             description=description,
+            formatter_class=_HelpFormatter,
             allow_abbrev=False,
         )
-        if "\n" in description:
-            self.formatter_class = argparse.RawDescriptionHelpFormatter
         self.load_flags: Callable[[], None] = lambda: None
         self.add_switch("-V", "--verbose", help="show where in the code an error occurred")
-        self.add_argument(
-            "--version", action="version", version=f"{name} of circlekit {version('circlekit')}"
-        )
+        package = f"circlekit {version('circlekit')}"
+        text = package if name == "circlekit" else f"{name} of {package}"
+        self.add_argument("--version", action="version", version=text)
+
+    def add_limits(self) -> None:
+        """Add the flags that limit memory and calls."""
         self.add_argument(
             "--max-memory",
             type=argument_type(parse_size),
@@ -57,6 +62,15 @@ class Parser(argparse.ArgumentParser):
             help="limit for the subgraph calls in one run, so that an endless WHILE ends (default: 1000000)",
         )
 
+    def add_format(self, help: str) -> None:
+        """Add ``--format``; None if it is not given."""
+        self.add_argument("--format", choices=tuple(FORMATS), help=help)
+
+    def add_output(self, help: str) -> None:
+        """Add the path to write, the last argument or what stands behind ``-o``; ``output_of`` returns it."""
+        self.add_argument("output", nargs="?", help=help)
+        self.add_argument("-o", dest="output_path", metavar="OUTPUT", help="output, if it is no argument")
+
     def add_switch(self, *flags: str, help: str) -> None:
         """Add a flag without a value."""
         self.add_argument(*flags, action="store_true", help=help)
@@ -67,6 +81,7 @@ class Parser(argparse.ArgumentParser):
         requested = {flag_key(word.partition("=")[0]) for word in words if word.startswith("-")}
         if requested & {"-h", "--help"} or not requested <= {flag_key(flag) for flag in self.flags}:
             self.load_flags()
+            self.load_flags = lambda: None
         declared = {flag_key(flag): flag for flag in self.flags}
         spelled = []
         for word in words:
@@ -99,6 +114,24 @@ class Parser(argparse.ArgumentParser):
         if not flags:
             return f"too many arguments: {' '.join(words)}"
         return f"unknown flag {flags[0]}" + near_miss(flags[0], self.flags, 3)
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Wraps help texts between words only, and keeps the lines of a description that has several."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrapped(text, width)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else "\n".join(indent + line for line in wrapped(text, width))
+
+
+def output_of(arguments: argparse.Namespace) -> str:
+    """Return the path to write, from the arguments that ``Parser.add_output`` adds; refuse none and two."""
+    given = [path for path in (arguments.output, arguments.output_path) if path is not None]
+    if len(given) != 1:
+        arguments.refuse(f"expected one output, as the last argument or behind -o, got {len(given)}")
+    return str(given[0])
 
 
 def flag_key(flag: str) -> str:
@@ -151,7 +184,8 @@ class Command:
 
     ``positionals``: the positional arguments, for the usage.  ``declare`` adds all arguments to a parser.
     ``run`` returns the exit code.  ``format``: for commands that exist once per file format (circlechef,
-    tflchef), circle or tflite; ``run`` finds it in the arguments.
+    tflchef), circle or tflite; ``run`` finds it in the arguments.  ``limits``: whether the command takes
+    limits of memory and calls.
     """
 
     name: str
@@ -160,11 +194,14 @@ class Command:
     declare: Callable[[Parser], None]
     run: Callable[[argparse.Namespace], int]
     format: str = ""
+    limits: bool = True
 
     def parser(self) -> Parser:
         """Return a parser; its result has ``refuse``: a function that reports wrong usage and exits."""
         parser = Parser(self.name, self.description, self.positionals)
-        parser.set_defaults(refuse=parser.error)
+        parser.set_defaults(refuse=parser.error, max_memory=None, max_calls=None)
+        if self.limits:
+            parser.add_limits()
         if self.format:
             parser.set_defaults(format=self.format)
         self.declare(parser)
@@ -177,7 +214,7 @@ class Command:
         """
         verbose = False
         try:
-            arguments = self.parser().parse_args(argv)
+            arguments = self.parser().parse_intermixed_args(argv)  # flags may stand between the files
             verbose = arguments.verbose
             with limited(arguments.max_memory, arguments.max_calls), _escaped_stdout():
                 code = self.run(arguments)
@@ -233,6 +270,11 @@ def _print_error(error: Exception, verbose: bool) -> None:
 def is_terminal(stream: TextIO | None) -> bool:
     """Return whether ``stream`` is a terminal; None: the process was started without that stream."""
     return stream is not None and stream.isatty()
+
+
+def text_columns() -> int:
+    """Return the width of pages of text: that of the terminal, 80 columns without one; COLUMNS overrides."""
+    return shutil.get_terminal_size((PAGE_COLUMNS, 0)).columns
 
 
 def terminal() -> TextIO:

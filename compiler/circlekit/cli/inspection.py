@@ -49,7 +49,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     return FAILED if failed else 0
 
 
-VERIFY = "Check the bytes of a model file and the model in them."
+VERIFY = "Check the bytes of model files and the models in them."
 circle_verify = Command("circle-verify", VERIFY, "model", _declare_verify, _verify)
 tfl_verify = Command("tfl-verify", VERIFY, "model", _declare_verify, _verify)
 
@@ -97,7 +97,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     return 0
 
 
-INSPECT = "Print the contents of a model file, one item per line."
+INSPECT = "Summarize models: interface, operators, size, cost."
 circle_inspect = Command("circle-inspect", INSPECT, "model", _declare_inspect, _inspect)
 tfl_inspect = Command("tfl-inspect", INSPECT, "model", _declare_inspect, _inspect)
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from circlekit.errors import RewriteError
@@ -128,7 +130,7 @@ def test_section_of_a_pass() -> None:
     ],
 )
 def test_facts_about_a_pass(name: str, facts: list[str]) -> None:
-    lines = list(section(all_passes()[name]))
+    lines = "\n".join(section(all_passes()[name])).replace("\n  ", " ").splitlines()
     assert [fact for fact in facts if fact not in lines] == []
 
 
@@ -139,7 +141,8 @@ def test_page_and_table_list_all_passes() -> None:
     assert "| [remove_fakequant](#remove_fakequant) |  | fake_quant(x)  becomes  x" in text
     assert "| [remove_dead](#remove_dead) | O1 |" in text
     assert "Approximate: applied only if the pass is asked for by name." in text
-    assert len(table(passes).splitlines()) == len(passes)
+    listed = [name for line in table(passes).splitlines() for name in re.findall(r"^  (\w+)  ", line)]
+    assert sorted(listed) == sorted(passes)
     assert (pipelines_of("remove_dead"), pipelines_of("remove_fakequant")) == ("O1", "")
 
 

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
+
+PAGE_COLUMNS = 80
+"""The width of a page of text where no terminal says another."""
 
 
 def cut(text: str, limit: int) -> str:
@@ -26,6 +30,25 @@ def format_columns(rows: Sequence[Sequence[object]], left: int = 1) -> str:
         for row in cells
     )
     return "\n".join(line.rstrip() for line in lines)
+
+
+def format_definitions(rows: Sequence[tuple[str, str]], width: int = PAGE_COLUMNS, indent: str = "") -> str:
+    """Return ``rows`` of a term and its description as two columns; descriptions are wrapped to ``width``."""
+    column = max(len(term) for term, _ in rows) + len(indent) + 2
+    lines = []
+    for term, text in rows:
+        first, *others = wrapped(text, width - column) or [""]
+        lines.append(f"{indent}{term}".ljust(column) + first)
+        lines += [" " * column + line for line in others]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Return the words of ``text`` in lines of at most ``width`` characters; a longer word has its own line.
+
+    Words are broken neither at hyphens nor anywhere else: flags, names and paths must stay searchable.
+    """
+    return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)
 
 
 def format_markdown(rows: Sequence[Sequence[object]], left: int = 1) -> str:

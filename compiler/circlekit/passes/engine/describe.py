@@ -12,7 +12,7 @@ from typing import Any
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
-from circlekit.ir.text.columns import format_columns
+from circlekit.ir.text.columns import PAGE_COLUMNS, format_definitions, wrapped
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.registry import find_pass
 from circlekit.passes.pipelines import ON_REQUEST, PIPELINES, in_order, pipeline_passes
@@ -43,16 +43,19 @@ def page(passes: Mapping[str, type[Pass]]) -> str:
 
 
 def section(item: type[Pass]) -> Iterator[str]:
-    """Yield the lines of the section about one pass."""
+    """Yield the lines of the section about one pass; except for pictures, they fit into PAGE_COLUMNS."""
     yield f"## {item.name}"
     yield ""
-    yield from (line.rstrip() for line in inspect.cleandoc(item.__doc__ or "").splitlines())
+    yield from _paragraphs(inspect.cleandoc(item.__doc__ or ""))
     yield ""
-    yield from (f"- {fact}" for fact in facts(item))
+    for fact in facts(item):
+        first, *others = wrapped(fact, PAGE_COLUMNS - 2)
+        yield f"- {first}"
+        yield from (f"  {line}" for line in others)
     for rule in rules_of(item):
         yield ""
         if rule is not item and rule.__doc__:
-            yield " ".join(inspect.cleandoc(rule.__doc__).split())
+            yield from _paragraphs(inspect.cleandoc(rule.__doc__))
             yield ""
         if rule.approximate:
             yield "Approximate: applied only if the pass is asked for by name."
@@ -67,7 +70,17 @@ def section(item: type[Pass]) -> Iterator[str]:
             texts.append(text.partition("\n")[0].rstrip("."))
         if texts:
             yield ""
-            yield f"Conditions: {'; '.join(texts)}."
+            yield from wrapped(f"Conditions: {'; '.join(texts)}.", PAGE_COLUMNS)
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Yield the lines of ``text``, wrapped; a paragraph with an indented line stays as it is."""
+    for number, block in enumerate(text.split("\n\n")):
+        if number:
+            yield ""
+        lines = block.splitlines()
+        is_prose = not any(line.startswith((" ", "- ")) for line in lines)
+        yield from wrapped(" ".join(lines), PAGE_COLUMNS) if is_prose else map(str.rstrip, lines)
 
 
 def facts(item: type[Pass]) -> Iterator[str]:
@@ -113,9 +126,36 @@ def _picture(head: str, text: str) -> Iterator[str]:
     yield from (f"    {line.strip() if len(lines) == 1 else line}".rstrip() for line in lines)
 
 
-def table(passes: Mapping[str, type[Pass]]) -> str:
-    """Return a table with a line for each pass: name, pipelines, summary."""
-    return format_columns([(n, pipelines_of(n), summary(passes[n])) for n in in_order(passes)], left=3)
+def table(passes: Mapping[str, type[Pass]], width: int = PAGE_COLUMNS) -> str:
+    """Return the names and summaries of all passes in groups: O1 by phase, opt-in by reason, approximate."""
+    blocks = []
+    for heading, names in groups(passes):
+        rows = [(name, summary(passes[name]) + _suffix(passes[name])) for name in names]
+        blocks.append("\n".join([*wrapped(heading, width), format_definitions(rows, width, "  ")]))
+    return "\n\n".join(blocks)
+
+
+def groups(passes: Mapping[str, type[Pass]]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the heading and the members of each group of ``passes``; every pass is in one of them."""
+    for pipeline, phases in PIPELINES.items():
+        for number, phase in enumerate(phases, 1):
+            yield f"in {pipeline}, phase {number}: {phase.name}", [n for n in phase.passes if n in passes]
+    rest = [name for name in in_order(passes) if not pipelines_of(name)]
+    approximate = [name for name in rest if passes[name].changes_values]
+    for group in ON_REQUEST:
+        members = [name for name in rest if name in group.passes and name not in approximate]
+        if members:
+            yield f"opt-in, {group.name}: {group.reason}", members
+    grouped = {name for group in ON_REQUEST for name in group.passes} | {*approximate}
+    if not grouped.issuperset(rest):
+        yield "opt-in, of other packages", [name for name in rest if name not in grouped]
+    yield "approximate (opt-in): the result has other values on purpose", approximate
+
+
+def _suffix(item: type[Pass]) -> str:
+    """Return the note on a pass that has approximate rules besides those that pipelines apply."""
+    has_more = pipelines_of(item.name) and any(rule.approximate for rule in rules_of(item))
+    return " (Asked for by name: approximate rewrites too.)" if has_more else ""
 
 
 MAX_PARTIAL_MATCHES = 8

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit SUBCOMMAND ...: the table of all sub-commands, and the page that lists them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from circlekit.cli.command import USAGE_ERROR, Command, Parser, printable
+from circlekit.errors import near_miss
+from circlekit.ir.text.columns import format_definitions
+
+GROUPS: dict[str, dict[str, str]] = {
+    "change a model": {
+        "optimize": "Optimize a circle or TFLite model.",
+        "convert": "Write a model in the other format.",
+        "reduce": "Find the smallest model on which a command still succeeds.",
+    },
+    "look into a model": {
+        "inspect": "Summarize models: interface, operators, size, cost.",
+        "dump": "Print a whole model file.",
+        "verify": "Check the bytes of model files and the models in them.",
+    },
+    "recipes, passes, shell": {
+        "recipe": "Make a model from a recipe, or a recipe from a model.",
+        "dredd": "Run tests that are written as recipes.",
+        "passes": "List the passes in groups, or describe one.",
+    },
+}
+"""The sub-commands by purpose, each with the first sentence of its description; ``find`` imports them."""
+
+SUMMARIES = {name: text for group in GROUPS.values() for name, text in group.items()}
+
+
+def find(name: str) -> Command:
+    """Return the sub-command ``name``; nothing but its own module is imported."""
+    match name:
+        case "optimize":
+            from circlekit.cli.circle2circle import optimize as command
+        case "convert":
+            from circlekit.cli.circle2circle import convert_command as command
+        case "reduce":
+            from circlekit.cli.circle_reduce import main as command
+        case "inspect":
+            from circlekit.cli.inspection import circle_inspect as command
+        case "dump":
+            from circlekit.cli.dump import circledump as command
+        case "verify":
+            from circlekit.cli.inspection import circle_verify as command
+        case "recipe":
+            from circlekit.cli.chefs import recipe as command
+        case "dredd":
+            from circlekit.cli.dredd import main as command
+        case "passes":
+            from circlekit.cli.pass_list import passes as command
+        case _:
+            raise KeyError(name)
+    return replace(command, name=f"circlekit {name}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the sub-command that the first argument names; return the exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    if words and words[0] in SUMMARIES:
+        return find(words[0])(words[1:])
+    return _door(words)
+
+
+def _page() -> str:
+    """Return the text of the help page."""
+    lines = ["Optimize, check and understand .circle and .tflite models."]
+    width = max(map(len, SUMMARIES))
+    for heading, group in GROUPS.items():
+        rows = [(name.ljust(width), text) for name, text in group.items()]
+        lines += ["", f"{heading}:", format_definitions(rows, indent="  ")]
+    return "\n".join([*lines, "", "circlekit SUBCOMMAND --help says more."])
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
+    parser.set_defaults(format_help=parser.format_help)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Report that the arguments do not begin with a sub-command."""
+    if not arguments.words:
+        sys.stderr.write(arguments.format_help())
+        return USAGE_ERROR
+    word = arguments.words[0]
+    hint = near_miss(word, SUMMARIES, 3)
+    if not hint and Path(word).is_file():
+        hint = f"; did you mean circlekit inspect {word}?"
+    message = f"there is no sub-command {word!r}{hint} (circlekit --help lists the sub-commands)"
+    print(f"error: {printable(message)}", file=sys.stderr)
+    return USAGE_ERROR
+
+
+_door = Command("circlekit", _page(), "SUBCOMMAND ...", _declare, _run, limits=False)

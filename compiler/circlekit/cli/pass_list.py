@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit passes: all passes in groups, or everything about some of them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from circlekit.cli.command import Command, Parser, text_columns
+from circlekit.passes.engine.describe import section, table
+from circlekit.passes.engine.registry import every_pass, unknown_name
+from circlekit.passes.pipelines import in_order
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument(
+        "names", nargs="*", metavar="name", help="passes to describe in full (default: list all)"
+    )
+    parser.add_switch("--all", help="describe all passes in full")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    names = [name.replace("-", "_") for name in arguments.names]
+    for name in names:
+        if name not in every_pass():
+            arguments.refuse(unknown_name("pass", name, every_pass()))
+    print_passes(in_order(every_pass()) if arguments.all else names)
+    return 0
+
+
+def print_passes(names: Sequence[str]) -> None:
+    """Print everything about the passes ``names``; without names, a list of all passes in groups."""
+    known = every_pass()
+    if not names:
+        print(table(known, text_columns()))
+    for name in names:
+        print(*section(known[name]), sep="\n", end="\n\n")
+
+
+passes = Command(
+    "circlekit passes",
+    "List the passes in groups, or describe one. The description has its conditions, pictures and settings.",
+    "[name ...]",
+    _declare,
+    _run,
+    limits=False,
+)

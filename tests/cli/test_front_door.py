@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit SUBCOMMAND as a process: the help page, near names, and every sub-command of the table."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import circlekit
+from circlekit.cli import front_door
+
+PAGE_LINES, PAGE_COLUMNS = 40, 80
+
+RECIPE = """
+graph main(%x: f32[2,3]) -> %y {
+  %z = Add(%x, [0.0, 0.0, 0.0]) : f32[2,3]
+  %y = Relu(%z)                 : f32[2,3]
+}
+"""
+
+
+def circlekit_process(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "circlekit", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def test_help_is_one_screen() -> None:
+    done = circlekit_process("--help")
+    lines = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(lines) <= PAGE_LINES
+    assert max(map(len, lines)) <= PAGE_COLUMNS
+    for name, summary in front_door.SUMMARIES.items():
+        assert any(line.split(maxsplit=1) == [name, summary] for line in lines), name
+
+
+@pytest.mark.parametrize("name", front_door.SUMMARIES)
+def test_help_of_a_subcommand(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It begins with the sentence of the page, names the sub-command, and fits."""
+    monkeypatch.setenv("COLUMNS", str(PAGE_COLUMNS))
+    assert front_door.main([name, "--help"]) == 0
+    text = capsys.readouterr().out
+    usage, first = text.split("\n\n")[:2]
+    assert usage.startswith(f"usage: circlekit {name} ")
+    assert " ".join(first.split()).startswith(front_door.SUMMARIES[name])
+    assert max(map(len, text.splitlines())) <= PAGE_COLUMNS
+    assert len(text.splitlines()) <= PAGE_LINES + 10
+
+
+def test_misspelt_subcommand_is_wrong_usage() -> None:
+    done = circlekit_process("optimse", "a", "b")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no sub-command 'optimse'; did you mean optimize?" in done.stderr
+
+
+def test_file_in_place_of_a_subcommand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "net.ck"
+    path.write_text(RECIPE)
+    assert front_door.main([str(path)]) == 2
+    assert f"did you mean circlekit inspect {path}?" in capsys.readouterr().err
+    assert front_door.main([]) == 2
+    assert capsys.readouterr().err.startswith("usage: circlekit ")
+
+
+@pytest.mark.parametrize("words", [["{}.ck", "{}.tflite"], ["-o", "{}.tflite", "{}.ck"]])
+def test_convert_takes_the_output_as_argument_or_flag(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net = tmp_path / "net"
+    net.with_suffix(".ck").write_text(RECIPE)
+    assert front_door.main(["convert", *(word.format(net) for word in words)]) == 0
+    assert net.with_suffix(".tflite").read_bytes()[4:8] == b"TFL3"
+    assert front_door.main(["convert", str(net.with_suffix(".ck"))]) == 2
+    assert front_door.main(["convert", "a", "b", "-o", "c"]) == 2
+    assert "expected one output, as the last argument or behind -o, got 2" in capsys.readouterr().err
+
+
+def test_recipe_becomes_a_model_and_back(tmp_path: Path) -> None:
+    (tmp_path / "net.ck").write_text(RECIPE)
+    assert front_door.main(["recipe", str(tmp_path / "net.ck"), str(tmp_path / "net.circle")]) == 0
+    assert (
+        front_door.main(["recipe", "--reverse", str(tmp_path / "net.circle"), str(tmp_path / "back.ck")]) == 0
+    )
+    assert circlekit.compare(circlekit.load(tmp_path / "net.ck"), circlekit.load(tmp_path / "back.ck"))
+    assert front_door.main(["recipe", "--gaussian", "a.ck", "b.circle"]) == 2
+
+
+def test_passes_are_in_groups() -> None:
+    done = circlekit_process("passes")
+    headings = [line for line in done.stdout.splitlines() if line and not line.startswith(" ")]
+    starts = [heading.partition(",")[0].partition(" (")[0] for heading in headings]
+    assert {"in O1", "opt-in", "approximate"} <= set(starts)
+    assert max(map(len, done.stdout.splitlines())) <= PAGE_COLUMNS
+
+
+def test_one_pass_is_described(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same by ``circlekit passes NAME`` and by ``circle2circle --list-passes NAME``."""
+    from circlekit.cli.circle2circle import main as circle2circle
+
+    assert front_door.main(["passes", "remove-unnecessary-slice"]) == 0
+    text = capsys.readouterr().out
+    assert "    y = Slice(x, begin: const, size: const)\n" in text
+    assert "Conditions: takes everything." in text
+    assert circle2circle(["--list-passes", "remove_unnecessary_slice"]) == 0
+    assert capsys.readouterr().out == text
+    assert front_door.main(["passes", "remove_deed"]) == 2
+    assert "there is no pass 'remove_deed'; did you mean remove_dead" in capsys.readouterr().err
