@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TextIO
 from circlekit.errors import CirclekitError, near_miss
 from circlekit.io.schema import FORMATS
 from circlekit.ir.resource_limits import limited, parse_size
-from circlekit.ir.text.columns import PAGE_COLUMNS, wrapped
+from circlekit.ir.text.columns import PAGE_COLUMNS, paragraphs, wrapped
 
 USAGE_ERROR = 2
 """Exit code for wrong arguments."""
@@ -117,13 +117,13 @@ class Parser(argparse.ArgumentParser):
 
 
 class _HelpFormatter(argparse.HelpFormatter):
-    """Wraps help texts between words only, and keeps the lines of a description that has several."""
+    """Wraps help texts between words only; indented paragraphs of a description stay as they are."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return wrapped(text, width)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return text if "\n" in text else "\n".join(indent + line for line in wrapped(text, width))
+        return "\n".join(f"{indent}{line}".rstrip() for line in paragraphs(text, width - len(indent)))
 
 
 def output_of(arguments: argparse.Namespace) -> str:

@@ -51,6 +51,15 @@ def wrapped(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)
 
 
+def paragraphs(text: str, width: int) -> list[str]:
+    """Return the lines of ``text`` with every paragraph wrapped, except those with an indented or "- " line."""
+    lines = []
+    for block in text.split("\n\n"):
+        is_prose = not any(line.startswith((" ", "- ")) for line in block.splitlines())
+        lines += ["", *(wrapped(" ".join(block.splitlines()), width) if is_prose else block.splitlines())]
+    return [line.rstrip() for line in lines[1:]]
+
+
 def format_markdown(rows: Sequence[Sequence[object]], left: int = 1) -> str:
     """Return ``rows`` as a Markdown table; the first row is the header, ``left`` as in format_columns."""
     header, *others = rows

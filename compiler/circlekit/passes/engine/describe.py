@@ -12,7 +12,7 @@ from typing import Any
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
-from circlekit.ir.text.columns import PAGE_COLUMNS, format_definitions, wrapped
+from circlekit.ir.text.columns import PAGE_COLUMNS, format_definitions, paragraphs, wrapped
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.registry import find_pass
 from circlekit.passes.pipelines import ON_REQUEST, PIPELINES, in_order, pipeline_passes
@@ -46,7 +46,7 @@ def section(item: type[Pass]) -> Iterator[str]:
     """Yield the lines of the section about one pass; except for pictures, they fit into PAGE_COLUMNS."""
     yield f"## {item.name}"
     yield ""
-    yield from _paragraphs(inspect.cleandoc(item.__doc__ or ""))
+    yield from paragraphs(inspect.cleandoc(item.__doc__ or ""), PAGE_COLUMNS)
     yield ""
     for fact in facts(item):
         first, *others = wrapped(fact, PAGE_COLUMNS - 2)
@@ -55,7 +55,7 @@ def section(item: type[Pass]) -> Iterator[str]:
     for rule in rules_of(item):
         yield ""
         if rule is not item and rule.__doc__:
-            yield from _paragraphs(inspect.cleandoc(rule.__doc__))
+            yield from paragraphs(inspect.cleandoc(rule.__doc__), PAGE_COLUMNS)
             yield ""
         if rule.approximate:
             yield "Approximate: applied only if the pass is asked for by name."
@@ -71,16 +71,6 @@ def section(item: type[Pass]) -> Iterator[str]:
         if texts:
             yield ""
             yield from wrapped(f"Conditions: {'; '.join(texts)}.", PAGE_COLUMNS)
-
-
-def _paragraphs(text: str) -> Iterator[str]:
-    """Yield the lines of ``text``, wrapped; a paragraph with an indented line stays as it is."""
-    for number, block in enumerate(text.split("\n\n")):
-        if number:
-            yield ""
-        lines = block.splitlines()
-        is_prose = not any(line.startswith((" ", "- ")) for line in lines)
-        yield from wrapped(" ".join(lines), PAGE_COLUMNS) if is_prose else map(str.rstrip, lines)
 
 
 def facts(item: type[Pass]) -> Iterator[str]:
