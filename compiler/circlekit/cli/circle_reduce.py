@@ -16,7 +16,7 @@ from circlekit.errors import CirclekitError
 
 DESCRIPTION = """Find the smallest model on which a command still succeeds.
 
-    circle-reduce net.circle -- ./shows_the_fault.sh
+    %(prog)s net.circle -- ./shows_the_fault.sh
 
 COMMAND is run again and again with the path of a candidate as its last argument, or in place of {} among its
 arguments.  Exit code 0 means that the candidate still shows the fault; its output is not shown.  Operators,

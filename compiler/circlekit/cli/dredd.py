@@ -23,8 +23,8 @@ MAX_NOTE_CHARACTERS = 110
 """Longer notes (what was not compared, and why) are cut in the table; an operator in one can be long."""
 
 DESCRIPTION = (
-    "Run tests that are written as recipes. Each makes a model, runs passes on it, checks rules, and compares "
-    "all values before and after. "
+    "Run tests that are written as recipes. Each makes a model, runs passes on it, checks rules, and "
+    "compares all values before and after. "
     "Exits with 0 if no test fails."
 )
 

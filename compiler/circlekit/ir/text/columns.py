@@ -52,7 +52,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def paragraphs(text: str, width: int) -> list[str]:
-    """Return the lines of ``text`` with every paragraph wrapped, except those with an indented or "- " line."""
+    """Return the lines of ``text``; paragraphs without an indented line and a list are wrapped."""
     lines = []
     for block in text.split("\n\n"):
         is_prose = not any(line.startswith((" ", "- ")) for line in block.splitlines())
