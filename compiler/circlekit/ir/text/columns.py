@@ -52,7 +52,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def paragraphs(text: str, width: int) -> list[str]:
-    """Return the lines of ``text``; paragraphs without an indented line and a list are wrapped."""
+    """Return the lines of ``text``, wrapped; a paragraph with an indented line or a list stays as it is."""
     lines = []
     for block in text.split("\n\n"):
         is_prose = not any(line.startswith((" ", "- ")) for line in block.splitlines())
