@@ -99,7 +99,7 @@ def test_the_public_surface_is_pinned() -> None:
     assert signatures == {
         "compare": "(a: 'Model', b: 'Model', inputs: 'Inputs | None' = None) -> 'Comparison'",
         "condition": signatures["condition"],
-        "convert": "(source: 'FilePath', target: 'FilePath', options: 'Options | None' = None, "
+        "convert": "(source: 'ModelFile', target: 'FilePath | BinaryIO', options: 'Options | None' = None, "
         "format: 'str | None' = None) -> 'Report'",
         "load": "(source: 'ModelFile') -> 'Model'",
         "optimize": "(model: 'Model', passes: 'str | Iterable[str] | Pipeline' = 'O1', "

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from pathlib import Path
 
 import h5py
@@ -13,7 +15,18 @@ import circlekit
 from circlekit.api import Options
 from circlekit.api.models import check_apart, read, target_format
 from circlekit.api.rewriting import check_structure
-from circlekit.errors import CirclekitError, FileError, ModelError, ParseError, RewriteError, ShapeError
+from circlekit.errors import (
+    CirclekitError,
+    FileError,
+    FormatWarning,
+    ModelError,
+    ParseError,
+    RewriteError,
+    ShapeError,
+    UnsupportedError,
+)
+from circlekit.io.write.save import to_bytes
+from circlekit.ir.graph import Signature
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
 from circlekit.passes.engine.registry import all_options
@@ -78,9 +91,9 @@ def test_a_control_character_makes_a_file_no_text(byte: int) -> None:
 def test_a_text_has_tabs_and_line_ends_and_no_size(net: Path, tmp_path: Path) -> None:
     assert read(b"\t\r\n" + NET.encode() + b" " * 5000)[1] is None
     circlekit.save(circlekit.load(net), tmp_path / "net.circle")
-    assert read(tmp_path / "net.circle")[1] == (tmp_path / "net.circle").stat().st_size
-    model, size = read(net)
-    assert (model.source, size) == (str(net), None)
+    assert bytes(read(tmp_path / "net.circle")[1] or b"") == (tmp_path / "net.circle").read_bytes()
+    model, content = read(net)
+    assert (model.source, content) == (str(net), None)
 
 
 def test_a_name_is_taken_from_a_file_object(net: Path) -> None:
@@ -221,3 +234,64 @@ def test_records_of_a_setting_are_read_from_a_file(
         file["value/0/0"] = np.array([1, 2], np.float32)
     circlekit.optimize(circlekit.load(net), ["sees"], settings={"samples": tmp_path / "a.h5"})
     assert [[array.tolist() for array in record] for record in seen[0]] == [[[1.0, 2.0]]]
+
+
+def loosely_packed(net: Path, tmp_path: Path) -> Path:
+    """Return a file of the model with unused bytes at its end, which circlekit would not write."""
+    circlekit.save(circlekit.load(net), tmp_path / "loose.circle")
+    with (tmp_path / "loose.circle").open("ab") as file:
+        file.write(b"\0" * 64)
+    return tmp_path / "loose.circle"
+
+
+def test_a_file_that_nothing_changes_is_copied(net: Path, tmp_path: Path) -> None:
+    loose, target = loosely_packed(net, tmp_path), tmp_path / "out.circle"
+    for passes in ([], ["fuse_gelu"]):
+        report = circlekit.convert(loose, target, Options(passes))
+        assert report.unchanged
+        assert target.read_bytes() == loose.read_bytes()
+        assert report.before.file_size == report.after.file_size == loose.stat().st_size
+    for options, name in (
+        (Options(["remove_unnecessary_mul"]), "out.circle"),
+        (Options(profile=True), "out.circle"),
+        (Options(), "out.tflite"),
+    ):
+        report = circlekit.convert(loose, tmp_path / name, options)
+        assert not report.unchanged
+        assert report.after.file_size == (tmp_path / name).stat().st_size
+    assert not circlekit.convert(net, target).unchanged
+
+
+def test_a_file_with_something_that_is_lost_is_not_copied(net: Path, tmp_path: Path) -> None:
+    """A warning says that the first of two entries of a signature with one name is lost."""
+    model = circlekit.load(net)
+    values = {"a": model.main.inputs[0], "b": model.main.inputs[0]}
+    model.signatures = [Signature("s", model.main, values, {})]
+    content = to_bytes(model).replace(b"\1\0\0\0b\0", b"\1\0\0\0a\0")
+    with pytest.warns(FormatWarning, match="'a' is listed twice; the first is lost"):
+        report = circlekit.convert(content, tmp_path / "out.circle")
+    assert not report.unchanged
+    assert circlekit.convert(to_bytes(model), tmp_path / "out.circle").unchanged
+
+
+def test_a_stream_gets_the_format_of_the_input(net: Path, tmp_path: Path) -> None:
+    circlekit.save(circlekit.load(net), tmp_path / "net.tflite")
+    for format, expected in ((None, "tflite"), ("circle", "circle")):
+        stream = io.BytesIO()
+        report = circlekit.convert((tmp_path / "net.tflite").read_bytes(), stream, format=format)
+        assert circlekit.load(stream.getvalue()).format == report.after.format == expected
+        assert (report.source, report.target) == ("<bytes>", "<stream>")
+        assert report.after.file_size == len(stream.getvalue())
+    with pytest.raises(UnsupportedError, match="got 'onnx'"):
+        circlekit.convert(net, io.BytesIO(), format="onnx")
+
+
+def test_a_report_describes_files_and_interface(net: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.tflite"
+    report = circlekit.convert(net, target, Options(["remove_unnecessary_mul"], verify=True))
+    assert (report.source, report.target) == (str(net), str(target))
+    assert (report.before.format, report.after.format) == ("circle", "tflite")
+    assert [str(port) for port in report.after.inputs] == ["%x: f32[2,3]"]
+    assert [d.output for d in report.differences] == [port.name for port in report.after.outputs]
+    assert report.seconds > 0
+    assert json.loads(json.dumps(report.document())) == report.document()

@@ -104,7 +104,7 @@ def test_equal_short_vectors_are_shared() -> None:
 
 def test_vectors_of_different_widths_are_not_shared() -> None:
     """Equal bytes do not suffice: numbers of 8 bytes are aligned to 8, and offsets are positive."""
-    quantized = {"scale": [], "zero_point": []}
+    quantized: Tree = {"scale": [], "zero_point": []}
     tensors = [{"shape": [], "quantization": quantized}, {"shape": [], "quantization": quantized}]
     stored = again({"subgraphs": [{"tensors": tensors}]})["subgraphs"][0]["tensors"]
     for tensor in stored:

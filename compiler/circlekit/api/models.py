@@ -42,19 +42,19 @@ def load(source: ModelFile) -> Model:
     return read(source)[0]
 
 
-def read(source: ModelFile) -> tuple[Model, int | None]:
-    """Load as ``load`` does; also return the size of the file in bytes, None for a model as text."""
+def read(source: ModelFile) -> tuple[Model, memoryview | None]:
+    """Load as ``load`` does; also return the bytes of the file, None for a model as text."""
     name, content = _content(source)
-    size: int | None = None
+    file: memoryview | None = None
     probe = bytes(content[:_TEXT_PROBE_BYTES])  # text has no control characters but tabs and line ends
     if not probe or not all(byte >= 32 or byte in b"\t\n\r\f" for byte in probe):
-        model, size = load_bytes(content, name), len(content)
+        model, file = load_bytes(content, name), content
     elif isinstance(source, str | os.PathLike):
         model = recipe_in(content, name)
     else:  # no path, so no folder in which a recipe could name files
         model = read_recipe(decoded(content, name), name)
     model.source = name
-    return model, size
+    return model, file
 
 
 def _content(source: ModelFile) -> tuple[str, memoryview]:

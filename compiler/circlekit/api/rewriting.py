@@ -4,28 +4,32 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, BinaryIO
 
-from circlekit.api.models import FilePath, check_model, check_target, read, target_format
+from circlekit.api.models import FilePath, ModelFile, check_model, check_target, read, target_format
 from circlekit.equivalence.bisect import find_culprit
 from circlekit.equivalence.tensor_files import check_folder, write_record
 from circlekit.equivalence.verify import Verifier, watch
 from circlekit.errors import CirclekitError, EquivalenceError, ModelError, ParseError, RewriteError
 from circlekit.io.file_map import map_file
+from circlekit.io.origin import NO_ORIGIN, Origin
+from circlekit.io.write.file_growth import explain_growth
 from circlekit.io.write.file_writer import write_file
-from circlekit.io.write.save import check_format
-from circlekit.io.write.save import save as save_file
+from circlekit.io.write.flatbuffer_encoder import Encoded
+from circlekit.io.write.save import check_format, encoded, write
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.shape_inference import check_shapes, settle_ranks
 from circlekit.ir.text.printer import print_model
 from circlekit.ir.verifier import check_order, verify
 from circlekit.passes.engine.describe import explain_pass
-from circlekit.passes.engine.driver import Report, run_passes, summarize
+from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.optimization_report import Report, summarize
 from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.passes.engine.registry import (
     Pipeline,
@@ -109,6 +113,7 @@ def optimize(
     not changed; ``convert`` raises ShapeError for it.
     """
     check_model(model)
+    started = time.monotonic()
     if not isinstance(passes, Pipeline):
         passes = Pipeline([passes] if isinstance(passes, str) else list(passes))
     options = Options(
@@ -127,43 +132,76 @@ def optimize(
     verifier = _verifier(model, options)
     with _bisecting(original, options, format or model.format):
         report = _optimize(model, options, format or model.format, verifier)
+    _conclude(report, verifier, started)
     if record is not None and verifier is not None:
         write_record(record, model, verifier)
     return report
 
 
 def convert(
-    source: FilePath, target: FilePath, options: Options | None = None, format: str | None = None
+    source: ModelFile, target: FilePath | BinaryIO, options: Options | None = None, format: str | None = None
 ) -> Report:
     """Read a model, optimize it, write it, and return a report, whose ``after`` describes the written model.
 
-    ``options``: by default no pass runs and only the format changes.  ``format``: by default that of the
-    extension.  Options and paths are checked before any work; on an error nothing is written.
+    ``target``: a path, or a stream opened in binary mode.  ``options``: by default no pass runs and only the
+    format changes.  ``format``: by default that of the extension, for a stream that of the input.  If nothing
+    changes, not even the format, the output is a copy of the input.  Options and paths are checked before any
+    work; on an error nothing is written.
     """
-    format = target_format(target, format)
-    check_target(target)
+    started = time.monotonic()
+    target_name = os.fspath(target) if isinstance(target, str | os.PathLike) else "<stream>"
+    if isinstance(target, str | os.PathLike):
+        format = target_format(target, format)
+        check_target(target)
+    elif format is not None:
+        check_format(format)
     options = checked_options(options or Options())
     options.announce("read")
-    model, size = read(source)
+    model, content = read(source)
+    format = format or model.format
+    name = str(model.source)
     if options.validate:
-        check_structure(model, os.fspath(source))
+        check_structure(model, name)
+    epochs = _epochs(model)
     verifier = _verifier(model, options)
     original = clone(model) if options.bisect is not None or options.profile else model
-    guard = nullcontext() if options.validate else blaming_model(model, os.fspath(source))
+    guard = nullcontext() if options.validate else blaming_model(model, name)
     with guard, _bisecting(original, options, format):
-        report = _optimize(model, options, format, verifier, size)
+        report = _optimize(model, options, format, verifier, None if content is None else len(content))
         options.announce("write")
         legal = legalize(model, format, {"fused_activations"} if options.keep_activations else ())
         if options.validate:
-            check_structure(legal, os.fspath(target))
+            check_structure(legal, target_name)
         if verifier is not None:
             verifier.check(legal, f"the legalization for {format}")
     if verifier is not None and options.record is not None:
         write_record(options.record, legal, verifier)
     if options.profile:
         add_profile(original, legal)
-    report.after = summarize(legal, save_file(legal, target, format))
+    origin: Origin = model.extra.get("origin") or NO_ORIGIN
+    is_same = model.format == format and origin.is_complete and not options.profile
+    if content is not None and is_same and not report.changes and _epochs(legal) == epochs:
+        report.unchanged = True
+        file = Encoded(content, [], len(content), origin.source)
+    else:
+        file = encoded(legal, format)
+    if content is not None:
+        report.growth = explain_growth(origin, len(content), file)
+    report.source, report.target = name, target_name
+    report.after = summarize(legal, write(file, target, model.source))
+    report.after.format = format
+    _conclude(report, verifier, started)
     return report
+
+
+def _epochs(model: Model) -> list[int]:
+    return [graph.epoch for graph in model.graphs]
+
+
+def _conclude(report: Report, verifier: Verifier | None, started: float) -> None:
+    """Add the result of ``verifier`` and the time since ``started`` to a report."""
+    report.differences = [] if verifier is None else verifier.differences()
+    report.seconds = time.monotonic() - started
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from circlekit.cli.command import is_terminal, printable, terminal
 from circlekit.ir.text.lines import print_op
-from circlekit.passes.engine.driver import Report, Row
+from circlekit.passes.engine.optimization_report import Report, Row
 from circlekit.rewrite.base import Refusal
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def print_report(report: Report) -> None:
     for note in report.notes:
         print(f"note: {note}")
     if report.verified:
-        print("verified: the outputs before and after every pass are equal")
+        print(*report.verdicts(), sep="\n")
 
 
 def print_refusals(name: str, refusals: Sequence[Refusal]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value, format_shape
+from circlekit.passes.engine.optimization_report import equal_within
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-5, "float16": 1e-2}
 """Tolerated difference of float results, relative to the largest magnitude in the reference.
@@ -165,9 +166,16 @@ class Comparison:
         """The output with the largest difference in proportion to its tolerance."""
         return max(self.outputs, key=lambda outcome: outcome.excess, default=None)
 
+    @property
+    def verdict(self) -> str:
+        """``different``, or ``equal`` with the largest difference in proportion to its tolerance."""
+        if not self.equal:
+            return "different"
+        worst = self.worst.worst if self.worst is not None else None
+        return "equal" if worst is None else equal_within(worst.absolute, worst.tolerance)
+
     def __str__(self) -> str:
-        verdict = "equal" if self.equal else "different"
-        return "\n".join([verdict, *self.interface, *map(str, self.outputs), *self.notes])
+        return "\n".join([self.verdict, *self.interface, *map(str, self.outputs), *self.notes])
 
 
 # -- interface ---------------------------------------------------------------------------------

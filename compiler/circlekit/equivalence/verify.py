@@ -30,6 +30,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.text.fillers import seed_of
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
+from circlekit.passes.engine.optimization_report import OutputDifference
 from circlekit.passes.engine.registry import find_pass
 
 Inputs = Sequence[Array] | Mapping[str, Array]
@@ -156,11 +157,13 @@ class Verifier:
 
     ``original``: a copy of the reference.  ``names``: names of its outputs.  ``runs``: its run on each set of
     inputs.  ``latest``: the outputs of the last compared model on the same sets.  ``notes``: what was not
-    compared.  ``others``: one verifier, or None if the graph cannot be run, for each other graph that a
+    compared.  ``closest``: by output, the equal outcome of ``check`` that came closest to its tolerance.
+    ``others``: one verifier, or None if the graph cannot be run, for each other graph that a
     signature names; empty if ``inputs`` are given.
     """
 
     def __init__(self, model: Model, inputs: Inputs | None = None, kernels: Kernels | None = None) -> None:
+        self.closest: dict[str, Outcome] = {}
         self._start(model, inputs, kernels)
 
     def _start(self, model: Model, inputs: Inputs | None = None, kernels: Kernels | None = None) -> None:
@@ -205,9 +208,24 @@ class Verifier:
             raise EquivalenceError(message, *error.where) from error
         if not found.equal:
             raise EquivalenceError(f"{step} changed {found.worst}")
+        self._record({outcome.name: outcome for outcome in sorted(found.outputs, key=lambda o: o.excess)})
         for verifier, view in self._pairs(model):
             if verifier is not None:
                 verifier.check(view, f"{step}, in the graph {view.main.name},")
+                self._record({f"{view.main.name}: {name}": o for name, o in verifier.closest.items()})
+
+    def _record(self, outcomes: Mapping[str, Outcome]) -> None:
+        for name, outcome in outcomes.items():
+            if name not in self.closest or outcome.excess > self.closest[name].excess:
+                self.closest[name] = outcome
+
+    def differences(self) -> list[OutputDifference]:
+        """Return for each output how much the checked models differed from the reference."""
+        return [
+            OutputDifference(name, outcome.inputs, outcome.worst.absolute, outcome.worst.tolerance)
+            for name, outcome in self.closest.items()
+            if outcome.worst is not None
+        ]
 
     def compare(self, model: Model) -> Comparison:
         """Return every difference of ``model`` from the reference.

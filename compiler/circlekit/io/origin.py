@@ -48,6 +48,7 @@ class Origin:
     has_rank: Whether tensors of known rank are marked so.
     absent: Names of the vectors and strings of Model that the file lacks.
     archive: A zip archive behind the flatbuffer.
+    is_complete: Whether the model has everything that is in the file; if not, there was a FormatWarning.
     source: The map of the file, if ``buffers`` are views of one.
     rest: Fields of Model that the IR does not represent.
     """
@@ -63,6 +64,7 @@ class Origin:
     has_rank: bool = False
     absent: tuple[str, ...] = ()
     archive: bytes = b""
+    is_complete: bool = True
     source: FileMap | None = None
     rest: Tree = field(default_factory=dict)
 

@@ -16,7 +16,7 @@ from circlekit.io.attached_zip import attached_archive
 from circlekit.io.file_map import FileMap, map_file
 from circlekit.io.findings import InvalidFile, UnknownType
 from circlekit.io.origin import Origin, Place, absent, place_of
-from circlekit.io.read.flatbuffer_decoder import decode, identify
+from circlekit.io.read.flatbuffer_decoder import Decoder, identify
 from circlekit.io.read.load_ops import OpLoader
 from circlekit.io.schema import Tree
 from circlekit.io.tensor_fields import TENSOR_FIELDS, quantization_of, shape_of
@@ -44,7 +44,8 @@ def load_bytes(data: bytes | bytearray | memoryview, name: str = "<bytes>") -> M
     fmt = identify(view)
     if fmt is None:
         raise FormatError(f"{name}: {unidentified(view)}")
-    return Loader(view, fmt, decode(view, fmt, name), name).model()
+    decoder = Decoder(view, fmt, name)
+    return Loader(view, fmt, decoder.root(), name, is_complete=not decoder.notes).model()
 
 
 def unidentified(data: memoryview) -> str:
@@ -57,17 +58,19 @@ def unidentified(data: memoryview) -> str:
 class Loader:
     """Makes the model of one decoded file.
 
+    is_complete: Whether nothing in the file was skipped so far.
     has_external_data: Whether any constant data is external (see ``io.origin``).
     trees: The decoded tables of the graphs; ``values``: the values of each graph.
     has_rank: Whether any tensor is marked with ``has_rank``.  If so, unmarked tensors without dimensions have
         an unknown rank, else they are scalars.
     """
 
-    def __init__(self, data: memoryview, fmt: str, tree: Tree, name: str) -> None:
+    def __init__(self, data: memoryview, fmt: str, tree: Tree, name: str, is_complete: bool = True) -> None:
         self.data = data
         self.format = fmt
         self.tree = tree
         self.name = name
+        self.is_complete = is_complete
         self.has_external_data = False
         self.buffers = [self.buffer(i, b) for i, b in enumerate(tree.get("buffers", ()))]
         places = {place_of(b): len(b) for b in self.buffers if b is not None and len(b)}
@@ -82,6 +85,7 @@ class Loader:
         raise InvalidFile.of(self.name, rule, path, what)
 
     def warn(self, path: str, what: str) -> None:
+        self.is_complete = False
         warnings.warn(f"{self.name}: {path}: {what}", FormatWarning, stacklevel=2)
 
     def index(self, value: int, among: int, path: str, what: str) -> int:
@@ -144,6 +148,7 @@ class Loader:
             has_rank=self.has_rank,
             absent=absent(tree, MODEL_VECTORS),
             archive=attached_archive(self.data),
+            is_complete=self.is_complete,
             source=self.data.obj if isinstance(self.data.obj, FileMap) else None,
             rest={name: value for name, value in tree.items() if name not in known},
         )

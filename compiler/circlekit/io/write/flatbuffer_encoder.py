@@ -69,10 +69,10 @@ class Encoded:
     """A file to be written.
 
     size: Bytes without ``tail``, which is appended as it is.
-    source: The map of the file that the model was loaded from, if constants are views of it.
+    source: The map of the file that the model was loaded from, if parts are views of it.
     """
 
-    skeleton: bytearray
+    skeleton: bytearray | memoryview
     payloads: list[Payload]
     size: int
     source: FileMap | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -27,6 +27,10 @@ TFLITE_VERSION = 3
 OWN_KEYS = frozenset({"buffer", "stored_name", "stored_quantization", "absent", "shape", "shape_signature"})
 
 
+Target = str | os.PathLike[str] | BinaryIO
+"""What a file is written to: a path, or a stream opened in binary mode."""
+
+
 def save(model: Model, path: str | os.PathLike[str], format: str | None = None) -> int:
     """Write ``model`` as ``format`` ("circle" or "tflite"; by default that of the extension).
 
@@ -36,13 +40,20 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
 
     Raises UnsupportedError if the format cannot express the model, FileError if the file cannot be written.
     """
-    fmt = format or format_of(path) or model.format
-    file = encoded(model, fmt)
+    return write(encoded(model, format or format_of(path) or model.format), path, model.source)
+
+
+def write(file: Encoded, target: Target, source: str | None) -> int:
+    """Write ``file`` and return its size, as ``save`` does; ``source``: the file that holds the model too."""
+    if not isinstance(target, str | os.PathLike):
+        for piece in file.pieces():
+            target.write(piece)
+        return file.size + len(file.tail)
     try:
-        durable = model.source is None or Path(model.source).samefile(path)
+        durable = source is None or Path(source).samefile(target)
     except OSError:  # one of the files does not exist
         durable = True
-    return write_file(path, file.pieces(), durable)
+    return write_file(target, file.pieces(), durable)
 
 
 def format_of(path: str | os.PathLike[str]) -> str | None:

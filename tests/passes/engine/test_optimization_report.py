@@ -3,8 +3,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from circlekit.ir.text import parse_model
-from circlekit.passes.engine.driver import PassRecord, Report, Summary, summarize
+from circlekit.passes.engine.optimization_report import (
+    OutputDifference,
+    PassRecord,
+    Report,
+    Summary,
+    summarize,
+)
 
 BEFORE = Summary({"ADD": 1, "MUL": 2}, parameters=1234, macs=5, file_size=2048)
 AFTER = Summary({"MUL": 1}, parameters=0, macs=5, file_size=1024)
@@ -56,10 +64,14 @@ def test_report_lists_only_passes_with_changes() -> None:
 
 
 def test_html_of_the_report_has_the_table_passes_and_notes() -> None:
-    report = Report(BEFORE, AFTER, [PassRecord("fuse_it", 2, 3)], notes=["%x is <odd>"], verified=True)
+    report = Report(BEFORE, AFTER, [PassRecord("fuse_it", 2, 3)], notes=["%x is <odd>"])
     found = report._repr_html_()
     assert "<tr><td>ADD</td><td>1</td><td>0</td></tr>" in found
-    assert found.endswith("<ul><li>fuse_it: 2</li><li>verified</li><li>%x is &lt;odd&gt;</li></ul>")
+    assert found.endswith("<ul><li>fuse_it: 2</li><li>%x is &lt;odd&gt;</li></ul>")
+    report.growth = "grew by 9 bytes"
+    report.verified, report.differences = True, [OutputDifference("<y>", "zero", 0.5, 1.0)]
+    items = "<li>verified: equal within 0.5, allowed 1</li><li>grew by 9 bytes</li><li>%x is"
+    assert items in report._repr_html_()
 
 
 def test_operators_that_only_one_model_has() -> None:
@@ -67,3 +79,24 @@ def test_operators_that_only_one_model_has() -> None:
         ("ADD", "1", "0"),
         ("MUL", "0", "1"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("differences", "sentences"),
+    [
+        ([], ["verified: no pass changed anything"]),
+        ([("y", 1.25e-7, 1e-5)], ["verified: equal within 1.2e-07, allowed 1e-05"]),
+        ([("y", 0, 1e-5)], ["verified: equal, no difference (allowed 1e-05)"]),
+        ([("y", 0, 0), ("z", 0, 0)], ["verified: exactly equal"]),
+        (
+            [("y", 0, 0), ("z", 1e-6, 1e-5)],
+            ["verified: %y exactly equal", "verified: %z equal within 1e-06, allowed 1e-05"],
+        ),
+    ],
+)
+def test_equal_says_within_what(differences: list[tuple[str, float, float]], sentences: list[str]) -> None:
+    report = Report(BEFORE, AFTER, verified=True)
+    report.differences = [OutputDifference(name, "normal", a, b) for name, a, b in differences]
+    assert report.verdicts() == sentences
+    report.verified = False
+    assert report.verdicts() == []

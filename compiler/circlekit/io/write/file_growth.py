@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a written file is larger than the file that its model was read from."""
+
+from __future__ import annotations
+
+from circlekit.io.origin import Origin, place_of
+from circlekit.io.write.flatbuffer_encoder import Encoded
+
+
+def explain_growth(origin: Origin, old_size: int, file: Encoded) -> str:
+    """Return ``grew by N bytes: ...`` with the parts that grew; empty if the file did not grow.
+
+    ``origin`` and ``old_size``: of the file that was read.  Its padding cannot be told from its tables.
+    """
+    size = file.size + len(file.tail)
+    if size <= old_size:
+        return ""
+    places = {place_of(data) for data in origin.buffers if data is not None}
+    old_constants = sum(length for _, length in places)
+    old_tables = old_size - old_constants - len(origin.archive)
+    constants = sum(len(payload.data) for payload in file.payloads)
+    padding = file.size - len(file.skeleton) - constants
+    tables = len(file.skeleton) - old_tables
+    if tables < 0:  # at least so many bytes of the old file were padding
+        tables, padding = 0, padding + tables
+    parts = {
+        "constants": constants - old_constants,
+        "tables of operators and tensors": tables,
+        "alignment of constants to 16 bytes": padding,
+    }
+    listed = ", ".join(f"{name} {change:+,}" for name, change in parts.items() if change)
+    return f"grew by {size - old_size:,} bytes: {listed}"

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an optimization did: the model before and after, the passes that fired, how well outputs agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+from circlekit.ir.graph import Model
+from circlekit.ir.text.columns import format_columns
+from circlekit.ir.text.lines import print_op
+from circlekit.ir.value import Shape, Value, format_shape
+from circlekit.rewrite.base import Refusal
+
+DOCUMENT_SCHEMA = 1
+"""Increases when ``Report.document`` changes in a way that breaks readers; docs/guide/results.md."""
+
+Row = tuple[str, str, str]
+"""A row of a table: name of the count, count before, count after."""
+
+
+@dataclass
+class PassRecord:
+    """The number of changes that one pass made, and how often it ran."""
+
+    name: str
+    changes: int = 0
+    runs: int = 0
+
+
+class Port(NamedTuple):
+    """An input or output of the main graph: name, dtype as in the text form, shape."""
+
+    name: str
+    dtype: str
+    shape: Shape | None
+
+    def document(self) -> dict[str, Any]:
+        """Return the port as JSON types."""
+        shape = None if self.shape is None else list(self.shape)
+        return {"name": self.name, "dtype": self.dtype, "shape": shape}
+
+    def __str__(self) -> str:
+        return f"%{self.name}: {self.dtype}{format_shape(self.shape)}"
+
+
+@dataclass
+class Summary:
+    """The size and the interface of a model.
+
+    ``ops``: number of operators in all graphs, by the name of their kind in the schema.
+    ``parameters``: elements of float and quantized constants; shapes, axes and indices do not count.
+    ``macs``: multiply-accumulates of one run of every graph; unknown dimensions, mostly a batch, count as 1.
+    ``file_size``: bytes, None if there is no file.  ``format``: circle or tflite.
+    """
+
+    ops: dict[str, int]
+    parameters: int
+    macs: int
+    file_size: int | None = None
+    format: str = ""
+    inputs: Sequence[Port] = ()
+    outputs: Sequence[Port] = ()
+
+    @property
+    def op_count(self) -> int:
+        return sum(self.ops.values())
+
+    def document(self) -> dict[str, Any]:
+        """Return the summary as JSON types."""
+        return {
+            "format": self.format,
+            "file_bytes": self.file_size,
+            "operator_count": self.op_count,
+            "operators": self.ops,
+            "parameters": self.parameters,
+            "macs": self.macs,
+            "inputs": [port.document() for port in self.inputs],
+            "outputs": [port.document() for port in self.outputs],
+        }
+
+
+def equal_within(difference: float, tolerance: float) -> str:
+    """Describe an equality: the largest absolute difference, and the tolerance that it does not exceed."""
+    if difference == 0:
+        return "exactly equal" if tolerance == 0 else f"equal, no difference (allowed {tolerance:.2g})"
+    return f"equal within {difference:.2g}, allowed {tolerance:.2g}"
+
+
+@dataclass(frozen=True)
+class OutputDifference:
+    """How much an output may differ from the original: the comparison that came closest to its tolerance.
+
+    ``inputs``: the name of the set of inputs.  ``difference`` and ``tolerance`` are absolute.
+    """
+
+    output: str
+    inputs: str
+    difference: float
+    tolerance: float
+
+    def __str__(self) -> str:
+        return equal_within(self.difference, self.tolerance)
+
+
+@dataclass(repr=False)
+class Report:
+    """The result of ``optimize`` and ``convert``; ``print`` shows it as a table.
+
+    ``passes``: what each pass did, in order.  ``refusals``: near misses of the pass to be explained.
+    ``notes``: remarks for the user, for example what could not be verified.  ``verified``: whether outputs
+    were compared; ``differences``: their differences after the passes and in the written model.
+    ``source``, ``target``: the files.  ``seconds``: the time that it took.  ``unchanged``: whether the
+    output file is a copy of the input file.  ``growth``: why the output file is larger, if it is.
+    """
+
+    before: Summary
+    after: Summary
+    passes: list[PassRecord] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    verified: bool = False
+    differences: list[OutputDifference] = field(default_factory=list)
+    source: str = ""
+    target: str = ""
+    seconds: float = 0.0
+    unchanged: bool = False
+    growth: str = ""
+
+    @property
+    def changes(self) -> dict[str, int]:
+        """The number of changes of each pass that made any."""
+        return {record.name: record.changes for record in self.passes if record.changes}
+
+    def rows(self) -> tuple[list[Row], list[Row]]:
+        """Return the rows of the table: operators by kind, and totals."""
+        before, after = self.before, self.after
+        kinds = sorted({*before.ops, *after.ops})
+        totals = {
+            "operators": (before.op_count, after.op_count),
+            "file size, bytes": (before.file_size, after.file_size),
+            "parameters": (before.parameters, after.parameters),
+            "MACs": (before.macs, after.macs),
+        }
+        return (
+            [(kind, _number(before.ops.get(kind, 0)), _number(after.ops.get(kind, 0))) for kind in kinds],
+            [(name, _number(a), _number(b)) for name, (a, b) in totals.items() if (a, b) != (None, None)],
+        )
+
+    def verdicts(self) -> list[str]:
+        """Return a sentence for each compared output, or one if there is nothing to tell them apart."""
+        if not self.verified:
+            return []
+        if not self.differences:
+            return [f"verified: {'no output has elements' if self.changes else 'no pass changed anything'}"]
+        texts = [str(difference) for difference in self.differences]
+        if len(set(texts)) == 1:
+            return [f"verified: {texts[0]}"]
+        return [f"verified: %{d.output} {text}" for d, text in zip(self.differences, texts, strict=True)]
+
+    def document(self) -> dict[str, Any]:
+        """Return the report as JSON types; docs/guide/results.md describes the keys."""
+        return {
+            "schema": DOCUMENT_SCHEMA,
+            "source": self.source,
+            "target": self.target,
+            "seconds": round(self.seconds, 3),
+            "unchanged": self.unchanged,
+            "before": self.before.document(),
+            "after": self.after.document(),
+            "passes": [asdict(record) for record in self.passes if record.changes],
+            "verified": self.verified,
+            "differences": [asdict(difference) for difference in self.differences],
+            "growth": self.growth,
+            "notes": self.notes,
+            "refusals": [{"operator": print_op(r.op), "reason": r.sentence} for r in self.refusals],
+        }
+
+    def __repr__(self) -> str:
+        changes = ", ".join(f"{name} x{count}" for name, count in self.changes.items()) or "no changes"
+        verified = ", verified" if self.verified else ""
+        return f"<Report: {self.before.op_count} -> {self.after.op_count} operators{verified}: {changes}>"
+
+    def __str__(self) -> str:
+        """Return the table in plain columns."""
+        kinds, totals = self.rows()
+        return format_columns([("", "before", "after"), *kinds, *totals])
+
+    def _repr_html_(self) -> str:
+        """Return the table, the passes that changed something and the notes, for notebooks."""
+        from html import escape  # slow to import, and only notebooks need it
+
+        kinds, totals = self.rows()
+        head = "<tr><th></th><th>before</th><th>after</th></tr>"
+        table = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in [*kinds, *totals])
+        rows = "".join(f"<tr>{cells}</tr>" for cells in table)
+        lines = [f"{name}: {count}" for name, count in self.changes.items()] or ["no changes"]
+        grown = [self.growth] if self.growth else []
+        items = "".join(f"<li>{escape(x)}</li>" for x in [*lines, *self.verdicts(), *grown, *self.notes])
+        return f"<table>{head}{rows}</table><ul>{items}</ul>"
+
+
+def _number(count: int | None) -> str:
+    return "" if count is None else f"{count:,}"
+
+
+def summarize(model: Model, file_size: int | None = None) -> Summary:
+    """Return the size and the interface of ``model``; ``file_size``: that of its file in bytes."""
+    ops = Counter(op.code for op in model.ops())
+    constants: dict[int, Value] = {
+        id(value): value for op in model.ops() for value in op.inputs if value is not None and value.is_const
+    }
+    return Summary(
+        ops=dict(sorted(ops.items())),
+        parameters=sum(
+            value.numel
+            for value in constants.values()
+            if value.is_static and (value.dtype.is_float or value.quantization is not None)
+        ),
+        macs=sum(op.macs() for op in model.ops() if op.results),
+        file_size=file_size,
+        format=model.format,
+        inputs=_ports(model.main.inputs),
+        outputs=_ports(model.main.outputs),
+    )
+
+
+def _ports(values: Iterable[Value]) -> list[Port]:
+    return [Port(value.name, value.dtype.short, value.shape) for value in values]
