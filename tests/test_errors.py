@@ -4,8 +4,17 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from circlekit.errors import SEARCH_LIMIT_CHARACTERS, CirclekitError, ModelError, ShapeError, near_miss
+from circlekit.errors import (
+    SEARCH_LIMIT_CHARACTERS,
+    CirclekitError,
+    ModelError,
+    ShapeError,
+    edit_distance,
+    near_miss,
+)
 
 
 def test_places_stand_below_the_message_one_a_line() -> None:
@@ -37,3 +46,54 @@ def test_long_words_are_not_compared() -> None:
     word = "a" * SEARCH_LIMIT_CHARACTERS
     assert near_miss(word, [word]) == ""
     assert near_miss(word[1:], [word[1:]]) != ""
+
+
+NAMES = [
+    "--verify",
+    "--bisect",
+    "--record",
+    "-V",
+    "fuse_batchnorm_with_conv",
+    "remove_dead",
+    "Relu",
+    "bisect",
+]
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("--verfy", "--verify"),
+        ("--Verify", "--verify"),
+        ("verify", "--verify"),
+        ("--bisetc", "--bisect"),
+        ("remove-deed", "remove_dead"),
+        ("fuse_batchnorn_wth_conv", "fuse_batchnorm_with_conv"),
+        ("RELU", "Relu"),
+        ("Rellu", "Relu"),
+    ],
+)
+def test_near_names_are_suggested(word: str, name: str) -> None:
+    assert near_miss(word, NAMES) == f"; did you mean {name}?"
+
+
+@pytest.mark.parametrize(
+    "word", ["--quiet", "--nope", "-x", "-", "tests", "record_all", "Gemm", "remove_everything", "--b"]
+)
+def test_far_names_are_not_suggested(word: str) -> None:
+    assert near_miss(word, NAMES) == ""
+
+
+WORDS = st.text("abcde_", min_size=4, max_size=12)
+
+
+@settings(derandomize=True, max_examples=60)
+@given(WORDS, st.integers(0, 11), st.sampled_from("xyz"))
+def test_one_wrong_letter_is_near_and_another_word_is_far(word: str, at: int, letter: str) -> None:
+    at %= len(word)
+    wrong = word[:at] + letter + word[at + 1 :]
+    assert edit_distance(word, wrong) == edit_distance(wrong, word) == 1
+    assert edit_distance(word, word[:at] + letter + word[at:]) == 1
+    assert edit_distance(word, word[1::-1] + word[2:]) == (word[0] != word[1])
+    assert near_miss(wrong, [word]) == f"; did you mean {word}?"
+    assert near_miss(letter * len(word), [word]) == ""

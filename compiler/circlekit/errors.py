@@ -80,14 +80,48 @@ class EquivalenceError(CirclekitError):
 
 
 def near_miss(word: str, names: Iterable[str], limit: int = 1) -> str:
-    """Return ``; did you mean NAME?`` with up to ``limit`` of ``names`` that resemble ``word``, or ""."""
+    """Return ``; did you mean NAME?`` with up to ``limit`` of ``names`` that resemble ``word``, or "".
+
+    A name resembles the word if it begins with it, or if few edits lead from one to the other: one edit of a
+    short word, one for every three letters of a longer one.  Upper and lower case, ``-`` and ``_`` are equal.
+    """
     if len(word) >= SEARCH_LIMIT_CHARACTERS:
         return ""
-    known = list(names)
-    completions = [name for name in known if len(word) > 2 and name.startswith(word)]
-    nearest = completions[:limit] or get_close_matches(word, known, limit)
-    return f"; did you mean {' or '.join(nearest)}?" if nearest else ""
+    known: dict[str, str] = {}
+    for name in names:
+        known.setdefault(_comparable(name), name)
+    key = _comparable(word)
+    nearest = [other for other in known if len(key) > 2 and other.startswith(key)]
+    if not nearest:
+        edits = {other: edit_distance(key, other) for other in get_close_matches(key, known, SIMILAR_NAMES)}
+        near = [other for other in edits if edits[other] <= max(1, len(key) // 3)]
+        nearest = sorted(near, key=lambda other: (edits[other], other[0] != key[0]))
+    return f"; did you mean {' or '.join(known[other] for other in nearest[:limit])}?" if nearest else ""
 
+
+def _comparable(name: str) -> str:
+    return name.lower().lstrip("-").replace("-", "_")
+
+
+def edit_distance(a: str, b: str) -> int:
+    """Return the number of edits that turn ``a`` into ``b``.
+
+    An edit inserts, deletes or replaces a letter, or swaps two neighbors.
+    """
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a):
+        older, before, row = before, row, [i + 1]
+        for j, y in enumerate(b):
+            cost = min(before[j] + (x != y), before[j + 1] + 1, row[j] + 1)
+            if i and j and x == b[j - 1] and y == a[i - 1]:
+                cost = min(cost, older[j - 1] + 1)
+            row.append(cost)
+    return row[-1]
+
+
+SIMILAR_NAMES = 9
+"""The number of names whose edit distance is computed."""
 
 SEARCH_LIMIT_CHARACTERS = 100
 """No names are suggested for a word of this length or longer: the search takes quadratic time."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from circlekit.errors import FileError
+from circlekit.io.foreign_files import foreign_folder
 from circlekit.ir.resource_limits import need_memory
 
 PIPE_STEP_BYTES = 1 << 20
@@ -54,6 +55,10 @@ def _stamp(descriptor: int) -> tuple[int, ...]:
 
 def map_file(path: str | os.PathLike[str]) -> memoryview:
     """Return the bytes of a file as a read-only map, or of a pipe as a copy; FileError if that fails."""
+    with translated(path, "read"):
+        kind = foreign_folder(Path(path))
+    if kind is not None:
+        raise FileError(f"{os.fspath(path)}: cannot be read: it is {kind}")
     with translated(path, "read"), Path(path).open("rb") as file:
         status = os.fstat(file.fileno())
         if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):

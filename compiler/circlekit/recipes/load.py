@@ -10,7 +10,8 @@ from pathlib import Path
 import circlekit.ops  # noqa: F401  operators are known by their declarations
 from circlekit.errors import CirclekitError, FormatError, ModelError
 from circlekit.io.file_map import map_file
-from circlekit.io.read.load import load_bytes
+from circlekit.io.foreign_files import foreign_file
+from circlekit.io.read.load import load_bytes, unidentified
 from circlekit.io.write.flatbuffer_encoder import MAX_INLINE_BYTES, encode
 from circlekit.ir.graph import Model
 from circlekit.ir.resource_limits import adding_up
@@ -43,7 +44,10 @@ def recipe_in(content: memoryview, path: str | os.PathLike[str], fmt: str | None
 
 
 def decoded(content: memoryview, name: str) -> str:
-    """Decode the text of a recipe; raise FormatError if it is not UTF-8."""
+    """Decode the text of a recipe; raise FormatError if it is not UTF-8 or the text of another program."""
+    kind = foreign_file(content)
+    if kind is not None:
+        raise FormatError(f"{name}: {unidentified(content)}")
     try:
         return bytes(content).decode()
     except UnicodeDecodeError as error:

@@ -24,6 +24,7 @@ from circlekit.errors import near_miss
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.op import REGISTRY, Attribute, Op, OpaqueOp
 from circlekit.ir.text.lexer import Source, Token
+from circlekit.ir.text.operator_names import suggest_operator
 from circlekit.ir.text.syntax import AttributeNode, Call, Constant, OperandNode, Symbol, parse_statement
 
 ANY = Symbol("any")
@@ -184,7 +185,7 @@ class _Reader:
             return OpaqueOp
         kind = self.by_name.get(token.text)
         if kind is None:
-            near = near_miss(token.text, self.by_name)
+            near = suggest_operator(token.text, self.by_name)
             self.source.fail(f"no operator is named {token.text}{near}", token)
         return kind
 

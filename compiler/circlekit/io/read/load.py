@@ -15,6 +15,7 @@ from circlekit.errors import FormatError, FormatWarning
 from circlekit.io.attached_zip import attached_archive
 from circlekit.io.file_map import FileMap, map_file
 from circlekit.io.findings import InvalidFile, UnknownType
+from circlekit.io.foreign_files import foreign_file
 from circlekit.io.origin import Origin, Place, absent, place_of
 from circlekit.io.read.flatbuffer_decoder import Decoder, identify
 from circlekit.io.read.load_ops import OpLoader
@@ -50,8 +51,13 @@ def load_bytes(data: bytes | bytearray | memoryview, name: str = "<bytes>") -> M
 
 def unidentified(data: memoryview) -> str:
     """Return the error message for bytes that are neither a circle nor a TFLite file."""
+    if not data:
+        return "not a model: it is empty; was the download or the copy interrupted?"
+    kind = foreign_file(data)
+    if kind is not None:
+        return f"not a model that circlekit reads: it is {kind}"
     if len(data) < 8:
-        return "not a model: it is empty" if not data else f"not a model: it ends after {len(data)} bytes"
+        return f"not a model: it ends after {len(data)} bytes"
     return f"not a model: expected b'TFL3' or b'CIR0' in bytes 4 to 8, got {bytes(data[4:8])!r}"
 
 

@@ -22,6 +22,7 @@ from circlekit.ir.text.constant_data import Resolve, constant_array, dtype_alike
 from circlekit.ir.text.document import Declaration, GraphNode, SignatureNode, parse_document
 from circlekit.ir.text.lexer import Source, Token
 from circlekit.ir.text.literal_parsing import attribute_of, literal_dtype, tree_of
+from circlekit.ir.text.operator_names import suggest_operator
 from circlekit.ir.text.syntax import AttributeNode, Call, Constant, Literal, OperandNode, TypeNode, ValueName
 from circlekit.ir.text.type_syntax import TypeSpec, name_of, read_type
 
@@ -238,7 +239,7 @@ class _GraphBuilder:
     def _operator(self, token: Token) -> type[Op]:
         cls = self.operators.get(token.text)
         if cls is None:
-            near = near_miss(token.text, self.operators)
+            near = suggest_operator(token.text, self.operators)
             if token.text.lower() == "custom":
                 near = f'; a custom operator is {OPAQUE}(...) {{code: "CUSTOM", custom_code: "NAME"}}'
             if not self.operators:

@@ -14,6 +14,7 @@ from circlekit.io.operator_fields import PLACEHOLDER
 from circlekit.io.schema import Tree, enumeration, options_field
 from circlekit.ir.dtypes import DType
 from circlekit.ir.text.fillers import seed_of
+from circlekit.ir.text.operator_names import suggest_operator
 from circlekit.recipes.prototext.filler_data import Files, filled, sparse_tree, stored_count
 from circlekit.recipes.prototext.message_types import (
     CIRCLE_ONLY,
@@ -151,7 +152,7 @@ class _RecipeReader:
                 self.fail("expected a custom_code in the custom operation", operation, "type")
             return "CUSTOM", custom, version
         if type_ not in self.types:
-            near = near_miss(type_, [*self.types, "Custom"])
+            near = suggest_operator(type_, [*self.types, "Custom"])
             self.fail(f"no operator is named {type_}{near}", operation, "type")
         return self.types[type_], custom, version
 

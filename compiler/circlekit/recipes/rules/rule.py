@@ -14,6 +14,7 @@ from circlekit.io.schema import FORMATS, enumeration
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.text.lexer import Source
+from circlekit.ir.text.operator_names import suggest_operator
 from circlekit.ir.text.syntax import Arguments, Literal, Symbol, ValueName
 from circlekit.recipes.model_file import ModelFile
 
@@ -125,7 +126,7 @@ class Call:
         if name in classes:
             return classes[name]
         if name not in codes:
-            self.fail(f"no operator is named {name}{near_miss(name, [*classes, *sorted(codes)])}")
+            self.fail(f"no operator is named {name}{suggest_operator(name, [*classes, *sorted(codes)])}")
         return name
 
     def amounts(self) -> dict[str, tuple[str, int]]:

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Name files that are no circle or TFLite models, by their content, and say how to get a model from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+HEAD_BYTES = 4096
+"""The kind of a file is decided by its first bytes, and for zip archives by the names at its end."""
+
+ZIP_TAIL_BYTES = 1 << 16
+
+MAX_FIELDS = 64
+"""Number of fields of a protobuf message that are read."""
+
+VARINT, COUNTED = 0, 2
+"""How a field of a protobuf message is stored; the value of a counted field follows its length."""
+
+FIXED_BYTES = {1: 8, 5: 4}
+"""The length of the other fields."""
+
+Fields = dict[int, memoryview | int]
+"""The first field of each number in a protobuf message: its bytes, or its value if it is a varint."""
+
+TORCH = "export the module again with litert-torch (.tflite) or TICO (.circle)"
+KERAS = "load it with Keras, and convert it with tf.lite.TFLiteConverter.from_keras_model"
+SAVED_MODEL = "convert the folder with tf.lite.TFLiteConverter.from_saved_model"
+PYTORCH_ENTRIES = (b"/data.pkl", b"serialized_exported_program.json", b"/archive_format")
+UNPACK = "unpack it, the model may be in it"
+
+
+# -- protobuf ----------------------------------------------------------------------------------
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    """Return a varint and the position behind it; raise ValueError if there is none."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            break
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at += 1
+        if byte < 128:
+            return value, at
+    raise ValueError
+
+
+def _fields(data: memoryview | int | None) -> Fields:
+    """Return the first fields of a protobuf message, {} if the bytes are none; the last may be truncated."""
+    found: Fields = {}
+    if not isinstance(data, memoryview):
+        return found
+    at = 0
+    try:
+        for _ in range(MAX_FIELDS):
+            if at >= len(data):
+                break
+            tag, at = _varint(data, at)
+            number, wire = tag >> 3, tag & 7
+            if not number or wire not in (VARINT, COUNTED, *FIXED_BYTES):
+                return {}
+            size = FIXED_BYTES.get(wire, 0)
+            if wire in (VARINT, COUNTED):
+                size, at = _varint(data, at)
+            if wire == VARINT:
+                found.setdefault(number, size)
+                continue
+            found.setdefault(number, data[at : at + size])
+            at += size
+    except ValueError:
+        return {}
+    return found
+
+
+def _is_onnx(data: memoryview) -> bool:
+    """ModelProto: 1 version of the format, 7 graph, which has 1 nodes, 2 name, 5 constants, 11, 12 values."""
+    model = _fields(data)
+    version = model.get(1)
+    graph = _fields(model.get(7))
+    is_model = (
+        isinstance(version, int) and 0 < version < 100 and model.keys() <= {*range(1, 9), 14, 20, 25, 26}
+    )
+    return is_model and bool(graph) and graph.keys() <= {1, 2, 5, *range(10, 17)}
+
+
+def _is_saved_model(data: memoryview) -> bool:
+    """SavedModel: 1 version of the format, which is 1; 2 meta graphs, each with the fields 1 to 7."""
+    model = _fields(data)
+    graph = _fields(model.get(2))
+    return model.get(1) == 1 and model.keys() == {1, 2} and bool(graph) and graph.keys() <= {*range(1, 8)}
+
+
+def _is_frozen_graph(data: memoryview) -> bool:
+    """GraphDef: 1 nodes, each with 1 name, 2 operator."""
+    graph = _fields(data)
+    node = _fields(graph.get(1))
+    code = node.get(2)
+    is_graph = graph.keys() <= {1, 2, 3, 4, 5} and isinstance(node.get(1), memoryview)
+    return is_graph and isinstance(code, memoryview) and re.fullmatch(rb"\w+", code) is not None
+
+
+def _is_core_ml(data: memoryview) -> bool:
+    """Model: 1 version of the format, 2 description, and a model of one of the kinds from 200 on."""
+    model = _fields(data)
+    return isinstance(model.get(1), int) and bool(_fields(model.get(2))) and max(model) in range(200, 3001)
+
+
+# -- other formats -----------------------------------------------------------------------------
+
+
+def _starts(*prefixes: bytes) -> Callable[[memoryview], bool]:
+    return lambda data: bytes(data[:16]).startswith(prefixes)
+
+
+def _zip_with(*names: bytes) -> Callable[[memoryview], bool]:
+    """Return a test for a zip archive with an entry whose path ends with one of ``names``."""
+
+    def test(data: memoryview) -> bool:
+        entries = bytes(data[:HEAD_BYTES]) + bytes(data[-ZIP_TAIL_BYTES:])
+        return bytes(data[:4]) == b"PK\3\4" and any(name in entries for name in names)
+
+    return test
+
+
+def _text(pattern: bytes) -> Callable[[memoryview], bool]:
+    """Return a test for a text that begins with ``pattern``, after white space."""
+    compiled = re.compile(rb"(?:\xef\xbb\xbf)?\s*" + pattern, re.IGNORECASE)
+    return lambda data: compiled.match(data[:HEAD_BYTES]) is not None
+
+
+def _at(offset: int, pattern: bytes) -> Callable[[memoryview], bool]:
+    compiled = re.compile(pattern, re.DOTALL)
+    return lambda data: compiled.match(data[offset:HEAD_BYTES]) is not None
+
+
+KINDS: list[tuple[str, Callable[[memoryview], bool], str]] = [
+    ("a git LFS pointer, not the file itself", _text(rb"version https://git-lfs"), "run `git lfs pull`"),
+    ("an HTML page", _text(rb"<(!doctype html|html|head)\b"), "the download failed; repeat it"),
+    ("a model of OpenVINO", _text(rb"(<\?xml[^>]*>\s*)?<net\b"), "convert the model that it was made from"),
+    ("a text in UTF-16", _starts(b"\xff\xfe", b"\xfe\xff"), "save it in UTF-8"),
+    ("an XML file", _text(rb"<\?xml\b"), "expected a .circle or .tflite file"),
+    ("a JSON file", _text(rb"\{\s*[\"}]"), "expected a .circle or .tflite file"),
+    (
+        "a TFLite model of an old schema",
+        _at(4, rb"TFL[0-2]"),
+        "convert the original model again with a current TensorFlow",
+    ),
+    ("a program of ExecuTorch (.pte)", _at(4, rb"ET\d\d"), TORCH),
+    ("an HDF5 file, such as a Keras model (.h5)", _starts(b"\x89HDF\r\n\x1a\n"), KERAS),
+    ("a Keras model (.keras)", _zip_with(b"model.weights.h5"), KERAS),
+    (
+        "a PyTorch file (.pt, .pt2)",
+        _zip_with(b"data.pkl", b"exported_program.json", b"archive_format"),
+        TORCH,
+    ),
+    ("an npz file of arrays", _zip_with(b".npy"), "expected a model; arrays are inputs of models"),
+    ("an npy file with an array", _starts(b"\x93NUMPY"), "expected a model; arrays are inputs of models"),
+    ("a zip archive", _starts(b"PK\3\4", b"PK\5\6"), UNPACK),
+    ("a gzip file", _starts(b"\x1f\x8b"), "unpack it with gunzip, or with tar -xzf if it is an archive"),
+    ("a compressed file", _starts(b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"BZh", b"7z\xbc\xaf\x27\x1c"), UNPACK),
+    ("a tar archive", _at(257, rb"ustar"), UNPACK),
+    ("a pickle of Python, such as an old PyTorch file", _at(0, rb"\x80[\2-\5][c}\x8a\x8c\x95]"), TORCH),
+    ("a file of weights (safetensors), without a graph", _at(0, rb".{5}\0{3}\{\""), TORCH),
+    ("a file of weights (GGUF), without a graph", _starts(b"GGUF"), TORCH),
+    ("MLIR bytecode, such as StableHLO", _starts(b"ML\xefR"), "convert the original model to .tflite"),
+    ("an ONNX model", _is_onnx, "convert it with onnx2tf (.tflite) or one-import-onnx of ONE (.circle)"),
+    ("the file of a TensorFlow SavedModel", _is_saved_model, SAVED_MODEL),
+    ("a Core ML model", _is_core_ml, "convert the model that it was made from"),
+    (
+        "a frozen graph of TensorFlow",
+        _is_frozen_graph,
+        "convert it with tf.compat.v1.lite.TFLiteConverter.from_frozen_graph",
+    ),
+]
+"""What a file is, how to recognize its bytes, and what to do; the first that fits."""
+
+FOLDERS = [
+    ("saved_model.pb", f"a TensorFlow SavedModel; {SAVED_MODEL}"),
+    ("Manifest.json", "a Core ML package; convert the model that it was made from"),
+]
+"""A file in a folder that makes it a model of another framework, and what to say."""
+
+
+def foreign_file(data: memoryview) -> str | None:
+    """Return what the bytes of a file are, and what to do; None if they are of no known kind."""
+    return next((f"{name}; {advice}" for name, test, advice in KINDS if test(data)), None)
+
+
+def foreign_folder(path: Path) -> str | None:
+    """Return what the folder is, and what to do; None if it is not a model of another framework."""
+    return next((text for file, text in FOLDERS if (path / file).is_file()), None)

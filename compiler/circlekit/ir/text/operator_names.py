@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Suggest an operator for a name that the schema lacks: a misspelt name, or that of another framework."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from circlekit.errors import SEARCH_LIMIT_CHARACTERS, edit_distance, near_miss
+
+OTHER_NAMES = {
+    "Abs": "absolute",
+    "Add": "bias_add",
+    "AddN": "AccumulateNV2",
+    "AveragePool2D": "AvgPool AvgPool2d AveragePool AveragePooling2D",
+    "BatchMatMul": "BatchMatMulV2 BatchMatMulV3 bmm",
+    "BatchMatMul or FullyConnected": "MatMul dot dot_general",
+    "BroadcastTo": "Expand expand_as",
+    "Call": "PartitionedCall StatefulPartitionedCall",
+    "Cast": "convert_element_type",
+    "Concatenation": "Concat ConcatV2 cat Concatenate",
+    "Conv3DTranspose": "ConvTranspose3d",
+    "Conv2D": "Conv Convolution Conv1d conv_general_dilated",
+    "Cumsum": "cumulative_sum",
+    "DepthToSpace": "PixelShuffle",
+    "DepthwiseConv2D": "DepthwiseConv2dNative DepthwiseConvolution",
+    "Dequantize": "DequantizeLinear",
+    "Div": "divide true_divide RealDiv",
+    "EmbeddingLookup": "Embedding",
+    "Equal": "eq",
+    "FakeQuant": "FakeQuantWithMinMaxVars FakeQuantWithMinMaxArgs fake_quantize",
+    "Fill": "full ones zeros ConstantOfShape",
+    "FloorDiv": "floor_divide",
+    "FloorMod": "Mod remainder fmod",
+    "FullyConnected": "Linear Dense Gemm InnerProduct addmm mm",
+    "Gather": "GatherV2 index_select take",
+    "Greater": "gt",
+    "GreaterEqual": "ge GreaterOrEqual",
+    "HardSwish": "hard_silu hswish",
+    "If": "cond StatelessIf",
+    "InstanceNorm": "InstanceNormalization InstanceNorm2d",
+    "L2Normalization": "L2Normalize LpNormalization normalize",
+    "Less": "lt",
+    "LessEqual": "le LessOrEqual",
+    "LocalResponseNormalization": "LRN LocalResponseNorm",
+    "LogicalAnd": "And",
+    "LogicalNot": "Not",
+    "LogicalOr": "Or",
+    "Logistic": "Sigmoid",
+    "MaxPool2D": "MaxPool MaxPooling2D",
+    "Maximum or ReduceMax": "Max",
+    "Mean": "ReduceMean GlobalAveragePool GlobalAveragePooling2D AdaptiveAvgPool2d average",
+    "Minimum or ReduceMin": "Min",
+    "Mul": "multiply",
+    "Neg": "negate negative",
+    "NotEqual": "ne",
+    "OneHot": "one_hot_encoding",
+    "PRelu": "ParametricReLU",
+    "Pack": "Stack",
+    "Pad": "ConstantPad2d ZeroPad2d ZeroPadding2D",
+    "Pow": "power",
+    "Quantize": "QuantizeLinear QuantizeV2 quantize_per_tensor",
+    "Range": "arange iota",
+    "ReduceAll": "all",
+    "ReduceAny": "any",
+    "ReduceMax": "amax GlobalMaxPool GlobalMaxPooling2D AdaptiveMaxPool2d",
+    "ReduceMin": "amin",
+    "ReduceProd": "prod",
+    "ReluN1To1": "Hardtanh",
+    "Reshape": "Flatten view",
+    "ResizeNearestNeighbor or ResizeBilinear": "Upsample UpSampling2D Resize interpolate",
+    "ReverseV2": "Reverse flip",
+    "RmsNorm": "RMSNormalization SimplifiedLayerNormalization",
+    "RoPE": "RotaryEmbedding RotaryPositionEmbedding",
+    "Rsqrt": "reciprocal_sqrt InverseSqrt",
+    "ScatterNd": "scatter",
+    "SelectV2": "masked_fill",
+    "SpaceToDepth": "PixelUnshuffle",
+    "SplitV": "split_with_sizes split_sizes",
+    "Split": "chunk",
+    "Sqrt": "square_root",
+    "StridedSlice": "narrow Crop",
+    "Sub": "subtract",
+    "Sum": "ReduceSum",
+    "TopKV2": "TopK",
+    "Transpose": "Permute swapaxes moveaxis movedim",
+    "TransposeConv": "ConvTranspose ConvTranspose2d Conv2DTranspose Conv2DBackpropInput Deconvolution Deconv",
+    "UnidirectionalSequenceLstm": "LSTMLayer",
+    "Unpack": "Unstack unbind",
+    "Where": "NonZero",
+    "While": "Loop StatelessWhile while_loop",
+    "Mul and Add": "BatchNormalization BatchNorm BatchNorm2d FusedBatchNorm FusedBatchNormV3 Scale",
+    "Logistic and Mul": "SiLU Swish",
+    "Mean, SquaredDifference, Rsqrt, Mul and Add": "LayerNormalization LayerNorm GroupNorm",
+    "Minimum and Maximum": "Clip Clamp ClipByValue",
+    "Mul, Add and Relu6": "HardSigmoid",
+    "Exp, Add and Log": "Softplus",
+    "Sum, Exp and Log": "ReduceLogSumExp logsumexp",
+    "Div with 1 as its first operand": "Reciprocal",
+}
+"""From operators of the schema to their names in PyTorch, ONNX, TensorFlow, Keras, JAX and Caffe.
+
+A key with ``or`` lists alternatives; one with ``and`` or ``with`` says how to write what the schema lacks.
+"""
+
+MISSPELT_LENGTH = 4
+"""One wrong letter is recognized in names of other frameworks that are longer than this."""
+
+
+def suggest_operator(word: str, names: Iterable[str]) -> str:
+    """Return the end of a message about the unknown operator ``word``: ``; did you mean NAME?``, or "".
+
+    ``names``: the operators that may be written, as classes or codes of the schema or types of recipes.
+    """
+    known = list(names)
+    by_key = {_comparable(name): name for name in reversed(known)}
+    key = _comparable(re.split(r"[.:/]", word.strip(".:/"))[-1])
+    if key in by_key:
+        return f"; did you mean {by_key[key]}?"
+    others = {_comparable(name): phrase for phrase, listed in OTHER_NAMES.items() for name in listed.split()}
+    near = "" if key in others else near_miss(word, known)
+    if near or len(key) >= SEARCH_LIMIT_CHARACTERS:
+        return near
+    closest = min(others, key=lambda other: edit_distance(key, other))
+    is_close = edit_distance(key, closest) <= (len(key) > MISSPELT_LENGTH)
+    return _shown(others[closest], by_key) if is_close else ""
+
+
+def _shown(phrase: str, by_key: Mapping[str, str]) -> str:
+    """Return the suggestion for a key of OTHER_NAMES, "" if an operator in it is not in ``by_key``."""
+    steps = re.findall(r"[A-Z]\w*", phrase)
+    if not all(_comparable(step) in by_key for step in steps):
+        return ""
+    shown = re.sub(r"[A-Z]\w*", lambda match: by_key[_comparable(match[0])], phrase)
+    is_choice = phrase == steps[0] or " or " in phrase
+    return f"; did you mean {shown}?" if is_choice else f"; write it as {shown}"
+
+
+def _comparable(name: str) -> str:
+    """Return the letters and digits of a name, in lower case."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
