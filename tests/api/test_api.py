@@ -97,7 +97,7 @@ def test_the_public_surface_is_pinned() -> None:
     functions = sorted(set(circlekit.__all__) - {*classes, "passes"})
     signatures = {name: str(inspect.signature(getattr(circlekit, name))) for name in functions}
     assert signatures == {
-        "compare": "(a: 'Model', b: 'Model', inputs: 'Inputs | None' = None) -> 'Comparison'",
+        "compare": "(a: 'Model', b: 'Model', inputs: 'Inputs | FilePath | None' = None) -> 'Comparison'",
         "condition": signatures["condition"],
         "convert": "(source: 'ModelFile', target: 'FilePath | BinaryIO', options: 'Options | None' = None, "
         "format: 'str | None' = None) -> 'Report'",
@@ -105,7 +105,8 @@ def test_the_public_surface_is_pinned() -> None:
         "optimize": "(model: 'Model', passes: 'str | Iterable[str] | Pipeline' = 'O1', "
         "verify: 'bool' = False, record: 'FilePath | None' = None, explain: 'str | None' = None, "
         "disable: 'Collection[str]' = (), format: 'str | None' = None, "
-        "bisect: 'FilePath | None' = None, settings: 'Mapping[str, Any] | None' = None) -> 'Report'",
+        "bisect: 'FilePath | None' = None, settings: 'Mapping[str, Any] | None' = None, "
+        "inputs: 'Inputs | FilePath | None' = None) -> 'Report'",
         "limited": "(memory: 'int | str | None' = None, calls: 'int | None' = None) -> 'Iterator[Limits]'",
         "parse": "(text: 'str') -> 'Model'",
         "read_pipeline": "(path: 'FilePath') -> 'Pipeline'",

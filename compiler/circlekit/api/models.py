@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import circlekit.ops  # noqa: F401  # declares the operators that ``parse`` knows
 from circlekit.equivalence.model_comparison import Comparison
-from circlekit.equivalence.verify import Inputs, Verifier
+from circlekit.equivalence.verify import Inputs, Records, Verifier
 from circlekit.errors import FileError, ModelError
 from circlekit.interp.interpreter import run as run_model
 from circlekit.io.file_map import map_file, read_all, translated
@@ -113,17 +113,29 @@ def run(model: Model, inputs: Inputs) -> list[Array]:
     return run_model(model, inputs)
 
 
-def compare(a: Model, b: Model, inputs: Inputs | None = None) -> Comparison:
+def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comparison:
     """Compare the interfaces and the values of two models; ``a`` is the reference.
 
-    ``inputs``: as for ``run``; by default seeded sets of normal, boundary and zero inputs.  Integers must be
+    ``inputs``: as for ``run``, or the path of a file or folder with one or more records of inputs (see
+    ``circlekit run --help``); by default seeded sets of normal, boundary and zero inputs.  Integers must be
     equal.  Floats may differ by a fraction of the largest magnitude in the output of ``a``: 1e-5 for float32,
     up to 1e-4 if ``a`` is found to amplify rounding errors.  The result is true if the models are equal; its
     ``str`` lists what was compared.  The errors are those of ``run``.
     """
     check_model(a)
     check_model(b)
-    return Verifier(a, inputs).compare(b)
+    return Verifier(a, records_of(a, inputs)).compare(b)
+
+
+def records_of(model: Model, inputs: Inputs | FilePath | None) -> Records | None:
+    """Return ``inputs``, or what the file or folder of that path holds, as records; None for None."""
+    if inputs is None:
+        return None
+    if not isinstance(inputs, str | os.PathLike):
+        return {"given": inputs}
+    from circlekit.equivalence.input_files import read_records  # imports zipfile and its codecs
+
+    return read_records(inputs, model)
 
 
 def check_model(model: object) -> None:

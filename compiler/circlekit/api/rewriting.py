@@ -10,10 +10,18 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
-from circlekit.api.models import FilePath, ModelFile, check_model, check_target, read, target_format
+from circlekit.api.models import (
+    FilePath,
+    ModelFile,
+    check_model,
+    check_target,
+    read,
+    records_of,
+    target_format,
+)
 from circlekit.equivalence.bisect import find_culprit
 from circlekit.equivalence.tensor_files import check_folder, write_record
-from circlekit.equivalence.verify import Verifier, watch
+from circlekit.equivalence.verify import Inputs, Records, Verifier, watch
 from circlekit.errors import CirclekitError, EquivalenceError, ModelError, ParseError, RewriteError
 from circlekit.io.file_map import map_file
 from circlekit.io.origin import NO_ORIGIN, Origin
@@ -65,6 +73,7 @@ class Options:
     validate: bool = True
     profile: bool = False
     keep_activations: bool = False
+    inputs: Inputs | FilePath | None = None
     progress: Callable[[str], None] | None = None
 
     def announce(self, step: str) -> None:
@@ -95,6 +104,7 @@ def optimize(
     format: str | None = None,
     bisect: FilePath | None = None,
     settings: Mapping[str, Any] | None = None,
+    inputs: Inputs | FilePath | None = None,
 ) -> Report:
     """Optimize ``model`` in place and return a report of what was done.
 
@@ -107,6 +117,7 @@ def optimize(
     ``format``: what the model will be written as (circle, tflite); by default the format it was read from.
     ``bisect``: where to write the smallest model that shows a fault, if there is one; implies ``verify``.
     ``settings``: values of the options of passes, by name.
+    ``inputs``: what to verify on, as for ``compare``; implies ``verify``.
 
     Raise RewriteError, before any work, for a name that is neither a pass nor a pipeline; ModelError if an
     operator reads a value that a later one produces.  An operator whose shape rule refuses its operands is
@@ -125,12 +136,14 @@ def optimize(
         bisect=bisect,
         settings={**passes.settings, **(settings or {})},
         validate=False,
+        inputs=inputs,
     )
     check_format(format or model.format)
     options = checked_options(options)
     original = clone(model) if bisect is not None else model
-    verifier = _verifier(model, options)
-    with _bisecting(original, options, format or model.format):
+    records = records_of(model, options.inputs)
+    verifier = _verifier(model, options, records)
+    with _bisecting(original, options, format or model.format, records):
         report = _optimize(model, options, format or model.format, verifier)
     _conclude(report, verifier, started)
     if record is not None and verifier is not None:
@@ -163,10 +176,11 @@ def convert(
     if options.validate:
         check_structure(model, name)
     epochs = _epochs(model)
-    verifier = _verifier(model, options)
+    records = records_of(model, options.inputs)
+    verifier = _verifier(model, options, records)
     original = clone(model) if options.bisect is not None or options.profile else model
     guard = nullcontext() if options.validate else blaming_model(model, name)
-    with guard, _bisecting(original, options, format):
+    with guard, _bisecting(original, options, format, records):
         report = _optimize(model, options, format, verifier, None if content is None else len(content))
         options.announce("write")
         legal = legalize(model, format, {"fused_activations"} if options.keep_activations else ())
@@ -205,7 +219,7 @@ def _conclude(report: Report, verifier: Verifier | None, started: float) -> None
 
 
 @contextmanager
-def _bisecting(model: Model, options: Options, format: str) -> Iterator[None]:
+def _bisecting(model: Model, options: Options, format: str, records: Records | None) -> Iterator[None]:
     """Return a context that replaces an error in it by one that names the wrong rewrite.
 
     It writes the smallest model that shows the fault to ``options.bisect``, and does nothing if that is None.
@@ -222,6 +236,7 @@ def _bisecting(model: Model, options: Options, format: str) -> Iterator[None]:
             format,
             settings=options.settings,
             exact=only_pipelines(options.passes),
+            records=records,
         )
         if culprit is None:
             raise
@@ -231,11 +246,11 @@ def _bisecting(model: Model, options: Options, format: str) -> Iterator[None]:
         raise EquivalenceError(str(culprit), note) from error
 
 
-def _verifier(model: Model, options: Options) -> Verifier | None:
-    if not options.verify and options.record is None and options.bisect is None:
+def _verifier(model: Model, options: Options, records: Records | None) -> Verifier | None:
+    if not options.verify and options.record is None and options.bisect is None and records is None:
         return None
     options.announce("run the original")
-    return Verifier(model)
+    return Verifier(model, records)
 
 
 def _optimize(

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from circlekit.api import Options, convert, read_pipeline
-from circlekit.cli.command import MODEL_HELP, Command, Parser, argument_type, output_of
+from circlekit.cli.command import MODEL_HELP, Command, Parser, add_inputs, argument_type, output_of
 from circlekit.cli.pass_list import print_passes
 from circlekit.cli.terminal_output import ProgressLine, print_refusals, print_report
 from circlekit.errors import CirclekitError
@@ -63,6 +63,7 @@ def _add_flags(parser: Parser) -> None:
         help="list the passes (with -V in full), or describe one, and exit",
     )  # fmt: skip
     parser.add_switch("--verify", help="compare the outputs before and after every pass; fail if they differ")
+    add_inputs(parser, "verify on the inputs")
     parser.add_switch(
         "--bisect",
         help="verify; if outputs differ, name the wrong rewrite and write the smallest model that shows it"
@@ -120,6 +121,7 @@ def _options(arguments: argparse.Namespace, progress: ProgressLine) -> Options:
         validate=not arguments.disable_validation,
         profile=arguments.generate_profile_data,
         keep_activations=arguments.exp_disable_sep_transposeconv_actfunc,
+        inputs=arguments.inputs,
         progress=progress,
     )
 
@@ -193,6 +195,7 @@ def _declare_convert(parser: Parser) -> None:
 
 def _add_verify(parser: Parser) -> None:
     parser.add_switch("--verify", help="compare the outputs before and after; fail if they differ")
+    add_inputs(parser, "verify on the inputs")
 
 
 def _convert_any(arguments: argparse.Namespace) -> int:
@@ -202,7 +205,7 @@ def _convert_any(arguments: argparse.Namespace) -> int:
 
 def _convert(arguments: argparse.Namespace) -> int:
     with ProgressLine() as progress:
-        options = Options(verify=arguments.verify, progress=progress)
+        options = Options(verify=arguments.verify, inputs=arguments.inputs, progress=progress)
         report = convert(arguments.input, arguments.output, options, arguments.format)
     print_report(report)
     return 0

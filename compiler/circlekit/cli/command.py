@@ -134,6 +134,15 @@ def output_of(arguments: argparse.Namespace) -> str:
     return str(given[0])
 
 
+def add_inputs(parser: Parser, purpose: str) -> None:
+    """Add ``--inputs``; ``purpose``: what is done with the inputs, for the help page."""
+    parser.add_argument(
+        "--inputs",
+        metavar="DATA",
+        help=f"{purpose} of this file or folder (npz, npy, h5, raw), on all its records",
+    )
+
+
 def flag_key(flag: str) -> str:
     """Return a form of ``flag`` that does not depend on its spelling with ``-`` or ``_``."""
     return flag.replace("_", "-")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from circlekit.equivalence.delta_debugging import MAX_TRIES, reduce_model
-from circlekit.equivalence.verify import Verifier, watch
+from circlekit.equivalence.verify import Records, Verifier, watch
 from circlekit.errors import CirclekitError, EquivalenceError
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
@@ -54,14 +54,16 @@ def find_culprit(
     tries: int = MAX_TRIES,
     settings: Mapping[str, Any] | None = None,
     exact: bool = False,
+    records: Records | None = None,
 ) -> Culprit | None:
     """Return the first of ``passes`` that changes what ``model`` computes, narrowed down; None if none does.
 
     Legalization for ``format`` counts as the last pass.  ``tries``: the largest number of models that the
-    reduction tests.  ``settings`` and ``exact``: see Context.
+    reduction tests.  ``settings`` and ``exact``: see Context.  ``records``: inputs that show a fault; the
+    smaller models have other inputs, so they are compared on seeded ones.
     """
     common = Context(format, settings=settings or {}, exact=exact)
-    copy, verifier = clone(model), Verifier(model)
+    copy, verifier = clone(model), Verifier(model, records)
     snapshot, current = clone(model), ""
 
     def before(name: str) -> None:

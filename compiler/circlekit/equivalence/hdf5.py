@@ -99,9 +99,14 @@ def read_records(path: FilePath) -> list[list[Array]]:
 
     The errors are those of ``read``.
     """
-    found: dict[int, list[Array]] = {}
+    return [[array for _, array in record] for record in read_named_records(path)]
+
+
+def read_named_records(path: FilePath) -> list[list[tuple[str, Array]]]:
+    """Do what ``read_records`` does, and return (name, array); without names these are the numbers I."""
+    found: dict[int, list[tuple[str, Array]]] = {}
     for item in _read(path, _records):
-        found.setdefault(item.group, []).append(item.array)
+        found.setdefault(item.group, []).append((item.name, item.array))
     return list(found.values())
 
 

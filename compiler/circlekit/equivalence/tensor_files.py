@@ -44,6 +44,14 @@ def _read(path: Path, value: Value) -> Array:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise FileError(f"{path}: {reason}; expected the elements of input %{value.name}") from None
+    return decode_elements(path, content, value)
+
+
+def decode_elements(path: Path, content: bytes | memoryview, value: Value) -> Array:
+    """Return the array of ``value`` whose elements are ``content``; ``path``: its file, for messages.
+
+    ShapeError if the size does not fit the dtype and shape of the value.
+    """
     numpy = value.dtype.numpy
     if value.dtype is DType.STRING:
         strings = decode_strings(np.frombuffer(content, np.uint8))

@@ -34,13 +34,15 @@ from circlekit.passes.engine.optimization_report import OutputDifference
 from circlekit.passes.engine.registry import find_pass
 
 Inputs = Sequence[Array] | Mapping[str, Array]
+Records = Mapping[str, Inputs]
+"""Inputs of several runs, by the label of the record."""
 
 
 @dataclass
 class Run:
     """The outputs of a model on one set of inputs.
 
-    ``kind``: the label of the set, or "given".  ``kernels``: the kernels that computed integers; a model
+    ``kind``: the label of the set or record.  ``kernels``: the kernels that computed integers; a model
     that is compared with this one must use the same.
     """
 
@@ -61,16 +63,16 @@ class Run:
 
 
 def reference_runs(
-    model: Model, inputs: Inputs | None = None, kernels: Kernels | None = None
+    model: Model, records: Records | None = None, kernels: Kernels | None = None
 ) -> tuple[list[Run], list[str]]:
-    """Run ``model`` on ``inputs``, or on every seeded set; return the runs, and notes on sets that failed.
+    """Run ``model`` on ``records``, or on every seeded set; return the runs, and notes on sets that failed.
 
     ``kernels``: those of the whole model if ``model`` is a part of one.  Raise UnsupportedError if an
-    operator has no kernel, and the error of the run if it fails on normal inputs.
+    operator has no kernel, and the error of the run if it fails on normal inputs or on a record.
     """
     kernels = select_kernels(model, kernels)
-    if inputs is not None:
-        return [Run.of("given", model, inputs, kernels)], []
+    if records is not None:
+        return [_recorded_run(label, model, inputs, kernels) for label, inputs in records.items()], []
     runs, notes = [], []
     for which in input_sets(model.main):
         try:
@@ -83,6 +85,13 @@ def reference_runs(
             label = f"{which.label} inputs, which the model does not take"
             notes.append(f"not compared on {label}: {error.message}")
     return runs, notes
+
+
+def _recorded_run(label: str, model: Model, inputs: Inputs, kernels: Kernels) -> Run:
+    try:
+        return Run.of(label, model, inputs, kernels)
+    except CirclekitError as error:
+        raise error.note(f"on {label} inputs") from None
 
 
 def _seeded_run(model: Model, which: InputSet, kernels: Kernels) -> Run:
@@ -151,29 +160,34 @@ def watch(verifier: Verifier, model: Model, name: str) -> None:
 class Verifier:
     """Runs a reference model once, and compares other models with it.
 
-    ``inputs``: arrays in graph order or by name; by default three kinds of seeded sets (normal, boundary,
-    zero), for the main graph and for each graph that a signature names.  ``kernels``: those of the whole
-    model if this one is a part of one.
+    ``records``: inputs of the main graph, arrays in graph order or by name; by default three kinds of seeded
+    sets (normal, boundary, zero), for the main graph and for each other graph that a signature names.
+    ``kernels``: those of the whole model if this one is a part of one.
 
     ``original``: a copy of the reference.  ``names``: names of its outputs.  ``runs``: its run on each set of
     inputs.  ``latest``: the outputs of the last compared model on the same sets.  ``notes``: what was not
     compared.  ``closest``: by output, the equal outcome of ``check`` that came closest to its tolerance.
     ``others``: one verifier, or None if the graph cannot be run, for each other graph that a
-    signature names; empty if ``inputs`` are given.
+    signature names; empty if ``records`` are given.
     """
 
-    def __init__(self, model: Model, inputs: Inputs | None = None, kernels: Kernels | None = None) -> None:
+    def __init__(self, model: Model, records: Records | None = None, kernels: Kernels | None = None) -> None:
         self.closest: dict[str, Outcome] = {}
-        self._start(model, inputs, kernels)
+        self.records = records
+        self._start(model, records, kernels)
 
-    def _start(self, model: Model, inputs: Inputs | None = None, kernels: Kernels | None = None) -> None:
+    def _start(self, model: Model, records: Records | None = None, kernels: Kernels | None = None) -> None:
         self.original = clone(model)
         self.interface = interface_of(model)
         self.names = [value.name for value in model.main.outputs]
-        self.runs, self.notes = reference_runs(model, inputs, kernels)
+        self.runs, self.notes = reference_runs(model, records, kernels)
         self.latest = [run.outputs for run in self.runs]
         self.notes += [*seed_notes(model), *weak_outputs(model.main, self.latest)]
-        self.others = [self._other(view) for view in entry_views(model)] if inputs is None else []
+        views = entry_views(model)
+        if records is not None:
+            given = "it is not compared: the given inputs are those of the main graph"
+            self.notes += [f"the graph {view.main.name} is a signature's: {given}" for view in views]
+        self.others = [self._other(view) for view in views] if records is None else []
 
     def _other(self, view: Model) -> Verifier | None:
         try:
@@ -186,7 +200,13 @@ class Verifier:
         """Make ``model`` the reference after ``step``, which is meant to change the interface."""
         sentence = f"{step} is meant to change the interface: passes after it are verified from there"
         notes = [*self.notes, sentence]
-        self._start(model)
+        try:
+            self._start(model, self.records)
+        except CirclekitError as error:
+            if self.records is None:
+                raise
+            notes.append(f"from there on seeded inputs, because the given ones do not fit: {error.message}")
+            self._start(model)
         self.notes = notes  # the new reference has the same notes again
 
     def accept(self, model: Model, step: str) -> None:

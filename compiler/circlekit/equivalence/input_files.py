@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read inputs of a model from files: records in npz, npy and HDF5 files, raw files, and folders of these.
+
+A record is one array for each input.  Arrays of an npz or HDF5 file are found by the name of the input or by
+its name in a signature, else by number (``in0``, ``input0``, ``arr_0``, ``0``).  Arrays with one axis more
+than the inputs hold a record per index of the first axis.  A raw file holds the elements of all inputs in
+graph order, little-endian, without a header.  In a folder every file or folder is a record, unless each file
+holds one input: ``x.npy`` and ``y.npy`` by name, or ``in0``, ``in1``... by number.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from circlekit.equivalence.numpy_files import read_npy, read_npz
+from circlekit.equivalence.tensor_files import INPUT, decode_elements
+from circlekit.errors import FileError, ShapeError
+from circlekit.io.file_map import map_file, translated
+from circlekit.ir.dtypes import DType
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.value import Array, Value, format_shape
+
+FilePath = str | os.PathLike[str]
+GIVEN = "given"
+"""The label of a single record."""
+
+HDF5_SUFFIXES = (".h5", ".hdf5")
+ARRAY_SUFFIXES = (".npz", ".npy", *HDF5_SUFFIXES)
+_LAST_NUMBER = re.compile(r"\d+$")
+_NUMBERED = re.compile(r"(?:in|input|arr_|input\.)?(\d{1,6})")
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The inputs of a graph, and the other names that signatures give them."""
+
+    inputs: Sequence[Value]
+    aliases: Mapping[str, int]
+
+    @staticmethod
+    def of(model: Model, graph: Graph) -> Interface:
+        positions = {id(value): index for index, value in enumerate(graph.inputs)}
+        signatures = [s for s in model.signatures if s.graph is graph]
+        named = [(n, positions[id(v)]) for s in signatures for n, v in s.inputs.items() if id(v) in positions]
+        return Interface(graph.inputs, dict(named))
+
+    def in_order(self, arrays: Sequence[tuple[str, Array]], by_order: bool = False) -> list[Array] | None:
+        """Return one array per input, in graph order; None if names do not tell them.
+
+        ``by_order``: arrays with other names are taken in their order if there are as many as inputs.
+        """
+        own = {value.name.removesuffix(":0"): index for index, value in enumerate(self.inputs)}
+        for position in (own.get, self.aliases.get, self._number):
+            found = {position(name.removesuffix(":0")): array for name, array in arrays}
+            if found.keys() >= set(range(len(self.inputs))):
+                return [found[index] for index in range(len(self.inputs))]
+        is_single = len(arrays) == len(self.inputs) and (by_order or len(arrays) == 1)
+        return [array for _, array in arrays] if is_single else None
+
+    def _number(self, name: str) -> int | None:
+        match = _NUMBERED.fullmatch(name)
+        return int(match[1]) if match is not None and int(match[1]) < len(self.inputs) else None
+
+    def __str__(self) -> str:
+        return ", ".join(f"%{value.name}: {_declared(value)}" for value in self.inputs) or "none"
+
+
+def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> dict[str, list[Array]]:
+    """Return the inputs, in graph order, of each record in a file or a folder, by the label of the record.
+
+    ``graph``: the graph of ``model`` whose inputs they are, by default the main one.
+
+    Raise FileError if something cannot be read, FormatError for a damaged file, ShapeError if arrays are
+    missing or their dtypes or shapes are not those of the inputs, LimitError for too much data.
+    """
+    path, interface = Path(path), Interface.of(model, graph or model.main)
+    with translated(path, "read"):
+        is_folder = path.is_dir()
+        if not path.exists():
+            raise FileError(f"{path}: no such file or folder")
+    if is_folder:
+        return _read_folder(path, interface)
+    records = _read_file(path, interface)
+    if len(records) == 1:
+        return {GIVEN: records[0]}
+    return {f"record_{index}": record for index, record in enumerate(records)}
+
+
+# -- folders -----------------------------------------------------------------------------------
+
+
+def _read_folder(folder: Path, interface: Interface) -> dict[str, list[Array]]:
+    with translated(folder, "read"):
+        entries = sorted((p for p in folder.iterdir() if not p.name.startswith(".")), key=_natural)
+    if (folder / INPUT).is_file():  # a folder of --record: the outputs beside it are no inputs
+        entries = [folder / INPUT, *(p for p in entries if p.is_dir())]
+    else:
+        record = _input_per_file(entries, interface)
+        if record is not None:
+            return {GIVEN: record}
+    found: dict[str, list[Array]] = {}
+    for entry in entries:
+        if entry.is_dir():
+            inner = _read_folder(entry, interface)
+            found |= {entry.name if k == GIVEN else f"{entry.name}.{k}": v for k, v in inner.items()}
+            continue
+        records = _read_file(entry, interface)
+        many = len(records) > 1
+        found |= {f"{entry.name}.{n}" if many else entry.name: record for n, record in enumerate(records)}
+    if not found:
+        raise FileError(f"{folder}: expected records for the inputs {interface}, got an empty folder")
+    return found
+
+
+def _input_per_file(files: Sequence[Path], interface: Interface) -> list[Array] | None:
+    """Return the record of which each of ``files`` holds one input; None if they are records themselves."""
+    inputs = interface.inputs
+    if len(files) != len(inputs) or len(inputs) == 1 or not all(p.is_file() for p in files):
+        return None
+    if any(p.suffix.lower() in (".npz", *HDF5_SUFFIXES) for p in files):
+        return None
+    stems = [p.stem if p.suffix.lower() in (".npy", ".bin", ".raw") else p.name for p in files]
+    prefixes = {_LAST_NUMBER.sub("", stem) for stem in stems}
+    if len(prefixes) == 1:  # ONE's tools: one prefix, and the number of the input
+        stems = [stem.removeprefix(*prefixes) for stem in stems]
+    order = interface.in_order([(stem, np.array(n)) for n, stem in enumerate(stems)])
+    if order is None:
+        return None
+    chosen = [files[int(number)] for number in order]
+    if all(p.suffix.lower() != ".npy" for p in chosen) and _are_whole_records(chosen, inputs):
+        return None
+    return [_one_input(path, value) for path, value in zip(chosen, inputs, strict=True)]
+
+
+def _are_whole_records(files: Sequence[Path], inputs: Sequence[Value]) -> bool:
+    sizes = [_raw_bytes(value) for value in inputs]
+    return None not in sizes and all(p.stat().st_size == sum(filter(None, sizes)) for p in files)
+
+
+def _one_input(path: Path, value: Value) -> Array:
+    if path.suffix.lower() == ".npy":
+        return _fitted(str(path), value, read_npy(path))
+    return decode_elements(path, map_file(path), value)
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    """Return a sort key that orders ``x2`` before ``x10``."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path.name)]
+
+
+# -- files -------------------------------------------------------------------------------------
+
+
+def _read_file(path: Path, interface: Interface) -> list[list[Array]]:
+    """Return the records of one file."""
+    suffix = path.suffix.lower()
+    if suffix in HDF5_SUFFIXES:
+        return _read_hdf5(path, interface)
+    if suffix not in ARRAY_SUFFIXES:
+        return [_read_raw(path, interface)]
+    named = read_npz(path) if suffix == ".npz" else [("arr_0", read_npy(path))]
+    values, arrays = interface.inputs, _arrays(str(path), named, interface)
+    added_axes = {None if v.rank is None else a.ndim - v.rank for v, a in zip(values, arrays, strict=True)}
+    counts = {len(array) for array in arrays if array.ndim}
+    if added_axes != {1} or len(counts) != 1 or counts == {0}:
+        return [[_fitted(str(path), v, a) for v, a in zip(values, arrays, strict=True)]]
+    return [
+        [_fitted(f"{path}: record {n}", v, a[n]) for v, a in zip(values, arrays, strict=True)]
+        for n in range(counts.pop())
+    ]
+
+
+def _read_hdf5(path: Path, interface: Interface) -> list[list[Array]]:
+    from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
+
+    records = hdf5.read_named_records(path)
+    found = []
+    for number, named in enumerate(records):
+        place = f"{path}: record {number}" if len(records) > 1 else str(path)
+        arrays = _arrays(place, named, interface, by_order=True)
+        found.append(
+            [_fitted(place, v, _unpacked(v, a)) for v, a in zip(interface.inputs, arrays, strict=True)]
+        )
+    return found
+
+
+def _unpacked(value: Value, array: Array) -> Array:
+    """Return ``array``, or the elements whose bytes it holds, as ONE stores raw data."""
+    is_raw = array.ndim == 1 and array.itemsize == 1 and array.size == _raw_bytes(value)
+    if value.dtype.numpy is None or not is_raw:
+        return array
+    return array.view(value.dtype.numpy).reshape(value.static_shape)
+
+
+def _read_raw(path: Path, interface: Interface) -> list[Array]:
+    content = map_file(path)
+    if len(interface.inputs) == 1:
+        return [decode_elements(path, content, interface.inputs[0])]
+    sizes = [_raw_bytes(value) for value in interface.inputs]
+    if None in sizes or sum(filter(None, sizes)) != len(content):
+        expected = "of known sizes" if None in sizes else f"together {sum(filter(None, sizes))} bytes"
+        raise ShapeError(f"{path}: expected the inputs {interface}, {expected}, got {len(content)} bytes")
+    found, start = [], 0
+    for value, size in zip(interface.inputs, sizes, strict=True):
+        found.append(decode_elements(path, content[start : start + (size or 0)], value))
+        start += size or 0
+    return found
+
+
+def _raw_bytes(value: Value) -> int | None:
+    """Return the size of ``value`` in a raw file; None if it is not fixed."""
+    if value.dtype.numpy is None or not value.is_static:
+        return None
+    return value.numel * value.dtype.numpy.itemsize
+
+
+def _arrays(
+    place: str, named: Sequence[tuple[str, Array]], interface: Interface, by_order: bool = False
+) -> list[Array]:
+    arrays = interface.in_order(named, by_order)
+    if arrays is None:
+        got = ", ".join(name for name, _ in named) or "none"
+        raise ShapeError(
+            f"{place}: expected arrays for the inputs {interface}, named so or in0, in1...; got {got}"
+        )
+    return arrays
+
+
+def _fitted(place: str, value: Value, array: Array) -> Array:
+    """Return ``array``, strings as objects; ShapeError if it does not fit ``value``."""
+    if value.dtype is DType.STRING and array.dtype.kind in "SU":
+        texts = [t if isinstance(t, bytes) else t.encode() for t in array.reshape(-1).tolist()]
+        array = np.array([*texts, None], object)[:-1].reshape(array.shape)
+    shape = value.shape
+    fits = shape is None or (
+        len(shape) == array.ndim and all(a in (None, b) for a, b in zip(shape, array.shape, strict=True))
+    )
+    dtype = np.dtype(object) if value.dtype is DType.STRING else value.dtype.numpy
+    if fits and array.dtype == dtype:
+        return array
+    message = f"{place}: input %{value.name}: expected {_declared(value)}, got {_found(array)}"
+    if shape and not fits and None not in shape[1:] and array.shape[1:] == shape[1:] and shape[0] == 1:
+        message += f"; {len(array)} records have the shape {format_shape((len(array), *shape))}"
+    raise ShapeError(message)
+
+
+def _declared(value: Value) -> str:
+    return value.dtype.short + format_shape(value.shape)
+
+
+def _found(array: Array) -> str:
+    try:
+        name = DType.of(array.dtype).short
+    except KeyError:
+        name = str(array.dtype)
+    return name + format_shape(array.shape)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read and write arrays as npy and npz files; files that are read are not trusted."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import os
+import zipfile
+import zlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from circlekit.errors import FormatError
+from circlekit.io.file_map import map_file
+from circlekit.ir.resource_limits import adding_up, hold_memory, need_memory
+from circlekit.ir.value import Array
+
+FilePath = str | os.PathLike[str]
+
+MAX_HEADER_BYTES = 1 << 16
+"""Longest beginning of an npy file in which its header is looked for."""
+
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, ValueError,
+    EOFError, OSError, OverflowError, KeyError, TypeError,
+)  # fmt: skip
+"""What zipfile and numpy raise for a file that is damaged or of another kind."""
+
+
+def read_npy(path: FilePath) -> Array:
+    """Return the array of an npy file, read-only and mapped, not copied.
+
+    Raise FileError if the file cannot be read, FormatError if it is not npy or holds Python objects.
+    """
+    name = os.fspath(path)
+    content = map_file(path)
+    try:
+        return _decode(content)
+    except _DAMAGE as error:
+        raise FormatError(f"{name} is not a readable npy file: {_sentence(error)}") from None
+
+
+def read_npz(path: FilePath) -> list[tuple[str, Array]]:
+    """Return the (name, array) pairs of an npz file, in its order.
+
+    Raise FileError if the file cannot be read, FormatError if it is not npz or holds Python objects,
+    LimitError if the arrays take more memory than allowed.
+    """
+    name, found = os.fspath(path), []
+    content = map_file(path)
+    try:
+        with adding_up(), zipfile.ZipFile(io.BytesIO(content)) as archive:
+            for member in archive.infolist():
+                need_memory(member.file_size, f"{name}: {member.filename}")
+                hold_memory(member.file_size)
+                array = _decode(memoryview(archive.read(member)))
+                found.append((member.filename.removesuffix(".npy"), array))
+    except _DAMAGE as error:
+        raise FormatError(f"{name} is not a readable npz file: {_sentence(error)}") from None
+    return found
+
+
+def encode_npz(arrays: Mapping[str, Array]) -> bytes:
+    """Return the bytes of an npz file, not compressed; equal arrays always give equal bytes.
+
+    Unlike ``numpy.savez`` it takes arrays of any name.  Strings become numpy's bytes.
+    """
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            member = zipfile.ZipInfo(f"{name}.npy")  # with the earliest date
+            with archive.open(member, "w", force_zip64=True) as file:
+                plain = array.astype("S") if array.dtype == object else array
+                np.lib.format.write_array(file, np.asanyarray(plain), allow_pickle=False)
+    return stream.getvalue()
+
+
+def _decode(content: memoryview) -> Array:
+    stream = io.BytesIO(content[:MAX_HEADER_BYTES])
+    version = np.lib.format.read_magic(stream)
+    read_header = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read_header is None:
+        raise ValueError(f"version {version[0]}.{version[1]} of the format is not supported")
+    shape, is_fortran, dtype = read_header(stream)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, which are not loaded")
+    size = int(np.prod(shape, dtype=object))
+    array = np.frombuffer(content, dtype, size, stream.tell()) if size else np.zeros(0, dtype)
+    array = array.reshape(shape, order="F" if is_fortran else "C")
+    return array.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _sentence(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs of models in npz, npy, HDF5 and raw files, and in folders; numpy and h5py write them."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from circlekit.equivalence.input_files import read_records
+from circlekit.equivalence.numpy_files import encode_npz, read_npz
+from circlekit.errors import CirclekitError, FileError, FormatError, LimitError, ShapeError
+from circlekit.ir.resource_limits import limited
+from circlekit.ir.text import parse_model
+
+ONE = parse_model("graph g(%x: f32[1,2]) -> %y { %y = Abs(%x) }")
+TWO = parse_model(
+    """
+    signature "serve" @g (left: %x, right: %n) -> (out: %y)
+    graph g(%x: f32[?,2], %n: i32[2]) -> %y {
+      %f = Cast(%n) {in_data_type: i32, out_data_type: f32} : f32[2]
+      %y = Add(%x, %f) : f32[?,2]
+    }
+    """
+)
+X, N = np.array([[1, -2]], np.float32), np.array([3, 4], np.int32)
+
+
+def hdf5(path: Path, datasets: dict[str, np.ndarray], names: dict[str, str] | None = None) -> None:
+    with h5py.File(path, "w") as file:
+        for place, array in datasets.items():
+            file[f"value/{place}"] = array
+        for number, name in (names or {}).items():
+            file.require_group("name").attrs[number] = name
+
+
+def numpy_files(folder: Path, **arrays: np.ndarray) -> None:
+    folder.mkdir()
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+
+
+def raw_files(folder: Path, **contents: bytes) -> None:
+    folder.mkdir()
+    for name, content in contents.items():
+        (folder / name.replace("__", ".")).write_bytes(content)
+
+
+RAW = X.tobytes(), N.tobytes()
+OF_TWO: dict[str, Callable[[Path], object]] = {
+    "names.npz": lambda path: np.savez(path, n=N, x=X, label=N),
+    "compressed.npz": lambda path: np.savez_compressed(path, n=N, x=X),
+    "signature.npz": lambda path: np.savez(path, right=N, left=X),
+    "numbers.npz": lambda path: np.savez(path, in1=N, in0=X, out0=X),
+    "positions.npz": lambda path: np.savez(path, X, N),
+    "big_endian.npz": lambda path: np.savez(path, X.astype(">f4"), N.astype(">i4")),
+    "names.h5": lambda path: hdf5(path, {"0": N, "1": X}, {"0": "n:0", "1": "x:0"}),
+    "order.h5": lambda path: hdf5(path, {"0": X, "1": N}, {"0": "p", "1": "q"}),
+    "record.h5": lambda path: hdf5(path, {"0/0": X, "0/1": N}),
+    "by_name": lambda path: numpy_files(path, x=X, n=N),
+    "by_number": lambda path: numpy_files(path, in0=X, in1=N),
+    "by_record": lambda path: raw_files(path, only__npz=encode_npz({"x": X, "n": N})),
+}
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_one_record(name: str, tmp_path: Path) -> None:
+    OF_TWO[name](tmp_path / name)
+    (record,) = read_records(tmp_path / name, TWO).values()
+    assert [a.dtype for a in record] == [np.float32, np.int32]
+    assert [a.tolist() for a in record] == [X.tolist(), N.tolist()]
+
+
+STATIC = parse_model(str(TWO).replace("?", "1"))
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        {"input0": RAW[0], "input1": RAW[1]},
+        {"net__circle__input0": RAW[0], "net__circle__input1": RAW[1]},
+        {"x__bin": RAW[0], "n__bin": RAW[1]},
+        {"all__bin": RAW[0] + RAW[1]},
+    ],
+)
+def test_raw_files_of_one_record(contents: dict[str, bytes], tmp_path: Path) -> None:
+    raw_files(tmp_path / "raw", **contents)
+    (record,) = read_records(tmp_path / "raw", STATIC).values()
+    assert [a.tolist() for a in record] == [X.tolist(), N.tolist()]
+
+
+def test_raw_files_with_all_inputs_are_records(tmp_path: Path) -> None:
+    raw_files(tmp_path / "raw", in0=RAW[0] + RAW[1], in1=bytes(16))
+    records = read_records(tmp_path / "raw", STATIC)
+    assert [[a.tolist() for a in r] for r in records.values()] == [[X.tolist(), [3, 4]], [[[0, 0]], [0, 0]]]
+
+
+SEVERAL = np.arange(6, dtype=np.float32).reshape(3, 1, 2)
+OF_ONE: dict[str, Callable[[Path], object]] = {
+    "stacked.npy": lambda path: np.save(path, SEVERAL),
+    "stacked.npz": lambda path: np.savez(path, anything=SEVERAL),
+    "fortran.npy": lambda path: np.save(path, np.asfortranarray(SEVERAL)),
+    "records.h5": lambda path: hdf5(path, {f"{n}/0": SEVERAL[n] for n in range(3)}),
+    "raw.h5": lambda path: hdf5(path, {f"{n}/0": SEVERAL[n].reshape(-1).view(np.uint8) for n in range(3)}),
+    "numpy": lambda path: numpy_files(path, x2=SEVERAL[1], x10=SEVERAL[2], x1=SEVERAL[0]),
+    "raw": lambda path: raw_files(path, **{f"{n}__bin": SEVERAL[n].tobytes() for n in range(3)}),
+}
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+def test_several_records(name: str, tmp_path: Path) -> None:
+    OF_ONE[name](tmp_path / name)
+    records = read_records(tmp_path / name, ONE)
+    assert [record[0].tolist() for record in records.values()] == SEVERAL.tolist()
+
+
+WRONG: dict[str, tuple[Callable[[Path], object], type[CirclekitError], str]] = {
+    "missing.npz": (lambda _: None, FileError, "missing.npz: no such file or folder"),
+    "dtype.npz": (
+        lambda path: np.savez(path, x=X.astype(float)),
+        ShapeError,
+        "dtype.npz: input %x: expected f32[1,2], got f64[1,2]",
+    ),
+    "shape.npy": (
+        lambda path: np.save(path, SEVERAL[:, 0]),
+        ShapeError,
+        "shape.npy: input %x: expected f32[1,2], got f32[3,2]; 3 records have the shape [3,1,2]",
+    ),
+    "record.h5": (
+        lambda path: hdf5(path, {"0/0": X, "1/0": X.T}),
+        ShapeError,
+        "record.h5: record 1: input %x: expected f32[1,2], got f32[2,1]",
+    ),
+    "names.npz": (
+        lambda path: np.savez(path, a=X, b=X),
+        ShapeError,
+        "names.npz: expected arrays for the inputs %x: f32[1,2], named so or in0, in1...; got a, b",
+    ),
+    "raw.bin": (lambda path: path.write_bytes(bytes(12)), ShapeError, "raw.bin holds 3 elements"),
+    "empty": (lambda path: path.mkdir(), FileError, "got an empty folder"),
+    "damaged.npz": (lambda path: path.write_bytes(b"PK\3\4"), FormatError, "not a readable npz file"),
+    "objects.npy": (lambda path: np.save(path, np.array([{}])), FormatError, "holds Python objects"),
+    "text.npy": (lambda path: path.write_text("1, 2"), FormatError, "not a readable npy file"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_unusable_inputs(name: str, tmp_path: Path) -> None:
+    write, error, sentence = WRONG[name]
+    write(tmp_path / name)
+    with pytest.raises(error) as caught:
+        read_records(tmp_path / name, ONE)
+    assert sentence in str(caught.value)
+    assert str(caught.value).startswith(str(tmp_path / name))
+
+
+def test_every_truncation_of_numpy_files_is_refused(tmp_path: Path) -> None:
+    for name, save in (("x.npz", np.savez_compressed), ("x.npy", np.save)):
+        save(tmp_path / name, X)
+        content = (tmp_path / name).read_bytes()
+        for size in range(0, len(content), 3):
+            (tmp_path / name).write_bytes(content[:size])
+            with pytest.raises(FormatError):
+                read_records(tmp_path / name, ONE)
+
+
+def test_a_small_file_cannot_claim_much_memory(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "x.npz", np.zeros(1 << 22, np.float32))
+    with limited("1M"), pytest.raises(LimitError, match=r"x.npz: arr_0.npy would take"):
+        read_npz(tmp_path / "x.npz")
+
+
+def test_npz_files_are_those_of_numpy(tmp_path: Path) -> None:
+    arrays = {
+        "file": X,
+        "a/b": np.asfortranarray(SEVERAL),
+        "scalar": np.array(3),
+        "text": np.array([b"a"], object),
+    }
+    (tmp_path / "x.npz").write_bytes(encode_npz(arrays))
+    with np.load(tmp_path / "x.npz") as found:
+        assert {name: found[name].tolist() for name in found} == {n: a.tolist() for n, a in arrays.items()}
+    with zipfile.ZipFile(tmp_path / "x.npz") as archive:
+        assert archive.testzip() is None
