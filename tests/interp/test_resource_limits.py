@@ -10,10 +10,12 @@ import pytest
 
 from circlekit.errors import LimitError, ShapeError
 from circlekit.interp.evaluate import evaluate
+from circlekit.interp.graph_runner import GraphRunner
 from circlekit.interp.interpreter import Interpreter, run
 from circlekit.ir.resource_limits import limited
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
+from circlekit.ops.program.state import State
 
 LIMIT = "64M"
 BIG = 1 << 30
@@ -144,6 +146,15 @@ def test_a_loop_without_end_has_one() -> None:
     with limited(calls=500), pytest.raises(LimitError, match="graphs 501 times") as caught:
         run(endless, [ints(0)])
     assert "> main > op 0 While" in str(caught.value)
+
+
+def test_calls_are_counted_before_the_first_run() -> None:
+    """An operator is evaluated alone with a new runner when random models are made."""
+    runner, graph = GraphRunner(State()), parse_model(LOOP.replace("STEP", "1")).graphs[2]
+    with limited(calls=1):
+        assert runner(graph, [ints(3)])[0] == 4
+        with pytest.raises(LimitError, match="graphs 2 times in one run, the limit is 1"):
+            runner(graph, [ints(3)])
 
 
 def test_a_loop_that_makes_no_call() -> None:

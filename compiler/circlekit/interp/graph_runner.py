@@ -44,6 +44,8 @@ class GraphRunner:
         self._plans: dict[Graph, ExecutionPlan] = {}
         self._observe: Observe | None = None
         self._on_value: OnValue | None = None
+        # bytes of live results, calls of graphs by operators, depth of active calls
+        self._held_bytes = self._calls = self._depth = 0
 
     def run(
         self,
@@ -56,7 +58,6 @@ class GraphRunner:
 
         ``inputs``: checked arrays in graph order.
         """
-        # bytes of live results, calls of graphs by operators, depth of active calls
         self._held_bytes = self._calls = self._depth = 0
         self._observe, self._on_value = observe, on_value
         try:
