@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -77,13 +78,78 @@ def test_inspect_prints_json(circle: str, capsys: Output) -> None:
     assert set(tree) == {"tensor_shape", "op_version"}
     assert tree["tensor_shape"][0] == ["x", [1, -1, 4, 2]]
     assert tree["op_version"]["CONV_2D"] == 1
+
+
+SUMMARY = """\
+{path}
+  format      {format}, {size:,} bytes
+  inputs      %x: f32[1,?,4,2]
+  outputs     %y: f32[1,?,4,3]
+  graphs      main (5), other (1)
+  operators   6: 1 CONV_2D, 1 CUSTOM, 1 DEPTHWISE_CONV_2D, 1 ADD, 1 MUL,
+              1 LOGICAL_NOT
+  custom      1 Keep
+  parameters  57
+  MACs        324
+  constants   2 (228 bytes)
+"""
+"""54 weights and 3 factors; 54 + 27 MACs for each of 1 x 4 pixels: an unknown dimension counts as 1."""
+
+
+@pytest.mark.parametrize("format", ["circle", "tflite"])
+def test_inspect_summarizes(
+    format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    path = write(tmp_path / f"model.{format}")
+    size = Path(path).stat().st_size
+    assert inspection.circle_inspect([path]) == 0
+    assert capsys.readouterr().out == SUMMARY.format(path=path, format=format, size=size)
+
+
+def test_summary_as_json(circle: str, capsys: Output) -> None:
     assert inspection.circle_inspect(["--json", circle]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 6
+    tree = json.loads(capsys.readouterr().out)
+    assert tree["inputs"] == [
+        {"name": "x", "type": "f32[1,?,4,2]", "dtype": "f32", "shape": [1, None, 4, 2], "quantization": None}
+    ]
+    assert (tree["parameters"], tree["macs"], tree["operator_count"], tree["constants"]) == (57, 324, 6, 2)
 
 
-def test_inspect_requires_a_view(circle: str, capsys: Output) -> None:
-    assert inspection.circle_inspect([circle]) == 2
-    assert "at least one of --operators" in capsys.readouterr().err
+def test_summary_of_an_invalid_model(tmp_path: Path, capsys: Output) -> None:
+    """Its cost cannot be computed from shapes that are wrong; there is the fault in place of the cost."""
+    text = "graph main(%x: f32[2,3], %k: f32[2,4]) -> %y { %y = Add(%x, %k) : f32[2,3] }"
+    assert inspection.tfl_inspect([write(tmp_path / "m.tflite", text)]) == 0
+    out = capsys.readouterr().out
+    assert "  operators  1: 1 ADD\n" in out
+    assert "  fault      " in out
+    assert "MACs" not in out
+
+
+def test_several_files_are_all_visited(circle: str, tmp_path: Path, capsys: Output) -> None:
+    short, missing = tmp_path / "short.tflite", str(tmp_path / "missing.circle")
+    short.write_bytes(Path(circle).read_bytes()[:100])
+    files = [missing, str(short), circle]
+    assert inspection.circle_inspect(files) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith(f"{circle}\n  format ")
+    assert out.endswith("\n3 files: 1 read, 2 not\n")
+    assert re.findall(r"^error: (.*?):", err, re.MULTILINE) == [missing, str(short)]
+    assert inspection.circle_inspect(["--operators", circle, circle]) == 0
+    assert capsys.readouterr().out.splitlines().count(f"==> {circle} <==") == 2
+    assert inspection.circle_verify(files) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"[ RUN       ] Check {short}",
+        f"[      FAIL ] Check {short}",
+        f"[ RUN       ] Check {circle}",
+        f"[      PASS ] Check {circle}",
+        "3 files: 1 valid, 2 not",
+    ]
+    assert inspection.circle_verify(["--json", *files]) == 1
+    trees = json.loads(capsys.readouterr().out)
+    assert [(tree["file"], tree.get("pass")) for tree in trees] == [
+        *zip(files, [None, False, True], strict=True)
+    ]
 
 
 def test_tflite_files(tmp_path: Path, capsys: Output) -> None:

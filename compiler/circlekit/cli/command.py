@@ -261,6 +261,23 @@ def _report_stdout(error: OSError) -> int:
     return FAILED
 
 
+def for_each_file(paths: Sequence[str], work: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what ``work`` returns for each path.
+
+    With several paths, an error is printed, its file has the result ``{"file": path, "error": message}``, and
+    the others are still visited; with one, it is raised.
+    """
+
+    def attempt(path: str) -> dict[str, Any]:
+        try:
+            return work(path)
+        except CirclekitError as error:
+            _print_error(error, verbose=False)
+            return {"file": path, "error": str(error)}
+
+    return [work(paths[0])] if len(paths) == 1 else [attempt(path) for path in paths]
+
+
 def _print_error(error: Exception, verbose: bool) -> None:
     if verbose:
         traceback.print_exception(error)

@@ -11,7 +11,17 @@ from typing import Any
 
 import circlekit.ops  # noqa: F401  # declares the operators, whose rules circle-verify checks
 from circlekit.api.models import check_apart
-from circlekit.cli.command import FAILED, Command, Parser, number_text, printable
+from circlekit.cli.command import (
+    FAILED,
+    MODEL_HELP,
+    Command,
+    Parser,
+    for_each_file,
+    number_text,
+    printable,
+    text_columns,
+)
+from circlekit.cli.model_summary import summary_of, summary_text
 from circlekit.io.check.check_file import check_bytes
 from circlekit.io.file_map import map_file
 from circlekit.io.read.flatbuffer_decoder import identify
@@ -26,32 +36,40 @@ JSON_SCHEMA_VERSION = 1
 
 
 def _declare_verify(parser: Parser) -> None:
-    parser.add_argument("file", help="the file to check")
+    parser.add_argument("files", nargs="+", metavar="file", help="a file to check, circle or TFLite")
     parser.add_switch("--strict", help="fail for warnings too")
-    parser.add_switch("--json", help="print the findings as JSON")
+    parser.add_switch("--json", help="print the findings as JSON; an array for several files")
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    """Check the bytes of a file, and unlike ONE's command the model in them too."""
-    data = map_file(arguments.file)
-    findings = check_bytes(data, arguments.file)
-    failed = any(arguments.strict or f.severity == "error" for f in findings)
+    """Check the bytes of files, and unlike ONE's command the models in them too."""
+    documents = for_each_file(arguments.files, lambda path: _findings(path, arguments))
+    failed = sum(not document.get("pass", False) for document in documents)
     if arguments.json:
-        tree = {"schema": JSON_SCHEMA_VERSION, "file": arguments.file, "format": identify(data)}
-        fields = ("severity", "rule", "path", "message")
-        listed = [{field: getattr(finding, field) for field in fields} for finding in findings]
-        _print_json({**tree, "pass": not failed, "findings": listed})
-        return FAILED if failed else 0
-    print(f"[ RUN       ] Check {printable(arguments.file)}")
-    for finding in findings:  # not to the standard output, which scripts search for PASS
-        print(f"{finding.severity}: {printable(str(finding), '')} [{finding.rule}]", file=sys.stderr)
-    print(f"[      {'FAIL' if failed else 'PASS'} ] Check {printable(arguments.file)}")
+        _print_json(documents if len(documents) > 1 else documents[0])
+    elif len(documents) > 1:
+        print(f"{len(documents)} files: {len(documents) - failed} valid, {failed} not")
     return FAILED if failed else 0
 
 
+def _findings(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Check a file, print the findings as text if that is asked for, and return them as JSON types."""
+    data = map_file(path)
+    findings = check_bytes(data, path)
+    failed = any(arguments.strict or f.severity == "error" for f in findings)
+    if not arguments.json:
+        print(f"[ RUN       ] Check {printable(path)}", flush=True)  # before the findings
+        for finding in findings:  # not to the standard output, which scripts search for PASS
+            print(f"{finding.severity}: {printable(str(finding), '')} [{finding.rule}]", file=sys.stderr)
+        print(f"[      {'FAIL' if failed else 'PASS'} ] Check {printable(path)}", flush=True)
+    tree = {"schema": JSON_SCHEMA_VERSION, "file": path, "format": identify(data), "pass": not failed}
+    fields = ("severity", "rule", "path", "message")
+    return {**tree, "findings": [{field: getattr(f, field) for field in fields} for f in findings]}
+
+
 VERIFY = "Check the bytes of model files and the models in them."
-circle_verify = Command("circle-verify", VERIFY, "model", _declare_verify, _verify)
-tfl_verify = Command("tfl-verify", VERIFY, "model", _declare_verify, _verify)
+circle_verify = Command("circle-verify", VERIFY, "file ...", _declare_verify, _verify)
+tfl_verify = Command("tfl-verify", VERIFY, "file ...", _declare_verify, _verify)
 
 
 # -- inspect -----------------------------------------------------------------------------------
@@ -71,35 +89,56 @@ VIEWS: dict[str, tuple[str, Callable[[ModelFile], Any], str]] = {
 
 
 def _declare_inspect(parser: Parser) -> None:
-    parser.add_argument("file", help="the file to inspect")
-    parser.add_switch("--json", help="print a JSON object with a key for each flag")
+    parser.add_argument("files", nargs="+", metavar="file", help=MODEL_HELP)
+    parser.add_switch(
+        "--json", help="print JSON: the summary, or a key for each flag; an array for several files"
+    )
+    views = parser.add_argument_group("in place of the summary, one item per line")
     for flag, (text, _, _) in VIEWS.items():
-        parser.add_argument(f"--{flag}", action="append_const", dest="views", const=flag, help=text)
+        views.add_argument(f"--{flag}", action="append_const", dest="views", const=flag, help=text)
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
-    flags = dict.fromkeys(arguments.views or (VIEWS if arguments.json else ()))
-    if not flags:
-        arguments.refuse(f"expected at least one of {', '.join('--' + flag for flag in VIEWS)}")
-    model = ModelFile(arguments.file)
+    documents = for_each_file(arguments.files, lambda path: _contents(path, arguments))
+    failed = sum("error" in document for document in documents)
     if arguments.json:
-        _print_json({flag: VIEWS[flag][1](model) for flag in flags})
-        return 0
-    for flag, (_, get, separator) in VIEWS.items():
-        items = get(model) if flag in flags else []
-        for item in items.items() if isinstance(items, dict) else items:
-            if isinstance(item, str):
-                print(item)
-                continue
-            name, value = item
-            shown = f"[{','.join(map(str, value))}]" if isinstance(value, list) else value
-            print(f"{name}{separator}{shown}")
-    return 0
+        _print_json(documents if len(documents) > 1 else documents[0])
+    elif len(documents) > 1:
+        print(f"{len(documents)} files: {len(documents) - failed} read, {failed} not")
+    return FAILED if failed else 0
+
+
+def _contents(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Print the summary or the requested views of a file as text if that is asked for; return them."""
+    several = len(arguments.files) > 1
+    if not arguments.views:
+        summary = summary_of(path)
+        if not arguments.json:
+            print(summary_text(summary, text_columns()), end="\n\n" if several else "\n")
+        return summary
+    model = ModelFile(path)
+    views = {flag: VIEWS[flag][1](model) for flag in VIEWS if flag in arguments.views}
+    if not arguments.json:
+        if several:
+            print(f"==> {path} <==")
+        for flag, items in views.items():
+            _print_view(items, VIEWS[flag][2])
+    return {"file": path, **views} if several else views
+
+
+def _print_view(items: Any, separator: str) -> None:
+    for item in items.items() if isinstance(items, dict) else items:
+        if isinstance(item, str):
+            print(item)
+            continue
+        name, value = item
+        shown = f"[{','.join(map(str, value))}]" if isinstance(value, list) else value
+        print(f"{name}{separator}{shown}")
 
 
 INSPECT = "Summarize models: interface, operators, size, cost."
-circle_inspect = Command("circle-inspect", INSPECT, "model", _declare_inspect, _inspect)
-tfl_inspect = Command("tfl-inspect", INSPECT, "model", _declare_inspect, _inspect)
+circle_inspect = Command("circle-inspect", INSPECT, "file ...", _declare_inspect, _inspect)
+tfl_inspect = Command("tfl-inspect", INSPECT, "file ...", _declare_inspect, _inspect)
 
 
 def _print_json(tree: Any) -> None:

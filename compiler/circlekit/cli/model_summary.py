@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The summary that circle-inspect prints of a model: interface, operators, size, cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from circlekit.api.models import read
+from circlekit.api.rewriting import check_structure
+from circlekit.errors import CirclekitError
+from circlekit.ir.graph import Model
+from circlekit.ir.op import OpaqueOp
+from circlekit.ir.text.columns import format_definitions
+from circlekit.ir.text.lines import Names, type_text
+from circlekit.ir.value import Value
+from circlekit.passes.engine.optimization_report import summarize
+
+SUMMARY_SCHEMA = 1
+"""Increases when ``summary_of`` changes in a way that breaks readers of its JSON; docs/guide/inspect.md."""
+
+UNBROKEN_SPACE = "\xa0"
+"""A space at which lines are not wrapped."""
+
+
+def summary_of(path: str) -> dict[str, Any]:
+    """Return the summary of a model file, or of a model as text, as JSON types."""
+    model, content = read(path)
+    size = None if content is None else len(content)
+    fault = None
+    try:
+        check_structure(model, path)
+        counts = summarize(model, size).document()
+    except CirclekitError as error:  # it can be loaded, but operators may lack what their cost follows from
+        fault = error.message
+        counts = {"format": model.format, "file_bytes": size, "parameters": None, "macs": None}
+    constants = {id(v): v.data for g in model.graphs for v in _values(g.ops) if v.data is not None}
+    operators = Counter(op.code for op in model.ops())
+    return {
+        "schema": SUMMARY_SCHEMA,
+        "file": path,
+        **counts,
+        "fault": fault,
+        "description": model.description,
+        "inputs": [_port(value) for value in model.main.inputs],
+        "outputs": [_port(value) for value in model.main.outputs],
+        "signatures": [
+            {"key": s.key, "graph": s.graph.name, "inputs": [*s.inputs], "outputs": [*s.outputs]}
+            for s in model.signatures
+        ],
+        "graphs": [{"name": graph.name, "operator_count": len(graph)} for graph in model.graphs],
+        "operator_count": operators.total(),
+        "operators": dict(operators.most_common()),
+        "custom": _counts(model, custom=True),
+        "opaque": _counts(model, custom=False),
+        "constants": len(constants),
+        "constant_bytes": sum(data.nbytes for data in constants.values()),
+        "metadata": {name: len(content) for name, content in model.metadata},
+    }
+
+
+def _values(ops: Any) -> Iterator[Value]:
+    return (value for op in ops for value in op.inputs if value is not None)
+
+
+def _counts(model: Model, custom: bool) -> dict[str, int]:
+    """Return how often each custom operator, or each other operator without a declaration, occurs."""
+    opaque = (op for op in model.ops() if isinstance(op, OpaqueOp) and (op.code == "CUSTOM") is custom)
+    return dict(Counter(str(op.custom_code) if custom else op.code for op in opaque).most_common())
+
+
+def _port(value: Value) -> dict[str, Any]:
+    """Return name, dtype, shape and quantization of an input or output; ``type`` is their text form."""
+    quantization = value.quantization
+    return {
+        "name": value.name,
+        "type": type_text(value, Names()),
+        "dtype": value.dtype.short,
+        "shape": None if value.shape is None else list(value.shape),
+        "quantization": None
+        if quantization is None
+        else {
+            "scale": quantization.scale.tolist(),
+            "zero_point": quantization.zero_point.tolist(),
+            "quantized_dimension": quantization.quantized_dimension,
+        },
+    }
+
+
+def summary_text(summary: dict[str, Any], width: int) -> str:
+    """Return what ``summary_of`` returns as two columns, with the name of the file above."""
+    lines = format_definitions(list(_rows(summary)), width, "  ").replace(UNBROKEN_SPACE, " ")
+    return f"{summary['file']}\n{lines}"
+
+
+def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    size = summary["file_bytes"]
+    yield "format", f"{summary['format']}, {'as text' if size is None else f'{size:,} bytes'}"
+    if summary["description"]:
+        yield "description", summary["description"]
+    for ports in ("inputs", "outputs"):
+        for index, port in enumerate(summary[ports]):
+            yield "" if index else ports, f"%{port['name']}: {port['type']}"
+    for signature in summary["signatures"]:
+        inputs, outputs = ", ".join(signature["inputs"]), ", ".join(signature["outputs"])
+        yield "signature", f"{signature['key']}({inputs}) -> {outputs}"
+    graphs = summary["graphs"]
+    if len(graphs) > 1:
+        yield "graphs", ", ".join(f"{graph['name']} ({graph['operator_count']})" for graph in graphs)
+    yield "operators", f"{summary['operator_count']}: {_listed(summary['operators'])}"
+    if summary["custom"]:
+        yield "custom", _listed(summary["custom"])
+    if summary["opaque"]:
+        yield "opaque", f"{_listed(summary['opaque'])} (unknown to circlekit, kept unchanged)"
+    for name, label in (("parameters", "parameters"), ("macs", "MACs")):
+        if summary[name] is not None:
+            yield label, f"{summary[name]:,}"
+    yield "constants", f"{summary['constants']} ({summary['constant_bytes']:,} bytes)"
+    if summary["metadata"]:
+        yield "metadata", ", ".join(f"{name} ({size:,} bytes)" for name, size in summary["metadata"].items())
+    if summary["fault"] is not None:
+        yield "fault", f"{summary['fault']} (circlekit verify lists all violated rules)"
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count}{UNBROKEN_SPACE}{name}" for name, count in counts.items())
