@@ -27,6 +27,7 @@ from circlekit.errors import (
 )
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Signature
+from circlekit.ir.progress import Progress, watched
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
 from circlekit.passes.engine.registry import all_options
@@ -109,18 +110,45 @@ def test_paths_of_one_file(net: Path, tmp_path: Path) -> None:
     check_apart(tmp_path / "absent.ck", net)
 
 
+class Steps(Progress):
+    """Records the steps, and whether the work of each added up to its total."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.left = 0
+        self.files: list[str] = []
+
+    def begin(self, step: str, total: int = 0, unit: str = "") -> None:
+        assert not self.left, self.steps[-1]
+        self.steps.append(step)
+        self.left = total
+
+    def expect(self, amount: int) -> None:
+        self.left += amount
+
+    def advance(self, amount: int = 1, remark: str = "") -> None:
+        self.left -= amount
+
+    def finish_file(self, path: str) -> None:
+        self.files.append(path)
+
+
 def test_the_steps_of_a_conversion(net: Path, tmp_path: Path) -> None:
-    steps: list[str] = []
-    options = Options(["remove_unnecessary_mul"], verify=True, progress=steps.append)
-    report = circlekit.convert(net, tmp_path / "out.circle", options)
+    target = tmp_path / "out.circle"
     name = "remove_unnecessary_mul"  # it runs again until nothing changes
-    assert steps == ["read", "run the original", name, f"verify {name}", *steps[4:-1], "write"]
-    assert steps.count(f"verify {name}") == 1
+    with watched(Steps()) as watcher:
+        report = circlekit.convert(net, target, Options([name], verify=True))
+    first = ["reading the model", "running the original", f"running {name}", f"verifying {name}"]
+    last = ["verifying the legalization for circle", "writing out.circle"]
+    assert watcher.steps == [*first, *watcher.steps[4:-2], *last]
+    assert watcher.steps.count(f"verifying {name}") == 1
+    assert watcher.left == 0
+    assert watcher.files == [str(target)]
     assert report.verified
     assert (report.before.op_count, report.after.op_count) == (2, 1)
-    steps.clear()
-    report = circlekit.convert(net, tmp_path / "out.circle", Options(progress=steps.append))
-    assert steps == ["read", "write"]
+    with watched(Steps()) as watcher:
+        report = circlekit.convert(net, target, Options())
+    assert watcher.steps == ["reading the model", "writing out.circle"]
     assert not report.verified
     assert report.after.op_count == 2
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.cli import chefs, command, dredd, tensor_commands
-from circlekit.cli import terminal_output as display
+from circlekit.cli import chefs, command, dredd, progress_line, tensor_commands
 from circlekit.cli.circle2circle import main
 from circlekit.cli.command import INTERRUPTED, Command, Parser
 from circlekit.errors import ShapeError
@@ -33,7 +32,7 @@ def failing(error: BaseException) -> int:
 
 def test_interrupt_prints_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert failing(KeyboardInterrupt()) == INTERRUPTED
-    assert capsys.readouterr() == ("", "")
+    assert capsys.readouterr() == ("", "interrupted\n")
 
 
 def test_error_prints_its_message_and_positions(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,7 +102,7 @@ def test_a_terminal_gets_a_table_and_a_progress_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "in.ck").write_text(RECIPE)
-    monkeypatch.setattr(display, "DELAY_SECONDS", 0)
+    monkeypatch.setattr(progress_line, "DELAY_SECONDS", 0)
     monkeypatch.setenv("TERM", "xterm")
     for stream in (sys.stdout, sys.stderr):
         monkeypatch.setattr(stream, "isatty", lambda: True)
@@ -111,14 +110,14 @@ def test_a_terminal_gets_a_table_and_a_progress_line(
     out, err = capsys.readouterr()
     assert "│" in out
     assert "RELU" in out
-    assert " write" in err, "expected the last step; the number of other steps depends on timing"
+    assert " writing out.circle" in err, "expected the last step; the number of other steps depends on timing"
 
 
 def test_short_work_shows_no_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "in.ck").write_text(RECIPE)
-    monkeypatch.setattr(display, "DELAY_SECONDS", 1000)
+    monkeypatch.setattr(progress_line, "DELAY_SECONDS", 1000)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert main([str(tmp_path / "in.ck"), str(tmp_path / "out.circle"), "--O1"]) == 0
     assert capsys.readouterr().err == ""

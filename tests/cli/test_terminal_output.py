@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports, refusals and progress as they are printed."""
+"""Reports and refusals as they are printed."""
 
 from __future__ import annotations
-
-import sys
-from types import SimpleNamespace
 
 import pytest
 
 import circlekit
-from circlekit.cli import terminal_output
-from circlekit.cli.terminal_output import ProgressLine, print_refusals, print_report
+from circlekit.cli.terminal_output import print_refusals, print_report
 from circlekit.ir.text import parse_model
 from circlekit.rewrite.base import Refusal
 
@@ -43,17 +39,3 @@ def test_a_report(capsys: pytest.CaptureFixture[str]) -> None:
     print_report(report)
     equal = "verified: no pass changed anything\n"
     assert capsys.readouterr().out == f"{report}\n{equal}"
-
-
-@pytest.mark.parametrize(("seconds", "is_shown"), [(0.4, False), (0.5, True)])
-def test_progress_is_shown_after_half_a_second(
-    seconds: float, is_shown: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    clock = iter([100.0, 100.0 + seconds, 100.0 + seconds])
-    monkeypatch.setattr(terminal_output, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm")
-    with ProgressLine() as progress:
-        progress("step")
-        assert (progress._progress is not None) is is_shown
-    assert ("step" in capsys.readouterr().err) is is_shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
@@ -31,6 +31,7 @@ from circlekit.io.write.flatbuffer_encoder import Encoded
 from circlekit.io.write.save import check_format, encoded, write
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
+from circlekit.ir.progress import progress
 from circlekit.ir.shape_inference import check_shapes, settle_ranks
 from circlekit.ir.text.printer import print_model
 from circlekit.ir.verifier import check_order, verify
@@ -60,7 +61,6 @@ class Options:
     ``validate``: check the structure of the model and the shapes of its operators before and after the work.
     ``profile``: write ONE's tables of origins (which operators each one was made from) into the metadata.
     ``keep_activations``: keep a fused activation that ONE's runtime would ignore.
-    ``progress``: called with the name of each step that starts.
     """
 
     passes: Sequence[str] = ()
@@ -74,12 +74,6 @@ class Options:
     profile: bool = False
     keep_activations: bool = False
     inputs: Inputs | FilePath | None = None
-    progress: Callable[[str], None] | None = None
-
-    def announce(self, step: str) -> None:
-        """Report that ``step`` starts."""
-        if self.progress is not None:
-            self.progress(step)
 
 
 def read_pipeline(path: FilePath) -> Pipeline:
@@ -169,7 +163,7 @@ def convert(
     elif format is not None:
         check_format(format)
     options = checked_options(options or Options())
-    options.announce("read")
+    progress().begin("reading the model")
     model, content = read(source)
     format = format or model.format
     name = str(model.source)
@@ -182,11 +176,11 @@ def convert(
     guard = nullcontext() if options.validate else blaming_model(model, name)
     with guard, _bisecting(original, options, format, records):
         report = _optimize(model, options, format, verifier, None if content is None else len(content))
-        options.announce("write")
         legal = legalize(model, format, {"fused_activations"} if options.keep_activations else ())
         if options.validate:
             check_structure(legal, target_name)
         if verifier is not None:
+            progress().begin(f"verifying the legalization for {format}")
             verifier.check(legal, f"the legalization for {format}")
     if verifier is not None and options.record is not None:
         write_record(options.record, legal, verifier)
@@ -229,7 +223,7 @@ def _bisecting(model: Model, options: Options, format: str, records: Records | N
     except Exception as error:  # a wrong pass may raise anything
         if options.bisect is None:
             raise
-        options.announce("bisect")
+        progress().begin("bisecting")
         culprit = find_culprit(
             model,
             select_passes(options.passes, options.disable, format),
@@ -249,7 +243,7 @@ def _bisecting(model: Model, options: Options, format: str, records: Records | N
 def _verifier(model: Model, options: Options, records: Records | None) -> Verifier | None:
     if not options.verify and options.record is None and options.bisect is None and records is None:
         return None
-    options.announce("run the original")
+    progress().begin("running the original")
     return Verifier(model, records)
 
 
@@ -258,8 +252,11 @@ def _optimize(
 ) -> Report:
     def check_values(name: str, changes: int) -> None:
         if verifier is not None and changes:
-            options.announce(f"verify {name}")
+            progress().begin(f"verifying {name}")
             watch(verifier, model, name)
+
+    def announce(name: str) -> None:
+        progress().begin(f"running {name}")
 
     before = summarize(model, file_size)
     passes = select_passes(options.passes, options.disable, format)
@@ -268,7 +265,7 @@ def _optimize(
     elif passes:
         check_order(model)
     context = Context(format, settings=options.settings, exact=only_pipelines(options.passes))
-    records = run_passes(model, passes, context, check_values, options.announce)
+    records = run_passes(model, passes, context, check_values, announce)
     report = Report(before, summarize(model), records)
     if verifier is not None:
         report.verified, report.notes = True, verifier.notes
@@ -276,7 +273,7 @@ def _optimize(
     for name, item in all_passes().items():
         report.notes += item.notes(model, context, changes.get(name))
     if options.explain is not None:
-        options.announce(f"explain {options.explain}")
+        progress().begin(f"explaining {options.explain}")
         report.refusals = explain_pass(model, options.explain, format, options.settings)
     return report
 

@@ -12,7 +12,7 @@ from typing import Any
 from circlekit.api import Options, convert, read_pipeline
 from circlekit.cli.command import MODEL_HELP, Command, Parser, add_inputs, argument_type, output_of
 from circlekit.cli.pass_list import print_passes
-from circlekit.cli.terminal_output import ProgressLine, print_refusals, print_report
+from circlekit.cli.terminal_output import print_refusals, print_report
 from circlekit.errors import CirclekitError
 from circlekit.passes.engine.describe import summary
 from circlekit.passes.engine.registry import (
@@ -91,10 +91,10 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.input is None or arguments.output is None:
         arguments.refuse("expected an input and an output")
-    with ProgressLine() as progress, warnings.catch_warnings():
+    with warnings.catch_warnings():
         if arguments.mute_warnings:
             warnings.simplefilter("ignore")
-        report = convert(arguments.input, arguments.output, _options(arguments, progress), arguments.format)
+        report = convert(arguments.input, arguments.output, _options(arguments), arguments.format)
     if arguments.mute_warnings:
         report.notes.clear()
     if arguments.explain is not None:
@@ -103,7 +103,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _options(arguments: argparse.Namespace, progress: ProgressLine) -> Options:
+def _options(arguments: argparse.Namespace) -> Options:
     """Return the options of ``convert``: the order of flags is ignored, and pipelines run before passes."""
     pipeline = Pipeline() if arguments.pipeline is None else read_pipeline(arguments.pipeline)
     given = ((name, value) for name, value in vars(arguments).items() if name.startswith(SETTING_PREFIX))
@@ -122,7 +122,6 @@ def _options(arguments: argparse.Namespace, progress: ProgressLine) -> Options:
         profile=arguments.generate_profile_data,
         keep_activations=arguments.exp_disable_sep_transposeconv_actfunc,
         inputs=arguments.inputs,
-        progress=progress,
     )
 
 
@@ -204,10 +203,8 @@ def _convert_any(arguments: argparse.Namespace) -> int:
 
 
 def _convert(arguments: argparse.Namespace) -> int:
-    with ProgressLine() as progress:
-        options = Options(verify=arguments.verify, inputs=arguments.inputs, progress=progress)
-        report = convert(arguments.input, arguments.output, options, arguments.format)
-    print_report(report)
+    options = Options(verify=arguments.verify, inputs=arguments.inputs)
+    print_report(convert(arguments.input, arguments.output, options, arguments.format))
     return 0
 
 

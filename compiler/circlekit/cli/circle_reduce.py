@@ -10,7 +10,6 @@ from pathlib import Path
 from circlekit.api import load
 from circlekit.api.models import check_target
 from circlekit.cli.command import MODEL_HELP, Command, Parser, count, positive_number
-from circlekit.cli.terminal_output import ProgressLine
 from circlekit.equivalence.delta_debugging import ShowsFault, reduce_model, write_model
 from circlekit.errors import CirclekitError
 
@@ -43,9 +42,9 @@ def _run(arguments: argparse.Namespace) -> int:
     output = arguments.output or f"{arguments.model}.reduced.ck"
     check_target(output)
     model = load(arguments.model)
-    with tempfile.TemporaryDirectory() as folder, ProgressLine() as progress:
+    with tempfile.TemporaryDirectory() as folder:
         candidate = Path(folder, f"candidate{Path(arguments.model).suffix}")
-        command = ShowsFault(arguments.command, candidate, arguments.timeout, progress)
+        command = ShowsFault(arguments.command, candidate, arguments.timeout)
         if not command(model):
             raise CirclekitError(f"{' '.join(arguments.command)} fails on {arguments.model} itself")
         smallest = reduce_model(model, command, arguments.tries - command.runs)

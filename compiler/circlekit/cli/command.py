@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, NoReturn, TextIO
 
+from circlekit.cli.progress_line import ProgressLine
 from circlekit.errors import CirclekitError, near_miss
 from circlekit.io.schema import FORMATS
 from circlekit.ir.resource_limits import limited, parse_size
@@ -222,10 +223,11 @@ class Command:
         An error is printed as its message, without a traceback.
         """
         verbose = False
+        progress = ProgressLine(is_terminal(sys.stderr))
         try:
             arguments = self.parser().parse_intermixed_args(argv)  # flags may stand between the files
             verbose = arguments.verbose
-            with limited(arguments.max_memory, arguments.max_calls), _escaped_stdout():
+            with limited(arguments.max_memory, arguments.max_calls), _escaped_stdout(progress.hide), progress:
                 code = self.run(arguments)
             return _flush_stdout(code)
         except SystemExit as exit:
@@ -236,6 +238,7 @@ class Command:
             print(f"error: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
             return FAILED
         except KeyboardInterrupt:
+            print(printable(progress.interrupted()), file=sys.stderr)
             return INTERRUPTED
         except Exception as error:  # a fault in circlekit ends with a message and an exit code too
             _print_error(error, verbose)
@@ -306,6 +309,8 @@ def text_columns() -> int:
 def terminal() -> TextIO:
     """Return the standard output without escaping, for output that contains control sequences on purpose."""
     stream: Any = sys.stdout
+    if isinstance(stream, _Escaping):
+        stream.before()
     return stream.stream if isinstance(stream, _Escaping) else stream
 
 
@@ -331,10 +336,13 @@ def shortened(text: str, limit: int = MAX_LINE_CHARACTERS) -> str:
 
 
 @contextmanager
-def _escaped_stdout() -> Iterator[None]:
-    """Inside this context, escape what is written to the standard output (see ``printable``)."""
+def _escaped_stdout(before: Callable[[], None]) -> Iterator[None]:
+    """Inside this context, escape what is written to the standard output (see ``printable``).
+
+    ``before`` is called before something is written.
+    """
     stdout = sys.stdout
-    sys.stdout = stdout if stdout is None else _Escaping(stdout)
+    sys.stdout = stdout if stdout is None else _Escaping(stdout, before)
     try:
         yield
     finally:
@@ -342,12 +350,14 @@ def _escaped_stdout() -> Iterator[None]:
 
 
 class _Escaping:
-    """A text stream that escapes what is written to ``stream``."""
+    """A text stream that escapes what is written to ``stream``, and calls ``before`` first."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, before: Callable[[], None]) -> None:
         self.stream = stream
+        self.before = before
 
     def write(self, text: str) -> int:
+        self.before()
         return self.stream.write(printable(text))
 
     def __getattr__(self, name: str) -> Any:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED, Command, Parser, positive_count
-from circlekit.cli.terminal_output import ProgressLine
 from circlekit.equivalence.tensor_files import check_folder
+from circlekit.ir.progress import progress
 from circlekit.ir.text.columns import cut, format_columns
 from circlekit.recipes.dredd_cases import Case, cases_of
 
@@ -61,10 +61,12 @@ def _run(arguments: argparse.Namespace) -> int:
         for case in cases_of(source, arguments.recipes, arguments.passes, not arguments.no_rules)
     ]
     results: dict[int, Result] = {}  # by index of the case: cases end in any order
-    with ProgressLine() as progress:
-        for index, result in run_cases(cases, arguments.keep, not arguments.no_litert, arguments.jobs):
-            results[index] = result
-            progress(f"{len(results)} of {len(cases)} {result.name}")
+    failed = 0
+    progress().begin("", len(cases), "recipes")
+    for index, result in run_cases(cases, arguments.keep, not arguments.no_litert, arguments.jobs):
+        results[index] = result
+        failed += bool(result.failures)
+        progress().advance(1, f"{failed} failed so far" if failed else "none failed so far")
     without = litert.why_not_compared(not arguments.no_litert)
     return _report(cases, [results[index] for index in range(len(cases))], arguments.all, without)
 

@@ -23,6 +23,7 @@ from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import format_of, save
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
+from circlekit.ir.progress import Progress, progress, watched
 from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.text import print_model
 from circlekit.ir.value import Array
@@ -203,20 +204,20 @@ class ShowsFault:
     """Runs a command on a model; true if the command ends with exit code 0.
 
     ``words``: the command.  ``path``: the file to which each model is written.  ``timeout``: seconds after
-    which a run is ended and counts as false.  ``note``: called with a line of progress before every run.
+    which a run is ended and counts as false.
     """
 
     words: Sequence[str]
     path: Path
     timeout: float | None = None
-    note: Callable[[str], None] = lambda text: None
     runs: int = 0
 
     def __call__(self, model: Model) -> bool:
         """Raise FileError if the command does not exist."""
         self.runs += 1
-        self.note(f"run {self.runs}, {len(model.main)} operators")
-        write_model(model, self.path)
+        progress().begin(f"reducing: run {self.runs}, {len(model.main)} operators")
+        with watched(Progress()):
+            write_model(model, self.path)
         words = [word.replace(PATH_PLACEHOLDER, str(self.path)) for word in self.words]
         if words == [*self.words]:
             words.append(str(self.path))

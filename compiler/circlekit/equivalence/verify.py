@@ -24,7 +24,7 @@ from circlekit.equivalence.model_comparison import (
 from circlekit.equivalence.seeded_inputs import InputSet, input_sets, make_inputs, seed_notes, with_seeds
 from circlekit.equivalence.submodel import entry_views
 from circlekit.errors import CirclekitError, EquivalenceError, UnsupportedError
-from circlekit.interp.interpreter import run, select_kernels
+from circlekit.interp.interpreter import expect_runs, run, select_kernels
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.text.fillers import seed_of
@@ -72,9 +72,12 @@ def reference_runs(
     """
     kernels = select_kernels(model, kernels)
     if records is not None:
+        expect_runs(model, len(records))
         return [_recorded_run(label, model, inputs, kernels) for label, inputs in records.items()], []
     runs, notes = [], []
-    for which in input_sets(model.main):
+    sets = input_sets(model.main)
+    expect_runs(model, len(sets))
+    for which in sets:
         try:
             runs.append(_seeded_run(model, which, kernels))
         except UnsupportedError as error:  # noqa: PERF203  # a handful of sets
@@ -122,6 +125,7 @@ def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) ->
         for value in list(graph.values()):
             if value.data is not None and value.is_plain and value.data.dtype.kind == "f":
                 value.data = _moved(value.data, seed_of(graph.name, value.name))
+    expect_runs(moved, 1)
     after = run.again(moved)
     return [_excused(a, b, limit) for a, b in zip(run.outputs, after, strict=True)]
 
@@ -213,6 +217,7 @@ class Verifier:
         """Make ``model`` the reference after ``step``, which is meant to change values only."""
         self._check_interface(model, step)
         self.original = clone(model)
+        expect_runs(model, len(self.runs))
         self.runs = [replace(r, outputs=r.again(model)) for r in self.runs]
         self.latest = [run.outputs for run in self.runs]
         self.others = [verifier and self._other(view) for verifier, view in self._pairs(model)]
@@ -274,6 +279,7 @@ class Verifier:
 
     def _compare_outputs(self, model: Model) -> list[Outcome]:
         """Run ``model`` on every set of inputs; tolerate what rounding can do to the reference."""
+        expect_runs(model, len(self.runs))
         self.latest = [past.again(model) for past in self.runs]
         names = [value.name for value in model.main.outputs]
         found = []

@@ -14,6 +14,10 @@ from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.resource_limits import amount, need_memory
 from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops.constant_operands import constant_elements
+from circlekit.ops.dimensions import element_count
+
+WORK_PER_ELEMENT = 8
+"""Multiply-accumulates that take as long as one element of a result."""
 
 POINTER_BYTES = 8
 """Bytes of an array element that is a Python object: a string."""
@@ -135,7 +139,8 @@ class PlannedOp:
     """One operator of a plan.
 
     ``absent``: number of trailing operands that it omits; ``fast_kernel``: called instead of ``op.kernel`` if
-    not None; ``memory``: check of the results' size; ``released``: values that no later operator uses.
+    not None; ``memory``: check of the results' size; ``work``: see ``work_of``; ``released``: values that no
+    later operator uses.
     """
 
     def __init__(self, op: Op) -> None:
@@ -143,7 +148,14 @@ class PlannedOp:
         self.absent = absent_operands(op)
         self.fast_kernel: FastKernel | None = prepare(op)
         self.memory = ResultMemory(op)
+        self.work = work_of(op)
         self.released: list[Value] = []
+
+
+def work_of(op: Op) -> int:
+    """Return an estimate of the time that ``op`` takes, in multiply-accumulates."""
+    elements = sum(element_count(value.shape) for value in op.results)
+    return 1 + WORK_PER_ELEMENT * elements + (op.macs() if op.results else 0)
 
 
 def absent_operands(op: Op) -> int:

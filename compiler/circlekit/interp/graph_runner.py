@@ -14,6 +14,7 @@ from circlekit.interp.execution_plan import ExecutionPlan, PlannedOp
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.location import place
 from circlekit.ir.op import Op
+from circlekit.ir.progress import progress
 from circlekit.ir.resource_limits import MAX_CALL_DEPTH, limits
 from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.output_stage import Kernels, following
@@ -60,6 +61,7 @@ class GraphRunner:
         """
         self._held_bytes = self._calls = self._depth = 0
         self._observe, self._on_value = observe, on_value
+        self._progress = progress()
         try:
             # overflow and NaN are ordinary results, as in other runtimes
             with (
@@ -107,6 +109,8 @@ class GraphRunner:
                 self._on_value(value.name, environment[value])
         for planned in plan.operators:
             results = self._execute(planned, plan, environment)
+            if not self._depth:
+                self._progress.advance(planned.work)
             if self._observe is not None:
                 self._observe(planned.op, results)
             if self._on_value is not None:

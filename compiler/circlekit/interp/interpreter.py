@@ -7,8 +7,10 @@ from contextlib import suppress
 
 from circlekit.errors import CirclekitError
 from circlekit.interp.evaluate import Inputs, model_inputs
+from circlekit.interp.execution_plan import work_of
 from circlekit.interp.graph_runner import GraphRunner, Observe, OnValue
 from circlekit.ir.graph import Model
+from circlekit.ir.progress import progress
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.ops.program.state import State
@@ -76,6 +78,11 @@ class Interpreter:
         """
         arrays = model_inputs(self.model, graph, inputs)
         return self._runner.run(self.model.graphs[graph], arrays, observe, on_value)
+
+
+def expect_runs(model: Model, count: int, graph: int = 0) -> None:
+    """Report that so many runs of a graph are work of the current step: each reports its operators."""
+    progress().expect(count * sum(work_of(op) for op in model.graphs[graph]))
 
 
 def run(

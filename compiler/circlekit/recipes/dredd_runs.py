@@ -15,6 +15,7 @@ from pathlib import Path
 
 from circlekit.equivalence import litert
 from circlekit.equivalence.workers import Loss, Tell, Workers
+from circlekit.ir.progress import Progress, watched
 from circlekit.passes.engine.registry import every_pass
 from circlekit.recipes.dredd import Result, run_case
 from circlekit.recipes.dredd_cases import Case
@@ -34,7 +35,8 @@ def run_cases(
     folders = _folders(cases, keep)
 
     def run(index: int, tell: Tell) -> tuple[int, Result]:
-        return index, run_case(cases[index], folders[index], with_litert)
+        with watched(Progress()):  # progress counts tests, not their steps
+            return index, run_case(cases[index], folders[index], with_litert)
 
     def lost(loss: Loss[int]) -> tuple[int, Result]:
         return loss.job, Result(cases[loss.job].name, failures=[f"the test {loss}"])

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from circlekit.errors import FileError
 from circlekit.io.file_map import translated
+from circlekit.ir.progress import progress
 
 try:
     import fcntl
@@ -54,6 +55,7 @@ def replacement(target: Path, durable: bool = True) -> Iterator[int]:
         if durable:
             os.fsync(descriptor)
         path.replace(target)
+        progress().finish_file(str(target))
     except BaseException:
         path.unlink(missing_ok=True)
         os.close(descriptor)
@@ -145,6 +147,9 @@ def _copy_permissions(descriptor: int, target: Path) -> None:
 WRITE_STEP_BYTES = 1 << 18
 """Largest number of bytes passed to one ``write``, so that mapped pages stay in the processor's cache."""
 
+REPORT_STEP_BYTES = 1 << 22
+"""Progress is reported after so many bytes."""
+
 BUFFER_BYTES = 1 << 16
 """Smaller pieces are gathered up to this size before they are written."""
 
@@ -161,15 +166,20 @@ def write_pieces(descriptor: int, pieces: Iterable[Piece]) -> int:
     return size
 
 
-def write_file(path: str | os.PathLike[str], pieces: Iterable[Piece], durable: bool = True) -> int:
+def write_file(
+    path: str | os.PathLike[str], pieces: Iterable[Piece], durable: bool = True, size: int | None = None
+) -> int:
     """Write a file that appears whole or not at all; return its size in bytes.
 
     ``path`` may be the file that ``pieces`` are views of.  A symbolic link is followed; a device or a pipe is
     written directly.  ``durable``: a file that replaces another is flushed to the disk first, so that a loss
-    of power leaves one of the two.
+    of power leaves one of the two.  ``size``: that of all pieces, if progress is to be reported.
 
     Raises FileError if the file cannot be written.
     """
+    if size is not None:
+        progress().begin(f"writing {Path(path).name}", size, "bytes")
+        pieces = _counted(pieces)
     with translated(path, "written"):
         try:
             mode = Path(path).stat().st_mode
@@ -185,6 +195,16 @@ def write_file(path: str | os.PathLike[str], pieces: Iterable[Piece], durable: b
             raise FileNotFoundError(None, f"the directory {target.parent} does not exist")
         with replacement(target, durable and bool(mode)) as descriptor:
             return write_pieces(descriptor, pieces)
+
+
+def _counted(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield ``pieces`` in parts, and report the size of each part when it has been written."""
+    report = progress()
+    for piece in pieces:
+        for start in range(0, len(piece), REPORT_STEP_BYTES):
+            part = memoryview(piece)[start : start + REPORT_STEP_BYTES]
+            yield part
+            report.advance(len(part))
 
 
 def require_directory(path: Path) -> None:

@@ -53,7 +53,7 @@ def write(file: Encoded, target: Target, source: str | None) -> int:
         durable = source is None or Path(source).samefile(target)
     except OSError:  # one of the files does not exist
         durable = True
-    return write_file(target, file.pieces(), durable)
+    return write_file(target, file.pieces(), durable, file.size + len(file.tail))
 
 
 def format_of(path: str | os.PathLike[str]) -> str | None:

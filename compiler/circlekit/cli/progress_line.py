@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Progress of a command on the terminal, and the line that says what an interrupted command had done."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from circlekit.ir.progress import Progress, watched
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+DELAY_SECONDS = 0.5
+"""Progress is shown only for work that takes longer."""
+
+INTERVAL_SECONDS = 0.05
+"""Between two updates; work is reported much more often."""
+
+MINUTES_FROM_SECONDS = 100
+"""Longer estimates are in minutes."""
+
+_BYTE_UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10}
+
+
+class ProgressLine(Progress):
+    """A context manager that collects the progress reported in its block, and shows it on a terminal.
+
+    ``is_shown``: whether the standard error is a terminal.
+    """
+
+    def __init__(self, is_shown: bool) -> None:
+        self._is_shown = is_shown
+        self._due = time.monotonic() + DELAY_SECONDS
+        self._bar: Bar | None = None
+        self._step, self._unit, self._remark = "", "", ""
+        self._done = self._total = 0
+        self._since = 0.0
+        self._files: list[str] = []
+        self._watched = watched(self)
+
+    def __enter__(self) -> ProgressLine:
+        self._watched.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.hide()
+        self._watched.__exit__(kind, error, trace)
+
+    # -- reports -------------------------------------------------------------------------------
+
+    def begin(self, step: str, total: int = 0, unit: str = "") -> None:
+        self._step, self._total, self._unit = step, total, unit
+        self._done, self._remark = 0, ""
+        self._since = time.monotonic()
+        self._show(is_new=True)
+
+    def expect(self, amount: int) -> None:
+        self._total += amount
+
+    def advance(self, amount: int = 1, remark: str = "") -> None:
+        self._done += amount
+        self._remark = remark
+        self._show()
+
+    def finish_file(self, path: str) -> None:
+        self._files.append(path)
+
+    # -- the terminal --------------------------------------------------------------------------
+
+    def hide(self) -> None:
+        """Remove the line from the terminal, until more progress is reported."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _show(self, is_new: bool = False) -> None:
+        if not self._is_shown:
+            return
+        now = time.monotonic()
+        if now < self._due and not (is_new and self._bar is not None):
+            return
+        self._due = now + INTERVAL_SECONDS
+        if self._bar is None:
+            self._bar = _bar()
+        total = max(self._total, self._done) or None
+        state = ", ".join(filter(None, [self._amount(), self._remark, self._estimate(now)]))
+        text = "  ".join(filter(None, [state, self._step]))
+        self._bar.update(self._bar.task_ids[0], completed=self._done, total=total, description=text)
+
+    def _estimate(self, now: float) -> str:
+        """Return how long the rest of the step takes at the speed so far; "" if that is unknown."""
+        passed = now - self._since
+        if not self._total or not self._done or passed < DELAY_SECONDS:
+            return ""
+        seconds = round(passed * max(self._total - self._done, 0) / self._done)
+        return f"{seconds} s left" if seconds < MINUTES_FROM_SECONDS else f"{round(seconds / 60)} min left"
+
+    # -- sentences -----------------------------------------------------------------------------
+
+    def _amount(self) -> str:
+        """Return how much of the step is done, "" if its amount is unknown."""
+        if not self._total:
+            return ""
+        done = min(self._done, self._total)
+        if self._unit == "bytes":
+            unit, size = next((u for u in _BYTE_UNITS.items() if self._total >= u[1]), ("bytes", 1))
+            digits = 0 if size == 1 else 1
+            return f"{done / size:.{digits}f} of {self._total / size:.{digits}f} {unit}"
+        return f"{done} of {self._total} {self._unit}" if self._unit else f"{100 * done // self._total} %"
+
+    def interrupted(self) -> str:
+        """Return what was done, and what was not, if the command is interrupted now."""
+        amount = self._amount()
+        if not self._step:
+            parts = [f"{amount} done" if amount else "", self._remark]
+            return ": ".join(filter(None, ["interrupted", ", ".join(filter(None, parts))]))
+        place = f"interrupted while {self._step}" + (f" ({amount})" if amount else "")
+        return f"{place}; {self._written()}"
+
+    def _written(self) -> str:
+        if len(self._files) > 1:
+            return f"{len(self._files)} files were written"
+        return f"{Path(self._files[0]).name if self._files else 'no file'} was written"
+
+
+def _bar() -> Bar:
+    """Return a started progress bar on the standard error."""
+    from rich.console import Console  # slow to import
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    # prints to the standard output are not redirected: the command hides the bar before them
+    bar = Bar(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+    bar.add_task("", total=None)
+    bar.start()
+    return bar

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Progress of long work: which step runs, how much of it is done, and which files are complete.
+
+Like the limits, progress is a context variable: a command or a caller of the API watches it, and loops far
+below report to it.  Work that nobody watches reports to an object that ignores it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+P = TypeVar("P", bound="Progress")
+
+
+class Progress:
+    """Receives reports and ignores them; a watcher overrides the methods."""
+
+    def begin(self, step: str, total: int = 0, unit: str = "") -> None:
+        """Start a step, as in "verifying fuse_gelu".
+
+        ``total``: the amount of its work, 0 if unknown.  ``unit``: "bytes", "recipes", or "" if the numbers
+        mean nothing to a user.
+        """
+
+    def expect(self, amount: int) -> None:
+        """Add to the total of the step."""
+
+    def advance(self, amount: int = 1, remark: str = "") -> None:
+        """Add to the work that is done.  ``remark``: what else to say of its state, as in "2 failed"."""
+
+    def finish_file(self, path: str) -> None:
+        """Report that a file is complete, under its final name."""
+
+
+_PROGRESS: ContextVar[Progress] = ContextVar("circlekit_progress", default=Progress())  # noqa: B039  # has no state
+
+
+def progress() -> Progress:
+    """Return what to report to: the watcher of the innermost ``watched`` block."""
+    return _PROGRESS.get()
+
+
+@contextmanager
+def watched(watcher: P) -> Iterator[P]:
+    """Let the work inside this block report to ``watcher``."""
+    token = _PROGRESS.set(watcher)
+    try:
+        yield watcher
+    finally:
+        _PROGRESS.reset(token)
