@@ -23,6 +23,12 @@ def test_dilate(dtype: str, steps: list[int]) -> None:
     check(Dilate(var(x), const(steps, np.int32), const(fill)), x)
 
 
+def test_dilate_of_no_elements_has_no_elements() -> None:
+    op = Dilate(Value("x", f32, (2, 0)), const([2, 3], np.int32), const(0, np.float32))
+    assert op.output.shape == (3, 0)
+    assert kernel_results(op, [np.zeros((2, 0), np.float32)])[0].shape == (3, 0)
+
+
 @pytest.mark.parametrize(
     "function", [f for f in ReduceWindowFunction if f.name not in ("UNSUPPORTED", "ALL", "ANY")]
 )

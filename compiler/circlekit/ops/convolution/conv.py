@@ -27,7 +27,7 @@ WEIGHTS = (*REAL, DType.INT4)
 
 
 class Convolution2D(ConvolutionLayer):
-    """The attributes of convolutions with two spatial axes."""
+    """Base class of convolutions with two spatial axes: their attributes."""
 
     padding: Padding = attribute(Padding.SAME)
     stride_w: int = attribute(1)
@@ -35,7 +35,7 @@ class Convolution2D(ConvolutionLayer):
 
 
 class ForwardConvolution2D(Convolution2D):
-    """CONV_2D and DEPTHWISE_CONV_2D: each result is a sum over a window of the input."""
+    """Base class of CONV_2D and DEPTHWISE_CONV_2D, whose results are sums over windows of the input."""
 
     input = operand(*REAL)
     filter = operand(*WEIGHTS)
@@ -49,7 +49,7 @@ class ForwardConvolution2D(Convolution2D):
 
 
 class Conv2D(ForwardConvolution2D, code="CONV_2D", fuses_activation=True):
-    """Correlation with a filter [O,KH,KW,I / groups]; the channels of the input give the number of groups."""
+    """Correlation of [N,H,W,I] with a filter [O,KH,KW,I / groups], whose last dimension gives ``groups``."""
 
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
     dilation_w: int = attribute(1, "dilation_w_factor")
@@ -67,6 +67,7 @@ class Conv2D(ForwardConvolution2D, code="CONV_2D", fuses_activation=True):
             raise ShapeError(f"filter has {out_depth} output channels, expected a multiple of {groups}")
 
     def quantizes_asymmetrically(self, depth: int, filter: Array) -> bool:
+        # as LiteRT does for groups and for filters with different scales
         scales = [] if self.filter.quantization is None else self.filter.quantization.scale.tolist()
         return depth != filter.shape[3] or len(set(scales)) > 1
 
@@ -92,11 +93,10 @@ class DepthwiseConv2D(
     fuses_activation=True,
     filter_layout="1HWO",
 ):
-    """Correlation of each input channel with its own filters; filter [1,KH,KW,I * multiplier].
+    """Correlation of each channel of [N,H,W,I] with its own filters; filter [1,KH,KW,I * multiplier].
 
-    The multiplier is the number of filter channels divided by I; the attribute ``depth_multiplier`` is
-    ignored, as in TFLite (depthwise_conv).  LiteRT has no reference kernel for int4 weights; they are
-    computed like int8 weights with the same values.
+    The filter's shape gives the multiplier; the attribute ``depth_multiplier`` is ignored, as in TFLite.
+    LiteRT has no reference kernel for int4 weights; they are computed like int8 weights of the same values.
     """
 
     depth_multiplier: int = attribute(1)
@@ -133,11 +133,11 @@ class TransposeConv(
     is_transposed=True,
     fuses_activation=True,
 ):
-    """Gradient of Conv2D with respect to its input.  OHWI filter.
+    """Gradient of Conv2D with respect to its input; filter [O,KH,KW,I].
 
-    The product of input element y and filter tap k is added to output element y * stride - before + k, where
-    ``before`` is the padding of a convolution of the *output*.  Products outside of ``output_shape`` are
-    dropped.  LiteRT 2 refuses an ``output_shape`` for which that convolution does not give the input's size.
+    Along each spatial axis, the product of input element i and filter tap k is added to output element
+    i * stride - before + k, where ``before`` is the padding of a convolution over the *output*.  Products
+    outside of ``output_shape`` are dropped.  LiteRT 2 requires that this convolution gives the input's size.
     """
 
     output_shape = operand(i32)
@@ -165,7 +165,7 @@ class TransposeConv(
 
 
 class Convolution3D(ConvolutionLayer):
-    """The attributes of convolutions with three spatial axes."""
+    """Base class of convolutions with three spatial axes: their attributes."""
 
     padding: Padding = attribute(Padding.SAME)
     stride_d: int = attribute(1)
@@ -178,7 +178,7 @@ class Convolution3D(ConvolutionLayer):
 
 
 class Conv3D(Convolution3D, code="CONV_3D", filter_layout="DHWIO"):
-    """Correlation with a filter [KD,KH,KW,I,O]."""
+    """Correlation of [N,D,H,W,I] with a filter [KD,KH,KW,I,O]."""
 
     input = operand(f32)
     filter = operand(f32)

@@ -28,10 +28,10 @@ Index = tuple[int | slice, ...]
 
 
 class Geometry(NamedTuple):
-    """Sliding windows over spatial axes.
+    """Sliding windows over the spatial axes of data.
 
-    ``taps``: elements in a window; ``before``: padding in front of the first element; ``windows``: number of
-    windows; ``size``: number of elements of the data.
+    ``taps``: elements in a window; ``before``: elements of padding before the data; ``windows``: number of
+    windows; ``size``: elements of the data.
     """
 
     taps: PerAxis
@@ -55,7 +55,7 @@ class Geometry(NamedTuple):
     ) -> Geometry:
         """Return the windows of a transposed convolution from data [*windows] to a result [*size].
 
-        ``before`` is the padding of a convolution over the result, even if that has other windows.
+        ``before`` is the padding of a convolution over the result, even if its number of windows differs.
         """
         before = [0] * len(size)
         if padding is Padding.SAME:
@@ -64,13 +64,13 @@ class Geometry(NamedTuple):
         return Geometry(*(tuple(numbers) for numbers in (taps, strides, dilations, before, windows, size)))
 
     def overlaps(self) -> Iterator[tuple[Index, Index, Index]]:
-        """Yield the indices of each tap, the windows in which it reads data, and the elements that it reads.
+        """Yield three indices for each tap: its own, its windows in which it reads data, and these elements.
 
         They index arrays [O, *K, I], [N, *W, C] and [N, *S, C].  Taps that only read padding are left out.
         """
         per_axis = [list(_overlaps(*axis)) for axis in zip(*self, strict=True)]
-        for chosen in product(*per_axis):
-            tap, windows, elements = ((slice(None), *indices) for indices in zip(*chosen, strict=True))
+        for combination in product(*per_axis):
+            tap, windows, elements = ((slice(None), *indices) for indices in zip(*combination, strict=True))
             yield tap, windows, elements
 
 
@@ -89,7 +89,7 @@ def _overlaps(
 
 
 def correlate(x: Array, filter: Array, geometry: Geometry) -> Array:
-    """Correlate x [N, *S, I] with filter [O, *K, I / groups]; return [N, *W, O].  The padding is 0."""
+    """Return [N, *W, O]: x [N, *S, I], padded with 0, correlated with filter [O, *K, I / groups]."""
     out = np.zeros((len(x), *geometry.windows, len(filter)), x.dtype)
     for tap, windows, elements in geometry.overlaps():
         out[windows] += channel_product(x[elements], filter[tap])
@@ -99,7 +99,7 @@ def correlate(x: Array, filter: Array, geometry: Geometry) -> Array:
 def correlate_transposed(x: Array, filter: Array, geometry: Geometry) -> Array:
     """Return [N, *S, O], the gradient of ``correlate`` with respect to its data, for x [N, *W, I].
 
-    The filter is [O, *K, I].  Products outside of the result are dropped.
+    The filter is [O, *K, I].  Products that fall into the padding are dropped.
     """
     out = np.zeros((len(x), *geometry.size, len(filter)), x.dtype)
     for tap, windows, elements in geometry.overlaps():
@@ -118,7 +118,7 @@ def correlate_depthwise(x: Array, filter: Array, geometry: Geometry) -> Array:
 
 
 def channel_product(x: Array, weights: Array) -> Array:
-    """Return [.., O]: each group of channels of x [.., I] times its own rows of weights [O, I / groups]."""
+    """Return [..., O]: each group of channels of x [..., I] times its own rows of weights [O, I / groups]."""
     outputs, depth = weights.shape
     if x.size == 0 or weights.size == 0:
         return np.zeros((*x.shape[:-1], outputs), x.dtype)

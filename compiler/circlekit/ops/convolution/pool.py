@@ -27,7 +27,7 @@ INTEGER_POOL_DTYPES = (i8, u8, i16)
 
 
 class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
-    """Base class of pooling operators: attributes, shape rule and windows."""
+    """Base class of pooling operators over [N,H,W,C]: attributes, shape rule and windows."""
 
     input = operand(*REAL)
 
@@ -101,7 +101,7 @@ class L2Pool2D(_Pool2D, code="L2_POOL_2D", options="Pool2DOptions", versions={})
 
 
 def require_one_per_axis(numbers: list[int] | None, shape: Shape | None, name: str) -> None:
-    """Raise ShapeError unless ``numbers`` has a positive number for each axis of ``shape``, or is None."""
+    """Raise ShapeError if ``numbers``, if known, are not one positive number for each axis of ``shape``."""
     if numbers is None:
         return
     if min(numbers, default=1) < 1 or (shape is not None and len(numbers) != len(shape)):
@@ -109,7 +109,7 @@ def require_one_per_axis(numbers: list[int] | None, shape: Shape | None, name: s
 
 
 class Dilate(Op, code="DILATE"):
-    """Insert ``dilations`` - 1 padding values between neighbouring elements along each axis."""
+    """``input`` with ``dilations[i]`` - 1 padding values between neighboring elements along each axis i."""
 
     input = operand(*NUMBERS, boolean)
     dilations = operand(i32)
@@ -121,19 +121,19 @@ class Dilate(Op, code="DILATE"):
         require_one_per_axis(steps, shape, "dilations")
         if shape is None or steps is None:
             return TensorType(self.input.dtype, unknown_dims(self.input.rank))
-        spread = (None if d is None else (d - 1) * s + 1 for d, s in zip(shape, steps, strict=True))
-        return TensorType(self.input.dtype, tuple(spread))
+        dims = (d and (d - 1) * s + 1 for d, s in zip(shape, steps, strict=True))
+        return TensorType(self.input.dtype, tuple(dims))
 
     def kernel(self, input: Array, dilations: Array, padding_value: Array) -> Array:
         steps = int_list(dilations)
         require_one_per_axis(steps, input.shape, "dilations")
-        shape = [(d - 1) * s + 1 for d, s in zip(input.shape, steps, strict=True)]
+        shape = [d and (d - 1) * s + 1 for d, s in zip(input.shape, steps, strict=True)]
         out = np.full(shape, padding_value.reshape(-1)[0], input.dtype)
         out[tuple(slice(None, None, s) for s in steps)] = input
         return out
 
 
-_REDUCTIONS: dict[ReduceWindowFunction, Any] = {
+_UFUNCS: dict[ReduceWindowFunction, Any] = {
     ReduceWindowFunction.ADD: np.add,
     ReduceWindowFunction.MUL: np.multiply,
     ReduceWindowFunction.MINIMUM: np.minimum,
@@ -144,7 +144,7 @@ _REDUCTIONS: dict[ReduceWindowFunction, Any] = {
 
 
 class ReduceWindow(Op, code="REDUCE_WINDOW"):
-    """Combine ``init_value`` and the elements of each window by ``reduce_function``."""
+    """``init_value`` and the elements of each window, without padding, combined by ``reduce_function``."""
 
     input = operand(*NUMBERS, boolean)
     init_value = operand(*NUMBERS, boolean)
@@ -171,7 +171,7 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
         )
 
     def kernel(self, input: Array, init_value: Array, *windows: Array) -> Array:
-        combine = _REDUCTIONS.get(self.reduce_function)
+        combine = _UFUNCS.get(self.reduce_function)
         if combine is None:
             raise UnsupportedError(f"REDUCE_WINDOW by {self.reduce_function!r} has no kernel")
         sizes, strides, dilations = (int_list(a) for a in windows)
@@ -181,16 +181,15 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
             return np.full(shape, init_value.reshape(-1)[0], input.dtype)
         spans = tuple((n - 1) * d + 1 for n, d in zip(sizes, dilations, strict=True))
         views = np.lib.stride_tricks.sliding_window_view(input, spans)
-        rank = input.ndim
         views = views[tuple(slice(None, None, s) for s in (*strides, *dilations))]
-        window_axes = tuple(range(rank, 2 * rank))
+        window_axes = tuple(range(input.ndim, 2 * input.ndim))
         is_logical = combine in (np.logical_and, np.logical_or)
         reduced = combine.reduce(views, axis=window_axes, dtype=None if is_logical else input.dtype)
         return np.asarray(combine(init_value.reshape(-1)[0], reduced)).astype(input.dtype)
 
 
 def window_count(size: int | None, taps: int, stride: int, dilation: int) -> int | None:
-    """Return the number of windows that fit into ``size`` elements; None if ``size`` is unknown."""
+    """Return the number of windows of ``taps`` elements in ``size`` elements; None if ``size`` is unknown."""
     if size is None:
         return None
     return max(0, (size - (taps - 1) * dilation - 1) // stride + 1)

@@ -44,9 +44,9 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
 
         wo * softmax(q * k_cache^T / sqrt(head) + mask) * v_cache
 
-    over the first ``position`` + 2 positions of the caches, rounded up to a multiple of 32 and limited to the
-    length of the caches and the mask.  A cache that is a variable tensor is updated.  Other caches are not
-    modified; onert does modify them.
+    over the first ``position`` + 2 positions of the caches.  As in onert, this number is rounded up to a
+    multiple of 32; it is limited to the length of the caches and the mask.  A cache that is a variable tensor
+    is updated.  Other caches are not modified; onert does modify them.
     """
 
     input = operand(f32)
@@ -89,18 +89,18 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
             raise UnsupportedError(
                 f"{self.code} has a kernel for one token [1, 1, model] only, got {format_shape(input.shape)}"
             )
-        heads, head = k_cache.shape[2:]
-        at, capacity = int(position.reshape(-1)[0]), min(k_cache.shape[1], v_cache.shape[1])
-        if not 0 <= at < capacity:
+        heads, size = k_cache.shape[2:]
+        now, capacity = int(position.reshape(-1)[0]), min(k_cache.shape[1], v_cache.shape[1])
+        if not 0 <= now < capacity:
             raise ShapeError(
-                f"{self.code}: position {at} is outside of the caches, which have {capacity} positions"
+                f"{self.code}: position {now} is outside of the caches, which have {capacity} positions"
             )
-        x, tables = input.reshape(-1), (sin.reshape(-1)[:head], cos.reshape(-1)[:head])
-        query, key = (rotated((w @ x).reshape(heads, head), *tables, RoPEMode.GPT_NEOX) for w in (wq, wk))
+        x, tables = input.reshape(-1), (sin.reshape(-1)[:size], cos.reshape(-1)[:size])
+        query, key = (rotated((w @ x).reshape(heads, size), *tables, RoPEMode.GPT_NEOX) for w in (wq, wk))
         keys, values = k_cache.copy(), v_cache.copy()
-        keys[0, at], values[0, at] = key, (wv @ x).reshape(heads, head)
-        length = min(-(-(at + 2) // CACHE_BLOCK_POSITIONS) * CACHE_BLOCK_POSITIONS, capacity, mask.shape[-1])
-        scores = np.einsum("hd,phd->hp", query, keys[0, :length]) / np.sqrt(np.float32(head))
+        keys[0, now], values[0, now] = key, (wv @ x).reshape(heads, size)
+        length = min(-(-(now + 2) // CACHE_BLOCK_POSITIONS) * CACHE_BLOCK_POSITIONS, capacity, mask.shape[-1])
+        scores = np.einsum("hd,phd->hp", query, keys[0, :length]) / np.sqrt(np.float32(size))
         scores += mask.reshape(-1)[:length]
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
@@ -113,13 +113,13 @@ CODES_PER_WORD = 32
 
 
 def row_count(clusters: Value) -> int | None:
-    """Return the sum of the rows of all clusters; None if ``clusters`` is not constant."""
+    """Return the number of rows of all clusters; None if ``clusters`` is not constant."""
     numbers = static_int_vector(clusters)
     return None if numbers is None else sum(bits_and_rows(numbers)[1])
 
 
 def bits_and_rows(numbers: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the bits and the rows of each cluster, given ``numbers`` [bits, rows, bits, rows, ...]."""
+    """Return the bits and the rows of each cluster.  Raise ShapeError unless ``numbers`` are such pairs."""
     if len(numbers) % 2:
         raise ShapeError(f"clusters have {len(numbers)} numbers, expected pairs of bits and rows")
     return list(numbers[::2]), list(numbers[1::2])
@@ -128,25 +128,25 @@ def bits_and_rows(numbers: Sequence[int]) -> tuple[list[int], list[int]]:
 def decoded(
     scales: Array, binary: Array, clusters: Array, hidden: int, indices: Array | None = None
 ) -> Array:
-    """Decode ``binary`` [code rows, words] to float32 weights [rows, hidden].
+    """Return weights, float32 [rows, hidden], decoded from ``binary`` [code rows, words].
 
-    ``indices``: the rows to decode, by default all.  ShapeError if the operands' sizes do not agree.
+    ``indices``: the rows to decode, by default all.  Raise ShapeError if the operands' sizes do not agree.
     """
     bits, rows = bits_and_rows(clusters.reshape(-1).tolist())
     codes = sum(b * r for b, r in zip(bits, rows, strict=True))
     if binary.ndim != 2 or binary.shape[0] != codes or scales.size != codes:
-        found = f"{scales.size} scales and codes of shape {list(binary.shape)}"
-        raise ShapeError(f"expected {codes} codes and scales from the clusters, got {found}")
+        sizes = f"{scales.size} scales and codes of shape {list(binary.shape)}"
+        raise ShapeError(f"expected {codes} codes and scales from the clusters, got {sizes}")
     if not 0 < hidden <= binary.shape[1] * CODES_PER_WORD:
         raise ShapeError(f"codes have {binary.shape[1] * CODES_PER_WORD} columns, expected at least {hidden}")
-    chosen = np.arange(sum(rows)) if indices is None else indices
+    wanted = np.arange(sum(rows)) if indices is None else indices
     code_bytes = np.ascontiguousarray(binary, "<i4").view(np.uint8)
-    out = np.zeros((chosen.size, hidden), np.float32)
+    out = np.zeros((wanted.size, hidden), np.float32)
     first_row = first_code = 0
     for b, r in zip(bits, rows, strict=True):
-        in_cluster = (chosen >= first_row) & (chosen < first_row + r)
+        in_cluster = (wanted >= first_row) & (wanted < first_row + r)
         for plane in range(b):  # a few bits at most
-            code_rows = first_code + plane * r + chosen[in_cluster] - first_row
+            code_rows = first_code + plane * r + wanted[in_cluster] - first_row
             is_plus = np.unpackbits(code_bytes[code_rows], axis=1, count=hidden, bitorder="little")
             out[in_cluster] += (is_plus * np.float32(2) - 1) * scales.reshape(-1)[code_rows, None]
         first_row, first_code = first_row + r, first_code + b * r
@@ -154,7 +154,7 @@ def decoded(
 
 
 def hidden_size(declared: int, binary: Value) -> int | None:
-    """Return the number of columns of the weights: ``declared``, or if it is 0, that of ``binary``."""
+    """Return the number of columns of the weights: ``declared``, or if that is 0, that of ``binary``."""
     words = None if binary.shape is None or len(binary.shape) != 2 else binary.shape[1]
     return declared or (None if words is None else words * CODES_PER_WORD)
 
@@ -227,5 +227,5 @@ class BcqGather(Op, code="BCQ_GATHER", options="BCQGatherOptions", formats=froze
         if axis:
             table = decoded(input_scales, input_binary, input_clusters, hidden)
             return np.take(table, indices, axis=1)
-        found = decoded(input_scales, input_binary, input_clusters, hidden, indices.reshape(-1))
-        return found.reshape(*indices.shape, hidden)
+        rows_found = decoded(input_scales, input_binary, input_clusters, hidden, indices.reshape(-1))
+        return rows_found.reshape(*indices.shape, hidden)

@@ -24,23 +24,23 @@ from circlekit.ops.matmul.dense_quantized import (
 from circlekit.ops.operand_dtypes import BIAS, REAL
 from circlekit.ops.quantization import is_hybrid, is_per_channel
 
-PACKED_WEIGHTS = (DType.INT4, DType.UINT4, DType.INT2, DType.MXFP4, DType.MXINT8)
+LOW_BIT_WEIGHTS = (DType.INT4, DType.UINT4, DType.INT2, DType.MXFP4, DType.MXINT8)
 GGML_WEIGHTS = (DType.GGML_Q4_0, DType.GGML_Q4_1, DType.GGML_Q8_0, DType.GGML_Q8_1)
-ACTIVATIONS_4_BIT = (DType.INT4, DType.UINT4)
-"""Dtypes of activations in some circle models; they have no kernel."""
+DATA_4_BIT = (DType.INT4, DType.UINT4)
+"""Dtypes of inputs and biases in some circle models; no kernel takes them."""
 
 
 class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True, fuses_activation=True):
     """input times the transpose of weights [U,K], plus bias [U].
 
-    The result is [size of input / K, U]; with ``keep_num_dims`` the last axis of input is K and becomes U.
-    With shuffled int8 weights there is a second result, scratch memory for the shuffled input.
+    The result is [size of input / K, U]; with ``keep_num_dims`` it has the shape of input, but with the last
+    dimension K replaced by U.  With shuffled int8 weights there is a second result, the shuffled input.
     LiteRT's reference kernels rescale integers in double precision, its optimized ones in fixed point.
     """
 
-    input = operand(*REAL, *ACTIVATIONS_4_BIT)
-    weights = operand(*REAL, *PACKED_WEIGHTS, *GGML_WEIGHTS)
-    bias = optional_operand(*BIAS, *ACTIVATIONS_4_BIT)
+    input = operand(*REAL, *DATA_4_BIT)
+    weights = operand(*REAL, *LOW_BIT_WEIGHTS, *GGML_WEIGHTS)
+    bias = optional_operand(*BIAS, *DATA_4_BIT)
 
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
     weights_format: WeightsFormat = attribute(WeightsFormat.DEFAULT)
@@ -56,8 +56,8 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True, fuses_ac
         shape = self._result_shape(self.input.shape, units, depth)
         if self.weights_format is WeightsFormat.SHUFFLED4x16INT8 and self.input.dtype is u8:
             return TensorType(i16, shape), TensorType(u8, self.input.shape)
-        wide = self.input.dtype is u8 and bool(self.results) and self.results[0].dtype is i16
-        return TensorType(i16 if wide else self.input.dtype, shape)
+        is_wide = self.input.dtype is u8 and bool(self.results) and self.results[0].dtype is i16
+        return TensorType(i16 if is_wide else self.input.dtype, shape)
 
     def _result_shape(self, shape: Shape | None, units: Dim, depth: Dim) -> Shape | None:
         if shape is None:
@@ -105,7 +105,7 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True, fuses_ac
     def required_version(self) -> int:
         data, weights = self.input.dtype, self.weights.dtype
         hybrid = is_hybrid(self.input, self.weights)
-        rules = (
+        rules = (  # the first that holds decides, as in TFLite
             (14, weights is DType.INT2),
             (13, (data, weights) == (i16, DType.INT4)),
             (12, hybrid and weights is i8 and is_per_channel(self.weights)),
@@ -134,12 +134,13 @@ def shuffled_16x1(weights: Array) -> Array:
 
 
 class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}):
-    """x times y over the last two axes, each transposed first by its ``adj``; the other axes broadcast.
+    """Products of the matrices in the last two axes of x and y; the other axes, the batch, broadcast.
 
-    For float x and int8 y, LiteRT applies the scales of wrong rows if several batch axes of x exceed 1.
+    ``adj_x`` and ``adj_y`` transpose the matrices first.  For float x and int8 y, LiteRT applies scales of
+    wrong rows if several batch dimensions of x exceed 1, and so does this kernel.
     """
 
-    x = operand(*REAL, i32, *ACTIVATIONS_4_BIT, DType.MXFP4, DType.MXINT8)
+    x = operand(*REAL, i32, *DATA_4_BIT, DType.MXFP4, DType.MXINT8)
     y = operand(*REAL, i32, DType.INT4, DType.MXFP4, DType.MXINT8)
 
     adj_x: bool = attribute(False)
@@ -159,8 +160,8 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}):
 
     def _result_dtype(self) -> DType:
         """Return the dtype of x, or int32 for two int8 operands with an int32 result."""
-        is_unscaled = self.x.dtype is i8 and bool(self.results) and self.results[0].dtype is i32
-        return i32 if is_unscaled else self.x.dtype
+        has_int32_result = self.x.dtype is i8 and bool(self.results) and self.results[0].dtype is i32
+        return i32 if has_int32_result else self.x.dtype
 
     def kernel(self, x: Array, y: Array) -> Array:
         left = x.swapaxes(-1, -2) if self.adj_x else x
@@ -189,7 +190,7 @@ def _different_depths(x: Shape, y: Shape) -> ShapeError:
 
 
 def _matrices(value: Value, name: str, transposed: bool) -> Shape | None:
-    """Return the shape of operand ``name``, with its last two axes exchanged if ``transposed``."""
+    """Return the shape of operand ``name`` (None: unknown), its last two axes exchanged if ``transposed``."""
     shape = value.shape
     if shape is None:
         return None

@@ -37,7 +37,7 @@ from circlekit.ops.quantization import dtype_limits, is_per_channel, zero_point_
 
 
 def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
-    """Return x [R, K] times the transpose of integer ``weights`` [U, K], plus ``bias``: [R, U]."""
+    """Return [R, U]: ``x`` [R, K] times the transpose of integer ``weights`` [U, K], plus ``bias`` [U]."""
     if is_dynamically_quantized(op, op.input, op.weights):
         return _dynamically_quantized_dense(op, x, weights, bias)
     stage = dense_output_stage(op, bias, len(weights))
@@ -76,7 +76,7 @@ def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
 
 
 def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
-    """Quantize each row of floats to 8 bits and multiply.  LiteRT on x86 is wrong for weights of -128."""
+    """Return the same for float ``x``, each row quantized to 8 bits.  LiteRT errs for weights of -128."""
     scales = block_scales(op)
     rows = quantize_rows(x, op.asymmetric_quantize_inputs or scales is not None)
     if scales is not None:
@@ -95,11 +95,11 @@ def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array 
 def block_scales(op: Any) -> Array | None:
     """Return the scales of blockwise quantized weights, float32 [U, blocks]; None for other weights.
 
-    A block is K / blocks neighboring weights of one row; ModelError if the scales are not constant.  Only
-    LiteRT's optimized kernel uses block scales, for rows of 32 or more weights and 4 or more units.
+    A block is K / blocks neighboring weights of one row.  Raise ModelError if the scales are not constant.
+    Only LiteRT's optimized kernel uses block scales, for rows of 32 or more weights and 4 or more units.
     """
     details = op.weights.quantization.details if op.weights.quantization is not None else None
-    if not details or details.get("") != "BlockwiseQuantization":
+    if not details or details.get("") != "BlockwiseQuantization":  # "": the name of the schema's table
         return None
     scales = details.get("scales")
     if not isinstance(scales, Value) or scales.data is None:
@@ -112,7 +112,7 @@ def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tup
     """Return the result for SHUFFLED4x16INT8 weights, int16 [R, U], and the shuffled data, uint8 [R, K].
 
     Data and weights have the zero point 128.  The weights are stored as uint8 with their sign bit flipped, in
-    tiles of 4 rows by 16 columns.  LiteRT takes 1 or 4 rows of data.
+    tiles of 4 rows by 16 columns.  Raise UnsupportedError unless there are 1 or 4 rows of data, as in LiteRT.
     """
     units, depth = weights.shape
     if op.input.dtype is not u8 or units % 4 or depth % 16 or len(x) not in (1, 4):
@@ -127,27 +127,27 @@ def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tup
     bias = integer_bias(op, op.input, bias)
     stage = OutputStage(bias, scale, 0, limits, np.dtype(np.int16), Arithmetic.FIXED_POINT)
     out = stage(integer_product(flipped.view(np.int8), plain))
-    workspace = flipped.reshape(len(x), depth // 16, 16).transpose(1, 0, 2)
-    return out, np.ascontiguousarray(workspace).reshape(x.shape)
+    shuffled = flipped.reshape(len(x), depth // 16, 16).transpose(1, 0, 2)
+    return out, np.ascontiguousarray(shuffled).reshape(x.shape)
 
 
 # -- BATCH_MATMUL ------------------------------------------------------------------------------
 
 
 def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
-    """Return x [.., R, K] times y [.., K, C], requantized.
+    """Return [..., R, C]: integer ``x`` [..., R, K] times ``y`` [..., K, C], requantized.
 
-    An int32 result of int8 operands is the sum of products of the stored integers, without zero points.
+    An int32 result of int8 operands is the product of the stored integers, without zero points and scales.
     """
     pair, output = (op.x.dtype, op.y.dtype), op.output.dtype
     is_plain = output is i32 and pair == (i8, i8)
     if not is_plain and (pair not in ((i8, i8), (i16, i16), (i16, i8)) or output is not op.x.dtype):
         names = f"{op.x.dtype.short} by {op.y.dtype.short} to {output.short}"
         raise UnsupportedError(f"{op.code} on {names} has no kernel")
-    zeros = (0, 0) if is_plain else (zero_point_of(op.x), zero_point_of(op.y))
-    bound = x.shape[-1] * greatest_magnitude(op.x, zeros[0]) * greatest_magnitude(op.y, zeros[1])
+    x_zero, y_zero = (0, 0) if is_plain else (zero_point_of(op.x), zero_point_of(op.y))
+    bound = x.shape[-1] * greatest_magnitude(op.x, x_zero) * greatest_magnitude(op.y, y_zero)
     dtype = exact_float_dtype(bound)
-    sums = (x.astype(dtype) - dtype.type(zeros[0])) @ (y.astype(dtype) - dtype.type(zeros[1]))
+    sums = (x.astype(dtype) - dtype.type(x_zero)) @ (y.astype(dtype) - dtype.type(y_zero))
     if is_plain:
         return np.asarray(sums.astype(np.int64).astype(np.int32))
     return OutputStage(
@@ -161,15 +161,15 @@ def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
 
 
 def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
-    """Return float x [.., R, K], quantized to 8 bits row by row, times int8 y [.., K, C].
+    """Return [..., R, C]: float ``x`` [..., R, K], as 8-bit rows, times int8 ``y`` [..., K, C].
 
-    LiteRT looks up the scales of a matrix by the sum of its batch indices.  With two batch axes greater than
-    1 it therefore uses scales of other rows, and so does this function.  If the last batch axis of y is 1,
-    the last batch axis of x counts as rows, unless x is transposed.
+    LiteRT looks up the scales of a matrix by the sum of its batch indices.  With two batch dimensions above 1
+    it therefore uses scales of other rows, and so does this function.  If the last batch dimension of y is 1
+    and ``adj_x`` is false, the last batch axis of x is merged with its rows first.
     """
     if x.ndim > 2 and y.ndim > 2 and y.shape[-3] == 1 and not op.adj_x:
-        rows_of_all = x.reshape(*x.shape[:-3], -1, x.shape[-1])
-        out = _matmul_of_rows(op, rows_of_all, y.reshape(*y.shape[:-3], *y.shape[-2:]))
+        merged = x.reshape(*x.shape[:-3], -1, x.shape[-1])
+        out = _matmul_of_rows(op, merged, y.reshape(*y.shape[:-3], *y.shape[-2:]))
         return out.reshape(*out.shape[:-2], *x.shape[-3:-1], y.shape[-1])
     return _matmul_of_rows(op, x, y)
 

@@ -49,7 +49,7 @@ class _LastAxis(Op, layout_operands=("input",)):
 class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, reference_version=3):
     """exp(beta * x) / sum(exp(beta * x)) along the last axis.
 
-    Integers: fixed point, as LiteRT's reference kernels; its optimized ones compute in float32.
+    Integers are computed in fixed point, as in LiteRT's reference kernels; its optimized ones use float32.
     """
 
     beta: float = attribute(1.0)
@@ -75,7 +75,7 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
 class LogSoftmax(_LastAxis, code="LOG_SOFTMAX", versions={i8: 2}):
     """x - log(sum(exp(x))) along the last axis.
 
-    Integers: fixed point, as LiteRT's reference kernels; its optimized ones compute in float32.
+    Integers are computed in fixed point, as in LiteRT's reference kernels; its optimized ones use float32.
     """
 
     def kernel(self, input: Array) -> Array:
@@ -89,7 +89,7 @@ class LogSoftmax(_LastAxis, code="LOG_SOFTMAX", versions={i8: 2}):
 
 
 class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions", versions={i8: 2}):
-    """x / sqrt(sum(x * x)) along the last axis; no runtime implements a fused activation."""
+    """x / sqrt(sum(x * x)) along the last axis.  No runtime implements its fused activation."""
 
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
 
@@ -126,17 +126,17 @@ class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION",
         require_float(self, input)
         square, depth = np.square(input), input.shape[-1]
         total = np.zeros_like(square)
-        for step in range(max(-self.radius, 1 - depth), min(self.radius + 1, depth)):
-            target = slice(max(-step, 0), depth - max(step, 0))
-            source = slice(max(step, 0), depth - max(-step, 0))
+        for offset in range(max(-self.radius, 1 - depth), min(self.radius + 1, depth)):
+            target = slice(max(-offset, 0), depth - max(offset, 0))
+            source = slice(max(offset, 0), depth - max(-offset, 0))
             total[..., target] += square[..., source]
-        kind = input.dtype.type
-        out: Array = input * np.power(kind(self.bias) + kind(self.alpha) * total, kind(-self.beta))
+        real = input.dtype.type
+        out: Array = input * np.power(real(self.bias) + real(self.alpha) * total, real(-self.beta))
         return out
 
 
 class RmsNorm(_LastAxis, code="RMS_NORM", formats=CIRCLE):
-    """gamma * x / sqrt(mean(x * x) + epsilon) along the last axis of size n; gamma is [n] or [1].
+    """gamma * x / sqrt(mean(x * x) + epsilon) along the last axis, of n elements; gamma is [n] or [1].
 
     Source: ONE's interpreter.
     """
@@ -159,10 +159,10 @@ class RmsNorm(_LastAxis, code="RMS_NORM", formats=CIRCLE):
 
 
 class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE, layout_operands=("input",)):
-    """gamma * (x - mean) / sqrt(variance + epsilon) + beta, per batch and channel over all other axes.
+    """gamma * (x - mean) / sqrt(variance + epsilon) + beta.
 
-    The channels C are the last axis for rank 4 (NHWC) and axis 1 for rank 3 (NCW), as in ONE's interpreter;
-    gamma and beta are [C] or [1].
+    Mean and variance are those of each batch and channel.  The C channels are the last axis for rank 4 (NHWC)
+    and axis 1 for rank 3 (NCW), as in ONE's interpreter; gamma and beta are [C] or [1].
     """
 
     input = operand(*REAL)
@@ -203,8 +203,8 @@ class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE, layout_operands=("i
 class RoPE(_LastAxis, code="ROPE", formats=CIRCLE):
     """Rotate pairs (a, b) of each vector along the last axis: (a * cos - b * sin, a * sin + b * cos).
 
-    GPT_NEOX pairs element i with element i + n / 2 of n, GPT_J pairs neighbours.  The first row of each table
-    has one entry per element and applies to every position, as in ONE's runtimes, which have only GPT_NEOX.
+    GPT_NEOX pairs element i with element i + n / 2 of n, GPT_J pairs neighbors.  The first row of each table
+    has one entry per element and applies to every vector, as in ONE's runtimes, which have only GPT_NEOX.
     """
 
     sin_table = operand(*REAL)
@@ -219,11 +219,10 @@ class RoPE(_LastAxis, code="ROPE", formats=CIRCLE):
         if size is not None and size % 2:
             raise ShapeError(f"expected input with an even last dimension, got shape {format_shape(shape)}")
         for name, table in (("sin_table", self.sin_table), ("cos_table", self.cos_table)):
-            found = table.shape
-            if found is not None and (not found or dims_differ(found[-1], size)):
-                raise ShapeError(
-                    f"expected {name} with a last dimension of {size}, got shape {format_shape(found)}"
-                )
+            entries = table.shape
+            if entries is not None and (not entries or dims_differ(entries[-1], size)):
+                got = f"got shape {format_shape(entries)}"
+                raise ShapeError(f"expected {name} with a last dimension of {size}, {got}")
         return TensorType(self.input.dtype, self.input.shape or (None,) * 4)
 
     def kernel(self, input: Array, sin_table: Array, cos_table: Array) -> Array:
@@ -251,7 +250,7 @@ def _channel_axis(rank: int) -> int:
 
 
 def _require_per_channel(value: Value, name: str, channels: Dim) -> None:
-    """Raise ShapeError unless operand ``name`` is a vector of one element or of one for each channel."""
+    """Raise ShapeError unless operand ``name`` is a vector of one element, or of one for each channel."""
     shape = require_rank(value, name, 1)
     count = None if shape is None else product(shape)
     if count != 1 and dims_differ(count, channels):

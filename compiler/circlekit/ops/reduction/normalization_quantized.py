@@ -50,8 +50,8 @@ def require_dtypes(op: Op, data: Value, output: Value, pairs: tuple[tuple[DType,
 class ExpTable(NamedTuple):
     """Exponentials of the differences -d of 8-bit data from its maximum, for d = 0 ... 255.
 
-    ``scaled``: -d times the scale, in Q5.  ``exps``: exponentials of these, in Q0; ``addends``: the same in
-    Q12; both are 0 for -d below ``lowest``.  ``multiplier``: converts -d to Q5.
+    ``scaled``: -d times the scale, in Q5.  ``exps``: exponentials of these numbers, in Q0; ``addends``: the
+    same, in Q12.  Exponentials are 0 for -d below ``lowest``.  ``multiplier``: converts -d to Q5.
     """
 
     scaled: Ints
@@ -62,7 +62,7 @@ class ExpTable(NamedTuple):
 
 
 def exp_table(scale: float) -> ExpTable:
-    """Return the table for 8-bit numbers with ``scale`` (times beta)."""
+    """Return the table for 8-bit data whose scale, for SOFTMAX times beta, is ``scale``."""
     multiplier = quantize_multiplier(min(scale * 2.0 ** (31 - INPUT_INTEGER_BITS), 2.0**31 - 1))
     lowest = -(((1 << INPUT_INTEGER_BITS) - 1) << (31 - INPUT_INTEGER_BITS) >> int(multiplier.shift))
     differences = -np.arange(256)
@@ -81,12 +81,12 @@ def below_maximum(x: Array) -> Array:
 
 
 def softmax_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
-    """Return SOFTMAX of int8 or uint8 in the dtype of ``output``, with the scale 2^-(its bits)."""
+    """Return SOFTMAX of int8 or uint8 in the dtype of ``output``: scale 2^-bits, lowest integer 0.0."""
     table = exp_table(float(np.float32(beta)) * float(scale_of(input)))
     distance = below_maximum(x)
     total = table.addends[distance].sum(axis=-1, keepdims=True)
     inverse, shift = get_reciprocal(total)
-    # 1 / total is inverse * 2^-shift in units of Q12; also drop the fraction bits that the result lacks
+    # total is in Q12: with b fraction bits, the quotient is (exponential * inverse) >> (shift + 12 - b)
     shift = shift + SUM_INTEGER_BITS - output.dtype.bits
     product = saturating_rounding_doubling_high_mul(table.exps[distance], inverse)
     lowest, highest = dtype_limits(output.dtype)
@@ -97,26 +97,26 @@ def softmax_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
 def softmax_16_bits(x: Array, input: Value, beta: float) -> Array:
     """Return SOFTMAX of int16, computed with LiteRT's tables; the result is int16 with the scale 2^-15."""
     step, unit = np.float64(1 / 65535), np.float64(2 / 65535)
-    image = (unit * -32768, unit * 32767)
-    exp_values = interpolation_table((np.float64(10 / 65535) * -65535, np.float64(0)), image, np.exp)
+    image = (unit * -32768, unit * 32767)  # both tables have entries from -1 to 1
+    exp_table_16 = interpolation_table((np.float64(10 / 65535) * -65535, np.float64(0)), image, np.exp)
     one_over_one_plus_x = interpolation_table((np.float64(0), step * 65535), image, lambda x: 1 / (1 + x))
     real = float(np.float32(scale_of(input) * np.float32(beta))) / (10.0 / 65535.0)
     scaled = multiply_by_quantized_multiplier(-below_maximum(x), quantize_multiplier(real)) + 32767
-    powers = interpolated(np.clip(scaled, -32768, 32767).astype(np.int16), exp_values).astype(np.int64)
+    powers = interpolated(np.clip(scaled, -32768, 32767).astype(np.int16), exp_table_16).astype(np.int64)
     total = powers.sum(axis=-1, keepdims=True)
     headroom = 32 - bit_length(total)
-    shifted = ((total << (headroom - 1)) + (1 << 13)) >> 14
-    centered = np.clip(shifted - ((1 << 15) + (1 << 16)), -32768, 32767).astype(np.int16)
-    right = 31 - headroom
-    out = (powers * interpolated(centered, one_over_one_plus_x) + (np.int64(1) << (right - 1))) >> right
-    return np.asarray(np.clip(out, 0, 32767), np.int16)
+    mantissa = ((total << (headroom - 1)) + (1 << 13)) >> 14  # 1 + f in units of 2^-16
+    fraction = np.clip(mantissa - ((1 << 15) + (1 << 16)), -32768, 32767).astype(np.int16)  # f as table index
+    right_shift = 31 - headroom
+    out = powers * interpolated(fraction, one_over_one_plus_x) + (np.int64(1) << (right_shift - 1))
+    return np.asarray(np.clip(out >> right_shift, 0, 32767), np.int16)
 
 
 # -- LOG_SOFTMAX -------------------------------------------------------------------------------
 
 
 def log_softmax_8_bits(x: Array, input: Value) -> Array:
-    """Return LOG_SOFTMAX of int8 or uint8; the scale is 1/16, and the largest integer represents 0.0."""
+    """Return LOG_SOFTMAX of int8 or uint8; the scale is 1/16, and the largest integer stands for 0.0."""
     table = exp_table(float(scale_of(input)))
     distance = below_maximum(x)
     total = table.addends[distance].sum(axis=-1, keepdims=True)

@@ -38,7 +38,7 @@ Axes = tuple[int, ...]
 
 
 class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
-    """Base class: reduces the elements along ``axis``, which lists any number of axes in any order.
+    """Base class of reductions of the elements along ``axis``, which lists any number of axes in any order.
 
     ``keep_dims``: reduced dimensions stay in the result as 1.
     """
@@ -63,7 +63,7 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
         return TensorType(self.input.dtype, tuple(d for i, d in enumerate(shape) if i not in reduced))
 
     def normalized_axes(self, axes: Sequence[int], rank: int) -> Axes:
-        """Return ``axes`` counted from the front, each once."""
+        """Return ``axes`` counted from the front, each once.  Raise ShapeError if one is out of range."""
         return tuple(dict.fromkeys(normalized_axis(a, rank) for a in axes))
 
     def kernel(self, input: Array, axis: Array) -> Array:
@@ -74,7 +74,7 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
         return self.compute(input, axes)
 
     def compute(self, x: Array, axes: Axes) -> Array:
-        """Return the results for floats or plain integers, in the dtype of ``x``."""
+        """Return the results for data that is not quantized, in the dtype of ``x``."""
         return np.asarray(self.function.reduce(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
 
     def quantized(self, x: Array, axes: Axes) -> Array:
@@ -95,7 +95,7 @@ def elements_per_result(x: Array, axes: Axes) -> int:
 
 
 class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i16: 3}):
-    """The sum divided by the count.  Plain integers round towards zero, quantized ones to the nearest."""
+    """The mean.  Plain integers are rounded towards zero, quantized ones to the nearest."""
 
     def compute(self, x: Array, axes: Axes) -> Array:
         count = elements_per_result(x, axes)
@@ -113,8 +113,8 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
         centered = total - zero_point_of(self.input) * count
         mantissa, exponent = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
         shift = min(count.bit_length() - 1, 32, 31 + int(exponent))
-        by = QuantizedMultiplier((mantissa << shift) // count, exponent - shift)
-        return clamp_to_dtype(multiply_by_quantized_multiplier(centered, by), self.output)
+        divided = QuantizedMultiplier((mantissa << shift) // count, exponent - shift)
+        return clamp_to_dtype(multiply_by_quantized_multiplier(centered, divided), self.output)
 
 
 class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}, kinds="fiub", function=np.add):
@@ -131,9 +131,9 @@ class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}, kin
         if count == 0:
             return np.zeros(total.shape, x.dtype)
         if x.dtype == np.uint8:
-            by = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
+            multiplier = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
             centered = total - zero_point_of(self.input) * count
-            return clamp_to_dtype(multiply_by_quantized_multiplier(centered, by), self.output)
+            return clamp_to_dtype(multiply_by_quantized_multiplier(centered, multiplier), self.output)
         scale = scale_of(self.input) / scale_of(self.output)
         bias = np.float32(-zero_point_of(self.input)) * scale * np.float32(count)
         rounded = round_half_away(total.astype(np.float32) * scale + bias)
@@ -143,7 +143,7 @@ class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}, kin
 class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versions={i8: 2, i16: 2}):
     """The product.  Integers wrap around; bools give true if all are true.
 
-    Of quantized integers each partial product is rescaled with a 15-bit multiplier so that the next one fits.
+    For quantized integers, each partial product is rescaled with a 15-bit multiplier so that the next fits.
     """
 
     input = operand(*NUMBERS, boolean)
@@ -158,18 +158,18 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
         if count == 0:
             raise UnsupportedError("REDUCE_PROD of zero quantized elements is undefined in LiteRT")
         scale_per_step = float(scale_of(self.output)) ** (1 / count)
-        by = quantize_multiplier(float(scale_of(self.input)) / scale_per_step)
-        steps = np.moveaxis(x, sorted(axes), range(len(axes)))
-        steps = steps.reshape(count, *steps.shape[len(axes) :]).astype(np.int64) - zero_point_of(self.input)
-        product = steps[0]
-        for step in steps[1:]:  # rounded after each step
-            product = multiply_by_quantized_multiplier_int64(product * step, by)
-        result = clamp_to_dtype(multiply_by_quantized_multiplier_int64(product, by), self.output)
+        multiplier = quantize_multiplier(float(scale_of(self.input)) / scale_per_step)
+        centered = np.moveaxis(x, sorted(axes), range(len(axes))).astype(np.int64) - zero_point_of(self.input)
+        factors = centered.reshape(count, *centered.shape[len(axes) :])
+        product = factors[0]
+        for factor in factors[1:]:  # rounded after each step
+            product = multiply_by_quantized_multiplier_int64(product * factor, multiplier)
+        result = clamp_to_dtype(multiply_by_quantized_multiplier_int64(product, multiplier), self.output)
         return np.expand_dims(result, sorted(axes)) if self.keep_dims else result
 
 
 class ReduceExtreme(Reduction, versions={i8: 2, i16: 3}, kinds="fiub"):
-    """The extreme element, NaN ignored; the opposite end of the dtype's range if there is no element."""
+    """The extreme element, NaN ignored.  Without any element: the opposite end of the dtype's range."""
 
     input = operand(*NUMBERS, boolean)
 
@@ -219,9 +219,9 @@ class ReduceAll(Reduction, code="REDUCE_ALL", options="ReducerOptions", kinds="b
 
 
 class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
-    """The index of the first extreme element along axis ``dimension``; the result does not have this axis.
+    """Base class of ARG_MAX and ARG_MIN: the index of the first extreme element along axis ``dimension``.
 
-    NaN is ignored; if all elements are NaN, the index is 0.
+    The result does not have this axis.  NaN is ignored; if all elements are NaN, the index is 0.
     """
 
     input = operand(*NUMBERS, boolean)
@@ -238,8 +238,8 @@ class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
         shape, axis = self.input.shape, static_int(self.dimension, "dimension")
         if shape is None or axis is None:
             return TensorType(self.output_type, None if shape is None else unknown_dims(len(shape) - 1))
-        at = normalized_axis(axis, len(shape))
-        return TensorType(self.output_type, (*shape[:at], *shape[at + 1 :]))
+        axis = normalized_axis(axis, len(shape))
+        return TensorType(self.output_type, (*shape[:axis], *shape[axis + 1 :]))
 
     def kernel(self, input: Array, dimension: Array) -> Array:
         axis = normalized_axis(int(dimension.reshape(-1)[0]), input.ndim)
@@ -256,9 +256,9 @@ class ArgMin(ArgExtreme, code="ARG_MIN", reference_version=2, function=np.fmin):
 
 
 class Cumsum(Op, code="CUMSUM", layout_operands=("input",), axis_numbers=("axis",)):
-    """Cumulative sums along an axis: each element is the sum of all elements up to it.
+    """Cumulative sums along ``axis``: each element is replaced by the sum of all elements up to and with it.
 
-    ``exclusive``: without the element itself; ``reverse``: sum from the end.
+    ``exclusive``: without the element itself; ``reverse``: from the end instead of the start.
     """
 
     input = operand(*NUMBERS)
@@ -277,10 +277,10 @@ class Cumsum(Op, code="CUMSUM", layout_operands=("input",), axis_numbers=("axis"
         if is_quantized_8_or_16_bits(self.input):
             reject_quantized(self)
         require_numpy_kind(self, input, "fi")
-        at = normalized_axis(int(axis.reshape(-1)[0]), input.ndim)
-        data = np.moveaxis(input, at, 0)
+        position = normalized_axis(int(axis.reshape(-1)[0]), input.ndim)
+        data = np.moveaxis(input, position, 0)
         data = data[::-1] if self.reverse else data
         if self.exclusive:
             data = np.concatenate([np.zeros_like(data[:1]), data[:-1]])
         sums = np.cumsum(data, axis=0, dtype=input.dtype)
-        return np.moveaxis(sums[::-1] if self.reverse else sums, 0, at)
+        return np.moveaxis(sums[::-1] if self.reverse else sums, 0, position)

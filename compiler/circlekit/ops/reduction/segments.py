@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions of segments, the rows with equal ids.  Source: TFLite segment_sum, unsorted_segment."""
+"""Reductions of segments: rows with equal ids.  Source: TFLite segment_sum, unsorted_segment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from circlekit.ops.reduction.reduce import finite_limits
 
 
 def require_prefix(ids: Shape | None, data: Shape | None) -> None:
-    """Raise ShapeError unless ``ids``, a shape, is a prefix of the shape ``data``; None is unknown."""
+    """Raise ShapeError if the shape ``ids`` is no prefix of the shape ``data``; None is an unknown shape."""
     if ids is None or data is None:
         return
     if len(ids) > len(data) or any(dims_differ(a, b) for a, b in zip(ids, data, strict=False)):
@@ -28,7 +28,7 @@ def require_prefix(ids: Shape | None, data: Shape | None) -> None:
 
 
 class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
-    """The sum of the rows of each segment; ids are sorted, start at 0 and have no gaps."""
+    """The sum of the rows of each segment.  Raise ModelError unless ids ascend from 0 without gaps."""
 
     data = operand(*NUMBERS)
     segment_ids = operand(i32)
@@ -53,7 +53,7 @@ class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
 
 
 class UnsortedSegment(Op):
-    """Reduces rows with equal ids to one of ``num_segments`` rows; rows with negative ids are ignored."""
+    """``num_segments`` rows: row i combines the rows of ``data`` with id i; negative ids are ignored."""
 
     data = operand(*NUMBERS)
     segment_ids = operand(i32)
