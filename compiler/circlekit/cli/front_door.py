@@ -28,6 +28,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "recipe": "Make a model from a recipe, or a recipe from a model.",
         "dredd": "Run tests that are written as recipes.",
         "passes": "List the passes in groups, or describe one.",
+        "completion": "Print a script that completes the words of circlekit in a shell.",
     },
 }
 """The sub-commands by purpose, each with the first sentence of its description; ``find`` imports them."""
@@ -56,6 +57,8 @@ def find(name: str) -> Command:
             from circlekit.cli.dredd import main as command
         case "passes":
             from circlekit.cli.pass_list import passes as command
+        case "completion":
+            command = _completion
         case _:
             raise KeyError(name)
     return replace(command, name=f"circlekit {name}")
@@ -99,3 +102,32 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 _door = Command("circlekit", _page(), "SUBCOMMAND ...", _declare, _run, limits=False)
+
+
+# -- circlekit completion ----------------------------------------------------------------------
+
+COMPLETION = """Print a script that completes the words of circlekit in a shell.
+
+In ~/.bashrc:
+
+    eval "$(circlekit completion bash)"
+
+For zsh, into a folder of $fpath:
+
+    circlekit completion zsh > ~/.zfunc/_circlekit"""
+
+
+def _declare_completion(parser: Parser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh"), help="the shell for which to print the script")
+
+
+def _print_completion(arguments: argparse.Namespace) -> int:
+    from circlekit.cli.completion import completion_script
+
+    print(completion_script(arguments.shell, {name: find(name) for name in SUMMARIES}, SUMMARIES))
+    return 0
+
+
+_completion = Command(
+    "circlekit completion", COMPLETION, "bash|zsh", _declare_completion, _print_completion, limits=False
+)

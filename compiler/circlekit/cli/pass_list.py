@@ -14,7 +14,7 @@ from circlekit.passes.pipelines import in_order
 
 def _declare(parser: Parser) -> None:
     parser.add_argument(
-        "names", nargs="*", metavar="name", help="passes to describe in full (default: list all)"
+        "names", nargs="*", metavar="pass", help="passes to describe in full (default: list all)"
     )
     parser.add_switch("--all", help="describe all passes in full")
 
@@ -40,7 +40,7 @@ def print_passes(names: Sequence[str]) -> None:
 passes = Command(
     "circlekit passes",
     "List the passes in groups, or describe one. The description has its conditions, pictures and settings.",
-    "[name ...]",
+    "[pass ...]",
     _declare,
     _run,
     limits=False,

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scripts that complete the words of circlekit in a shell."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+from circlekit.cli.command import Command
+from circlekit.passes.engine.registry import every_pass
+
+PASS_WORDS = ("PASS", "P,P", "pass")
+"""Metavars of arguments that name passes."""
+
+
+def completion_script(shell: str, commands: Mapping[str, Command], summaries: Mapping[str, str]) -> str:
+    """Return the script for ``shell``: the sub-commands, their flags, names of passes, formats and files."""
+    import shtab
+
+    root = argparse.ArgumentParser("circlekit")
+    root.add_argument("--version", action="store_true", help="show the version")
+    parsers = root.add_subparsers(dest="subcommand")
+    for name, command in commands.items():
+        parser = command.parser()
+        for action in parser._actions:
+            if action.nargs == 0:
+                continue
+            if action.metavar in PASS_WORDS:
+                action.choices = sorted(every_pass())
+            elif action.metavar == "DIR":
+                action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+            elif action.choices is None and action.type is None:  # a text; no other text is not a path
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
+        parsers.add_parser(name, help=summaries[name], parents=[parser], add_help=False)
+    return str(shtab.complete(root, shell))
