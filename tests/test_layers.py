@@ -26,7 +26,8 @@ BELOW: dict[str, set[str]] = {
     "api": {"equivalence", "recipes", "quant", "io"},
     "testing": {"api"},
     "toolchain": {"api"},
-    "cli": {"api", "toolchain"},
+    "report": {"equivalence", "io"},
+    "cli": {"api", "toolchain", "report"},
     "__main__": {"cli"},
 }
 """Each layer and those directly below it (docs/design.md, section 2); a layer may import all below it."""

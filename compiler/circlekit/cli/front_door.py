@@ -22,6 +22,8 @@ GROUPS: dict[str, dict[str, str]] = {
     "look into a model": {
         "inspect": "Summarize models: interface, operators, size, cost.",
         "dump": "Print a whole model file.",
+        "report": "Show a model, or what a change did to it, as an HTML page.",
+        "view": "Open a model in Netron or Model Explorer, where one is installed.",
         "verify": "Check the bytes of model files and the models in them.",
     },
     "recipes, passes, shell": {
@@ -49,6 +51,10 @@ def find(name: str) -> Command:
             from circlekit.cli.inspection import circle_inspect as command
         case "dump":
             from circlekit.cli.dump import circledump as command
+        case "report":
+            from circlekit.cli.report import main as command
+        case "view":
+            from circlekit.cli.view import main as command
         case "verify":
             from circlekit.cli.inspection import circle_verify as command
         case "recipe":

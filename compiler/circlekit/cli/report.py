@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit report: a page on a model, or on a model before and after a change."""
+
+from __future__ import annotations
+
+import argparse
+
+from circlekit.api.models import check_apart, check_target, read, records_of
+from circlekit.cli.circle2circle import parse_passes
+from circlekit.cli.command import MODEL_HELP, Command, Parser, add_inputs
+from circlekit.cli.terminal_output import ProgressLine
+from circlekit.io.write.file_writer import write_file
+from circlekit.passes.pipelines import PIPELINES
+
+DESCRIPTION = """Show a model, or what a change did to it, as an HTML page.
+
+    circlekit report net.circle                  one model
+    circlekit report net.circle --O1             before and after passes
+    circlekit report net.tflite small.tflite     two models
+
+The page needs no network.  It shows operators, a drawing of the graph, cost, activation memory and, for two
+models, what changed and how far their values are apart."""
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("before", help=MODEL_HELP)
+    parser.add_argument("after", nargs="?", help="a second model, to compare with the first")
+    parser.add_argument(
+        "-o", "--output", default="report.html", metavar="FILE", help="where to write (default: report.html)"
+    )
+    for name in PIPELINES:
+        parser.add_argument(
+            f"--{name}",
+            action="append_const",
+            dest="pipelines",
+            const=name,
+            help=f"compare with the result of {name}",
+        )
+    parser.add_argument(
+        "--passes",
+        type=parse_passes,
+        default=[],
+        metavar="P,P",
+        help="compare with the result of these passes",
+    )
+    add_inputs(parser, "compare the values on the inputs")
+    parser.add_switch("--no-values", help="do not run the models to compare their values")
+    parser.add_switch("-q", "--quiet", help="print errors only")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from circlekit.report.content import Source, collect
+    from circlekit.report.page import render, require_jinja
+
+    passes = [*(arguments.pipelines or ()), *arguments.passes]
+    if arguments.after is not None and passes:
+        arguments.refuse("expected a second model or passes, got both")
+    require_jinja()
+    check_target(arguments.output)
+    paths = [path for path in (arguments.before, arguments.after) if path is not None]
+    for path in paths:
+        check_apart(path, arguments.output)
+    with ProgressLine() as progress:
+        progress("read")
+        sources = []
+        for path in paths:
+            model, file = read(path)
+            sources.append(Source(path, model, None if file is None else len(file)))
+        content = collect(
+            sources[0],
+            sources[1] if len(sources) == 2 else None,
+            passes,
+            records_of(sources[0].model, arguments.inputs),
+            with_values=not arguments.no_values,
+            announce=progress,
+        )
+        progress("write")
+        page = render(content)
+    write_file(arguments.output, [page])
+    if not arguments.quiet:
+        print(f"wrote {arguments.output}: {len(page):,} bytes")
+        if content.values is not None:
+            print(f"values: {content.values.verdict}")
+    return 0
+
+
+main = Command("circlekit report", DESCRIPTION, "before [after]", _declare, _run)

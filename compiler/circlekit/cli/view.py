@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit view: open a model in an installed viewer, or write data that a viewer shows on operators."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from circlekit.api.models import check_apart, check_target, load, save
+from circlekit.cli.command import MODEL_HELP, Command, Parser
+from circlekit.errors import CirclekitError, UnsupportedError
+from circlekit.io.write.file_writer import write_file
+from circlekit.ir.graph import Model
+
+DESCRIPTION = """Open a model in Netron or Model Explorer, where one is installed.
+
+    circlekit view net.circle
+    circlekit view net.tflite --with model-explorer
+    circlekit view net.tflite --node-data-only -o macs.json
+
+Model Explorer shows MACs and moved bytes on every operator, and after
+--against the difference from another model.  circlekit report needs no
+viewer."""
+
+VIEWERS = {"netron": ("netron", "netron"), "model-explorer": ("model_explorer", "ai-edge-model-explorer")}
+"""By the name of a viewer: its module, and the package that has it."""
+
+READABLE = {"netron": ("circle", "tflite"), "model-explorer": ("tflite",)}
+"""The file formats that a viewer reads; another model is converted to a temporary file."""
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("model", help=MODEL_HELP)
+    parser.add_argument(
+        "--with", dest="viewer", choices=VIEWERS, help="the viewer (default: one that is installed)"
+    )
+    parser.add_argument("--against", metavar="MODEL", help="a reference: data has the difference from it")
+    parser.add_switch(
+        "--node-data-only", help="write data for Model Explorer to the file after -o; open nothing"
+    )
+    parser.add_argument(
+        "--measure", choices=("macs", "bytes", "error"), default=None,
+        help="what --node-data-only writes (default: macs, with --against error)",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", metavar="FILE", help="the file of --node-data-only")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.node_data_only != (arguments.output is not None):
+        arguments.refuse("expected --node-data-only and -o FILE together")
+    if arguments.measure == "error" and arguments.against is None:
+        arguments.refuse("the error is that against another model: expected --against MODEL")
+    if arguments.node_data_only:
+        return _write_node_data(arguments)
+    viewer = arguments.viewer or next((name for name in VIEWERS if _is_installed(name)), None)
+    if viewer is None or not _is_installed(viewer):
+        _, package = VIEWERS[viewer or "netron"]
+        others = "" if viewer else f", or for Model Explorer: pip install {VIEWERS['model-explorer'][1]}"
+        raise UnsupportedError(
+            f"{viewer or 'no viewer'} is {'not ' if viewer else ''}installed: pip install {package}{others}"
+        )
+    model = load(arguments.model)
+    with tempfile.TemporaryDirectory() as folder:
+        path = _readable_file(arguments.model, model, viewer, Path(folder))
+        if viewer == "netron":
+            _open_netron(path)
+            return 0
+        shown = load(path)  # the operators of a converted file may have other positions
+        data = [_data(shown, measure, None) for measure in ("macs", "bytes")]
+        if arguments.against is not None:
+            data.append(_data(shown, "error", arguments.against))
+        _open_model_explorer(path, data)
+    return 0
+
+
+def _is_installed(viewer: str) -> bool:
+    return find_spec(VIEWERS[viewer][0]) is not None
+
+
+def _write_node_data(arguments: argparse.Namespace) -> int:
+    check_target(arguments.output)
+    check_apart(arguments.model, arguments.output)
+    measure = arguments.measure or ("macs" if arguments.against is None else "error")
+    data = _data(load(arguments.model), measure, arguments.against)
+    write_file(arguments.output, [json.dumps(data, indent=1).encode()])
+    return 0
+
+
+def _data(model: Model, measure: str, against: str | None) -> dict[str, Any]:
+    """Return node data for Model Explorer."""
+    from circlekit.report.node_data import cost_data, error_data
+    from circlekit.report.value_comparison import compare_values
+
+    if measure != "error" or against is None:
+        return cost_data(model, measure)
+    found = compare_values(load(against), model)
+    if not found.layers:
+        raise CirclekitError(f"the models have no results to compare: {found.verdict}")
+    return error_data(model, {layer.name: layer.relative for layer in found.layers})
+
+
+def _readable_file(path: str, model: Model, viewer: str, folder: Path) -> Path:
+    """Return ``path``, or a file in ``folder`` that the viewer can read."""
+    suffix = Path(path).suffix.removeprefix(".")
+    if suffix in READABLE[viewer] and suffix == model.format:
+        return Path(path)
+    format = model.format if model.format in READABLE[viewer] else READABLE[viewer][0]
+    copy = folder / f"{Path(path).stem}.{format}"
+    save(model, copy)
+    return copy
+
+
+def _open_netron(path: Path) -> None:
+    import netron
+
+    netron.start(str(path))
+    netron.wait()
+
+
+def _open_model_explorer(path: Path, data: list[dict[str, Any]]) -> None:
+    import model_explorer
+
+    config = model_explorer.config()
+    config.add_model_from_path(str(path))
+    for each in data:
+        title = next(iter(each.values()))["name"]
+        config.add_node_data(title, json.dumps(each))
+    model_explorer.visualize_from_config(config)
+
+
+main = Command("circlekit view", DESCRIPTION, "model", _declare, _run)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chart of live activation bytes over the operators of one or two models, as SVG paths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+WIDTH, HEIGHT = 1000, 220
+"""Units of the drawing, which is stretched to the width of the page."""
+
+GRID_LINES = 4
+
+
+def arena_chart(series: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Return the chart: a path for each series, with a step for each operator; all are as wide as the chart.
+
+    ``grid``: lines with their text.  ``peaks``: place of the largest step of each series, in percent.
+    """
+    top = max((size for each in series for size in each), default=0) or 1
+    shares = [number / GRID_LINES for number in range(GRID_LINES + 1)]
+    lines = [{"y": HEIGHT * (1 - share), "text": size_text(top * share)} for share in shares]
+    peaks = []
+    for each in series:
+        peak = max(each, default=0)
+        at = each.index(peak) if each else 0
+        peaks.append({"x": 100 * (at + 0.5) / (len(each) or 1), "y": 100 * (1 - peak / top)})
+    return {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "paths": [_steps(each, top) for each in series],
+        "grid": lines,
+        "peaks": peaks,
+    }
+
+
+def _steps(sizes: Sequence[int], top: int) -> str:
+    if not sizes:
+        return ""
+    width = WIDTH / len(sizes)
+    parts = [f"M0 {HEIGHT}"]
+    for index, size in enumerate(sizes):
+        parts.append(f"V{HEIGHT * (1 - size / top):.1f}H{(index + 1) * width:.1f}")
+    return "".join([*parts, f"V{HEIGHT}Z"])
+
+
+def size_text(size: float) -> str:
+    """Return ``1.5 MiB``."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.4g} GiB"

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The drawing of a folded graph as plain data, for the script of the page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.text.lines import Names
+from circlekit.ir.value import Value
+from circlekit.report.folding import Group, fold
+from circlekit.report.layered_layout import Box, Drawing, draw
+
+_NAMES = Names()
+
+MAX_LABEL_CHARACTERS = 120
+
+
+def graph_drawing(graph: Graph) -> dict[str, Any]:
+    """Return ``groups``, the first of which is the whole graph.
+
+    A group has its label, the range of its operators, its boxes and its edges.  A box is
+    [kind, reference, layer, center]: ["op", index], ["group", index], ["in", text], ["out", text] or
+    ["bend", 0].  An edge is [boxes from the first to the last, text].
+    """
+    groups: list[dict[str, Any]] = []
+    _add(graph, fold(graph), groups)
+    return {"groups": groups}
+
+
+def _add(graph: Graph, group: Group, groups: list[dict[str, Any]]) -> int:
+    number = len(groups)
+    groups.append({})
+    drawing = draw(graph, group)
+    members = [box.child for box in drawing.boxes if isinstance(box.child, Group)]
+    numbers = {id(child): _add(graph, child, groups) for child in members}
+    kinds = Counter(op.code for op in graph.ops[group.first : group.stop])
+    groups[number] = {
+        "label": group.label[:MAX_LABEL_CHARACTERS],
+        "range": [group.first, group.stop],
+        "kinds": ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()),
+        "boxes": [_box(box, numbers) for box in drawing.boxes],
+        "edges": _edges(drawing),
+    }
+    return number
+
+
+def _box(box: Box, numbers: dict[int, int]) -> list[Any]:
+    place = [box.layer, round(box.x)]
+    if isinstance(box.child, Group):
+        return ["group", numbers[id(box.child)], *place]
+    if box.child is not None:
+        return ["op", box.child, *place]
+    if box.value is not None:
+        return ["out" if box.is_output else "in", _text(box.value), *place]
+    return ["bend", 0, *place]
+
+
+def _edges(drawing: Drawing) -> list[list[Any]]:
+    return [[path, "\n".join(_text(value) for value in values)] for path, values in drawing.edges]
+
+
+def _text(value: Value) -> str:
+    return f"{_NAMES.refer(value)[:MAX_LABEL_CHARACTERS]}: {value.type!r}"

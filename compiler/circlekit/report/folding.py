@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fold a large graph into groups for its drawing: named scopes, repeated blocks, and stretches of operators.
+
+Every group is a range of the graph's order, so that no group depends on itself by way of another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+
+MAX_CHILDREN = 24
+"""A graph or group with more operators is folded into groups."""
+
+MAX_SCOPES = 40
+"""Scopes of names are used as groups if there are at most this many."""
+
+PIECES = 10
+"""Number of groups, roughly, if neither names nor repetition suggest any."""
+
+MOST = 0.8
+"""A group with more than this part of the operators around it is opened for good."""
+
+MIN_REPEATS = 3
+"""A sequence of operators is a repeated block if it occurs this often in a row."""
+
+MAX_BLOCK_OPERATORS = 256
+"""Largest repeated block that is searched for."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The operators ``first`` to ``stop`` (exclusive) of a graph; ``children``: groups, and single operators
+    by their index.
+    """
+
+    label: str
+    first: int
+    stop: int
+    children: tuple[Group | int, ...]
+
+
+def fold(graph: Graph) -> Group:
+    """Return the whole graph as a group; a small graph has only single operators as children."""
+    return _Folder(graph).group(graph.name, 0, len(graph))
+
+
+class _Folder:
+    def __init__(self, graph: Graph) -> None:
+        self.ops = graph.ops
+        self.scopes = [scope_of(op) for op in self.ops]
+        kinds = {kind: number for number, kind in enumerate(sorted({op.code for op in self.ops}))}
+        self.kinds = np.array([kinds[op.code] for op in self.ops], np.int32)
+        self.crossing = crossing_values(self.ops)
+
+    def group(self, label: str, first: int, stop: int) -> Group:
+        if stop - first <= MAX_CHILDREN:
+            return Group(label, first, stop, tuple(range(first, stop)))
+        named = self._by_name(first, stop) or self._by_repetition(first, stop) or self._by_cuts(first, stop)
+        children: list[Group | int] = []
+        for name, a, b in named:
+            if b - a == 1:
+                children.append(a)
+                continue
+            child = self.group(name, a, b)
+            children += child.children if b - a > MOST * (stop - first) else [child]
+        return Group(label, first, stop, tuple(children))
+
+    def _by_name(self, first: int, stop: int) -> list[tuple[str, int, int]]:
+        """Return the operators by scope, below the scope that all have in common.
+
+        [] if there are too many scopes, or if some are in several places, as those named after a class are.
+        """
+        scopes = self.scopes[first:stop]
+        depth = 0
+        while all(len(scope) > depth and scope[depth] == scopes[0][depth] for scope in scopes):
+            depth += 1
+        names = [scope[depth] if len(scope) > depth else "" for scope in scopes]
+        starts = [0, *(i for i in range(1, len(names)) if names[i] != names[i - 1] or not names[i])]
+        found = [names[i] for i in starts if names[i]]
+        if not 1 < len(starts) <= min(MAX_SCOPES, len(names) // 2) or len(set(found)) < len(found):
+            return []
+        return [(names[a], first + a, first + b) for a, b in _pairs([*starts, len(names)])]
+
+    def _by_repetition(self, first: int, stop: int) -> list[tuple[str, int, int]]:
+        """Return the repeats of a block, and what is around them; [] unless they are half of the range."""
+        kinds, size = self.kinds[first:stop], stop - first
+        best = (0, 0, 0)  # operators covered, start, operators of the block
+        for period in range(3, min(size // MIN_REPEATS, MAX_BLOCK_OPERATORS) + 1):
+            start, length = _longest_run(kinds[period:] == kinds[:-period])
+            covered = (length + period) // period * period
+            if covered >= MIN_REPEATS * period and covered > best[0]:
+                best = (covered, start, period)
+        covered, start, period = best
+        if 2 * covered < size:
+            return []
+        a, count = first + start, covered // period
+        blocks = [(f"block {i + 1} of {count}", a + i * period, a + (i + 1) * period) for i in range(count)]
+        around = [("before the blocks", first, a), ("after the blocks", a + covered, stop)]
+        return [item for item in (around[0], *blocks, around[1]) if item[1] < item[2]]
+
+    def _by_cuts(self, first: int, stop: int) -> list[tuple[str, int, int]]:
+        """Return stretches of similar length, cut where the fewest values cross."""
+        size = max((stop - first) // PIECES, 3)
+        cuts = [first]
+        while stop - cuts[-1] > 2 * size:
+            near = range(cuts[-1] + size // 2 + 1, cuts[-1] + 2 * size)
+            cuts.append(min(near, key=lambda i: (self.crossing[i], abs(i - cuts[-1] - size))))
+        return [(self._summary(a, b), a, b) for a, b in _pairs([*cuts, stop])]
+
+    def _summary(self, first: int, stop: int) -> str:
+        """Return the most frequent kinds of operators."""
+        counts = Counter(op.code for op in self.ops[first:stop])
+        return ", ".join(kind for kind, _ in counts.most_common(2))
+
+
+def scope_of(op: Op) -> list[str]:
+    """Return the scopes in which the name of the first result stands: ``model/layer_1/Relu`` -> both."""
+    name = op.results[0].name.partition(";")[0] if op.results else ""
+    return [part for part in re.split(r"/|::|\.", name) if part][:-1]
+
+
+def crossing_values(ops: Sequence[Op]) -> list[int]:
+    """Return for each operator how many results of earlier operators it or later ones read."""
+    position = {op: index for index, op in enumerate(ops)}
+    changes = [0] * (len(ops) + 2)
+    for index, op in enumerate(ops):
+        for value in op.results:
+            last = max((position[user] for user in value.users if user in position), default=index)
+            changes[index + 1] += 1
+            changes[last + 1] -= 1
+    return [int(count) for count in np.cumsum(changes)]
+
+
+def _longest_run(equal: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> tuple[int, int]:
+    """Return start and length of the longest run of true elements."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], equal, [False])).astype(np.int8)))
+    if not edges.size:
+        return 0, 0
+    starts, ends = edges[::2], edges[1::2]
+    index = int(np.argmax(ends - starts))
+    return int(starts[index]), int(ends[index] - starts[index])
+
+
+def _pairs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    return list(pairwise(numbers))

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layered layout of one group of a folded graph.
+
+Operators and groups are boxes in layers; an edge goes from a layer to a later one.  An edge that spans more
+than two layers bends at a point in each layer between.  The order in a layer keeps crossings few (barycenter
+method), then every box moves towards its neighbors.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.value import Value
+from circlekit.report.folding import Group
+
+BOX_WIDTH, PORT_WIDTH, BEND_WIDTH = 160, 120, 12
+"""Widths in pixels of an operator or group, of a value that enters or leaves the group, of a bend."""
+
+GAP = 22
+"""Pixels between boxes of a layer."""
+
+SWEEPS = 6
+"""Passes over all layers, down and up, that improve the order and the places."""
+
+
+@dataclass
+class Box:
+    """A node of the drawing: ``child`` of the group, or ``value`` that enters or leaves it, or a bend.
+
+    ``x``: the center.
+    """
+
+    child: Group | int | None = None
+    value: Value | None = None
+    is_output: bool = False
+    width: int = BEND_WIDTH
+    layer: int = 0
+    x: float = 0.0
+
+
+@dataclass
+class Drawing:
+    """Boxes and edges of one group.  An edge: the indices of its boxes (first, bends, last); its values."""
+
+    group: Group
+    boxes: list[Box] = field(default_factory=list)
+    edges: list[tuple[list[int], list[Value]]] = field(default_factory=list)
+
+
+def draw(graph: Graph, group: Group) -> Drawing:
+    """Return the layout of ``group``, in which all groups are closed."""
+    drawing = Drawing(group, [Box(child, width=BOX_WIDTH) for child in group.children])
+    links = _links(graph, group, drawing.boxes)
+    _assign_layers(drawing.boxes, links)
+    for (start, end), values in links.items():
+        path = [start]
+        for layer in range(drawing.boxes[start].layer + 1, drawing.boxes[end].layer):
+            drawing.boxes.append(Box(layer=layer))
+            path.append(len(drawing.boxes) - 1)
+        drawing.edges.append(([*path, end], values))
+    _place(drawing)
+    return drawing
+
+
+def _links(graph: Graph, group: Group, boxes: list[Box]) -> dict[tuple[int, int], list[Value]]:
+    """Return the values between each pair of boxes; add a box for each value from or to the outside."""
+    ops = graph.ops
+    owner: dict[int, int] = {}  # the box of each operator of the group
+    for number, child in enumerate(group.children):
+        members = [child] if isinstance(child, int) else range(child.first, child.stop)
+        owner.update(dict.fromkeys(members, number))
+    source: dict[Value, int] = {v: owner[i] for i in owner for v in ops[i].results}
+    inside = {ops[index] for index in owner}
+    links: dict[tuple[int, int], dict[Value, None]] = defaultdict(dict)
+    for index, number in owner.items():
+        for value in ops[index].inputs:
+            if value is None or value.is_const or (value.producer is None and not graph.is_input(value)):
+                continue
+            if value not in source:
+                boxes.append(Box(value=value, width=PORT_WIDTH))
+                source[value] = len(boxes) - 1
+            if source[value] != number:
+                links[source[value], number][value] = None
+    for value in [v for index in owner for v in ops[index].results]:
+        if graph.is_output(value) or value.other_user(inside) is not None:
+            boxes.append(Box(value=value, is_output=True, width=PORT_WIDTH))
+            links[source[value], len(boxes) - 1][value] = None
+    return {ends: list(values) for ends, values in links.items()}
+
+
+def _assign_layers(boxes: Sequence[Box], links: Iterable[tuple[int, int]]) -> None:
+    """Put each box below all that it reads, and values that enter right above their first reader."""
+    below: dict[int, list[int]] = defaultdict(list)
+    above: dict[int, list[int]] = defaultdict(list)
+    for start, end in links:
+        below[start].append(end)
+        above[end].append(start)
+    inputs = [i for i, box in enumerate(boxes) if box.value is not None and not box.is_output]
+    order = [i for i, box in enumerate(boxes) if box.child is not None]  # children are in execution order
+    outputs = [i for i, box in enumerate(boxes) if box.is_output]
+    for number in [*order, *outputs]:
+        boxes[number].layer = max((boxes[i].layer + 1 for i in above[number]), default=0)
+    for number in inputs:
+        boxes[number].layer = min((boxes[i].layer for i in below[number]), default=1) - 1
+    lowest = min((box.layer for box in boxes), default=0)
+    for box in boxes:
+        box.layer -= lowest
+
+
+def _place(drawing: Drawing) -> None:
+    boxes = drawing.boxes
+    layers: list[list[int]] = [[] for _ in range(max((box.layer for box in boxes), default=-1) + 1)]
+    for number, box in enumerate(boxes):
+        layers[box.layer].append(number)
+    above: dict[int, list[int]] = defaultdict(list)
+    below: dict[int, list[int]] = defaultdict(list)
+    for path, _ in drawing.edges:
+        for start, end in pairwise(path):
+            below[start].append(end)
+            above[end].append(start)
+    for layer in layers:
+        _pack(boxes, layer)
+    for _ in range(SWEEPS):
+        for neighbors, sequence in ((above, layers), (below, layers[::-1])):
+            for layer in sequence:
+                wanted = {n: _mean([boxes[i].x for i in neighbors[n]], boxes[n].x) for n in layer}
+                layer.sort(key=wanted.__getitem__)  # stable: equal wishes keep their order
+                _pack(boxes, layer)
+    for _ in range(SWEEPS):
+        for neighbors, sequence in ((above, layers), (below, layers[::-1])):
+            for layer in sequence:
+                _settle(boxes, layer, [_mean([boxes[i].x for i in neighbors[n]], boxes[n].x) for n in layer])
+
+
+def _mean(numbers: Sequence[float], default: float) -> float:
+    return sum(numbers) / len(numbers) if numbers else default
+
+
+def _pack(boxes: Sequence[Box], layer: Sequence[int]) -> None:
+    """Put the boxes of a layer side by side around 0."""
+    total = sum(boxes[n].width for n in layer) + GAP * (len(layer) - 1)
+    x = -total / 2
+    for number in layer:
+        boxes[number].x = x + boxes[number].width / 2
+        x += boxes[number].width + GAP
+
+
+def _settle(boxes: Sequence[Box], layer: Sequence[int], wanted: Sequence[float]) -> None:
+    """Move each box as near to ``wanted`` as its neighbors in the layer allow.
+
+    Boxes that would overlap form a block around the mean of their wishes (pool adjacent violators).
+    """
+    offsets = [0.0]
+    for left, right in pairwise(layer):
+        offsets.append(offsets[-1] + (boxes[left].width + boxes[right].width) / 2 + GAP)
+    blocks: list[tuple[float, int]] = []  # mean of the wished places of the first box, number of boxes
+    for wish, offset in zip(wanted, offsets, strict=True):
+        mean, count = wish - offset, 1
+        while blocks and blocks[-1][0] > mean:
+            earlier, size = blocks.pop()
+            mean, count = (mean * count + earlier * size) / (count + size), count + size
+        blocks.append((mean, count))
+    places = [mean for mean, count in blocks for _ in range(count)]
+    for number, place, offset in zip(layer, places, offsets, strict=True):
+        boxes[number].x = place + offset

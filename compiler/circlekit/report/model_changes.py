@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What changed between two models: what each pass rewrote, and operators by the names of their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
+from circlekit.ir.text.lines import print_op
+from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.registry import only_pipelines, select_passes
+from circlekit.rewrite.base import Context
+
+
+@dataclass
+class PassChanges:
+    """What one pass did: number of rewrites, operators as text that are gone, and those that are new.
+
+    An operator whose text changed, for example because it reads another value, is in both lists.
+    """
+
+    name: str
+    rewrites: int = 0
+    removed: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+
+
+OpName = tuple[str, str]
+"""Name of the graph, and of the first result of an operator."""
+
+
+@dataclass
+class PassTrace:
+    """``passes``: those that changed something, by first change.
+
+    ``makers``: the pass that made or last changed an operator of the result; ``removers``: the pass that
+    first removed or changed an operator of the original.
+    """
+
+    passes: list[PassChanges]
+    makers: dict[OpName, str]
+    removers: dict[OpName, str]
+
+
+def trace_passes(
+    model: Model, passes: Sequence[str], announce: Callable[[str], None] = lambda step: None
+) -> PassTrace:
+    """Run passes and pipelines on ``model``, as ``optimize`` does, and record what each of them changed."""
+    found: dict[str, PassChanges] = {}
+    makers: dict[OpName, str] = {}
+    removers: dict[OpName, str] = {}
+    original = {op_name(op) for op in model.ops()}
+    texts = _texts(model)
+
+    def record(name: str, changes: int) -> None:
+        nonlocal texts
+        if not changes:
+            return
+        latest = _texts(model)
+        entry = found.setdefault(name, PassChanges(name))
+        entry.rewrites += changes
+        old = {name: text for name, text in texts.items() if latest.get(name) != text}
+        new = {name: text for name, text in latest.items() if texts.get(name) != text}
+        entry.removed += old.values()
+        entry.added += new.values()
+        makers.update(dict.fromkeys(new, name))
+        removers.update({op: name for op in old if op in original and op not in removers})
+        texts = latest
+
+    selected = select_passes(passes, (), model.format)
+    context = Context(model.format, exact=only_pipelines(passes))
+    run_passes(model, selected, context, record, announce)
+    return PassTrace(list(found.values()), makers, removers)
+
+
+def op_name(op: Op) -> OpName:
+    return op.graph.name if op.graph is not None else "", op.results[0].name if op.results else op.code
+
+
+def _texts(model: Model) -> dict[OpName, str]:
+    return {op_name(op): print_op(op) for op in model.ops()}
+
+
+@dataclass
+class Structure:
+    """Operators of two models, matched by graph and name of the first result.
+
+    ``state``: for each operator of both models, kept, changed, removed or added.
+    ``changed``: the texts before and after.
+    """
+
+    state: dict[Op, str]
+    kept: list[str] = field(default_factory=list)
+    changed: list[tuple[str, str]] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+
+
+def compare_structure(before: Model, after: Model) -> Structure:
+    """Return which operators two models share."""
+    old, new = _by_name(before), _by_name(after)
+    found = Structure({})
+    for name, op in old.items():
+        twin = new.get(name)
+        if twin is None:
+            found.removed.append(print_op(op))
+            found.state[op] = "removed"
+            continue
+        texts = print_op(op), print_op(twin)
+        state = "kept" if texts[0] == texts[1] else "changed"
+        found.state[op] = found.state[twin] = state
+        if state == "kept":
+            found.kept.append(texts[0])
+        else:
+            found.changed.append(texts)
+    for name, op in new.items():
+        if name not in old:
+            found.added.append(print_op(op))
+            found.state[op] = "added"
+    return found
+
+
+def _by_name(model: Model) -> dict[tuple[int, str], Op]:
+    """Return operators by number of their graph and name of their first result, made unique."""
+    found: dict[tuple[int, str], Op] = {}
+    for number, graph in enumerate(model.graphs):
+        for op in graph:
+            name = op.results[0].name if op.results else f"{op.code} without result"
+            while (number, name) in found:
+                name += "'"
+            found[number, name] = op
+    return found

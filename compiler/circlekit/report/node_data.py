@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cost and differences of operators in the format of Model Explorer's node data.
+
+https://github.com/google-ai-edge/model-explorer: a JSON object from graph names to ``{"name", "results",
+"gradient"}``; results are numbers by the position of the operator in its graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
+from circlekit.report.operator_cost import operator_cost
+
+MEASURES: dict[str, tuple[str, Callable[[Op], float]]] = {
+    "macs": ("MACs", lambda op: operator_cost(op).macs),
+    "bytes": ("bytes moved", lambda op: operator_cost(op).moved_bytes),
+}
+"""What is known of an operator without running it: title and function."""
+
+GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#ff8a3d"}]
+
+
+def cost_data(model: Model, measure: str) -> dict[str, Any]:
+    """Return the node data of one of MEASURES."""
+    title, function = MEASURES[measure]
+    return _node_data(model, title, function)
+
+
+def error_data(model: Model, errors: Mapping[str, float]) -> dict[str, Any]:
+    """Return node data of differences by the name of the result; operators without one are left out."""
+    return _node_data(
+        model, "relative difference", lambda op: errors.get(op.results[0].name if op.results else "")
+    )
+
+
+def _node_data(model: Model, title: str, measure: Callable[[Op], float | None]) -> dict[str, Any]:
+    data = {}
+    for graph in model.graphs:
+        values = {str(index): measure(op) for index, op in enumerate(graph)}
+        results = {index: {"value": value} for index, value in values.items() if value is not None}
+        data[graph.name or "main"] = {"name": title, "results": results, "gradient": GRADIENT}
+    return data

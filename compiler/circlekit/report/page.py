@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Render the report as one HTML page that needs no network.
+
+Names in a model come from strangers.  The template escapes every text, the data of the script cannot end its
+element, and a content security policy allows no script but the page's own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from circlekit.errors import UnsupportedError
+from circlekit.report import content as tables
+from circlekit.report.arena_chart import arena_chart
+from circlekit.report.content import Content
+
+TEMPLATE = Path(__file__).parent / "template"
+
+
+def require_jinja() -> None:
+    """Raise UnsupportedError, which names the extra, if jinja2 is not installed."""
+    try:
+        import jinja2  # noqa: F401  # optional: only reports need it
+    except ImportError:
+        raise UnsupportedError("reports need the package jinja2: pip install 'circlekit[report]'") from None
+
+
+def render(content: Content) -> bytes:
+    """Return the page; the same content gives the same bytes."""
+    require_jinja()
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # optional: only reports need it
+    from markupsafe import Markup  # comes with jinja2
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=visible,
+    )
+    environment.filters.update(number=number, percent=percent, difference=difference)
+    script = (TEMPLATE / "report.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    text = environment.get_template("report.html").render(
+        content=content,
+        max_rows=tables.MAX_ROWS,
+        version=version("circlekit"),
+        style=Markup((TEMPLATE / "report.css").read_text(encoding="utf-8")),
+        script=Markup(script),
+        script_hash=f"sha256-{digest}",
+        data=Markup(json_for_script(tables.script_data(content))),
+        summary=tables.summary_rows(content),
+        kinds=tables.kind_rows(content),
+        passes=tables.pass_rows(content),
+        structure=tables.structure_rows(content),
+        costs=tables.cost_tables(content),
+        arena=tables.arena_tables(content),
+        chart=arena_chart([side.arena.live_bytes for side in content.sides]),
+    )
+    return text.encode("utf-8", "backslashreplace")
+
+
+def json_for_script(data: Any) -> str:
+    """Return JSON that contains nothing which HTML could take for a tag or a comment."""
+    text = json.dumps(data, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def visible(item: Any) -> Any:
+    """Escape control characters in a text: they could hide or reorder what the reader sees."""
+    if type(item) is not str or item.isprintable():
+        return item
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in item)
+
+
+def number(count: int) -> str:
+    return f"{count:,}"
+
+
+def percent(share: float) -> str:
+    return f"{share:.1f}"
+
+
+def difference(amount: float | None) -> str:
+    """Format a difference of values, which is often 0 and often tiny."""
+    return "-" if amount is None else f"{amount:.3g}"

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit report and circlekit view, as processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import circlekit
+from circlekit.cli import front_door
+
+NET = """
+graph main(%x: f32[1,4]) -> %y {
+  %a = Mul(%x, [1.0, 1.0, 1.0, 1.0])
+  %y = Logistic(%a)
+}
+"""
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.tflite"
+    circlekit.save(circlekit.parse(NET), path)
+    return path
+
+
+def process(*words: str, without: str = "") -> subprocess.CompletedProcess[str]:
+    """Run ``circlekit``; ``without``: a package that cannot be imported."""
+    hidden = f"sys.modules[{without!r}] = None; " if without else ""
+    code = f"import sys; {hidden}from circlekit.cli.front_door import main; sys.exit(main())"
+    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+
+
+def test_report_of_a_pipeline(net: Path) -> None:
+    target = net.with_name("page.html")
+    done = process("report", str(net), "--O1", "-o", str(target))
+    assert (done.returncode, done.stderr) == (0, "")
+    page = target.read_text()
+    assert done.stdout == f"wrote {target}: {target.stat().st_size:,} bytes\nvalues: equal\n"
+    assert page.startswith("<!doctype html>")
+
+
+def test_report_of_two_models_says_that_they_differ(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = net.with_name("other.tflite")
+    circlekit.save(circlekit.parse(NET.replace("[1.0,", "[1.5,")), other)
+    target = net.with_name("page.html")
+    assert front_door.main(["report", str(net), str(other), "-o", str(target)]) == 0
+    assert "values: different" in capsys.readouterr().out
+    assert front_door.main(["report", "-q", str(net), str(other), "-o", str(target)]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_missing_jinja_names_the_extra(net: Path) -> None:
+    done = process("report", str(net), "-o", str(net.with_name("page.html")), without="jinja2")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: reports need the package jinja2: pip install 'circlekit[report]'\n"
+    assert not net.with_name("page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["missing.tflite"], 1, "missing.tflite"),
+        (["{net}", "-o", "{net}"], 1, "is the input model"),
+        (["{net}", "-o", "none/page.html"], 1, "none"),
+        (["{net}", "{net}", "--O1"], 2, "a second model or passes"),
+        (["{net}", "--passes", "fuse_nothing"], 2, "fuse_nothing"),
+        (["{net}", "--inputs", "none.npz"], 1, "none.npz"),
+    ],
+)
+def test_mistakes(
+    words: list[str], code: int, message: str, net: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = net.read_bytes()
+    target = [] if "-o" in words else ["-o", str(net.with_name("page.html"))]
+    assert front_door.main(["report", *(word.format(net=net) for word in words), *target]) == code
+    assert message in capsys.readouterr().err
+    assert net.read_bytes() == before
+    assert not net.with_name("page.html").exists()
+
+
+def test_view_without_viewer_says_how_to_install(net: Path) -> None:
+    done = process("view", str(net), "--with", "netron", without="netron")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: netron is not installed: pip install netron\n"
+
+
+def test_node_data(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = net.with_name("data.json")
+    words = ["view", str(net), "--node-data-only", "-o", str(target)]
+    assert front_door.main([*words, "--measure", "bytes"]) == 0
+    (data,) = json.loads(target.read_text()).values()
+    assert [data["results"][str(i)]["value"] for i in range(2)] == [16 + 16 + 16, 16 + 16]
+    assert front_door.main([*words, "--against", str(net)]) == 0
+    (data,) = json.loads(target.read_text()).values()
+    assert data["name"] == "relative difference"
+    assert {entry["value"] for entry in data["results"].values()} == {0.0}
+    assert front_door.main(words[:-2]) == 2
+    assert "-o FILE" in capsys.readouterr().err

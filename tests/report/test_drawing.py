@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folding and layout: every operator is drawn once, edges go down, boxes do not overlap."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+
+import pytest
+
+import circlekit
+from circlekit.ir.graph import Graph
+from circlekit.report.drawing import graph_drawing
+from circlekit.report.folding import MAX_CHILDREN, Group, fold
+from circlekit.report.layered_layout import GAP, draw
+from circlekit.testing import random_model
+
+
+def layers_of(count: int, scope: str = "layer_{}/") -> Graph:
+    """A chain of residual layers of four operators, with one operator behind them."""
+    lines, last = [], "x"
+    for number in range(count):
+        at = scope.format(number) + str(number)
+        lines += [
+            f'%"{at}_a" = Abs(%"{last}")',
+            f'%"{at}_b" = Logistic(%"{at}_a")',
+            f'%"{at}_c" = Neg(%"{at}_b")',
+            f'%"{at}_d" = Add(%"{at}_c", %"{last}")',
+        ]
+        last = f"{at}_d"
+    body = "\n".join([*lines, f'%y = Relu(%"{last}")'])
+    return circlekit.parse(f"graph main(%x: f32[4]) -> %y {{\n{body}\n}}").main
+
+
+def operators(group: Group) -> list[int]:
+    return [
+        index
+        for child in group.children
+        for index in (operators(child) if isinstance(child, Group) else [child])
+    ]
+
+
+def groups_in(group: Group) -> list[Group]:
+    inner = [child for child in group.children if isinstance(child, Group)]
+    return [group, *(each for child in inner for each in groups_in(child))]
+
+
+@pytest.mark.parametrize("graph", [layers_of(3), layers_of(50), layers_of(50, ""), layers_of(300, "a/b")])
+def test_folding_keeps_operators_and_order(graph: Graph) -> None:
+    root = fold(graph)
+    assert operators(root) == list(range(len(graph)))
+    for group in groups_in(root):
+        assert operators(group) == list(range(group.first, group.stop))
+    assert any(isinstance(child, Group) for child in root.children) == (len(graph) > MAX_CHILDREN)
+
+
+def test_scopes_of_names_are_groups() -> None:
+    labels = [child.label for child in fold(layers_of(12)).children if isinstance(child, Group)]
+    assert labels == [f"layer_{number}" for number in range(12)]
+
+
+def test_repeated_blocks_are_groups() -> None:
+    """Without scopes; the operator behind the blocks stays alone."""
+    *blocks, last = fold(layers_of(12, "")).children
+    assert [b.label for b in blocks if isinstance(b, Group)] == [f"block {i + 1} of 12" for i in range(12)]
+    assert last == 48
+
+
+@pytest.mark.parametrize("graph", [layers_of(6), layers_of(50), *(random_model(s)[0].main for s in range(6))])
+def test_layout(graph: Graph) -> None:
+    for group in groups_in(fold(graph)):
+        drawing = draw(graph, group)
+        assert [box.child for box in drawing.boxes if box.child is not None] == list(group.children)
+        rows = defaultdict(list)
+        for box in drawing.boxes:
+            rows[box.layer].append(box)
+        for row in rows.values():
+            for left, right in pairwise(sorted(row, key=lambda box: box.x)):
+                assert right.x - left.x >= (left.width + right.width) / 2 + GAP - 1e-6
+        for path, values in drawing.edges:
+            assert values
+            assert all(drawing.boxes[b].layer == drawing.boxes[a].layer + 1 for a, b in pairwise(path))
+
+
+def test_every_read_value_has_an_edge() -> None:
+    graph = layers_of(3)
+    drawing = draw(graph, fold(graph))
+    drawn = {
+        (value.name, child)
+        for path, values in drawing.edges
+        for value in values
+        if isinstance(child := drawing.boxes[path[-1]].child, int)
+    }
+    assert drawn == {(v.name, i) for i, op in enumerate(graph) for v in op.inputs if v is not None}
+
+
+def test_drawing_is_deterministic() -> None:
+    assert graph_drawing(layers_of(40)) == graph_drawing(layers_of(40))

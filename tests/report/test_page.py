@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page: what it shows, that it is the same for the same input, and that no name can break out of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.report.content import Content, Source, collect
+from circlekit.report.model_changes import compare_structure, trace_passes
+from circlekit.report.page import render
+from circlekit.report.value_comparison import compare_values, cosine_similarity
+
+HOSTILE = "</script><script>alert(1)<!--\u202e&'\"`{{ 7*7 }}"
+
+NET = """
+graph main(%x: f32[1,2,2,3]) -> %y {
+  %w = const f32[4,1,1,3] gaussian(0, 1)
+  %conv = Conv2D(%x, %w, [0.0, 0.0, 0.0, 0.0]) : f32[1,2,2,4]
+  %scaled = Mul(%conv, [2.0, 1.5, 0.5, 3.0])
+  %y = Relu(%scaled)
+}
+"""
+
+
+def content_of(text: str, passes: tuple[str, ...] = ("O1",)) -> Content:
+    return collect(Source("net.ck", circlekit.parse(text)), passes=passes)
+
+
+class Elements(HTMLParser):
+    """The elements of a page with their attributes, and the text of each script."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1][0] == "script" and not self.scripts[-1]:
+            self.scripts[-1] = data
+
+
+def test_what_passes_did() -> None:
+    page = render(content_of(NET)).decode()
+    assert "fuse_mul_with_conv" in page
+    elements = Elements(page)
+    data = json.loads(elements.scripts[0])
+    before, after = data["sides"]
+    assert [op["kind"] for op in before["graphs"][0]["ops"]] == ["CONV_2D", "MUL", "RELU"]
+    assert [op["state"] for op in after["graphs"][0]["ops"]] == ["changed"]
+    assert after["graphs"][0]["ops"][0]["author"]
+    assert before["live"] == [48 + 64, 64 + 64, 64 + 64]
+
+
+def test_one_model_has_no_changes_and_no_values() -> None:
+    page = render(content_of(NET, ())).decode()
+    assert 'id="changes"' not in page
+    assert 'id="values"' not in page
+    assert 'id="target"' not in page
+
+
+def test_target_findings_have_a_place() -> None:
+    content = content_of(NET, ())
+    content.findings = ["CONV_2D: no kernel"]
+    assert "<li>CONV_2D: no kernel</li>" in render(content).decode()
+
+
+def test_page_is_deterministic_and_loads_nothing() -> None:
+    page = render(content_of(NET))
+    assert page == render(content_of(NET))
+    for _, attributes in Elements(page.decode()).tags:
+        assert not attributes.keys() & {"src", "srcset", "action", "background"}
+        assert (attributes.get("href") or "#").startswith("#")
+    assert not re.search(rb"url\(|@import|fetch\(|XMLHttpRequest", page)
+
+
+def test_hostile_names_are_text() -> None:
+    model = circlekit.parse(NET)
+    model.main.name = HOSTILE
+    for value in model.main.values():
+        value.name = HOSTILE + value.name
+    page = render(collect(Source(HOSTILE, model), passes=["O1"])).decode()
+    plain = render(content_of(NET)).decode()
+    names = [tag for tag, _ in Elements(page).tags]
+    assert names.count("script") == [tag for tag, _ in Elements(plain).tags].count("script") == 2
+    assert "<!--" not in page
+    assert "\u202e" not in page
+    assert ">49" not in page
+    assert json.loads(Elements(page).scripts[0])["sides"][0]["graphs"][0]["ops"]
+
+
+def test_policy_allows_the_script_of_the_page_only() -> None:
+    page = render(content_of(NET)).decode()
+    policy = next(a["content"] for tag, a in Elements(page).tags if a.get("http-equiv")) or ""
+    assert policy.startswith("default-src 'none'")
+    assert re.search(r"script-src 'sha256-[\w+/=]{44}'", policy)
+
+
+def test_structure_by_name() -> None:
+    other = NET.replace("Relu(", "Relu6(").replace("%scaled", "%other")
+    found = compare_structure(circlekit.parse(NET), circlekit.parse(other))
+    assert [len(x) for x in (found.kept, found.changed, found.removed, found.added)] == [1, 1, 1, 1]
+    assert "Mul" in found.removed[0]
+    assert "Relu6" in found.changed[0][1]
+
+
+def test_trace_counts_as_optimize_does() -> None:
+    trace = trace_passes(circlekit.parse(NET), ["O1"])
+    report = circlekit.optimize(circlekit.parse(NET))
+    assert {each.name: each.rewrites for each in trace.passes} == report.changes
+
+
+def test_values_of_outputs_and_layers() -> None:
+    changed = circlekit.parse(NET.replace("[2.0,", "[2.5,"))
+    x = np.ones((1, 2, 2, 3), np.float32)
+    found = compare_values(circlekit.parse(NET), changed, {"given": [x]})
+    reference = circlekit.run(circlekit.parse(NET), [x])[0]
+    other = circlekit.run(changed, [x])[0]
+    (output,) = found.outputs
+    assert found.verdict == "different"
+    assert not output.is_within
+    assert output.absolute == np.abs(reference.astype(float) - other).max()
+    assert output.relative == pytest.approx(output.absolute / np.abs(reference).max())
+    assert [layer.name for layer in found.layers] == ["conv", "scaled", "y"]
+    assert found.layers[0].absolute == 0
+    assert found.layers[1].absolute > 0
+
+
+def test_cosine() -> None:
+    a = np.array([3.0, 4.0], np.float32)
+    assert cosine_similarity(a, a) == 1
+    assert cosine_similarity(a, np.array([4.0, -3.0], np.float32)) == 0
+    assert cosine_similarity(a, np.zeros(2, np.float32)) is None
+
+
+def test_models_that_cannot_run_are_still_shown() -> None:
+    text = 'graph main(%x: f32[2]) -> %y { %y = Opaque(%x) {code: "CUSTOM", custom_code: "mine"} : f32[2] }'
+    content = collect(Source("a", circlekit.parse(text)), Source("b", circlekit.parse(text)))
+    assert content.values is not None
+    assert content.values.verdict.startswith("not compared: custom operator mine has no kernel")
+    assert b"CUSTOM" in render(content)
+
+
+def test_size_of_a_page(model_path: Path) -> None:
+    model = circlekit.load(model_path)
+    assert len(render(collect(Source(str(model_path), model)))) < 500_000
