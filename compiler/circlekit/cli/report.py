@@ -8,7 +8,6 @@ import argparse
 from circlekit.api.models import check_apart, check_target, read, records_of
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import MODEL_HELP, Command, Parser, add_inputs
-from circlekit.cli.terminal_output import ProgressLine
 from circlekit.io.write.file_writer import write_file
 from circlekit.passes.pipelines import PIPELINES
 
@@ -60,22 +59,14 @@ def _run(arguments: argparse.Namespace) -> int:
     paths = [path for path in (arguments.before, arguments.after) if path is not None]
     for path in paths:
         check_apart(path, arguments.output)
-    with ProgressLine() as progress:
-        progress("read")
-        sources = []
-        for path in paths:
-            model, file = read(path)
-            sources.append(Source(path, model, None if file is None else len(file)))
-        content = collect(
-            sources[0],
-            sources[1] if len(sources) == 2 else None,
-            passes,
-            records_of(sources[0].model, arguments.inputs),
-            with_values=not arguments.no_values,
-            announce=progress,
-        )
-        progress("write")
-        page = render(content)
+    sources = []
+    for path in paths:
+        model, file = read(path)
+        sources.append(Source(path, model, None if file is None else len(file)))
+    records = records_of(sources[0].model, arguments.inputs)
+    second = sources[1] if len(sources) == 2 else None
+    content = collect(sources[0], second, passes, records, with_values=not arguments.no_values)
+    page = render(content)
     write_file(arguments.output, [page])
     if not arguments.quiet:
         print(f"wrote {arguments.output}: {len(page):,} bytes")

@@ -11,6 +11,7 @@ from circlekit.equivalence.verify import Records
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
+from circlekit.ir.progress import progress
 from circlekit.ir.text.lines import Names, print_op, type_text
 from circlekit.ir.value import Value
 from circlekit.passes.engine.describe import summary as pass_summary
@@ -39,8 +40,6 @@ MAX_TEXT_CHARACTERS = 400
 """Longer lines of operators are cut."""
 
 _NAMES = Names()
-
-Announce = Callable[[str], None]
 
 
 @dataclass
@@ -86,7 +85,6 @@ def collect(
     passes: Sequence[str] = (),
     records: Records | None = None,
     with_values: bool = True,
-    announce: Announce = lambda step: None,
 ) -> Content:
     """Compute the content of a report.
 
@@ -97,15 +95,15 @@ def collect(
     trace = None
     if after is None and passes:
         model = clone(before.model)
-        trace = trace_passes(model, passes, announce)
+        trace = trace_passes(model, passes)
         after = Source(f"{before.path} after {', '.join(passes)}", legalize(model, model.format))
     if after is None:
         return Content([Side.of("", before)])
-    announce("compare the models")
+    progress().begin("comparing the models")
     content = Content([Side.of("before", before), Side.of("after", after)], trace)
     content.structure = compare_structure(before.model, after.model)
     if with_values:
-        content.values = compare_values(before.model, after.model, records, announce)
+        content.values = compare_values(before.model, after.model, records)
     return content
 
 

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
+from circlekit.ir.progress import progress
 from circlekit.ir.text.lines import print_op
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.registry import only_pipelines, select_passes
@@ -44,9 +45,7 @@ class PassTrace:
     removers: dict[OpName, str]
 
 
-def trace_passes(
-    model: Model, passes: Sequence[str], announce: Callable[[str], None] = lambda step: None
-) -> PassTrace:
+def trace_passes(model: Model, passes: Sequence[str]) -> PassTrace:
     """Run passes and pipelines on ``model``, as ``optimize`` does, and record what each of them changed."""
     found: dict[str, PassChanges] = {}
     makers: dict[OpName, str] = {}
@@ -71,7 +70,7 @@ def trace_passes(
 
     selected = select_passes(passes, (), model.format)
     context = Context(model.format, exact=only_pipelines(passes))
-    run_passes(model, selected, context, record, announce)
+    run_passes(model, selected, context, record, lambda name: progress().begin(f"running {name}"))
     return PassTrace(list(found.values()), makers, removers)
 
 

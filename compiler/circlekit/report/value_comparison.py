@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +13,7 @@ from circlekit.equivalence.verify import Records, Run, Verifier
 from circlekit.errors import CirclekitError
 from circlekit.interp.interpreter import run
 from circlekit.ir.graph import Model
+from circlekit.ir.progress import progress
 from circlekit.ir.value import Array
 
 MAX_KEPT_BYTES = 1 << 30
@@ -58,20 +58,19 @@ def compare_values(
     before: Model,
     after: Model,
     records: Records | None = None,
-    announce: Callable[[str], None] = lambda step: None,
 ) -> ValueComparison:
     """Run both models; by default on seeded normal, boundary and zero inputs, layers on the normal ones.
 
     A model that cannot be run is not an error: the verdict says so.
     """
     try:
-        announce("run the first model")
+        progress().begin("running the first model")
         verifier = Verifier(before, records)
-        announce("run the second model")
+        progress().begin("running the second model")
         found = verifier.compare(after)
         result = ValueComparison("equal" if found.equal else "different", notes=found.interface + found.notes)
         result.outputs = _outputs(verifier, after, {(o.inputs, o.name): o for o in found.outputs})
-        announce("compare layers")
+        progress().begin("comparing layers")
         if found.outputs:
             result.layers = _layers(before, after, verifier.runs[0], result.notes)
     except CirclekitError as error:
