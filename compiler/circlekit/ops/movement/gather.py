@@ -29,12 +29,12 @@ from circlekit.ops.quantization import is_per_channel, rearranged_type, scale_of
 
 
 def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
-    """Raise ModelError unless ``indices`` are integers with 0 <= index < size; ``sizes`` are broadcast."""
+    """Raise ModelError unless ``indices`` are integers from 0 to below ``sizes``, which are broadcast."""
     if indices.dtype.kind not in "iu":
         raise ModelError(f"{op.code}: expected integers as indices, got {indices.dtype}")
-    wrong = (indices < 0) | (indices >= sizes)
-    if np.any(wrong):
-        first = int(indices[wrong].reshape(-1)[0])
+    is_outside = (indices < 0) | (indices >= sizes)
+    if np.any(is_outside):
+        first = int(indices[is_outside].reshape(-1)[0])
         raise ModelError(f"{op.code}: index {first} is out of range for {np.asarray(sizes).tolist()} entries")
 
 
@@ -59,7 +59,7 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
         return rearranged_type(self.params, shape)
 
     def axis_and_batch(self, rank: int, index_rank: int) -> tuple[int, int]:
-        """Return the axis and the number of batch dimensions, both counted from the front."""
+        """Return the axis, counted from the front, and the number of batch axes.  Raise ShapeError."""
         axis = normalized_axis(self.axis, rank)
         batch = self.batch_dims + index_rank if self.batch_dims < 0 else self.batch_dims
         if not 0 <= batch <= min(axis, index_rank):
@@ -77,8 +77,10 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
         grids = np.ogrid[tuple(map(slice, params.shape[:batch]))]
         index: Any = (*(grid.reshape(grid.shape + trailing) for grid in grids), indices)
         taken = np.moveaxis(params, axis, batch)[index]
-        outer = range(indices.ndim, indices.ndim + axis - batch)
-        return np.moveaxis(taken, outer, range(batch, axis))
+        between = range(
+            indices.ndim, indices.ndim + axis - batch
+        )  # axes of params from ``batch`` to ``axis``
+        return np.moveaxis(taken, between, range(batch, axis))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return None if self.indices.rank != 1 or self.batch_dims else super().permuted(perm)
@@ -89,7 +91,7 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
 
 
 class GatherNd(Op, code="GATHER_ND", versions={DType.STRING: 2, i16: 3, boolean: 5}, data_movement=True):
-    """Slices of ``params``: each vector along the last axis of ``indices`` indexes the leading axes."""
+    """Slices of ``params``: each vector along the last axis of ``indices`` indexes its leading axes."""
 
     params = operand(*ANY)
     indices = operand(i32, i64, i16)
@@ -117,7 +119,7 @@ class GatherNd(Op, code="GATHER_ND", versions={DType.STRING: 2, i16: 3, boolean:
 
 
 class OneHot(Op, code="ONE_HOT"):
-    """``on_value`` where the position along the new ``axis`` equals the index, ``off_value`` elsewhere."""
+    """``on_value`` where the position along the new ``axis`` equals the index, else ``off_value``."""
 
     indices = operand(i32, i64)
     depth = operand(i32)
@@ -131,20 +133,20 @@ class OneHot(Op, code="ONE_HOT"):
         shape = self.indices.shape
         if shape is None:
             return TensorType(self.on_value.dtype, None)
-        at = normalized_axis(self.axis, len(shape) + 1)
-        return TensorType(self.on_value.dtype, (*shape[:at], static_int(self.depth, "depth"), *shape[at:]))
+        axis, depth = normalized_axis(self.axis, len(shape) + 1), static_int(self.depth, "depth")
+        return TensorType(self.on_value.dtype, (*shape[:axis], depth, *shape[axis:]))
 
     def kernel(self, indices: Array, depth: Array, on_value: Array, off_value: Array) -> Array:
-        at = normalized_axis(self.axis, indices.ndim + 1)
-        places = np.arange(int(depth.reshape(-1)[0])).reshape((-1,) + (1,) * (indices.ndim - at))
-        hot = np.expand_dims(indices, at) == places
-        return np.where(hot, on_value.reshape(()), off_value.reshape(()))
+        axis = normalized_axis(self.axis, indices.ndim + 1)
+        positions = np.arange(int(depth.reshape(-1)[0])).reshape((-1,) + (1,) * (indices.ndim - axis))
+        is_on = np.expand_dims(indices, axis) == positions
+        return np.where(is_on, on_value.reshape(()), off_value.reshape(()))
 
 
 class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
-    """The rows of ``value`` at ``lookup``; the hybrid form dequantizes them to floats.
+    """The rows of ``value`` at ``lookup``.  The hybrid form has a float result for quantized rows.
 
-    The hybrid form reads rows of uint8 as int8, as LiteRT does.
+    It dequantizes the rows, and reads uint8 as int8, as LiteRT does.
     """
 
     lookup = operand(i32)
@@ -166,8 +168,8 @@ class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
 
     def kernel(self, lookup: Array, value: Array) -> Array:
         if self.output.dtype is not self.value.dtype and not self.is_hybrid():
-            kinds = f"{self.value.dtype.short} to {self.output.dtype.short}"
-            raise UnsupportedError(f"EMBEDDING_LOOKUP from {kinds} has no kernel")
+            pair = f"{self.value.dtype.short} to {self.output.dtype.short}"
+            raise UnsupportedError(f"EMBEDDING_LOOKUP from {pair} has no kernel")
         require_in_range(self, lookup, value.shape[0])
         rows = np.take(value, lookup, axis=0)
         if not self.is_hybrid():
@@ -175,8 +177,8 @@ class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
         scale_of(self.value)  # raises an error if there is none
         quantization = self.value.quantization
         assert quantization is not None  # it has a scale
-        per_row = not (is_per_channel(self.value) and quantization.quantized_dimension)
-        if np.any(quantization.zero_point) or not per_row:
+        has_column_scales = is_per_channel(self.value) and quantization.quantized_dimension
+        if np.any(quantization.zero_point) or has_column_scales:
             raise UnsupportedError(
                 "EMBEDDING_LOOKUP to floats with zero points or column scales has no kernel"
             )
@@ -212,7 +214,7 @@ class ReverseV2(Op, code="REVERSE_V2", versions={boolean: 2, i8: 3}, data_moveme
 
 
 class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_operands=("input",)):
-    """``input`` with the first ``seq_lengths[b]`` elements along ``seq_dim`` reversed, per batch index b."""
+    """``input`` with the first ``seq_lengths[b]`` elements along ``seq_dim`` reversed for each batch b."""
 
     input = operand(*ANY)
     seq_lengths = operand(i32, i64)
@@ -241,7 +243,7 @@ class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_op
 
 
 class ScatterNd(Op, code="SCATTER_ND"):
-    """Zeros of ``shape``, with ``updates`` added at the index vectors ``indices``; integers wrap around."""
+    """Zeros of ``shape``, with ``updates`` added at the vectors along the last axis of ``indices``."""
 
     indices = operand(i32, i64)
     updates = operand(*ANY)
@@ -258,10 +260,7 @@ class ScatterNd(Op, code="SCATTER_ND"):
 
 
 class TopKV2(Op, code="TOPK_V2", results=("values", "indices"), versions={i8: 2, i16: 3}):
-    """The ``k`` largest elements along the last axis in descending order, and their indices.
-
-    Equal elements keep their order.
-    """
+    """The ``k`` largest elements along the last axis and their indices, descending; equal ones keep order."""
 
     input = operand(*NUMBERS)
     k = operand(i32, i16)
@@ -289,7 +288,7 @@ class TopKV2(Op, code="TOPK_V2", results=("values", "indices"), versions={i8: 2,
 
 
 class DynamicUpdateSlice(Op, code="DYNAMIC_UPDATE_SLICE", versions={f16: 3, i16: 4, DType.INT4: 5, bf16: 6}):
-    """``input`` with the part at ``start_indices`` replaced by ``update``; the start is clamped to fit."""
+    """``input`` with the part at ``start_indices``, clamped so that it fits, replaced by ``update``."""
 
     input = operand(*ANY)
     update = operand(*ANY)

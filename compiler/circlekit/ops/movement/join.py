@@ -30,9 +30,9 @@ from circlekit.ops.quantization import (
 
 
 def common_shape(op: Op, values: tuple[Value, ...], skip: int | None) -> list[Dim] | None:
-    """Return the dimensions that ``values`` share, on all axes but ``skip``; None if no rank is known.
+    """Return the dimensions that ``values`` share on all axes but ``skip``; None if no rank is known.
 
-    Raises ShapeError if there are no values, their dtypes differ, or their shapes do not fit.
+    Raise ShapeError if there are no values, or their dtypes, ranks or shared dimensions differ.
     """
     if not values:
         raise ShapeError(f"{op.code}: expected at least one operand, got none")
@@ -59,8 +59,8 @@ class Concatenation(
     """The operands, concatenated along ``axis``.
 
     As in LiteRT, uint8 operands are rescaled in float32 if their quantization differs from the result's, int8
-    operands must have the same quantization, and int16 operands are copied whatever their scale, but must not
-    have a zero point.  LiteRT rejects a fused activation; here it clamps real and quantized numbers.
+    operands must have the quantization of the result, and int16 operands are copied whatever their scale, but
+    must not have a zero point.  LiteRT rejects a fused activation; here it clamps floats and quantized data.
     """
 
     values = variadic_operand(*ANY)
@@ -90,7 +90,7 @@ class Concatenation(
         return apply_activation(out, self.act)
 
     def requantized(self, value: Value, x: Array) -> Array:
-        """Return the elements ``x`` of operand ``value`` with the quantization of the result."""
+        """Return ``x``, the elements of operand ``value``, quantized as the result; or UnsupportedError."""
         if value.dtype is i16 and is_quantized_8_or_16_bits(value):
             if zero_point_of(value) or zero_point_of(self.output):
                 reject_quantized(self)
@@ -105,7 +105,7 @@ class Concatenation(
 
 
 class Pack(Op, code="PACK", data_movement=True, versions={i8: 2, i16: 3, u32: 4}):
-    """The operands, which have one shape, stacked along a new dimension ``axis``."""
+    """The operands, which have one shape, stacked along the new ``axis`` of the result."""
 
     values = variadic_operand(*ANY)
 
@@ -119,8 +119,8 @@ class Pack(Op, code="PACK", data_movement=True, versions={i8: 2, i16: 3, u32: 4}
         shape = common_shape(self, values, None)
         if shape is None:
             return rearranged_type(values[0], None)
-        at = normalized_axis(self.axis, len(shape) + 1)
-        return rearranged_type(values[0], (*shape[:at], len(values), *shape[at:]))
+        axis = normalized_axis(self.axis, len(shape) + 1)
+        return rearranged_type(values[0], (*shape[:axis], len(values), *shape[axis:]))
 
     def kernel(self, *values: Array) -> Array:
         if not all(have_same_quantization(v, self.output) for v in self.values):
@@ -143,13 +143,13 @@ class Unpack(Op, code="UNPACK", variadic_results=True, data_movement=True):
     def infer(self) -> tuple[TensorType, ...]:
         shape = self.input.shape
         if shape is None:
-            return (rearranged_type(self.input, None),) * part_count(self.num)
+            return (rearranged_type(self.input, None),) * checked_part_count(self.num)
         axis = normalized_axis(self.axis, len(shape))
         if shape[axis] not in (None, self.num):
-            raise ShapeError(
-                f"num: expected {shape[axis]}, dimension {axis} of {format_shape(shape)}, got {self.num}"
-            )
-        return (rearranged_type(self.input, (*shape[:axis], *shape[axis + 1 :])),) * part_count(self.num)
+            dim = f"dimension {axis} of {format_shape(shape)}"
+            raise ShapeError(f"num: expected {shape[axis]}, {dim}, got {self.num}")
+        part = rearranged_type(self.input, (*shape[:axis], *shape[axis + 1 :]))
+        return (part,) * checked_part_count(self.num)
 
     def kernel(self, input: Array) -> tuple[Array, ...]:
         parts = np.moveaxis(input, self.axis, 0)
@@ -160,15 +160,15 @@ MAX_PARTS = 1 << 16
 """Largest number of results of one operator; only damaged files have more."""
 
 
-def part_count(count: int) -> int:
-    """Return ``count``, a number of results; ShapeError if it exceeds MAX_PARTS."""
+def checked_part_count(count: int) -> int:
+    """Return ``count``, a number of results.  Raise ShapeError if it exceeds MAX_PARTS."""
     if count > MAX_PARTS:
         raise ShapeError(f"expected at most {MAX_PARTS} parts, got {count}")
     return count
 
 
 class SplitOperator(Op, layout_operands=("value",), axis_numbers=("split_dim",)):
-    """``value`` split into ``num_splits`` parts along axis ``split_dim``."""
+    """Base class: ``value`` split into ``num_splits`` parts along axis ``split_dim``."""
 
     value: Value
     split_dim: Value
@@ -177,15 +177,15 @@ class SplitOperator(Op, layout_operands=("value",), axis_numbers=("split_dim",))
 
     @abstractmethod
     def part_sizes(self, size: Dim) -> Sequence[Dim]:
-        """Return the sizes of the parts of a dimension of ``size``; None for an unknown size."""
+        """Return the part sizes of a dimension of ``size`` (None: unknown), or raise ShapeError."""
 
     def infer(self) -> tuple[TensorType, ...]:
         shape, axis = self.value.shape, static_int(self.split_dim, "split_dim")
         if shape is None or axis is None:
             return (rearranged_type(self.value, unknown_dims(self.value.rank)),) * len(self.part_sizes(None))
-        at = normalized_axis(axis, len(shape))
-        parts = self.part_sizes(shape[at])
-        return tuple(rearranged_type(self.value, (*shape[:at], p, *shape[at + 1 :])) for p in parts)
+        axis = normalized_axis(axis, len(shape))
+        sizes = self.part_sizes(shape[axis])
+        return tuple(rearranged_type(self.value, (*shape[:axis], n, *shape[axis + 1 :])) for n in sizes)
 
 
 class Split(SplitOperator, code="SPLIT", variadic_results=True, typed_by=1, data_movement=True):
@@ -201,7 +201,7 @@ class Split(SplitOperator, code="SPLIT", variadic_results=True, typed_by=1, data
             raise ShapeError(f"num_splits: expected at least 1, got {self.num_splits}")
         if size is not None and size % self.num_splits:
             raise ShapeError(f"a dimension of {size} cannot be split into {self.num_splits} equal parts")
-        return [None if size is None else size // self.num_splits] * part_count(self.num_splits)
+        return [None if size is None else size // self.num_splits] * checked_part_count(self.num_splits)
 
     def kernel(self, split_dim: Array, value: Array) -> tuple[Array, ...]:
         axis = normalized_axis(int(split_dim.reshape(-1)[0]), value.ndim)
@@ -218,7 +218,7 @@ class SplitV(SplitOperator, code="SPLIT_V", variadic_results=True, versions={i8:
     def part_sizes(self, size: Dim) -> Sequence[Dim]:
         sizes = static_int_vector(self.size_splits)
         if sizes is None:
-            return [None] * part_count(self.num_splits)
+            return [None] * checked_part_count(self.num_splits)
         if len(sizes) != self.num_splits:
             raise ShapeError(f"size_splits: expected {self.num_splits} elements, got {len(sizes)}")
         return _resolved_sizes(sizes, size)
@@ -235,7 +235,7 @@ def split_by_sizes(x: Array, size_splits: Array, split_dim: Array) -> list[Array
 
 
 def _resolved_sizes(sizes: Sequence[int], size: Dim) -> list[Dim]:
-    """Return ``sizes`` with -1 replaced by the rest of ``size`` (None if ``size`` is unknown)."""
+    """Return ``sizes`` with -1 replaced by the rest of ``size``.  Raise ShapeError if they do not fit it."""
     fixed = sum(s for s in sizes if s != -1)
     if sizes.count(-1) > 1 or min(sizes, default=0) < -1:
         raise ShapeError(f"size_splits: expected at most one -1 and no other negative, got {sizes}")

@@ -32,7 +32,7 @@ from circlekit.ops.quantization import rearranged_type
 
 
 class Reshape(Op, code="RESHAPE", data_movement=True):
-    """``input`` in another shape; one dimension may be -1 and is computed from the others.
+    """``input`` in another shape, in which one dimension may be -1: it is computed from the others.
 
     The new shape is the operand or, if that is absent, the attribute, in which ``[0]`` means a scalar.
     """
@@ -50,7 +50,7 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
         return rearranged_type(self.input, self.resolved_shape(requested, self.input.shape))
 
     def requested_shape(self) -> list[int] | None:
-        """Return the new shape, which may contain -1; None if it is not constant."""
+        """Return the new shape, which may contain -1; None if not constant.  Raise ShapeError if absent."""
         if self.shape is not None:
             return static_int_vector(self.shape)
         if self.new_shape is None:
@@ -59,21 +59,22 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
         return [] if new_shape == [0] else new_shape
 
     def resolved_shape(self, requested: Sequence[int], shape: Dims | None) -> Dims:
-        """Return ``requested`` with -1 replaced; ShapeError unless it has as many elements as ``shape``."""
+        """Return ``requested`` with -1 replaced, by None if the number of elements of ``shape`` is unknown.
+
+        Raise ShapeError unless ``requested`` has that number of elements, and at most one -1.
+        """
         if requested.count(-1) > 1 or any(d < -1 for d in requested):
-            raise ShapeError(
-                f"shape: expected at most one -1 and no other negative number, got {list(requested)}"
-            )
+            expected = "expected at most one -1 and no other negative number"
+            raise ShapeError(f"shape: {expected}, got {list(requested)}")
         count = None if shape is None else product(shape)
-        fixed = product([d for d in requested if d != -1]) or 0
+        given = product([d for d in requested if d != -1]) or 0
         if count is None:
             return tuple(None if d == -1 else d for d in requested)
-        rest = count // fixed if fixed else 0
-        if count != (fixed * rest if -1 in requested else fixed):
-            raise ShapeError(
-                f"{count} elements ({format_shape(shape)}) do not fit into shape {list(requested)}"
-            )
-        return tuple(rest if d == -1 else d for d in requested)
+        missing = count // given if given else 0
+        if count != (given * missing if -1 in requested else given):
+            old = format_shape(shape)
+            raise ShapeError(f"{count} elements ({old}) do not fit into shape {list(requested)}")
+        return tuple(missing if d == -1 else d for d in requested)
 
     def kernel(self, input: Array, shape: Array | None) -> Array:
         requested = self.requested_shape() if shape is None else int_list(shape)
@@ -81,7 +82,7 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
 
 
 class Squeeze(Op, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=1, data_movement=True):
-    """``input`` without the dimensions of 1 that ``squeeze_dims`` lists; an empty list means all of them."""
+    """``input`` without the axes in ``squeeze_dims``, of dimension 1; an empty list means all such axes."""
 
     input = operand(*ANY)
 
@@ -95,7 +96,7 @@ class Squeeze(Op, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=
         return rearranged_type(self.input, tuple(d for i, d in enumerate(shape) if i not in axes))
 
     def squeezed_axes(self, shape: Dims) -> list[int] | None:
-        """Return the axes to remove; None if that depends on an unknown dimension."""
+        """Return the axes to remove; None if an empty list meets unknown dimensions.  Raise ShapeError."""
         listed = require_int_list(self.squeeze_dims or (), "squeeze_dims")
         if not listed:
             return None if None in shape else [i for i, d in enumerate(shape) if d == 1]
@@ -113,7 +114,7 @@ class Squeeze(Op, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=
 
 
 class ExpandDims(Op, code="EXPAND_DIMS", data_movement=True):
-    """``input`` with a new dimension of 1 at axis ``dim`` of the result; -1 is the last axis."""
+    """``input`` with a new dimension of 1, which is axis ``dim`` of the result; -1 is the last axis."""
 
     input = operand(*ANY)
     dim = operand(i32, i64)
@@ -122,8 +123,8 @@ class ExpandDims(Op, code="EXPAND_DIMS", data_movement=True):
         shape, dim = self.input.shape, static_int(self.dim, "dim")
         if shape is None or dim is None:
             return rearranged_type(self.input, None if shape is None else unknown_dims(len(shape) + 1))
-        at = normalized_axis(dim, len(shape) + 1)
-        return rearranged_type(self.input, (*shape[:at], 1, *shape[at:]))
+        axis = normalized_axis(dim, len(shape) + 1)
+        return rearranged_type(self.input, (*shape[:axis], 1, *shape[axis:]))
 
     def kernel(self, input: Array, dim: Array) -> Array:
         return np.expand_dims(input, normalized_axis(int(dim.reshape(-1)[0]), input.ndim + 1))
@@ -180,7 +181,7 @@ class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True):
 
 
 def checked_perm(perm: Sequence[int], rank: int) -> list[int]:
-    """Return ``perm`` without negative axes; ShapeError unless it is a permutation of ``rank`` axes."""
+    """Return ``perm`` counted from the front.  Raise ShapeError unless it permutes ``rank`` axes."""
     axes = [normalized_axis(a, rank) for a in perm]
     if sorted(axes) != list(range(rank)):
         raise ShapeError(f"perm: expected each axis of rank {rank} once, got {list(perm)}")
@@ -188,7 +189,7 @@ def checked_perm(perm: Sequence[int], rank: int) -> list[int]:
 
 
 class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=("input",)):
-    """``input`` broadcast to ``shape``: repeated along dimensions of 1 and along new leading ones."""
+    """``input`` broadcast to ``shape``: repeated along axes of dimension 1 and along new leading axes."""
 
     input = operand(*ANY)
     shape = operand(i32, i64)
@@ -259,13 +260,13 @@ class Range(Op, code="RANGE", versions={i64: 2}, reference_version=1):
     def infer(self) -> TensorType:
         require_same_dtype("start", self.start, "limit", self.limit)
         require_same_dtype("start", self.start, "delta", self.delta)
-        parts = [plain_data(v) for v in (self.start, self.limit, self.delta)]
-        if any(p is None for p in parts):
+        start, limit, delta = (plain_data(v) for v in (self.start, self.limit, self.delta))
+        if start is None or limit is None or delta is None:
             return TensorType(self.start.dtype, (None,))
-        return TensorType(self.start.dtype, (self.length(*[p for p in parts if p is not None]),))
+        return TensorType(self.start.dtype, (self.length(start, limit, delta),))
 
     def length(self, start: Array, limit: Array, delta: Array) -> int:
-        """Return the number of elements; ShapeError if ``limit`` is never reached."""
+        """Return the number of elements.  Raise ShapeError if ``limit`` is never reached."""
         first, end, step = (x.reshape(-1)[0] for x in (start, limit, delta))
         if start.dtype.kind != "f":
             first, end, step = int(first), int(end), int(step)

@@ -50,7 +50,7 @@ class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
 
 
 def _slice_dim(dim: Dim, begin: Dim, size: Dim) -> Dim:
-    """Return the length of a slice along one axis.  Raise ShapeError if the slice exceeds the axis."""
+    """Return the length of a slice along one axis; None if unknown.  Raise ShapeError if out of range."""
     if size is not None and size < -1:
         raise ShapeError(f"size: expected -1 or more, got {size}")
     if dim is not None and begin is not None and size is not None:
@@ -62,7 +62,7 @@ def _slice_dim(dim: Dim, begin: Dim, size: Dim) -> Dim:
 
 
 class AxisSlice(NamedTuple):
-    """Slice of one input axis, as Python's ``begin:end:stride``; ``shrink`` removes the axis."""
+    """Slice of one input axis, as Python's ``begin:end:stride`` (None: open); ``shrink`` removes the axis."""
 
     begin: int | None
     end: int | None
@@ -76,9 +76,9 @@ WHOLE_AXIS = AxisSlice(None, None, 1)
 class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=True):
     """``input[begin:end:strides]`` with TensorFlow's masks: bit i modifies entry i of begin, end and strides.
 
-    begin_mask, end_mask: ignore ``begin`` or ``end``.  ellipsis_mask: the entry stands for all axes that have
-    no entry.  new_axis_mask: insert a dimension of 1.  shrink_axis_mask: take the element at ``begin`` and
-    remove the axis.  ``offset``: ``end`` is relative to ``begin``.
+    ``begin_mask``, ``end_mask``: ignore begin or end.  ``ellipsis_mask``: the entry stands for all axes that
+    have no entry.  ``new_axis_mask``: insert a dimension of 1.  ``shrink_axis_mask``: take the element at
+    begin and remove the axis.  ``offset``: end is relative to begin.
     """
 
     input = operand(*ANY)
@@ -125,12 +125,13 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
     def axis_slices(
         self, begin: Sequence[int], end: Sequence[int], strides: Sequence[int], rank: int
     ) -> list[AxisSlice | None]:
-        """Return one slice per axis of an input of ``rank``, with None where a new axis is inserted."""
+        """Return one slice per axis of an input of ``rank``, with None where a new axis is inserted.
+
+        Raise ShapeError unless begin, end and strides have equal lengths that fit ``rank``.
+        """
         if not len(begin) == len(end) == len(strides):
-            raise ShapeError(
-                f"expected begin, end and strides of equal length, "
-                f"got {len(begin)}, {len(end)} and {len(strides)} elements"
-            )
+            got = f"got {len(begin)}, {len(end)} and {len(strides)} elements"
+            raise ShapeError(f"expected begin, end and strides of equal length, {got}")
         bits = [1 << i for i in range(len(begin))]
         if sum(bool(self.ellipsis_mask & bit) for bit in bits) > 1:
             raise ShapeError(f"ellipsis_mask: expected at most one ellipsis, got {self.ellipsis_mask:#b}")
@@ -144,22 +145,20 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
             elif self.new_axis_mask & bit:
                 slices.append(None)
             else:
-                open_first, open_last = self.begin_mask & bit, self.end_mask & bit
-                shrink = bool(self.shrink_axis_mask & bit)
-                slices.append(
-                    AxisSlice(None if open_first else first, None if open_last else last, stride, shrink)
-                )
+                first_index = None if self.begin_mask & bit else first
+                end_index = None if self.end_mask & bit else last
+                slices.append(AxisSlice(first_index, end_index, stride, bool(self.shrink_axis_mask & bit)))
         return slices if self.ellipsis_mask & sum(bits) else slices + [WHOLE_AXIS] * implicit
 
     def axis_index(self, part: AxisSlice, size: int) -> int | slice:
-        """Return ``part`` as a Python index into a dimension of ``size``.  Raise ShapeError outside of it."""
+        """Return ``part`` as a Python index of an axis of ``size``.  Raise ShapeError if out of range."""
         if part.stride == 0:
             raise ShapeError("strides: expected non-zero numbers, got 0")
         if part.shrink:
-            at = part.begin or 0
-            if not -size <= at < size:
-                raise ShapeError(f"index {at} is out of range for a dimension of {size}")
-            return at
+            index = part.begin or 0
+            if not -size <= index < size:
+                raise ShapeError(f"index {index} is out of range for a dimension of {size}")
+            return index
         end = part.end
         if self.offset and end is not None:
             end += slice(part.begin, None, part.stride).indices(size)[0]
@@ -201,7 +200,7 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
 
 
 class Padded(Op, layout_operands=("input",), per_axis_operands=("paddings",)):
-    """``input`` with elements added before and after it along every axis: ``paddings`` is [rank, 2]."""
+    """Base class: ``input`` with ``paddings`` [rank, 2] elements added before and after it on each axis."""
 
     input = operand(*ANY)
     paddings = operand(i32, i64)
@@ -227,20 +226,20 @@ class Padded(Op, layout_operands=("input",), per_axis_operands=("paddings",)):
         )
 
     def check_padding(self, dim: Dim, before: int, after: int) -> None:
-        """Raise ShapeError if an axis of ``dim`` elements cannot be padded by ``before`` and ``after``."""
+        """Raise ShapeError if ``dim`` elements cannot be padded by ``before`` and ``after`` elements."""
         if before < 0 or after < 0:
             raise ShapeError(f"paddings: expected 0 or more, got {before} and {after}")
 
 
 class Pad(Padded, code="PAD"):
-    """Padding with zeros (with the zero point, for quantized data)."""
+    """``input`` padded with zeros; quantized data is padded with the zero point."""
 
     def kernel(self, input: Array, paddings: Array) -> Array:
         return pad_constant(input, paddings, zero_point_of(self.output))
 
 
 class PadV2(Padded, code="PADV2"):
-    """Padding with ``constant_values``, a single element."""
+    """``input`` padded with the single element of ``constant_values``."""
 
     constant_values = operand(*ANY)
 
@@ -261,7 +260,7 @@ def pad_constant(input: Array, paddings: Array, value: Any) -> Array:
 
 
 class MirrorPad(Padded, code="MIRROR_PAD", data_movement=True, versions={i8: 2, i16: 3}, rank_versions={}):
-    """Padding with mirrored elements; SYMMETRIC repeats the element at the edge, REFLECT does not."""
+    """``input`` padded with its mirror image; SYMMETRIC repeats the element at the edge, REFLECT does not."""
 
     mode: MirrorPadMode = attribute(MirrorPadMode.REFLECT)
 

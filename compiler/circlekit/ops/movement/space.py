@@ -25,7 +25,7 @@ from circlekit.ops.quantization import rearranged_type, zero_point_of
 
 
 def _divided(name: str, dim: Dim, divisor: int) -> Dim:
-    """Return ``dim`` / ``divisor``; ShapeError if there is a remainder."""
+    """Return ``dim`` / ``divisor``; None if unknown.  Raise ShapeError if there is a remainder."""
     if dim is not None and dim % divisor:
         raise ShapeError(f"{name}: expected a multiple of {divisor}, got {dim}")
     return None if dim is None else dim // divisor
@@ -36,7 +36,7 @@ def _multiplied(dim: Dim, factor: int) -> Dim:
 
 
 class BlockMove(Op, versions={i8: 2}):
-    """Blocks of ``block_size`` by ``block_size`` pixels, moved between space and depth."""
+    """Base class: blocks of ``block_size`` by ``block_size`` pixels, moved between space and depth."""
 
     input = operand(*ANY)
 
@@ -54,7 +54,7 @@ class BlockMove(Op, versions={i8: 2}):
 
 
 class DepthToSpace(BlockMove, code="DEPTH_TO_SPACE", reference_version=1, data_movement=True):
-    """[N,H,W,b*b*C] to [N,b*H,b*W,C]; the depth is split into (row in block, column in block, channel)."""
+    """[N,H,W,b*b*C] to [N,b*H,b*W,C]: the depth is split into (row in block, column in block, channel)."""
 
     def result_shape(self, n: Dim, h: Dim, w: Dim, c: Dim) -> Shape:
         b = self.block_size
@@ -85,7 +85,7 @@ class SpaceToDepth(BlockMove, code="SPACE_TO_DEPTH", data_movement=True):
 
 
 class BatchMove(Op, versions={i8: 2, i16: 4}):
-    """Blocks of [N, space..., depth], moved between space and batch; one block size per spatial axis."""
+    """Base class: blocks of [N, M spatial axes, depth], moved between space and batch; one size per axis."""
 
     input = operand(*ANY)
     block_shape = operand(i32)
@@ -108,44 +108,44 @@ class BatchMove(Op, versions={i8: 2, i16: 4}):
 
     @abstractmethod
     def result_shape(self, shape: Shape, blocks: list[int], pairs: list[list[int]]) -> Shape:
-        """Return the shape of the result; ``pairs``: (before, after) per spatial axis."""
+        """Return the shape of the result; ``pairs``: paddings or crops (before, after) per spatial axis."""
 
 
 class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
-    """Space padded by ``paddings`` [M,2] and cut into blocks; each position in a block becomes a batch."""
+    """Spatial axes padded by ``paddings`` [M,2] and cut into blocks; each position in a block is a batch."""
 
     paddings = operand(i32)
 
     def result_shape(self, shape: Shape, blocks: list[int], pairs: list[list[int]]) -> Shape:
-        spaces = []
+        spatial = []
         for dim, block, (before, after) in zip(shape[1:], blocks, pairs, strict=False):
-            spaces.append(_divided("padded space", None if dim is None else dim + before + after, block))
-        return (_multiplied(shape[0], prod(blocks)), *spaces, *shape[1 + len(blocks) :])
+            spatial.append(_divided("padded space", None if dim is None else dim + before + after, block))
+        return (_multiplied(shape[0], prod(blocks)), *spatial, *shape[1 + len(blocks) :])
 
     def kernel(self, input: Array, block_shape: Array, paddings: Array) -> Array:
         blocks, pairs = int_list(block_shape), paddings.reshape(-1, 2).tolist()
         count = len(blocks)
         depth = [(0, 0)] * (input.ndim - 1 - count)
         data = np.pad(input, [(0, 0), *pairs, *depth], constant_values=zero_point_of(self.output))
-        spaces = [n for dim, b in zip(data.shape[1:], blocks, strict=False) for n in (dim // b, b)]
-        split = data.reshape(len(data), *spaces, *data.shape[1 + count :])
+        spatial = [n for dim, b in zip(data.shape[1:], blocks, strict=False) for n in (dim // b, b)]
+        split = data.reshape(len(data), *spatial, *data.shape[1 + count :])
         tail = range(1 + 2 * count, split.ndim)
         moved = split.transpose(*range(2, 2 * count + 1, 2), 0, *range(1, 2 * count, 2), *tail)
         return np.asarray(moved.reshape(self.result_shape(input.shape, blocks, pairs)))
 
 
 class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND", data_movement=True):
-    """The inverse of SPACE_TO_BATCH_ND; ``crops`` [M,2] are removed at the edges."""
+    """The inverse of SPACE_TO_BATCH_ND; ``crops`` [M,2] elements are removed at the edges."""
 
     crops = operand(i32)
 
     def result_shape(self, shape: Shape, blocks: list[int], pairs: list[list[int]]) -> Shape:
-        spaces = []
+        spatial = []
         for dim, block, (before, after) in zip(shape[1:], blocks, pairs, strict=False):
             if dim is not None and dim * block < before + after:
                 raise ShapeError(f"crops {before} and {after} exceed a dimension of {dim * block}")
-            spaces.append(None if dim is None else dim * block - before - after)
-        return (_divided("batch", shape[0], prod(blocks)), *spaces, *shape[1 + len(blocks) :])
+            spatial.append(None if dim is None else dim * block - before - after)
+        return (_divided("batch", shape[0], prod(blocks)), *spatial, *shape[1 + len(blocks) :])
 
     def kernel(self, input: Array, block_shape: Array, crops: Array) -> Array:
         blocks, pairs = int_list(block_shape), crops.reshape(-1, 2).tolist()
@@ -154,17 +154,18 @@ class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND", data_movement=True):
         split = input.reshape(*blocks, batch, *input.shape[1:])
         order = [axis for i in range(count) for axis in (count + 1 + i, i)]
         moved = split.transpose(count, *order, *range(2 * count + 1, split.ndim))
-        spaces = [d * b for d, b in zip(input.shape[1:], blocks, strict=False)]
-        whole = moved.reshape(batch, *spaces, *input.shape[1 + count :])
-        kept = [slice(None)] + [slice(a, d - b) for d, (a, b) in zip(spaces, pairs, strict=True)]
-        return np.asarray(whole[tuple(kept)])
+        spatial = [d * b for d, b in zip(input.shape[1:], blocks, strict=False)]
+        whole = moved.reshape(batch, *spatial, *input.shape[1 + count :])
+        kept = (slice(before, d - after) for d, (before, after) in zip(spatial, pairs, strict=True))
+        index = (slice(None), *kept)
+        return np.asarray(whole[index])
 
 
 # -- resizing ----------------------------------------------------------------------------------
 
 
 class Resize(Op, versions={i8: 2, i16: 4}):
-    """[N,H,W,C] resized to the height and width of ``size``.
+    """Base class: images [N,H,W,C], resized to the height and width in ``size``.
 
     ``align_corners`` aligns the centers of the corner pixels, ``half_pixel_centers`` the edges of the images.
     """
@@ -194,7 +195,7 @@ class Resize(Op, versions={i8: 2, i16: 4}):
 
 
 class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR", data_movement=True):
-    """The nearest input pixel for each output pixel."""
+    """Images resized by taking the nearest input pixel for each output pixel."""
 
     def kernel(self, input: Array, size: Array) -> Array:
         rows, columns = (self.nearest(input.shape[1 + i], n) for i, n in enumerate(int_list(size)))
@@ -205,7 +206,7 @@ class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR", data_movemen
         center = np.float32(0.5 if self.half_pixel_centers else 0)
         position = (np.arange(out_size, dtype=np.float32) + center) * self.scale(in_size, out_size)
         if self.align_corners:
-            position = position + np.float32(0.5)  # with floor: to the nearest, as no position is negative
+            position = position + np.float32(0.5)  # before floor: rounds to the nearest pixel
         return np.asarray(np.clip(np.floor(position), 0, in_size - 1), np.int64)
 
     def required_version(self) -> int:
@@ -222,7 +223,7 @@ class Neighbors(NamedTuple):
 
     @staticmethod
     def of(position: Array, unit: np.number[Any], in_size: int) -> Neighbors:
-        """Return the neighbors of ``position``; positions and weights are in units of 1 / ``unit`` pixel."""
+        """Return the neighbors of each ``position``; positions and weights count 1 / ``unit`` pixels."""
         low = np.maximum(position // unit, 0)
         high = np.minimum(-(-position // unit), in_size - 1)
         fraction = position - low * unit
@@ -230,10 +231,10 @@ class Neighbors(NamedTuple):
 
 
 class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
-    """Four neighboring pixels, weighted by their distances.
+    """Images resized by weighting four neighboring pixels with their distances.
 
-    As in LiteRT, int8 and int16 are computed in fixed point with 10 fractional bits per axis and rounded half
-    away from zero; uint8 is computed in float32 and rounded half up.
+    As in LiteRT, int8 and int16 are computed in fixed point with 10 fraction bits per axis, and halves are
+    rounded away from zero; uint8 is computed in float32, and halves are rounded up.
     """
 
     def kernel(self, input: Array, size: Array) -> Array:
@@ -241,18 +242,18 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
         if input.dtype.kind == "f" or input.dtype == np.uint8:
             rows, columns = (self.neighbors(*sizes) for sizes in axes)
             if input.dtype.kind == "f":
-                return np.asarray(interpolated(input, rows, columns), input.dtype)
-            total = interpolated_in_order(input, rows, columns)
+                return np.asarray(weighted_sums(input, rows, columns), input.dtype)
+            total = weighted_sums_in_order(input, rows, columns)
             return np.asarray(total + np.float32(0.5), np.uint8)
         if input.dtype.name not in ("int8", "int16"):
             raise UnsupportedError(f"RESIZE_BILINEAR on {input.dtype} has no kernel")
         rows, columns = (self.fixed_neighbors(*sizes) for sizes in axes)
-        total = interpolated(input, rows, columns)
-        magnitude = (np.abs(total) + (1 << 19)) >> 20  # 10 fractional bits per axis
+        total = weighted_sums(input, rows, columns)
+        magnitude = (np.abs(total) + (1 << 19)) >> 20  # 10 fraction bits per axis
         return np.asarray(np.where(total < 0, -magnitude, magnitude), input.dtype)
 
     def neighbors(self, in_size: int, out_size: int) -> Neighbors:
-        """Return neighbors along one axis with weights in float32."""
+        """Return the neighbors along one axis, with float32 weights."""
         position = np.arange(out_size, dtype=np.float32)
         if self.half_pixel_centers:
             position = (position + np.float32(0.5)) * self.scale(in_size, out_size) - np.float32(0.5)
@@ -261,7 +262,7 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
         return Neighbors.of(position, np.float32(1), in_size)
 
     def fixed_neighbors(self, in_size: int, out_size: int) -> Neighbors:
-        """Return neighbors along one axis with integer weights, in units of 1/1024."""
+        """Return the neighbors along one axis, with integer weights in units of 1/1024."""
         if self.align_corners and out_size > 1:
             scale = (1024 * (in_size - 1) + (out_size - 1) // 2) // (out_size - 1)
         else:
@@ -272,8 +273,8 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
         return Neighbors.of(position, np.int64(1024), in_size)
 
 
-def interpolated(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
-    """Return weighted sums of NHWC data along height, then along width."""
+def weighted_sums(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
+    """Return the sums of four neighbors in NHWC data ``x``: first along the height, then along the width."""
     tall = x[:, rows.low] * rows.low_weight[:, None, None] + x[:, rows.high] * rows.high_weight[:, None, None]
     return np.asarray(
         tall[:, :, columns.low] * columns.low_weight[:, None]
@@ -281,11 +282,11 @@ def interpolated(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
     )
 
 
-def interpolated_in_order(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
+def weighted_sums_in_order(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
     """Return the same sums, added in LiteRT's order: their last bit decides how uint8 is rounded."""
     terms = (
-        x[:, row[:, None], column] * down[:, None, None] * right[:, None]
-        for column, right in ((columns.low, columns.low_weight), (columns.high, columns.high_weight))
-        for row, down in ((rows.low, rows.low_weight), (rows.high, rows.high_weight))
+        x[:, row[:, None], column] * row_weight[:, None, None] * column_weight[:, None]
+        for column, column_weight in (columns[::2], columns[1::2])
+        for row, row_weight in (rows[::2], rows[1::2])  # (low, its weight), (high, its weight)
     )
     return np.asarray(sum(terms))

@@ -22,7 +22,7 @@ from circlekit.ops.operand_dtypes import ANY, NUMBERS
 
 
 class SparseToDense(Op, code="SPARSE_TO_DENSE", typed_by=2, versions={i64: 2, i8: 3, u8: 3}):
-    """A tensor filled with ``default_value``, with ``values`` at ``indices`` ([n, rank], [n] or a scalar)."""
+    """A tensor of ``default_value`` with ``values`` at ``indices``: [n, rank]; for rank 1 also [n] or []."""
 
     indices = operand(i32, i64)
     output_shape = operand(i32, i64)
@@ -39,19 +39,19 @@ class SparseToDense(Op, code="SPARSE_TO_DENSE", typed_by=2, versions={i64: 2, i8
 
     def kernel(self, indices: Array, output_shape: Array, values: Array, default_value: Array) -> Array:
         shape = tuple(int_list(output_shape))
-        places = indices.reshape(-1, 1) if indices.ndim < 2 else indices
-        if places.shape[1] != len(shape):
-            found = format_shape(indices.shape)
-            raise ShapeError(f"expected indices of {len(shape)} coordinates, got shape {found}")
-        require_in_range(self, places, shape)
+        coordinates = indices.reshape(-1, 1) if indices.ndim < 2 else indices
+        if coordinates.shape[1] != len(shape):
+            got = format_shape(indices.shape)
+            raise ShapeError(f"expected indices of {len(shape)} coordinates, got shape {got}")
+        require_in_range(self, coordinates, shape)
         out = np.full(shape, default_value.reshape(-1)[0], values.dtype)
-        steps = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
-        out.reshape(-1)[places.astype(np.int64) @ np.array(steps, np.int64)] = values
+        strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        out.reshape(-1)[coordinates.astype(np.int64) @ np.array(strides, np.int64)] = values
         return out
 
 
 class Densify(Op, code="DENSIFY", data_movement=True):
-    """The dense form of a sparse constant; the identity, as kernels get every constant dense."""
+    """The dense form of a sparse constant.  The kernel returns its operand: kernels get constants dense."""
 
     input = operand(*ANY)
 
@@ -65,7 +65,7 @@ class Densify(Op, code="DENSIFY", data_movement=True):
 class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
     """Sums of rows of ``value``: row ``ids[i]`` times ``weights[i]`` is added to bucket ``indices[i, :-1]``.
 
-    The result has one entry per bucket, a position in ``dense_shape[:-1]``; ``indices`` [n, rank] is sorted
+    The result has a row for each bucket, in the shape ``dense_shape[:-1]``; ``indices`` [n, rank] is sorted
     by bucket.  MEAN divides by the sum of the weights, SQRTN by the root of the sum of their squares.
     """
 
@@ -87,26 +87,26 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
         require_in_range(self, ids, len(value))
         buckets = tuple(int_list(dense_shape)[:-1])
         rows = prod(buckets)
-        factors = np.cumprod([1, *buckets[:0:-1]])[::-1]
-        bucket = indices[:, :-1].astype(np.int64) @ factors[: indices.shape[1] - 1]
+        strides = np.cumprod([1, *buckets[:0:-1]])[::-1]
+        bucket = indices[:, :-1].astype(np.int64) @ strides[: indices.shape[1] - 1]
         require_in_range(self, bucket, rows)
         if np.any(np.diff(bucket) < 0):
-            raise ModelError("EMBEDDING_LOOKUP_SPARSE: expected sorted indices")
+            raise ModelError("EMBEDDING_LOOKUP_SPARSE: expected indices in ascending order, got others")
         out = np.zeros((rows, *value.shape[1:]), value.dtype)
         column = (-1,) + (1,) * (value.ndim - 1)
         np.add.at(out, bucket, value[ids] * weights.reshape(column))
         if self.combiner is not CombinerType.SUM:
             total = np.zeros(rows, np.float32)
-            square = self.combiner is CombinerType.SQRTN
-            np.add.at(total, bucket, weights * weights if square else weights)
-            divisor = np.sqrt(total) if square else total
+            is_sqrtn = self.combiner is CombinerType.SQRTN
+            np.add.at(total, bucket, weights * weights if is_sqrtn else weights)
+            divisor = np.sqrt(total) if is_sqrtn else total
             used = np.unique(bucket)
             out[used] /= divisor[used].reshape(column)
         return out.reshape(*buckets, *value.shape[1:])
 
 
 class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("output", "hits")):
-    """The row of ``value`` at each ``lookup`` in the sorted ``key``, or zeros; ``hits``: u8, 1 if found."""
+    """The row of ``value`` where the sorted ``key`` equals ``lookup``, or zeros; ``hits``: u8, 1 if found."""
 
     lookup = operand(i32)
     key = operand(i32)
