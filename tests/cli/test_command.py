@@ -195,6 +195,22 @@ def test_flags_are_loaded_for_help_and_unknown_flags_only(capsys: pytest.Capture
     assert capsys.readouterr().err.endswith("error: too many arguments: word (demo --help lists the flags)\n")
 
 
+def test_words_of_another_command_stay_as_they_are() -> None:
+    seen: list[str] = []
+
+    def run(arguments: argparse.Namespace) -> int:
+        seen.extend(arguments.words)
+        return 0
+
+    def declare(parser: Parser) -> None:
+        parser.add_argument("words", nargs="+")
+
+    words = ["./fails", "--max_memory=1G", "--unknown", "-V"]
+    demo = Command("demo", "", "", declare, run)
+    assert demo(["-V", "--", *words]) == 0
+    assert seen == words
+
+
 def test_a_command_can_refuse_its_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     demo = Command("demo", "", "", lambda parser: None, lambda arguments: arguments.refuse("no"), "circle")
     assert demo([]) == 2

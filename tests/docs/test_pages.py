@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import circlekit
+from circlekit.cli.front_door import SUMMARIES
 from circlekit.interp import unregister_custom
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.describe import page
@@ -42,6 +43,8 @@ def test_the_generated_page_of_passes_has_a_section_for_each() -> None:
 
 def test_the_commands_of_the_readme_are_installed() -> None:
     table = (ROOT / "README.md").read_text().partition("## Commands")[2].partition("\nExit code")[0]
-    named = set(re.findall(r"`(\w[\w-]*) [A-Z]", table))
+    subcommands = set(re.findall(r"^\| `circlekit (\w+)", table, re.MULTILINE))
+    assert subcommands == set(SUMMARIES)
+    named = set(re.findall(r"`([a-z]\w[\w-]*)[` ]", table)) - {"circlekit"}
     scripts = (ROOT / "pyproject.toml").read_text().partition("[project.scripts]")[2].partition("\n[")[0]
     assert {"circle2circle", "i5diff"} <= named <= set(re.findall(r"^([\w-]+) = ", scripts, re.MULTILINE))

@@ -53,14 +53,13 @@ class Parser(argparse.ArgumentParser):
             "--max-memory",
             type=argument_type(parse_size),
             metavar="SIZE",
-            help="limit for all values of a run together, and for all constants that are created: 512M, 8G"
-            " (default: half of the memory)",
+            help="limit, as 512M or 8G (default: half of the memory)",
         )
         self.add_argument(
             "--max-calls",
             type=count,
             metavar="N",
-            help="limit for the subgraph calls in one run, so that an endless WHILE ends (default: 1000000)",
+            help="limit of subgraph calls in a run (default: 1000000)",
         )
 
     def add_format(self, help: str) -> None:
@@ -76,20 +75,26 @@ class Parser(argparse.ArgumentParser):
         """Add a flag without a value."""
         self.add_argument(*flags, action="store_true", help=help)
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse words in which flags may stand between the positional arguments."""
+        words = list(sys.argv[1:] if args is None else args)
+        is_final = "--" in words  # which argparse handles only if no flag stands between arguments
+        return (super().parse_args if is_final else self.parse_intermixed_args)(words, namespace)
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse, after ``load_flags`` if it is needed, and with every flag spelled as it was declared."""
-        words = sys.argv[1:] if args is None else args
-        requested = {flag_key(word.partition("=")[0]) for word in words if word.startswith("-")}
+        words = list(sys.argv[1:] if args is None else args)
+        own = words.index("--") if "--" in words else len(words)  # what follows is for another command
+        requested = {flag_key(word.partition("=")[0]) for word in words[:own] if word.startswith("-")}
         if requested & {"-h", "--help"} or not requested <= {flag_key(flag) for flag in self.flags}:
             self.load_flags()
             self.load_flags = lambda: None
         declared = {flag_key(flag): flag for flag in self.flags}
-        spelled = []
-        for word in words:
+        for index, word in enumerate(words[:own]):
             flag, sign, value = word.partition("=")
-            is_flag = word.startswith("--")
-            spelled.append(declared.get(flag_key(flag), flag) + sign + value if is_flag else word)
-        return super().parse_known_args(spelled, namespace)
+            if word.startswith("--"):
+                words[index] = declared.get(flag_key(flag), flag) + sign + value
+        return super().parse_known_args(words, namespace)
 
     @property
     def flags(self) -> list[str]:
@@ -225,7 +230,7 @@ class Command:
         verbose = False
         progress = ProgressLine(is_terminal(sys.stderr))
         try:
-            arguments = self.parser().parse_intermixed_args(argv)  # flags may stand between the files
+            arguments = self.parser().parse_args(argv)
             verbose = arguments.verbose
             with limited(arguments.max_memory, arguments.max_calls), _escaped_stdout(progress.hide), progress:
                 code = self.run(arguments)
