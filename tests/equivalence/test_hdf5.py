@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from circlekit.equivalence import hdf5
-from circlekit.equivalence.hdf5 import compare_files
+from circlekit.equivalence.array_files import compare_files
 from circlekit.errors import CirclekitError, FileError, FormatError
 from circlekit.ir.value import Array
 

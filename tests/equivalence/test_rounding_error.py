@@ -8,7 +8,7 @@ import pytest
 
 from circlekit import compare
 from circlekit.equivalence.model_comparison import TOLERANCE
-from circlekit.equivalence.verify import MAX_ROUNDING_ERROR, _excused, _moved, reference_runs, rounding_error
+from circlekit.equivalence.verify import MAX_ROUNDING_ERROR, _moved, excused, reference_runs, rounding_error
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
@@ -78,7 +78,7 @@ def test_weights_move_to_a_neighbor() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reference", "moved", "excused"),
+    ("reference", "moved", "expected"),
     [
         ([1.0, -100.0], [1.0 + 2**-10, -100.0], 4 * 2**-10),
         ([1.0, -100.0], [2.0, -100.0], 0.02 * 100.0),
@@ -89,6 +89,6 @@ def test_weights_move_to_a_neighbor() -> None:
         ([], [], 0.0),
     ],
 )
-def test_what_is_excused(reference: list[float], moved: list[float], excused: float) -> None:
+def test_what_is_excused(reference: list[float], moved: list[float], expected: float) -> None:
     arrays = np.array(reference, np.float32), np.array(moved, np.float32)
-    assert _excused(*arrays, limit=0.02) == excused
+    assert excused(*arrays, limit=0.02) == expected

@@ -20,6 +20,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "reduce": "Find the smallest model on which a command still succeeds.",
     },
     "look into a model": {
+        "run": "Run a model with the reference kernels and print its outputs.",
+        "compare": "Compare the outputs of two models; exit with 1 if they differ.",
         "inspect": "Summarize models: interface, operators, size, cost.",
         "dump": "Print a whole model file.",
         "report": "Show a model, or what a change did to it, as an HTML page.",
@@ -47,6 +49,10 @@ def find(name: str) -> Command:
             from circlekit.cli.circle2circle import convert_command as command
         case "reduce":
             from circlekit.cli.circle_reduce import main as command
+        case "run":
+            from circlekit.cli.run_model import run_command as command
+        case "compare":
+            from circlekit.cli.compare import compare_command as command
         case "inspect":
             from circlekit.cli.inspection import circle_inspect as command
         case "dump":

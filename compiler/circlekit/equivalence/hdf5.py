@@ -16,7 +16,6 @@ from typing import TypeVar
 import h5py
 import numpy as np
 
-from circlekit.equivalence.model_comparison import Outcome, compare_arrays
 from circlekit.equivalence.sandbox import LARGEST_COMPRESSION, Item, read_sandboxed
 from circlekit.errors import FileError, FormatError, LimitError
 from circlekit.io.file_map import translated
@@ -203,29 +202,3 @@ def _elements(path: Path, group: h5py.Group, key: str) -> Array:
 def _order(key: str) -> str:
     """Return a sort key that orders numbers by value, before names that begin with a letter."""
     return key.zfill(20) if key.isascii() and key.isdigit() else key
-
-
-# -- comparison --------------------------------------------------------------------------------
-
-
-def compare_files(left: FilePath, right: FilePath, tolerance: float) -> list[Outcome]:
-    """Return one outcome for each name in either file, in the order of ``left``, the reference.
-
-    ``tolerance``: the largest absolute difference of equal numbers.  The byte order does not matter, and a
-    name may end in the ``:0`` that ONE appends.
-    """
-    a, b = _by_name(left), _by_name(right)
-    return [
-        compare_arrays(name, a[name], b[name], tolerance)
-        if name in a and name in b
-        else Outcome(name, reason=f"missing in {os.fspath(right if name in a else left)}")
-        for name in {**a, **b}
-    ]
-
-
-def _by_name(path: FilePath) -> dict[str, Array]:
-    arrays: dict[str, Array] = {}
-    for name, array in read(path):
-        if arrays.setdefault(name.removesuffix(":0"), array) is not array:
-            raise FormatError(f"{os.fspath(path)} has two arrays named {name.removesuffix(':0')}")
-    return arrays

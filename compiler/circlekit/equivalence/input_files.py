@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from circlekit.equivalence.numpy_files import read_npy, read_npz
+from circlekit.equivalence.array_files import ARRAY_SUFFIXES, HDF5_SUFFIXES, read_arrays
+from circlekit.equivalence.numpy_files import read_npy
 from circlekit.equivalence.tensor_files import INPUT, decode_elements
 from circlekit.errors import FileError, ShapeError
 from circlekit.io.file_map import map_file, translated
@@ -30,8 +31,6 @@ FilePath = str | os.PathLike[str]
 GIVEN = "given"
 """The label of a single record."""
 
-HDF5_SUFFIXES = (".h5", ".hdf5")
-ARRAY_SUFFIXES = (".npz", ".npy", *HDF5_SUFFIXES)
 _LAST_NUMBER = re.compile(r"\d+$")
 _NUMBERED = re.compile(r"(?:in|input|arr_|input\.)?(\d{1,6})")
 
@@ -164,8 +163,7 @@ def _read_file(path: Path, interface: Interface) -> list[list[Array]]:
         return _read_hdf5(path, interface)
     if suffix not in ARRAY_SUFFIXES:
         return [_read_raw(path, interface)]
-    named = read_npz(path) if suffix == ".npz" else [("arr_0", read_npy(path))]
-    values, arrays = interface.inputs, _arrays(str(path), named, interface)
+    values, arrays = interface.inputs, _arrays(str(path), read_arrays(path), interface)
     added_axes = {None if v.rank is None else a.ndim - v.rank for v, a in zip(values, arrays, strict=True)}
     counts = {len(array) for array in arrays if array.ndim}
     if added_axes != {1} or len(counts) != 1 or counts == {0}:

@@ -47,19 +47,51 @@ class Difference:
         )
 
 
+@dataclass(frozen=True)
+class Similarity:
+    """How similar two arrays are as a whole; None where it is not defined, as for arrays of zeros.
+
+    ``cosine``: of the angle between the arrays as vectors.  ``psnr``: ratio of the range of the reference to
+    the root of the mean squared difference, in decibels; inf if there is no difference.
+    """
+
+    cosine: float | None
+    psnr: float | None
+
+
+def similarity(left: Array, right: Array) -> Similarity | None:
+    """Return how similar ``right`` is to ``left``, the reference, in their finite elements.
+
+    None for arrays of different shapes and for those that do not hold real numbers.
+    """
+    if left.shape != right.shape or left.dtype.kind not in "fiub" or right.dtype.kind not in "fiub":
+        return None
+    a, b = (array.astype(np.float64).reshape(-1) for array in (left, right))
+    finite = np.isfinite(a) & np.isfinite(b)
+    a, b = a[finite], b[finite]
+    if a.size == 0:
+        return None
+    length = float(np.linalg.norm(a)) * float(np.linalg.norm(b))
+    cosine = min(1.0, max(-1.0, float(a @ b) / length)) if 0 < length < math.inf else None
+    extent, error = float(np.ptp(a)), float(np.sqrt(np.mean((a - b) ** 2)))
+    psnr = (20 * math.log10(extent / error) if error else math.inf) if extent else None
+    return Similarity(cosine, psnr)
+
+
 @dataclass
 class Outcome:
     """The comparison of two arrays of one name.
 
     ``reason``: why they cannot be compared (missing, dtype, shape), else "".  ``worst``: the largest
     difference; None if the arrays are empty or cannot be compared.  ``inputs``: for outputs of a model, the
-    name of the set of inputs.
+    name of the set of inputs.  ``similarity``: if it was measured.
     """
 
     name: str
     worst: Difference | None = None
     reason: str = ""
     inputs: str = ""
+    similarity: Similarity | None = None
 
     @property
     def equal(self) -> bool:
@@ -223,7 +255,7 @@ def compare_outputs(
     after: Mapping[str, Array],
     noise: Mapping[str, float] | None = None,
 ) -> list[Outcome]:
-    """Compare the outputs that two runs share, by name; ``inputs``: the name of their set of inputs.
+    """Compare the values that two runs share, by name; ``inputs``: the name of their set of inputs.
 
     ``noise``: for each output an absolute difference that is tolerated if it exceeds the usual tolerance.
     """

@@ -62,6 +62,14 @@ def read_npz(path: FilePath) -> list[tuple[str, Array]]:
     return found
 
 
+def encode_npy(array: Array) -> bytes:
+    """Return the bytes of an npy file.  Strings become numpy's bytes."""
+    stream = io.BytesIO()
+    plain = array.astype("S") if array.dtype == object else array
+    np.lib.format.write_array(stream, np.asanyarray(plain), allow_pickle=False)
+    return stream.getvalue()
+
+
 def encode_npz(arrays: Mapping[str, Array]) -> bytes:
     """Return the bytes of an npz file, not compressed; equal arrays always give equal bytes.
 
@@ -72,8 +80,7 @@ def encode_npz(arrays: Mapping[str, Array]) -> bytes:
         for name, array in arrays.items():
             member = zipfile.ZipInfo(f"{name}.npy")  # with the earliest date
             with archive.open(member, "w", force_zip64=True) as file:
-                plain = array.astype("S") if array.dtype == object else array
-                np.lib.format.write_array(file, np.asanyarray(plain), allow_pickle=False)
+                file.write(encode_npy(array))
     return stream.getvalue()
 
 

@@ -42,11 +42,15 @@ SMALL_MODEL_ELEMENTS = 1024
 
 
 class InputSet(NamedTuple):
-    """Set ``number`` (from 0) of ``total`` sets of inputs of a ``kind``: normal, boundary or zero."""
+    """Set ``number`` (from 0) of ``total`` sets of inputs of a ``kind``: normal, boundary or zero.
+
+    ``seed``: another seed gives other values.
+    """
 
     kind: str
     number: int = 0
     total: int = 1
+    seed: int = 0
 
     @property
     def label(self) -> str:
@@ -78,7 +82,7 @@ def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | Non
         raise UnsupportedError(f"cannot make inputs for {value!r}")
     shape = tuple(unknown if dim is None else dim for dim in value.shape)
     need_memory(prod(shape) * value.dtype.numpy.itemsize, f"input %{value.name}")
-    seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"))
+    seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"), which.seed % (1 << 32))
     kind = value.dtype.numpy.kind
     if which.kind == "zero":
         return np.full(shape, _stored_zero(value), value.dtype.numpy)

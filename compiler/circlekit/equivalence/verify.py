@@ -19,6 +19,7 @@ from circlekit.equivalence.model_comparison import (
     compare_outputs,
     interface_differences,
     interface_of,
+    similarity,
     weak_outputs,
 )
 from circlekit.equivalence.seeded_inputs import InputSet, input_sets, make_inputs, seed_notes, with_seeds
@@ -120,14 +121,19 @@ def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) ->
     Runs ``model`` once more on the inputs of ``run``, every float constant moved by one unit in the last
     place, up or down (seeded).  ``limit``: the largest result, relative to the output's largest magnitude.
     """
+    expect_runs(model, 1)
+    after = run.again(with_moved_constants(model))
+    return [excused(a, b, limit) for a, b in zip(run.outputs, after, strict=True)]
+
+
+def with_moved_constants(model: Model) -> Model:
+    """Return a copy in which every float constant is moved by one unit in the last place."""
     moved = clone(model)
     for graph in moved.graphs:
         for value in list(graph.values()):
             if value.data is not None and value.is_plain and value.data.dtype.kind == "f":
                 value.data = _moved(value.data, seed_of(graph.name, value.name))
-    expect_runs(moved, 1)
-    after = run.again(moved)
-    return [_excused(a, b, limit) for a, b in zip(run.outputs, after, strict=True)]
+    return moved
 
 
 def _moved(data: Array, seed: int) -> Array:
@@ -139,7 +145,8 @@ def _moved(data: Array, seed: int) -> Array:
     return np.where(keep, data, neighbors)
 
 
-def _excused(reference: Array, moved: Array, limit: float) -> float:
+def excused(reference: Array, moved: Array, limit: float = MAX_ROUNDING_ERROR) -> float:
+    """Return the difference that rounding may make in ``reference``; ``moved``: with moved constants."""
     if reference.dtype.kind != "f" or reference.shape != moved.shape:
         return 0.0
     both = np.isfinite(reference) & np.isfinite(moved)
@@ -261,6 +268,7 @@ class Verifier:
         taken = [[(v.name, v.dtype, v.rank) for v in each.main.inputs] for each in (self.original, model)]
         if taken[0] == taken[1]:
             found.outputs = self._compare_outputs(model)
+            self._measure(found.outputs, [value.name for value in model.main.outputs])
         for verifier, view in self._pairs(model):
             if verifier is not None:
                 inner = verifier.compare(view)
@@ -268,6 +276,18 @@ class Verifier:
                 found.outputs += inner.outputs
                 found.notes += inner.notes
         return found
+
+    def _measure(self, outcomes: list[Outcome], names: list[str]) -> None:
+        """Add the similarity to ``outcomes``; ``names``: of the outputs of the last compared model."""
+        pairs = {
+            (past.kind, name): (array, dict(zip(names, latest, strict=True)).get(name))
+            for past, latest in zip(self.runs, self.latest, strict=True)
+            for name, array in zip(self.names, past.outputs, strict=True)
+        }
+        for outcome in outcomes:
+            left, right = pairs[outcome.inputs, outcome.name]
+            if right is not None:
+                outcome.similarity = similarity(left, right)
 
     def _pairs(self, model: Model) -> Iterator[tuple[Verifier | None, Model]]:
         return zip(self.others, entry_views(model), strict=False)

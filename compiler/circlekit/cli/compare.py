@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit compare: whether two models, or two files of arrays, are equal, and how far they differ."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from circlekit.api import load
+from circlekit.api.models import records_of
+from circlekit.cli.command import FAILED, Command, Parser, add_inputs, non_negative_number, text_columns
+from circlekit.equivalence.array_files import ARRAY_SUFFIXES, compare_files
+from circlekit.equivalence.layer_comparison import compare_layers
+from circlekit.equivalence.model_comparison import Comparison, Outcome
+from circlekit.equivalence.verify import Verifier
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
+from circlekit.ir.progress import progress
+from circlekit.ir.text.columns import format_columns, wrapped
+from circlekit.ir.text.lines import print_op
+
+MAX_PRINTED_LAYERS = 40
+
+DESCRIPTION = """Compare the outputs of two models; exit with 1 if they differ.
+
+BEFORE is the reference. Inputs are seeded (normal, boundary and zero) or your own. Two npz or HDF5 files in
+place of the models are compared by the names of their arrays."""
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("before", help="the reference: a model, or an npz or HDF5 file")
+    parser.add_argument("after", help="what is compared with it")
+    add_inputs(parser, "compare on the inputs")
+    parser.add_argument(
+        "--tolerance", type=non_negative_number, metavar="TOL",
+        help="absolute difference up to which numbers are equal (default: 1e-5 of the largest magnitude for"
+        " float32, more if the model amplifies rounding errors; 0 for integers)",
+    )  # fmt: skip
+    parser.add_switch("--per-layer", help="compare the results of operators, too, where names are equal")
+    parser.add_switch("--by-position", help="compare inputs and outputs in their order, whatever their names")
+    parser.add_switch("--json", help="print one JSON document")
+    parser.add_switch("-q", "--quiet", help="print nothing but errors")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    are_files = [Path(p).suffix.lower() in ARRAY_SUFFIXES for p in (arguments.before, arguments.after)]
+    if any(are_files):
+        if not all(are_files):
+            arguments.refuse("expected two models or two files of arrays, got one of each")
+        if arguments.inputs is not None or arguments.per_layer or arguments.by_position:
+            arguments.refuse("--inputs, --per-layer and --by-position are for models")
+        result = Result(Comparison(outputs=compare_files(arguments.before, arguments.after)))
+    else:
+        result = _compare_models(arguments)
+    if arguments.tolerance is not None:
+        result.found.outputs = _within(result.found.outputs, arguments.tolerance)
+        result.layers = _within(result.layers, arguments.tolerance)
+    if arguments.json:
+        print(json.dumps(_document(arguments, result), indent=2, allow_nan=False))
+    elif not arguments.quiet:
+        print(*_lines(arguments, result), sep="\n")
+    return 0 if result.found.equal else FAILED
+
+
+compare_command = Command("circlekit compare", DESCRIPTION, "before after", _declare, _run)
+
+
+@dataclass
+class Result:
+    """The comparison of the outputs, that of layers, and the operators of the layers as text, by result."""
+
+    found: Comparison
+    layers: list[Outcome] = field(default_factory=list)
+    ops: dict[str, str] = field(default_factory=dict)
+
+
+def _within(outcomes: Sequence[Outcome], tolerance: float) -> list[Outcome]:
+    worst = (o.worst and replace(o.worst, tolerance=tolerance) for o in outcomes)
+    return [replace(outcome, worst=found) for outcome, found in zip(outcomes, worst, strict=True)]
+
+
+def _compare_models(arguments: argparse.Namespace) -> Result:
+    before, after = load(arguments.before), load(arguments.after)
+    if arguments.by_position:
+        after = _with_names_of(before, after)
+    progress().begin("run the first model")
+    verifier = Verifier(before, records_of(before, arguments.inputs))
+    progress().begin("run the second model")
+    found = verifier.compare(after)
+    if not arguments.per_layer or not found.outputs:
+        return Result(found)
+    progress().begin("compare layers")
+    ops = {op.results[0].name: print_op(op) for op in after.main if op.results}
+    return Result(found, compare_layers(before, after, verifier.runs[0]), ops)
+
+
+def _with_names_of(before: Model, after: Model) -> Model:
+    """Return a copy of ``after`` whose inputs and outputs have the names of those of ``before``."""
+    copy = clone(after)
+    for reference, own in ((before.main.inputs, copy.main.inputs), (before.main.outputs, copy.main.outputs)):
+        for value, named in zip(own, reference, strict=False):
+            value.name = named.name
+    copy.signatures = before.signatures and copy.signatures
+    return copy
+
+
+# -- text --------------------------------------------------------------------------------------
+
+
+def _lines(arguments: argparse.Namespace, result: Result) -> Iterator[str]:
+    found = result.found
+    yield f"before  {arguments.before}"
+    yield f"after   {arguments.after}"
+    kinds = list(dict.fromkeys(outcome.inputs for outcome in found.outputs))
+    if any(kinds):
+        own = arguments.inputs is not None
+        yield f"inputs  {f'{arguments.inputs}: ' if own else ''}{_listed(kinds)}{'' if own else ' (seeded)'}"
+    if found.outputs:
+        yield ""
+        yield from _table(_worst_of_each(found.outputs))
+    if result.layers:
+        yield ""
+        yield from _layer_lines(result.layers, result.ops)
+    yield ""
+    sentences = [f"interface: {sentence}" for sentence in found.interface]
+    sentences += [f"note: {note}" for note in found.notes]
+    if found.worst is not None and not found.worst.equal:
+        sentences.append(str(found.worst))
+    if not found.outputs:
+        sentences.append("no outputs were compared")
+    for sentence in [*sentences, found.verdict]:
+        yield from wrapped(sentence, text_columns())
+
+
+def _listed(kinds: Sequence[str]) -> str:
+    return ", ".join(kinds) if len(kinds) <= 6 else f"{', '.join(kinds[:5])} and {len(kinds) - 5} more"
+
+
+def _worst_of_each(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return for each name the outcome with the largest difference in proportion to its tolerance."""
+    worst: dict[str, Outcome] = {}
+    for outcome in outcomes:
+        if outcome.name not in worst or outcome.excess > worst[outcome.name].excess:
+            worst[outcome.name] = outcome
+    return list(worst.values())
+
+
+def _table(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Yield the rows of a table; names stand at the end, because they may be of any length."""
+    rows: list[tuple[str, ...]] = [("", "difference", "allowed", "relative", "PSNR dB", "cosine")]
+    rows += [("equal" if outcome.equal else "DIFFERENT", *_numbers(outcome)) for outcome in outcomes]
+    names = ["", *(f"%{o.name}{f' on {o.inputs}' if o.inputs else ''}" for o in outcomes)]
+    for line, name, outcome in zip(format_columns(rows).splitlines(), names, [None, *outcomes], strict=True):
+        reason = f": {outcome.reason}" if outcome is not None and outcome.reason else ""
+        yield f"{line}  {name}{reason}".rstrip()
+
+
+def _numbers(outcome: Outcome) -> tuple[str, ...]:
+    worst, similar = outcome.worst, outcome.similarity
+    psnr = None if similar is None else similar.psnr
+    cosine = None if similar is None else similar.cosine
+    return (
+        "" if worst is None else f"{worst.absolute:.3g}",
+        "" if worst is None else f"{worst.tolerance:.3g}",
+        "" if worst is None else f"{worst.relative:.3g}",
+        "" if psnr is None else "inf" if psnr == math.inf else f"{psnr:.1f}",
+        "" if cosine is None else f"{cosine:.7f}",
+    )
+
+
+def _layer_lines(layers: Sequence[Outcome], ops: dict[str, str]) -> Iterator[str]:
+    different = [outcome for outcome in layers if not outcome.equal]
+    yield f"{len(layers)} results of operators have equal names, {len(different)} of them differ"
+    if not different:
+        return
+    yield f"first difference: {different[0]}"
+    if different[0].name in ops:
+        yield f"  {ops[different[0].name]}"
+    yield from _table(different[:MAX_PRINTED_LAYERS])
+    if len(different) > MAX_PRINTED_LAYERS:
+        yield f"... and {len(different) - MAX_PRINTED_LAYERS} more; --json prints all"
+
+
+# -- JSON --------------------------------------------------------------------------------------
+
+
+def _document(arguments: argparse.Namespace, result: Result) -> dict[str, Any]:
+    found, layers = result.found, result.layers
+    document: dict[str, Any] = {
+        "before": arguments.before,
+        "after": arguments.after,
+        "inputs": arguments.inputs,
+        "equal": found.equal,
+        "interface": found.interface,
+        "outputs": [_outcome_document(outcome) for outcome in found.outputs],
+        "notes": found.notes,
+    }
+    if arguments.per_layer:
+        document["layers"] = [_outcome_document(outcome) for outcome in layers]
+        document["first_difference"] = next((o.name for o in layers if not o.equal), None)
+    return document
+
+
+def _outcome_document(outcome: Outcome) -> dict[str, Any]:
+    """Return ``outcome`` as JSON types; a number that is not finite becomes None."""
+    worst, similar = outcome.worst, outcome.similarity
+    numbers = {
+        "difference": None if worst is None else worst.absolute,
+        "tolerance": None if worst is None else worst.tolerance,
+        "relative": None if worst is None else worst.relative,
+        "psnr_db": None if similar is None else similar.psnr,
+        "cosine": None if similar is None else similar.cosine,
+    }
+    return {
+        "name": outcome.name,
+        "inputs": outcome.inputs or None,
+        "equal": outcome.equal,
+        "reason": outcome.reason or None,
+        **{key: x if x is not None and math.isfinite(x) else None for key, x in numbers.items()},
+        "index": None if worst is None else list(worst.index),
+    }

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit run: outputs of a model on given or random inputs, its time, and the time of its operators."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from circlekit.api import load
+from circlekit.cli.command import MODEL_HELP, Command, Parser, add_inputs, count, positive_count
+from circlekit.equivalence.input_files import read_records
+from circlekit.equivalence.output_files import check_output, write_outputs
+from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
+from circlekit.errors import CirclekitError, ModelError, near_miss
+from circlekit.interp.interpreter import Interpreter, expect_runs
+from circlekit.interp.timing import Timing, time_runs
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.progress import progress
+from circlekit.ir.text.columns import format_columns
+from circlekit.ir.value import Array, Value, format_shape
+
+WHOLE_ELEMENTS = 64
+"""An output with at most this many elements is printed as a whole."""
+
+FIRST_ELEMENTS = 6
+"""Number of elements that are printed of a larger output."""
+
+MAX_PRINTED_RECORDS = 4
+MAX_PRINTED_OPERATORS = 25
+
+DESCRIPTION = """Run a model with the reference kernels and print its outputs.
+
+DATA is an npz or HDF5 file with arrays named as the inputs, or in0, in1...; an npy file for a model with
+one input; a raw file with the elements of all inputs; or a folder with a file per record or, named after
+them, per input. Arrays with one axis more than the inputs hold several records."""
+
+
+@dataclass
+class Entry:
+    """The graph that runs, and the names of its outputs."""
+
+    graph: Graph
+    index: int
+    outputs: list[str]
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("model", help=MODEL_HELP)
+    add_inputs(parser, "run on the inputs")
+    parser.add_switch("--random", help="run on seeded random inputs, which is the default without --inputs")
+    parser.add_argument("--seed", type=count, metavar="N", help="seed of random inputs (default: 0)")
+    parser.add_argument(
+        "-o",
+        dest="output",
+        metavar="OUTPUT",
+        help="save the outputs: .npz, .npy, .h5, a folder of raw files",
+    )
+    parser.add_argument(
+        "--signature", metavar="NAME", help="run the graph of this signature, with its names of the outputs"
+    )
+    parser.add_argument("--graph", metavar="NAME", help="run this graph instead of the main one")
+    parser.add_argument(
+        "--repeat", type=positive_count, metavar="N", help="measure the time of N runs, after one more"
+    )
+    parser.add_switch("--per-op", help="measure the time of each operator")
+    parser.add_switch("--json", help="print one JSON document")
+    parser.add_switch("-q", "--quiet", help="print nothing but errors")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.inputs is not None and (arguments.random or arguments.seed is not None):
+        arguments.refuse("--inputs and random inputs (--random, --seed) exclude each other")
+    if arguments.signature is not None and arguments.graph is not None:
+        arguments.refuse("--signature and --graph exclude each other")
+    model = load(arguments.model)
+    entry = _entry(model, arguments.signature, arguments.graph)
+    if arguments.output is not None:
+        check_output(arguments.output, len(entry.outputs))
+    records = _records(model, entry.graph, arguments)
+    progress().begin("run")
+    expect_runs(model, len(records), entry.index)
+    interpreter = Interpreter(model)
+    outputs = {label: _outputs(interpreter, entry, label, arrays) for label, arrays in records.items()}
+    timing = None
+    if arguments.repeat or arguments.per_op:
+        first = next(iter(records.values()))
+        progress().begin("measure")
+        expect_runs(model, (arguments.repeat or 1) + 1, entry.index)
+        timing = time_runs(interpreter, first, entry.index, arguments.repeat or 1, arguments.per_op)
+    if arguments.output is not None:
+        write_outputs(arguments.output, entry.outputs, outputs)
+    if arguments.json:
+        document = _document(arguments, entry, records, outputs, timing)
+        print(json.dumps(document, indent=2, allow_nan=False))
+    elif not arguments.quiet:
+        print(*_lines(arguments, entry, records, outputs, timing), sep="\n")
+    return 0
+
+
+run_command = Command("circlekit run", DESCRIPTION, "model", _declare, _run)
+
+
+def _entry(model: Model, signature: str | None, graph: str | None) -> Entry:
+    """Return the graph to run; ModelError if there is none of that name."""
+    chosen, names = model.main, [value.name for value in model.main.outputs]
+    if signature is not None:
+        signatures = {item.key: item for item in model.signatures}
+        if signature not in signatures:
+            raise ModelError(_unknown("signature", signature, list(signatures)))
+        chosen = signatures[signature].graph
+        own = {id(value): name for name, value in signatures[signature].outputs.items()}
+        names = [own.get(id(value), value.name) for value in chosen.outputs]
+    elif graph is not None:
+        graphs = {item.name: item for item in reversed(model.graphs)}
+        if graph not in graphs:
+            raise ModelError(_unknown("graph", graph, list(graphs)))
+        chosen = graphs[graph]
+        names = [value.name for value in chosen.outputs]
+    index = next(n for n, item in enumerate(model.graphs) if item is chosen)
+    return Entry(chosen, index, names)
+
+
+def _unknown(kind: str, name: str, known: Sequence[str]) -> str:
+    there = f"; the model has {', '.join(known)}" if known else f"; the model has no {kind}s"
+    return f"there is no {kind} {name!r}{near_miss(name, known) or there}"
+
+
+def _records(model: Model, graph: Graph, arguments: argparse.Namespace) -> Mapping[str, Sequence[Array]]:
+    if arguments.inputs is not None:
+        return read_records(arguments.inputs, model, graph)
+    try:
+        return {"random": make_inputs(graph, InputSet("normal", seed=arguments.seed or 0))}
+    except CirclekitError as error:
+        raise error.note("--inputs DATA runs on inputs of your own") from None
+
+
+def _outputs(interpreter: Interpreter, entry: Entry, label: str, arrays: Sequence[Array]) -> list[Array]:
+    interpreter.reset()
+    try:
+        return interpreter.run(arrays, entry.index)
+    except CirclekitError as error:
+        raise error.note(f"on {label} inputs") from None
+
+
+# -- text --------------------------------------------------------------------------------------
+
+
+def _lines(
+    arguments: argparse.Namespace,
+    entry: Entry,
+    records: Mapping[str, Sequence[Array]],
+    outputs: Mapping[str, Sequence[Array]],
+    timing: Timing | None,
+) -> Iterator[str]:
+    yield f"{arguments.model}, graph {entry.graph.name}"
+    yield f"inputs: {_origin(arguments, entry.graph, len(records))}"
+    for value, array in zip(entry.graph.inputs, next(iter(records.values())), strict=True):
+        yield f"  {_typed(value.name, array)}"
+    for label, arrays in list(outputs.items())[:MAX_PRINTED_RECORDS]:
+        yield "outputs:" if len(outputs) == 1 else f"outputs of {label}:"
+        for name, array in zip(entry.outputs, arrays, strict=True):
+            yield f"  {_typed(name, array)}"
+            yield from (f"    {line}" for line in _content(array))
+    if len(outputs) > MAX_PRINTED_RECORDS:
+        rest = len(outputs) - MAX_PRINTED_RECORDS
+        yield f"... and {rest} more records; -o saves all outputs, --json prints all"
+    if timing is not None:
+        yield from _timing_lines(timing)
+    if arguments.output is not None:
+        yield f"wrote {arguments.output}"
+
+
+def _origin(arguments: argparse.Namespace, graph: Graph, record_count: int) -> str:
+    if arguments.inputs is not None:
+        return f"{arguments.inputs}, {record_count} {'record' if record_count == 1 else 'records'}"
+    unknown = any(value.shape is not None and None in value.shape for value in graph.inputs)
+    sizes = ", unknown dimensions are 1" if unknown else ""
+    return f"random, seed {arguments.seed or 0}{sizes} (--inputs DATA runs on your own)"
+
+
+def _typed(name: str, array: Array) -> str:
+    return f"%{name}: {array.dtype}{format_shape(array.shape)}"
+
+
+def _content(array: Array) -> Iterator[str]:
+    """Yield lines with the range and the elements of ``array``."""
+    facts = _facts(array)
+    if facts:
+        yield ", ".join(f"{name} {_number(value)}" for name, value in facts.items())
+    if array.size <= WHOLE_ELEMENTS:
+        yield from np.array2string(array, max_line_width=74, precision=6).splitlines()
+    else:
+        first = ", ".join(_number(x) for x in array.reshape(-1)[:FIRST_ELEMENTS].tolist())
+        yield f"first elements {first}, ..."
+
+
+def _facts(array: Array) -> dict[str, float]:
+    """Return min, mean and max of the finite elements, and how many are not finite."""
+    if array.dtype.kind not in "fiub" or not array.size:
+        return {}
+    wide = array.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    facts: dict[str, float] = {}
+    if finite.size:
+        low, high = array[np.isfinite(wide)].min(), array[np.isfinite(wide)].max()
+        facts = {"min": low.item(), "mean": float(finite.mean()), "max": high.item()}
+    counts = {"NaN": int(np.isnan(wide).sum()), "infinite": int(np.isinf(wide).sum())}
+    return facts | {name: number for name, number in counts.items() if number}
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _timing_lines(timing: Timing) -> Iterator[str]:
+    runs = [1000 * seconds for seconds in timing.runs]
+    plural = "run" if len(runs) == 1 else "runs"
+    yield (
+        f"time: median {1000 * timing.median:.3f} ms, min {min(runs):.3f}, max {max(runs):.3f}"
+        f" ({len(runs)} {plural} of circlekit's interpreter after a warm-up)"
+    )
+    if not timing.ops:
+        return
+    total = sum(timed.seconds for timed in timing.ops) or 1.0
+    shown = timing.ops[:MAX_PRINTED_OPERATORS]
+    numbers = [("ms", "%", "MACs")]
+    for timed in shown:
+        share = f"{100 * timed.seconds / total:.1f}"
+        numbers.append((f"{1000 * timed.seconds:.3f}", share, f"{timed.op.macs():,}"))
+    width = max(len(timed.op.code) for timed in shown)
+    names = ["operator", *(f"{timed.op.code:{width}}  {_result(timed.op.results)}" for timed in shown)]
+    yield "operators, longest first:"
+    for columns, name in zip(format_columns(numbers, left=0).splitlines(), names, strict=True):
+        yield f"  {columns}  {name}".rstrip()
+    rest = timing.ops[MAX_PRINTED_OPERATORS:]
+    if rest:
+        remaining = 100 * sum(timed.seconds for timed in rest) / total
+        yield f"  ... and {len(rest)} more operators with {remaining:.1f} %; --json prints all"
+
+
+def _result(results: Sequence[Value]) -> str:
+    return f"%{results[0].name}" if results else ""
+
+
+# -- JSON --------------------------------------------------------------------------------------
+
+
+def _document(
+    arguments: argparse.Namespace,
+    entry: Entry,
+    records: Mapping[str, Sequence[Array]],
+    outputs: Mapping[str, Sequence[Array]],
+    timing: Timing | None,
+) -> dict[str, Any]:
+    input_names = [value.name for value in entry.graph.inputs]
+    document: dict[str, Any] = {
+        "model": arguments.model,
+        "graph": entry.graph.name,
+        "inputs": arguments.inputs or {"random": True, "seed": arguments.seed or 0},
+        "records": [
+            {
+                "name": label,
+                "inputs": [_array_document(*pair) for pair in zip(input_names, arrays, strict=True)],
+                "outputs": [_array_document(*p) for p in zip(entry.outputs, outputs[label], strict=True)],
+            }
+            for label, arrays in records.items()
+        ],
+        "output_file": arguments.output,
+    }
+    if timing is not None:
+        runs = [1000 * seconds for seconds in timing.runs]
+        document["milliseconds"] = {
+            "median": 1000 * timing.median, "min": min(runs), "max": max(runs), "runs": len(runs)
+        }  # fmt: skip
+        document["operators"] = [
+            {
+                "name": timed.op.results[0].name if timed.op.results else "",
+                "kind": timed.op.code,
+                "milliseconds": 1000 * timed.seconds,
+                "macs": timed.op.macs(),
+            }
+            for timed in timing.ops
+        ]
+    return document
+
+
+def _array_document(name: str, array: Array) -> dict[str, Any]:
+    elements = array.reshape(-1)
+    is_whole = array.size <= WHOLE_ELEMENTS
+    shown = array.tolist() if is_whole else elements[:FIRST_ELEMENTS].tolist()
+    return {
+        "name": name,
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        **_facts(array),
+        "elements" if is_whole else "first_elements": _json_value(shown),
+    }
+
+
+def _json_value(value: Any) -> Any:
+    """Return ``value`` as JSON types: NaN and infinities, complex numbers and bytes become strings."""
+    if isinstance(value, list):
+        return [_json_value(item) for item in value]
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    is_plain = isinstance(value, int | str) or (isinstance(value, float) and np.isfinite(value))
+    return value if is_plain else str(value)

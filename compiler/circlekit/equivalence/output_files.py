@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write the outputs of runs to an npz, npy or HDF5 file, or to a folder of raw files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from circlekit.equivalence.array_files import ARRAY_SUFFIXES, HDF5_SUFFIXES
+from circlekit.equivalence.numpy_files import encode_npy, encode_npz
+from circlekit.equivalence.tensor_files import check_folder, write_raw
+from circlekit.errors import FileError, ShapeError
+from circlekit.io.file_map import translated
+from circlekit.io.write.file_writer import require_directory, write_file
+from circlekit.ir.value import Array, format_shape
+
+FilePath = str | os.PathLike[str]
+
+
+def check_output(path: FilePath, outputs: int) -> None:
+    """Raise FileError if ``outputs`` arrays cannot be written to ``path``: before any work."""
+    target, suffix = Path(path), Path(path).suffix.lower()
+    if _is_folder(path):
+        check_folder(path)
+        return
+    with translated(path, "written"):
+        require_directory(target)
+    if suffix not in ARRAY_SUFFIXES:
+        expected = f"{', '.join(ARRAY_SUFFIXES)}, or a folder, which ends in /"
+        raise FileError(f"{os.fspath(path)}: expected one of {expected}")
+    if suffix == ".npy" and outputs != 1:
+        raise FileError(f"{os.fspath(path)}: an npy file holds one output, got {outputs}; write npz")
+
+
+def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Sequence[Array]]) -> None:
+    """Write the arrays of all records, named ``names``; what is written can be read as inputs.
+
+    npz and npy: several records are one array each, along a new first axis.  HDF5: ONE's layouts.  A folder:
+    ``output0``, ``output1``... with the elements of each array, for several records in a folder for each.
+    Raise FileError if the file cannot be written, ShapeError if the records have different shapes.
+    """
+    suffix = Path(path).suffix.lower()
+    if _is_folder(path):
+        _write_folder(Path(path), records)
+    elif suffix in HDF5_SUFFIXES:
+        write_file(path, [_hdf5(names, list(records.values()))])
+    else:
+        stacked = dict(zip(names, _stacked(path, names, list(records.values())), strict=True))
+        content = encode_npz(stacked) if suffix == ".npz" else encode_npy(*stacked.values())
+        write_file(path, [content])
+
+
+def _is_folder(path: FilePath) -> bool:
+    return os.fspath(path).endswith(("/", os.sep)) or not Path(path).suffix or Path(path).is_dir()
+
+
+def _write_folder(folder: Path, records: Mapping[str, Sequence[Array]]) -> None:
+    for label, arrays in records.items():
+        place = folder / label if len(records) > 1 else folder
+        with translated(place, "made"):
+            place.mkdir(parents=True, exist_ok=True)
+        write_raw(place / "output", (), arrays)
+
+
+def _hdf5(names: Sequence[str], records: Sequence[Sequence[Array]]) -> bytes:
+    from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
+
+    if len(records) == 1:
+        return hdf5.encode(list(zip(names, records[0], strict=True)))
+    groups = {f"value/{n}": {str(i): a for i, a in enumerate(arrays)} for n, arrays in enumerate(records)}
+    return hdf5.encode_groups(groups)
+
+
+def _stacked(path: FilePath, names: Sequence[str], records: Sequence[Sequence[Array]]) -> Sequence[Array]:
+    if len(records) == 1:
+        return records[0]
+    for index, name in enumerate(names):
+        shapes = {arrays[index].shape for arrays in records}
+        if len(shapes) > 1:
+            found = " and ".join(map(format_shape, sorted(shapes)[:2]))
+            raise ShapeError(
+                f"{os.fspath(path)}: output %{name} has the shapes {found} in different records, which one"
+                " array cannot hold; write .h5 or a folder"
+            )
+    return [np.stack(arrays) for arrays in zip(*records, strict=True)]

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time of whole runs and of single operators in the interpreter, on the machine that it runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+
+from circlekit.interp.interpreter import Interpreter
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array
+
+
+@dataclass
+class OpTime:
+    """The seconds of one operator in one run, all its calls together: the median of several runs."""
+
+    op: Op
+    seconds: float
+
+
+@dataclass
+class Timing:
+    """Seconds of each run after the first, and times of the operators, longest first, if asked for."""
+
+    runs: list[float]
+    ops: list[OpTime]
+
+    @property
+    def median(self) -> float:
+        return median(self.runs)
+
+
+def time_runs(
+    interpreter: Interpreter, inputs: Sequence[Array], graph: int, count: int, per_op: bool = False
+) -> Timing:
+    """Run once without measuring, then ``count`` times; each run begins in the initial state.
+
+    ``per_op``: measure operators too.  An operator that calls graphs does not contain their time.
+    """
+    seconds: list[float] = []
+    operators: dict[Op, list[float]] = {}
+    for number in range(count + 1):
+        interpreter.reset()
+        start = last = perf_counter()
+
+        def observe(op: Op, results: Sequence[Array], number: int = number) -> None:
+            nonlocal last
+            now = perf_counter()
+            times = operators.setdefault(op, [0.0] * (count + 1))
+            times[number] += now - last
+            last = perf_counter()
+
+        interpreter.run(inputs, graph, observe=observe if per_op else None)
+        seconds.append(perf_counter() - start)
+    ops = [OpTime(op, median(times[1:])) for op, times in operators.items()]
+    return Timing(seconds[1:], sorted(ops, key=lambda timed: -timed.seconds))

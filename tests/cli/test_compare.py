@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit compare: equal and different models and files; numbers against numpy's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from circlekit.cli.compare import compare_command
+from tests.cli.test_front_door import circlekit_process
+
+TEXT = """
+graph main(%x: f32[2,3]) -> %y, %z {
+  %a = Mul(%x, [1.0, 2.0, 3.0]) : f32[2,3]
+  %b = Add(%a, 1.0)             : f32[2,3]
+  %y = Neg(%b)                  : f32[2,3]
+  %z = Abs(%x)                  : f32[2,3]
+}
+"""
+X = np.array([[1, -2, 3], [4, 5, -6]], np.float32)
+
+Output = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def nets(tmp_path: Path) -> list[str]:
+    """Write a model, one that computes the same, and one that differs from %b on."""
+    same = TEXT.replace("%b = Add(%a, 1.0)", "%b = Sub(%a, -1.0)")
+    other = TEXT.replace("Add(%a, 1.0)", "Add(%a, 1.5)")
+    for name, text in (("net", TEXT), ("same", same), ("other", other)):
+        (tmp_path / f"{name}.ck").write_text(text)
+    np.save(tmp_path / "x.npy", X)
+    return [str(tmp_path / f"{name}.ck") for name in ("net", "same", "other")]
+
+
+def test_equal_models(nets: list[str]) -> None:
+    done = circlekit_process("compare", *nets[:2])
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[2].startswith("inputs  normal, boundary, ")
+    assert lines[2].endswith("(seeded)")
+    assert lines[-1].startswith("equal, no difference (allowed ")
+
+
+def test_different_models(nets: list[str], tmp_path: Path) -> None:
+    data = str(tmp_path / "x.npy")
+    done = circlekit_process("compare", nets[0], nets[2], "--inputs", data, "--json", "--per-layer")
+    assert done.returncode == 1
+    document = json.loads(done.stdout)
+    before, after = -(X * [1, 2, 3] + 1), -(X * [1, 2, 3] + 1.5)
+    y, z = document["outputs"]
+    rmse = np.sqrt(np.mean((before - after) ** 2))
+    assert y["difference"] == np.abs(before - after).max()
+    assert y["psnr_db"] == pytest.approx(20 * np.log10((before.max() - before.min()) / rmse))
+    assert y["cosine"] == pytest.approx(
+        np.vdot(before, after) / np.linalg.norm(before) / np.linalg.norm(after)
+    )
+    assert [(o["name"], o["inputs"], o["equal"]) for o in (y, z)] == [
+        ("y", "given", False),
+        ("z", "given", True),
+    ]
+    assert document["equal"] is False
+    assert document["first_difference"] == "b"
+    assert [layer["equal"] for layer in document["layers"]] == [True, False, False, True]
+
+
+def test_the_first_different_layer_is_shown(nets: list[str], capsys: Output) -> None:
+    assert compare_command([nets[0], nets[2], "--per-layer"]) == 1
+    out = capsys.readouterr().out
+    assert "4 results of operators have equal names, 2 of them differ" in out
+    assert "first difference: output %b on normal inputs" in out
+    assert "%b = Add(%a, 1.5)" in out
+    assert out.splitlines()[-1] == "different"
+
+
+def test_the_tolerance_is_absolute(nets: list[str], capsys: Output) -> None:
+    assert compare_command([nets[0], nets[2], "--tolerance", "0.51"]) == 0
+    assert "allowed 0.51" in capsys.readouterr().out.splitlines()[-1]
+    assert compare_command([nets[0], nets[2], "--tolerance", "0.49", "-q"]) == 1
+    assert capsys.readouterr().out == ""
+
+
+def test_other_names_are_compared_by_position(nets: list[str], tmp_path: Path, capsys: Output) -> None:
+    renamed = tmp_path / "renamed.ck"
+    renamed.write_text(TEXT.replace("%x", "%in").replace("%y", "%first").replace("%z", "%second"))
+    assert compare_command([nets[0], str(renamed)]) == 1
+    out = capsys.readouterr().out
+    assert "interface: output 0 was %y: f32[2,3], is %first: f32[2,3]" in out
+    assert "no outputs were compared" in out
+    assert compare_command([nets[0], str(renamed), "--by-position"]) == 0
+
+
+def test_files_of_arrays(tmp_path: Path, capsys: Output) -> None:
+    np.savez(tmp_path / "a.npz", y=X, z=X)
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        for index, (name, array) in enumerate({"y:0": X, "z": X + np.float32(0.25)}.items()):
+            file[f"value/{index}"] = array
+            file.require_group("name").attrs[str(index)] = name
+    done = circlekit_process("compare", str(tmp_path / "a.npz"), str(tmp_path / "b.h5"))
+    assert done.returncode == 1
+    rows = {line.split()[-1]: line.split() for line in done.stdout.splitlines() if "%" in line}
+    assert rows["%y"][:2] == ["equal", "0"]
+    assert rows["%z"][:2] == ["DIFFERENT", "0.25"]
+    np.savez(tmp_path / "c.npz", y=X)
+    assert compare_command([str(tmp_path / "a.npz"), str(tmp_path / "c.npz")]) == 1
+    assert f"missing in {tmp_path / 'c.npz'}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("after", "words", "code", "sentence"),
+    [
+        ("missing.circle", [], 1, "missing.circle: cannot be read"),
+        ("x.npy", [], 2, "expected two models or two files of arrays"),
+        ("same.ck", ["--inputs", "none"], 1, "none: no such file or folder"),
+        ("same.ck", ["--tolerance", "-1"], 2, "expected a number that is not negative"),
+    ],
+)
+def test_wrong_usage(
+    after: str, words: list[str], code: int, sentence: str, nets: list[str], tmp_path: Path, capsys: Output
+) -> None:
+    assert compare_command([nets[0], str(tmp_path / after), *words]) == code
+    assert sentence in capsys.readouterr().err
