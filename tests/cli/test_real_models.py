@@ -54,6 +54,7 @@ def run_litert(path: Path, inputs: list[Array]) -> list[Array]:
 def test_circle_values_stay_equal_after_o1(shared: Path, tmp_path: Path, name: str) -> None:
     source, target = shared / "models" / "tico" / f"{name}.circle", tmp_path / "out.circle"
     assert main(["--O1", "--verify", str(source), str(target)]) == 0
+    assert target.stat().st_size <= source.stat().st_size
     before, after = circlekit.load(source), circlekit.load(target)
     kinds = Counter(op.code for op in after.graphs[0].ops)
     assert len(after.graphs[0].ops) <= AT_MOST[name]

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports and refusals as they are printed."""
+"""Refusals as they are printed."""
 
 from __future__ import annotations
 
 import pytest
 
-import circlekit
-from circlekit.cli.terminal_output import print_refusals, print_report
+from circlekit.cli.terminal_output import print_refusals
 from circlekit.ir.text import parse_model
 from circlekit.rewrite.base import Refusal
 
@@ -27,15 +26,3 @@ PARTIAL = Refusal("fold", "main", MODEL.main.ops[1], "half", is_partial=True)
 def test_refusals(refusals: list[Refusal], head: str, capsys: pytest.CaptureFixture[str]) -> None:
     print_refusals("fold", refusals)
     assert capsys.readouterr().out.startswith(head)
-
-
-def test_a_report(capsys: pytest.CaptureFixture[str]) -> None:
-    report = circlekit.optimize(circlekit.parse(str(MODEL)), [])
-    report.notes.append("take care")
-    print_report(report)
-    assert capsys.readouterr().out == f"{report}\nnote: take care\n"
-    report.notes.clear()
-    report.verified = True
-    print_report(report)
-    equal = "verified: no pass changed anything\n"
-    assert capsys.readouterr().out == f"{report}\n{equal}"

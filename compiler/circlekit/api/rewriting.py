@@ -156,12 +156,13 @@ def convert(
     work; on an error nothing is written.
     """
     started = time.monotonic()
-    target_name = os.fspath(target) if isinstance(target, str | os.PathLike) else "<stream>"
     if isinstance(target, str | os.PathLike):
+        target_name = os.fspath(target)
         format = target_format(target, format)
         check_target(target)
-    elif format is not None:
-        check_format(format)
+    else:
+        target_name = str(getattr(target, "name", "<stream>"))
+        check_format(format or "circle")
     options = checked_options(options or Options())
     progress().begin("reading the model")
     model, content = read(source)

@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import argparse
-import warnings
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
-from circlekit.api import Options, convert, read_pipeline
-from circlekit.cli.command import MODEL_HELP, Command, Parser, add_inputs, argument_type, output_of
+from circlekit.api import Options, read_pipeline
+from circlekit.cli.command import MODEL_HELP, Command, Parser, add_inputs, argument_type
 from circlekit.cli.pass_list import print_passes
-from circlekit.cli.terminal_output import print_refusals, print_report
+from circlekit.cli.result import NO_PASS_HINT, PIPE, add_result_flags, run_conversion
 from circlekit.errors import CirclekitError
 from circlekit.passes.engine.describe import summary
 from circlekit.passes.engine.registry import (
@@ -27,11 +25,17 @@ from circlekit.passes.pipelines import PIPELINES, in_order
 from circlekit.rewrite.base import Pass
 
 
-def _declare(parser: Parser, *, list_flags: bool = True) -> None:
-    """Add the arguments; ``list_flags``: show the flags of passes in the help."""
+def _declare(parser: Parser) -> None:
     parser.add_argument("input", nargs="?", help=MODEL_HELP)
     parser.add_argument("output", nargs="?", help="the file to write; its extension determines the format")
     parser.add_format("format of the output")
+    add_result_flags(parser)
+    add_optimization_flags(parser)
+
+
+def add_optimization_flags(parser: Parser, *, list_flags: bool = True) -> None:
+    """Add what ``options_of`` reads; ``list_flags``: show the flags of passes in the help."""
+    parser.set_defaults(hint=NO_PASS_HINT)
     _add_flags(parser)
     pointer = None if list_flags else "Every pass is a flag, too; circlekit passes lists them."
     group = parser.add_argument_group("passes", pointer)
@@ -85,25 +89,24 @@ def _add_flags(parser: Parser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.list_passes is not None:
-        in_full = in_order(every_pass()) if arguments.verbose else []
-        print_passes([arguments.list_passes] if arguments.list_passes else in_full)
+    if lists_passes(arguments):
         return 0
     if arguments.input is None or arguments.output is None:
         arguments.refuse("expected an input and an output")
-    with warnings.catch_warnings():
-        if arguments.mute_warnings:
-            warnings.simplefilter("ignore")
-        report = convert(arguments.input, arguments.output, _options(arguments), arguments.format)
-    if arguments.mute_warnings:
-        report.notes.clear()
-    if arguments.explain is not None:
-        print_refusals(arguments.explain, report.refusals)
-    print_report(report)
+    run_conversion(arguments, arguments.input, arguments.output, options_of(arguments, arguments.output))
     return 0
 
 
-def _options(arguments: argparse.Namespace) -> Options:
+def lists_passes(arguments: argparse.Namespace) -> bool:
+    """Print the passes if the arguments ask for that; return whether they do."""
+    if arguments.list_passes is None:
+        return False
+    in_full = in_order(every_pass()) if arguments.verbose else []
+    print_passes([arguments.list_passes] if arguments.list_passes else in_full)
+    return True
+
+
+def options_of(arguments: argparse.Namespace, output: str) -> Options:
     """Return the options of ``convert``: the order of flags is ignored, and pipelines run before passes."""
     pipeline = Pipeline() if arguments.pipeline is None else read_pipeline(arguments.pipeline)
     given = ((name, value) for name, value in vars(arguments).items() if name.startswith(SETTING_PREFIX))
@@ -117,7 +120,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         verify=arguments.verify,
         record=arguments.record,
         explain=arguments.explain,
-        bisect=f"{arguments.output}.bisect.ck" if arguments.bisect else None,
+        bisect=f"{'model' if output == PIPE else output}.bisect.ck" if arguments.bisect else None,
         validate=not arguments.disable_validation,
         profile=arguments.generate_profile_data,
         keep_activations=arguments.exp_disable_sep_transposeconv_actfunc,
@@ -171,9 +174,6 @@ def parse_pass(text: str) -> str:
 
 DESCRIPTION = "Optimize a circle or TFLite model. The order of the flags has no effect."
 main = Command("circle2circle", DESCRIPTION, "input output", _declare, _run)
-optimize = Command(
-    "circlekit optimize", DESCRIPTION, "input output", partial(_declare, list_flags=False), _run
-)
 
 
 # -- circle2tflite, tflite2circle ---------------------------------------------------------------
@@ -182,29 +182,19 @@ optimize = Command(
 def _declare_conversion(parser: Parser) -> None:
     parser.add_argument("input", help=MODEL_HELP)
     parser.add_argument("output", help=f"the .{parser.get_default('format')} file to write")
-    _add_verify(parser)
+    add_result_flags(parser)
+    add_verify(parser)
 
 
-def _declare_convert(parser: Parser) -> None:
-    parser.add_argument("input", help=MODEL_HELP)
-    parser.add_output("the file to write; its extension determines the format")
-    parser.add_format("format of the output")
-    _add_verify(parser)
-
-
-def _add_verify(parser: Parser) -> None:
+def add_verify(parser: Parser) -> None:
+    """Add ``--verify`` of a command that only changes the format."""
     parser.add_switch("--verify", help="compare the outputs before and after; fail if they differ")
     add_inputs(parser, "verify on the inputs")
 
 
-def _convert_any(arguments: argparse.Namespace) -> int:
-    arguments.output = output_of(arguments)
-    return _convert(arguments)
-
-
 def _convert(arguments: argparse.Namespace) -> int:
     options = Options(verify=arguments.verify, inputs=arguments.inputs)
-    print_report(convert(arguments.input, arguments.output, options, arguments.format))
+    run_conversion(arguments, arguments.input, arguments.output, options)
     return 0
 
 
@@ -223,11 +213,4 @@ tflite2circle = Command(
     _declare_conversion,
     _convert,
     "circle",
-)
-convert_command = Command(
-    "circlekit convert",
-    "Write a model in the other format. Operators that the format lacks are replaced by ones that it has.",
-    "input output",
-    _declare_convert,
-    _convert_any,
 )

@@ -240,13 +240,13 @@ class Command:
         except OSError as error:  # without a file name, it is the standard output that failed
             if error.filename is None:
                 return _report_stdout(error)
-            print(f"error: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
+            print_error(error, verbose)
             return FAILED
         except KeyboardInterrupt:
             print(printable(progress.interrupted()), file=sys.stderr)
             return INTERRUPTED
         except Exception as error:  # a fault in circlekit ends with a message and an exit code too
-            _print_error(error, verbose)
+            print_error(error, verbose)
             return FAILED
 
 
@@ -280,19 +280,22 @@ def for_each_file(paths: Sequence[str], work: Callable[[str], dict[str, Any]]) -
         try:
             return work(path)
         except CirclekitError as error:
-            _print_error(error, verbose=False)
+            print_error(error, verbose=False)
             return {"file": path, "error": str(error)}
 
     return [work(paths[0])] if len(paths) == 1 else [attempt(path) for path in paths]
 
 
-def _print_error(error: Exception, verbose: bool) -> None:
+def print_error(error: Exception, verbose: bool) -> None:
+    """Print the message of ``error``; ``verbose``: also the traceback."""
     if verbose:
         traceback.print_exception(error)
     if isinstance(error, CirclekitError):
         text = str(error)
     elif isinstance(error, MemoryError):
         text = f"out of memory ({error or 'an allocation failed'}); --max-memory sets a limit"
+    elif isinstance(error, OSError) and error.filename is not None:
+        text = f"{error.filename}: {error.strerror}"
     else:
         text = f"internal error, please report: {type(error).__name__}: {error}"
     print(f"error: {shortened(printable(text))}", file=sys.stderr)
@@ -348,6 +351,17 @@ def _escaped_stdout(before: Callable[[], None]) -> Iterator[None]:
     """
     stdout = sys.stdout
     sys.stdout = stdout if stdout is None else _Escaping(stdout, before)
+    try:
+        yield
+    finally:
+        sys.stdout = stdout
+
+
+@contextmanager
+def printing_to_stderr() -> Iterator[None]:
+    """Inside this context, everything that is printed goes to stderr: the standard output takes a model."""
+    stdout: Any = sys.stdout
+    sys.stdout = _Escaping(sys.stderr, stdout.before)
     try:
         yield
     finally:

@@ -44,9 +44,9 @@ def find(name: str) -> Command:
     """Return the sub-command ``name``; nothing but its own module is imported."""
     match name:
         case "optimize":
-            from circlekit.cli.circle2circle import optimize as command
+            from circlekit.cli.optimize import optimize as command
         case "convert":
-            from circlekit.cli.circle2circle import convert_command as command
+            from circlekit.cli.optimize import convert_command as command
         case "reduce":
             from circlekit.cli.circle_reduce import main as command
         case "run":

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit optimize and circlekit convert: one model to a file, or several to a folder."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from circlekit.api import Options, convert, load
+from circlekit.api.models import check_apart
+from circlekit.cli.circle2circle import (
+    DESCRIPTION,
+    add_optimization_flags,
+    add_verify,
+    lists_passes,
+    options_of,
+)
+from circlekit.cli.command import FAILED, MODEL_HELP, Command, Parser, for_each_file
+from circlekit.cli.result import PIPE, add_result_flags, print_results, run_conversion, run_quietly
+from circlekit.errors import FileError
+from circlekit.io.file_map import map_file, translated
+from circlekit.io.read.flatbuffer_decoder import identify
+from circlekit.passes.engine.optimization_report import Report
+
+MakeOptions = Callable[[str], Options]
+"""Returns the options for an output path."""
+
+
+def _declare_files(parser: Parser) -> None:
+    parser.add_argument("models", nargs="*", metavar="input", help=f"{MODEL_HELP}; - is the standard input")
+    parser.add_argument(
+        "-o", "--output", metavar="PATH",
+        help="the file to write, whose extension determines the format, or a folder for several models;"
+        " - is the standard output",
+    )  # fmt: skip
+    parser.add_format("format of the output, where its extension does not determine it")
+    add_result_flags(parser)
+
+
+def _declare_optimize(parser: Parser) -> None:
+    _declare_files(parser)
+    add_optimization_flags(parser, list_flags=False)
+
+
+def _declare_convert(parser: Parser) -> None:
+    _declare_files(parser)
+    add_verify(parser)
+
+
+def _optimize(arguments: argparse.Namespace) -> int:
+    return 0 if lists_passes(arguments) else _run(arguments, partial(options_of, arguments))
+
+
+def _convert(arguments: argparse.Namespace) -> int:
+    return _run(arguments, lambda _: Options(verify=arguments.verify, inputs=arguments.inputs))
+
+
+def _run(arguments: argparse.Namespace, make_options: MakeOptions) -> int:
+    paths, output = arguments.models, arguments.output
+    if output is None and len(paths) == 2 and not Path(paths[1]).exists():
+        *paths, output = paths  # as in ``cp``, but a file of a pattern like *.circle is not overwritten
+    if not paths or output is None:
+        arguments.refuse("expected one or more models, and -o PATH for the result")
+    if len(paths) == 1 and not _is_folder(output):
+        run_conversion(arguments, paths[0], output, make_options(output))
+        return 0
+    return _run_many(arguments, paths, output, make_options)
+
+
+def _is_folder(path: str) -> bool:
+    return path != PIPE and (path.endswith(("/", os.sep)) or Path(path).is_dir())
+
+
+# -- several models ----------------------------------------------------------------------------
+
+
+def _run_many(
+    arguments: argparse.Namespace, paths: Sequence[str], output: str, make_options: MakeOptions
+) -> int:
+    """Write each model into a folder; a model that fails does not stop the others."""
+    if PIPE in (*paths, output):
+        arguments.refuse("expected files and an output folder, got - (a standard stream)")
+    folder = Path(output)
+    if folder.exists() and not folder.is_dir():
+        arguments.refuse(f"expected a folder for {len(paths)} models, got the file {folder}")
+    is_new = not folder.exists()
+    with translated(folder, "made"):
+        folder.mkdir(exist_ok=True)
+    reports: dict[str, Report] = {}
+
+    def convert_into_folder(path: str) -> dict[str, Any]:
+        target, format = _target(folder, path, arguments.format)
+        for source, report in reports.items():
+            if report.target == target:
+                raise FileError(f"{path}: {source} was written to {target}; expected different names")
+        options = make_options(target)
+        if options.record is not None:
+            options = replace(options, record=Path(options.record) / Path(target).stem)
+        reports[path] = run_quietly(arguments, lambda: convert(path, target, options, format))
+        return reports[path].document()
+
+    try:
+        documents = for_each_file(paths, convert_into_folder)
+    finally:
+        if is_new and not any(folder.iterdir()):
+            folder.rmdir()
+    if arguments.json and not arguments.quiet:
+        print(json.dumps(documents if len(paths) > 1 else documents[0], indent=2))
+    elif not arguments.quiet:
+        print_results(paths, [reports.get(path) for path in paths], arguments.hint)
+    return FAILED if len(reports) < len(paths) else 0
+
+
+def _target(folder: Path, path: str, format: str | None) -> tuple[str, str]:
+    """Return the file for the model ``path``: its name with the extension of the format; and the format."""
+    format = format or identify(map_file(path)) or load(path).format
+    target = str(folder / Path(path).with_suffix(f".{format}").name)
+    check_apart(path, target)
+    return target, format
+
+
+optimize = Command("circlekit optimize", DESCRIPTION, "input... -o PATH", _declare_optimize, _optimize)
+convert_command = Command(
+    "circlekit convert",
+    "Write a model in the other format. Operators that the format lacks are replaced by ones that it has.",
+    "input... -o PATH",
+    _declare_convert,
+    _convert,
+)

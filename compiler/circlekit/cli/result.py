@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result of optimizing or converting a model: as text, as JSON, or not at all; ``-`` as a path."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from circlekit.api import Options, convert
+from circlekit.cli.command import Parser, is_terminal, printable, printing_to_stderr, text_columns
+from circlekit.cli.terminal_output import print_refusals
+from circlekit.errors import FileError
+from circlekit.ir.progress import Progress, watched
+from circlekit.ir.text.columns import format_columns, wrapped
+from circlekit.passes.engine.optimization_report import Port, Report
+
+MAX_PORTS = 12
+"""Number of inputs, and of outputs, that are listed."""
+
+PIPE = "-"
+"""As a path: the standard input or output."""
+
+NO_PASS_HINT = "no pass was asked for: --O1 runs the default pipeline"
+
+
+def add_result_flags(parser: Parser) -> None:
+    """Add ``--json`` and ``--quiet``, and the defaults of what ``run_conversion`` reads besides."""
+    parser.add_switch("--json", help="print the result as one JSON document")
+    parser.add_switch("-q", "--quiet", help="print nothing but errors")
+    parser.set_defaults(explain=None, mute_warnings=False, hint="")
+
+
+def run_conversion(arguments: argparse.Namespace, source: str, target: str, options: Options) -> None:
+    """Convert ``source`` to ``target``, where ``-`` is a standard stream, and print the result."""
+    with output_to(target) as output:
+        from_stream = sys.stdin.buffer if source == PIPE else source
+        report = run_quietly(arguments, lambda: convert(from_stream, output, options, arguments.format))
+        if arguments.json and not arguments.quiet:
+            print(json.dumps(report.document(), indent=2))
+        elif not arguments.quiet:
+            if arguments.explain is not None:
+                print_refusals(arguments.explain, report.refusals)
+            print(*result_lines(report, arguments.hint), sep="\n")
+
+
+def run_quietly(arguments: argparse.Namespace, work: Callable[[], Report]) -> Report:
+    """Return the result of ``work``; ``--quiet`` shows neither progress nor warnings, nor notes."""
+    with warnings.catch_warnings(), watched(Progress()) if arguments.quiet else contextlib.nullcontext():
+        is_mute = arguments.quiet or arguments.mute_warnings
+        if is_mute:
+            warnings.simplefilter("ignore")
+        report = work()
+    if is_mute:
+        report.notes.clear()
+    return report
+
+
+@contextlib.contextmanager
+def output_to(path: str) -> Iterator[str | BinaryIO]:
+    """Yield what to write: ``path``, or the standard output for ``-``.
+
+    If the model goes to the standard output, everything that is printed in this context goes to stderr.
+    """
+    if path != PIPE:
+        yield path
+        return
+    if is_terminal(sys.stdout):
+        raise FileError("the standard output is a terminal; redirect it to a file or a pipe, or name a file")
+    stream = sys.stdout.buffer
+    with printing_to_stderr():
+        yield stream
+
+
+def result_lines(report: Report, hint: str = "") -> list[str]:
+    """Return the lines of the result: interface, operators and sizes, passes that fired, conclusions."""
+    lines = [f"{report.source} -> {report.target}"]
+    for side, ports in (("input", report.after.inputs), ("output", report.after.outputs)):
+        lines += _port_lines(side, ports)
+    lines += ["", str(report)]
+    if report.changes:
+        lines += ["", format_columns([("passes that fired", "changes"), *report.changes.items()])]
+    lines += ["", *report.verdicts()]
+    for text in (*(f"note: {note}" for note in report.notes), report.growth, *_conclusion(report, hint)):
+        lines += wrapped(text, text_columns())
+    return [printable(line) for line in lines]
+
+
+def _port_lines(side: str, ports: Sequence[Port]) -> Iterator[str]:
+    for port in ports[:MAX_PORTS]:
+        yield f"{side:6}  {printable(str(port), '')}"
+    if len(ports) > MAX_PORTS:
+        yield f"{side:6}  ... and {len(ports) - MAX_PORTS} more"
+
+
+def _conclusion(report: Report, hint: str) -> Iterator[str]:
+    """Yield what was done, or that there was nothing to do."""
+    if hint and not report.passes:
+        yield hint
+    elif report.passes and not report.changes:
+        yield "nothing to do: no pass found anything to change"
+    yield f"{'copied unchanged' if report.unchanged else 'written'} in {report.seconds:.2f} s"
+
+
+# -- several models ----------------------------------------------------------------------------
+
+
+def print_results(paths: Sequence[str], reports: Sequence[Report | None], hint: str) -> None:
+    """Print the notes on several models, and a table with a line for each; None: the model failed."""
+    for path, report in zip(paths, reports, strict=True):
+        for text in [] if report is None else [*report.notes, *filter(None, [report.growth])]:
+            print(*wrapped(f"note: {Path(path).name}: {text}", text_columns()), sep="\n")
+    print(_table(paths, reports))
+    if hint and not any(report is not None and report.passes for report in reports):
+        print(hint)
+
+
+def _table(paths: Sequence[str], reports: Sequence[Report | None]) -> str:
+    rows = [("model", "operators", "bytes", "seconds", "result")]
+    for path, report in zip(paths, reports, strict=True):
+        name = Path(path).name
+        if report is None:
+            rows.append((name, "", "", "", "FAILED"))
+            continue
+        before, after = report.before, report.after
+        size = f"{'text' if before.file_size is None else f'{before.file_size:,}'} -> {after.file_size:,}"
+        ops = f"{before.op_count} -> {after.op_count}"
+        rows.append((name, ops, size, f"{report.seconds:.2f}", _verdict(report)))
+    return format_columns(rows)
+
+
+def _verdict(report: Report) -> str:
+    done = "unchanged" if report.unchanged else "written"
+    return f"{done}, verified" if report.verified else done
