@@ -98,7 +98,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("circle2circle of circlekit ")
 
 
-def test_a_terminal_gets_a_table_and_a_progress_line(
+def test_a_terminal_gets_a_result_and_a_progress_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "in.ck").write_text(RECIPE)
@@ -108,7 +108,6 @@ def test_a_terminal_gets_a_table_and_a_progress_line(
         monkeypatch.setattr(stream, "isatty", lambda: True)
     assert main([str(tmp_path / "in.ck"), str(tmp_path / "out.circle"), "--O1", "--verify"]) == 0
     out, err = capsys.readouterr()
-    assert "│" in out
     assert "RELU" in out
     assert " writing out.circle" in err, "expected the last step; the number of other steps depends on timing"
 

@@ -314,14 +314,6 @@ def text_columns() -> int:
     return shutil.get_terminal_size((PAGE_COLUMNS, 0)).columns
 
 
-def terminal() -> TextIO:
-    """Return the standard output without escaping, for output that contains control sequences on purpose."""
-    stream: Any = sys.stdout
-    if isinstance(stream, _Escaping):
-        stream.before()
-    return stream.stream if isinstance(stream, _Escaping) else stream
-
-
 def printable(text: str, keep: str = "\n\t") -> str:
     """Escape characters that could control a terminal or cannot be encoded, except those in ``keep``.
 

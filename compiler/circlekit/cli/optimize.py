@@ -21,7 +21,7 @@ from circlekit.cli.circle2circle import (
     lists_passes,
     options_of,
 )
-from circlekit.cli.command import FAILED, MODEL_HELP, Command, Parser, for_each_file
+from circlekit.cli.command import FAILED, Command, Parser, for_each_file
 from circlekit.cli.result import PIPE, add_result_flags, print_results, run_conversion, run_quietly
 from circlekit.errors import FileError
 from circlekit.io.file_map import map_file, translated
@@ -33,13 +33,14 @@ MakeOptions = Callable[[str], Options]
 
 
 def _declare_files(parser: Parser) -> None:
-    parser.add_argument("models", nargs="*", metavar="input", help=f"{MODEL_HELP}; - is the standard input")
+    parser.add_argument(
+        "models", nargs="*", metavar="input", help="model files, or models as text; - is the standard input"
+    )
     parser.add_argument(
         "-o", "--output", metavar="PATH",
-        help="the file to write, whose extension determines the format, or a folder for several models;"
-        " - is the standard output",
+        help="the file to write, or a folder for several; - is the standard output",
     )  # fmt: skip
-    parser.add_format("format of the output, where its extension does not determine it")
+    parser.add_format("format of the output, if its extension does not say it")
     add_result_flags(parser)
 
 

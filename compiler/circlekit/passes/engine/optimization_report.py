@@ -85,7 +85,7 @@ class Summary:
 def equal_within(difference: float, tolerance: float) -> str:
     """Describe an equality: the largest absolute difference, and the tolerance that it does not exceed."""
     if difference == 0:
-        return "exactly equal" if tolerance == 0 else f"equal, no difference (allowed {tolerance:.2g})"
+        return "exactly equal"
     return f"equal within {difference:.2g}, allowed {tolerance:.2g}"
 
 
