@@ -77,10 +77,8 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
         grids = np.ogrid[tuple(map(slice, params.shape[:batch]))]
         index: Any = (*(grid.reshape(grid.shape + trailing) for grid in grids), indices)
         taken = np.moveaxis(params, axis, batch)[index]
-        between = range(
-            indices.ndim, indices.ndim + axis - batch
-        )  # axes of params from ``batch`` to ``axis``
-        return np.moveaxis(taken, between, range(batch, axis))
+        axes_before = range(indices.ndim, indices.ndim + axis - batch)  # of ``params``, without the batch
+        return np.moveaxis(taken, axes_before, range(batch, axis))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         return None if self.indices.rank != 1 or self.batch_dims else super().permuted(perm)

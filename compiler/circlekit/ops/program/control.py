@@ -15,21 +15,21 @@ from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.program.state import state_of
 
 
-def _common_types(what: str, left: Sequence[Value], right: Sequence[Value]) -> tuple[TensorType, ...]:
-    """Return the types of ``left``, with the dimensions that the values of ``right`` share.
+def _common_types(names: str, left: Sequence[Value], right: Sequence[Value]) -> tuple[TensorType, ...]:
+    """Return the types of ``left``; dimensions that differ in ``right`` become unknown.
 
-    Raises ShapeError unless both have the same number of values, with the same dtypes.
+    Raise ShapeError unless ``right`` has as many values, of equal dtypes; ``names`` begin its message.
     """
     if len(left) != len(right):
-        raise ShapeError(f"{what}: expected equal numbers of values, got {len(left)} and {len(right)}")
+        raise ShapeError(f"{names}: expected equal numbers of values, got {len(left)} and {len(right)}")
     types = []
     for a, b in zip(left, right, strict=True):
         if a.dtype is not b.dtype:
             pair = f"%{a.name}: {a.dtype.short} and %{b.name}: {b.dtype.short}"
-            raise ShapeError(f"{what}: expected equal dtypes, got {pair}")
+            raise ShapeError(f"{names}: expected equal dtypes, got {pair}")
         shape = None
         if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape):
-            shape = tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True))
+            shape = tuple(d if d == e else None for d, e in zip(a.shape, b.shape, strict=True))
         types.append(TensorType(a.dtype, shape, a.quantization))
     return tuple(types)
 
@@ -80,7 +80,7 @@ class If(Op, code="IF", variadic_results=True, pure=False):
 
 
 class CallOnce(Op, code="CALL_ONCE", results=(), pure=False):
-    """Runs the graph ``init``, which initializes resources, the first time after each reset of the state."""
+    """Run the graph ``init``, which initializes resources, the first time after each reset of the state."""
 
     init: Graph = graph_attribute(field="init_subgraph_index")
 

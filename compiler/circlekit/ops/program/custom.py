@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels of custom operators: TensorFlow operators that converters keep as custom, and LiteRT's own.
 
-Attributes are read from the options, a FlexBuffer map.  Source: TensorFlow's definitions of the operators.
+Attributes are in the custom options, a FlexBuffer map.  Source: TensorFlow's definitions of the operators.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNSUPPORTED = {
     "RUN_MODEL": "it runs another model file",
     "STABLEHLO": "StableHLO operators are kept unchanged, for runtimes that compile them",
 }
-"""Why a built-in operator has no kernel, by its code in the schema (STABLEHLO: every code that begins so)."""
+"""Why a built-in operator has no kernel, by its code in the schema; STABLEHLO: codes that begin with it."""
 
 
 def why_unsupported(code: str) -> str | None:
@@ -41,8 +41,8 @@ def why_unsupported(code: str) -> str | None:
 
 def reduce_all(op: Op, x: Array, axes: Array) -> Array:
     """Return whether all elements along ``axes`` are true."""
-    along = tuple(normalized_axis(a, x.ndim) for a in int_list(axes))
-    return np.asarray(np.all(x, axis=along, keepdims=bool(options_of(op).get("keep_dims"))))
+    reduced = tuple(normalized_axis(a, x.ndim) for a in int_list(axes))
+    return np.asarray(np.all(x, axis=reduced, keepdims=bool(options_of(op).get("keep_dims"))))
 
 
 def matrix_product(op: Op, x: Array, y: Array) -> Array:
@@ -59,7 +59,7 @@ def matrix_product(op: Op, x: Array, y: Array) -> Array:
 
 
 def matrix_band_part(op: Op, x: Array, lower: Array, upper: Array) -> Array:
-    """Keep ``lower`` diagonals below and ``upper`` above the main one, all if negative; others are zero."""
+    """Return ``x`` with ``lower`` diagonals below and ``upper`` above the main one (all if < 0), else 0."""
     below, above = (int(a.reshape(-1)[0]) for a in (lower, upper))
     distance = np.arange(x.shape[-1]) - np.arange(x.shape[-2])[:, None]
     kept = ((below < 0) | (-distance <= below)) & ((above < 0) | (distance <= above))
@@ -67,7 +67,7 @@ def matrix_band_part(op: Op, x: Array, lower: Array, upper: Array) -> Array:
 
 
 def window_options(op: Op) -> tuple[list[int], list[int], Padding, bool]:
-    """Return ksize and strides (each [N,H,W,C]), padding and include_batch_in_index of MaxPoolWithArgmax."""
+    """Return ksize and strides (each [N,H,W,C]), padding and include_batch_in_index, or raise ModelError."""
     options = options_of(op, ksize=list, strides=list, padding=str)
     taps, strides = options["ksize"], options["strides"]
     if len(taps) != 4 or len(strides) != 4 or any(type(n) is not int or n < 1 for n in (*taps, *strides)):
@@ -78,7 +78,7 @@ def window_options(op: Op) -> tuple[list[int], list[int], Padding, bool]:
 
 
 def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
-    """Return the maximum of each window of NHWC data and its index (y * width + x) * channels + channel.
+    """Return the maximum of each NHWC window, and its index (row * width + column) * channels + channel.
 
     ``include_batch_in_index`` adds the batch number times the size of an image.
     """
@@ -88,28 +88,26 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     batch, height, width, channels = x.shape
     rows, columns = (conv_padding(x.shape[a], taps[a], strides[a], 1, padding) for a in (1, 2))
     spans = [n + w.before + w.after for n, w in ((height, rows), (width, columns))]
-    windows_size = rows.number * columns.number * taps[1] * taps[2]
-    need = batch * channels * (windows_size + prod(spans)) * (8 + x.itemsize)
-    need_memory(need, "the windows of MaxPoolWithArgmax")
+    window_elements = rows.number * columns.number * taps[1] * taps[2]
+    need_bytes = batch * channels * (window_elements + prod(spans)) * (8 + x.itemsize)
+    need_memory(need_bytes, "the windows of MaxPoolWithArgmax")
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     data = np.pad(x, ((0, 0), rows[1:], columns[1:], (0, 0)), constant_values=lowest)
     windows = np.lib.stride_tricks.sliding_window_view(data, (taps[1], taps[2]), (1, 2))
     windows = windows[:, :: strides[1], :: strides[2]][:, : rows.number, : columns.number]
     best = windows.reshape(*windows.shape[:4], -1).argmax(axis=-1)
     # the best position is in the padding only if all elements have the lowest value: 0 instead
-    y = np.maximum(np.arange(rows.number)[:, None, None] * strides[1] - rows.before + best // taps[2], 0)
-    x_ = np.maximum(np.arange(columns.number)[:, None] * strides[2] - columns.before + best % taps[2], 0)
-    index = (y * width + x_) * channels + np.arange(channels)
+    row = np.maximum(np.arange(rows.number)[:, None, None] * strides[1] - rows.before + best // taps[2], 0)
+    column = np.maximum(np.arange(columns.number)[:, None] * strides[2] - columns.before + best % taps[2], 0)
+    index = (row * width + column) * channels + np.arange(channels)
     if counts_images:
         index = index + np.arange(batch).reshape(-1, 1, 1, 1) * (height * width * channels)
-    kind = op.results[1].dtype.numpy if len(op.results) > 1 else None
-    return windows.max(axis=(-2, -1)), index.astype(kind or np.int64)
+    index_dtype = op.results[1].dtype.numpy if len(op.results) > 1 else None
+    return windows.max(axis=(-2, -1)), index.astype(index_dtype or np.int64)
 
 
-_TRAINING = (
-    "CheckNumerics CheckNumericsV2 Identity PlaceholderWithDefault PreventGradient Snapshot StopGradient"
-)
-IDENTITIES = tuple(prefix + name for prefix in ("", "Flex") for name in _TRAINING.split())
+_NAMES = "CheckNumerics CheckNumericsV2 Identity PlaceholderWithDefault PreventGradient Snapshot StopGradient"
+IDENTITIES = tuple(prefix + name for prefix in ("", "Flex") for name in _NAMES.split())
 """TensorFlow's operators that have an effect in training only: they return their operand."""
 
 CUSTOM_KERNELS: dict[str, Callable[..., Any]] = {
@@ -125,9 +123,9 @@ CUSTOM_KERNELS: dict[str, Callable[..., Any]] = {
     "SplitV": lambda op, x, sizes, axis: split_by_sizes(x, sizes, axis),
     "TFLite_Detection_PostProcess": detection_postprocess,
 }
-"""Built-in kernels by custom code, called with the operator and its operands."""
+"""circlekit's kernels of custom operators by custom code, called with the operator and its operands."""
 
 
 def is_pure(op: Op) -> bool:
-    """Whether ``op`` has no side effects and depends only on its operands; custom code is, if built in."""
+    """Whether ``op`` has no side effects and depends only on its operands, as all of CUSTOM_KERNELS do."""
     return op.pure or (isinstance(op, OpaqueOp) and op.code == "CUSTOM" and op.custom_code in CUSTOM_KERNELS)

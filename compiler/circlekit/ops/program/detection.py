@@ -22,15 +22,15 @@ from circlekit.ops.program.flexbuffer import options_of
 from circlekit.ops.quantization import scale_of, zero_point_of
 
 
-def overlaps(boxes: Array, index: int) -> Array:
-    """Return [n]: intersection over union of box ``index`` with ``boxes`` [n, 4], corners y, x, y, x."""
+def intersection_over_union(boxes: Array, index: int) -> Array:
+    """Return [n]: overlap of box ``index`` with ``boxes`` [n, 4] (corners y, x, y, x); 0 without area."""
     low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
     area = np.prod(high - low, axis=1)
     sides = np.minimum(high, high[index]) - np.maximum(low, low[index])
-    common = np.prod(np.maximum(sides, 0), axis=1)
-    both = area + area[index] - common
+    intersection = np.prod(np.maximum(sides, 0), axis=1)
+    union = area + area[index] - intersection
     has_area = ~((area <= 0) | (area[index] <= 0))
-    return np.asarray(np.divide(common, both, out=np.zeros_like(common), where=has_area))
+    return np.asarray(np.divide(intersection, union, out=np.zeros_like(intersection), where=has_area))
 
 
 def suppress(
@@ -40,7 +40,7 @@ def suppress(
 
     Each selected box removes the boxes whose overlap with it is at least ``iou_threshold``; ``sigma`` > 0
     also lowers the scores of the others.  Boxes with scores up to ``score_threshold`` are removed.  A box
-    without area does not remove itself and is selected repeatedly, as in LiteRT.
+    without area does not remove itself, so it is selected repeatedly, as in LiteRT.
     """
     candidates = np.nonzero(scores > score_threshold)[0]
     current, boxes = scores[candidates].astype(np.float32), boxes[candidates]
@@ -52,7 +52,7 @@ def suppress(
         best = int(np.argmax(current))
         selected.append(int(candidates[best]))
         selected_scores.append(float(current[best]))
-        iou = overlaps(boxes, best).astype(np.float32)
+        iou = intersection_over_union(boxes, best).astype(np.float32)
         if sigma > 0:
             current = current * np.exp(scale * iou * iou)
         remaining = (iou < np.float32(iou_threshold)) & (current > score_threshold)
@@ -84,9 +84,9 @@ class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_
         sigma = soft[0] if soft else 0.0
         if size < 0 or sigma < 0:
             raise ModelError(f"{self.code}: expected size and sigma of 0 or more, got {size} and {sigma}")
-        found = suppress(boxes, scores, size, iou_threshold, score_threshold, sigma)
-        count = len(found[0])
-        padded = [np.pad(a, (0, size - count)) for a in found[: len(self.result_names) - 1]]
+        selected = suppress(boxes, scores, size, iou_threshold, score_threshold, sigma)  # indices, scores
+        count = len(selected[0])
+        padded = [np.pad(a, (0, size - count)) for a in selected[: len(self.result_names) - 1]]
         return *padded, np.array(count, np.int32)
 
 
@@ -95,7 +95,7 @@ class NonMaxSuppressionV5(
     code="NON_MAX_SUPPRESSION_V5",
     results=("selected_indices", "selected_scores", "selected_count"),
 ):
-    """Like V4, and also returns the scores; ``soft_nms_sigma`` > 0: overlaps lower scores (soft NMS)."""
+    """V4 with scores as a second result; with ``soft_nms_sigma`` > 0, overlaps lower scores (soft NMS)."""
 
     soft_nms_sigma = operand(f32)
 
@@ -104,14 +104,14 @@ class NonMaxSuppressionV5(
 
 
 def dequantized(value: Value | None, array: Array) -> Array:
-    """Return the real numbers that ``array``, the elements of ``value``, represents, as float32."""
+    """Return the real numbers, float32, that ``array``, the elements of ``value``, stands for."""
     if array.dtype == np.float32 or value is None:
         return array
     return np.asarray((array.astype(np.float32) - zero_point_of(value)) * scale_of(value))
 
 
-def decoded(codes: Array, anchors: Array, options: dict[str, Any]) -> Array:
-    """Return corners [n, 4] of boxes that are coded as offsets and log sizes of ``anchors`` (y, x, h, w)."""
+def decoded_boxes(codes: Array, anchors: Array, options: dict[str, Any]) -> Array:
+    """Return [n, 4]: corners y, x, y, x of boxes that are coded relative to ``anchors`` (y, x, h, w)."""
     codes, anchors = codes[:, :4].astype(np.float64), anchors.astype(np.float64)
     scales = np.array([options[f"{name}_scale"] for name in "yxhw"], np.float32).astype(np.float64)
     center = (codes[:, :2] / scales[:2] * anchors[:, 2:] + anchors[:, :2]).astype(np.float32)
@@ -120,14 +120,14 @@ def decoded(codes: Array, anchors: Array, options: dict[str, Any]) -> Array:
 
 
 def suppress_class(boxes: Array, scores: Array, count: int, options: dict[str, Any]) -> Array:
-    """Return indices of at most ``count`` boxes that overlap up to ``nms_iou_threshold``, best first."""
+    """Return indices of at most ``count`` boxes that overlap by at most ``nms_iou_threshold``, best first."""
     threshold = np.float32(options["nms_iou_threshold"])
     candidates = np.nonzero(scores >= np.float32(options["nms_score_threshold"]))[0]
     candidates = candidates[np.argsort(-scores[candidates], kind="stable")]
     selected: list[int] = []
     while len(selected) < count and len(candidates):
         selected.append(int(candidates[0]))
-        candidates = candidates[1:][overlaps(boxes[candidates], 0)[1:] <= threshold]
+        candidates = candidates[1:][intersection_over_union(boxes[candidates], 0)[1:] <= threshold]
     return np.array(selected, np.int64)
 
 
@@ -148,15 +148,15 @@ def detection_postprocess(op: Op, *args: Array) -> list[Array]:
     codes, predictions, anchors = (dequantized(v, a) for v, a in zip(op.inputs, args, strict=True))
     if codes.ndim != 3 or predictions.ndim != 3 or codes.shape[0] != 1 or codes.shape[1] != len(anchors):
         raise ShapeError(f"box codes: expected shape [1,{len(anchors)},4], got {list(codes.shape)}")
-    boxes = decoded(codes[0], anchors, options)
+    boxes = decoded_boxes(codes[0], anchors, options)
     if not 0 < options["nms_iou_threshold"] <= 1 or np.any(boxes[:, :2] > boxes[:, 2:]):
         raise ModelError("expected nms_iou_threshold from 0 to 1, and boxes without negative sizes")
     scores = predictions[0][:, predictions.shape[2] - options["num_classes"] :]
     limit, slots = options["max_detections"], options["max_classes_per_detection"]
     if options.get("use_regular_nms"):  # boxes of each class suppress each other; the best of all classes
         per_class = min(options.get("detections_per_class", 100), limit)
-        found = [suppress_class(boxes, s, per_class, options) for s in scores.T]
-        rows, classes = np.concatenate(found), np.repeat(np.arange(len(found)), [len(f) for f in found])
+        by_class = [suppress_class(boxes, s, per_class, options) for s in scores.T]
+        rows, classes = np.concatenate(by_class), np.repeat(range(len(by_class)), list(map(len, by_class)))
         best = np.argsort(-scores[rows, classes], kind="stable")[:limit]
         rows, classes, count = rows[best], classes[best], len(best)
         positions = np.arange(count)

@@ -25,21 +25,22 @@ MAX_DEPTH = 64
 def options_of(op: Op, **required: type) -> dict[str, Any]:
     """Return the custom options of an operator by name; an empty dict if it has none.
 
-    Raise ModelError unless the options ``required`` are present with these types (int counts as float).
+    Raise ModelError if they are no map, or an option in ``required`` lacks its type (int counts as float).
     """
     stored = op.extra.get("custom_options")
-    empty = stored is None or not len(stored)
-    tree = {} if empty else read_flexbuffer(bytes(stored))  # type: ignore[arg-type]  # it is not None then
-    if not isinstance(tree, dict):
-        raise ModelError(f"{op.code}: expected a map of options, got {type(tree).__name__}")
-    for name, kind in required.items():
-        if not isinstance(tree.get(name), (int, float) if kind is float else kind):
-            raise ModelError(f"{op.code}: option {name}: expected {kind.__name__}, got {tree.get(name)!r}")
-    return tree
+    is_empty = stored is None or not len(stored)
+    options = {} if is_empty else read_flexbuffer(bytes(stored))  # type: ignore[arg-type]  # it is not None then
+    if not isinstance(options, dict):
+        raise ModelError(f"{op.code}: expected a map of options, got {type(options).__name__}")
+    for name, expected in required.items():
+        value = options.get(name)
+        if not isinstance(value, (int, float) if expected is float else expected):
+            raise ModelError(f"{op.code}: option {name}: expected {expected.__name__}, got {value!r}")
+    return options
 
 
 def read_flexbuffer(data: bytes) -> Any:
-    """Return the root: None, bool, int, float, str, bytes, list or dict.  Raise ModelError if malformed."""
+    """Return the root (None, bool, int, float, str, bytes, list or dict).  Raise ModelError if malformed."""
     if len(data) < 3:
         raise ModelError(f"FlexBuffer: expected at least 3 bytes, got {len(data)}")
     width = data[-1]
@@ -62,7 +63,7 @@ class _Reader:
         return int.from_bytes(self.bytes_at(at, width), "little")
 
     def value(self, at: int, width: int, packed: int, depth: int) -> Any:
-        """Return a slot's value; ``packed``: 4 * its type + log2 of the width of slots that it refers to."""
+        """Return a slot's value; ``packed``: 4 * its type + log2 of the bytes of slots that it refers to."""
         kind, inner = packed >> 2, 1 << (packed & 3)
         if depth > MAX_DEPTH:
             raise ModelError(f"FlexBuffer: expected at most {MAX_DEPTH} nested values")

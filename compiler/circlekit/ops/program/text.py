@@ -24,6 +24,7 @@ from circlekit.ops.operand_dtypes import ANY
 
 Words = NDArray[np.uint64]
 
+# constants and private functions have their names in FarmHash
 K0, K1, K2 = np.uint64(0xC3A5C85C97CB3127), np.uint64(0xB492B66FBE98F273), np.uint64(0x9AE16A3B2F90404F)
 
 
@@ -109,7 +110,7 @@ def _hash_65_and_more(rows: Array, size: int) -> Words:
 
 
 class SkipGram(Op, code="SKIP_GRAM"):
-    """Groups of ``ngram_size`` words of a text; up to ``max_skip_size`` words may lie between two of a group.
+    """Groups of ``ngram_size`` words of a text, with up to ``max_skip_size`` words between two neighbors.
 
     ``include_all_ngrams`` adds smaller groups.  The result is a vector of strings, one for each group.
     """
@@ -129,11 +130,11 @@ class SkipGram(Op, code="SKIP_GRAM"):
         words = split_words(input.reshape(-1)[0])
         grams: list[bytes] = []
         if len(words) >= self.ngram_size >= 0:
-            size = 0
+            need_bytes = 0
             for group in self.groups(words):  # their number is not limited by the input size
                 grams.append(b" ".join(group))
-                size += len(grams[-1]) + 64  # a bytes object takes about 64 bytes beside its characters
-                need_memory(size, "the groups of SKIP_GRAM")
+                need_bytes += len(grams[-1]) + 64  # a bytes object takes about 64 bytes beside its characters
+                need_memory(need_bytes, "the groups of SKIP_GRAM")
         out = np.empty(len(grams), object)
         out[:] = grams
         return out
@@ -153,7 +154,7 @@ class SkipGram(Op, code="SKIP_GRAM"):
 
 
 def split_words(text: bytes) -> list[bytes]:
-    """Return the words between white space; without the first of several if it starts with white space."""
+    """Return the words of ``text``; as in LiteRT, one white space before the first of several removes it."""
     first, *others = re.split(rb"(?<!\A)\s", text)
     if others and first[:1].isspace():
         first = b""
@@ -163,8 +164,8 @@ def split_words(text: bytes) -> list[bytes]:
 class LshProjection(Op, code="LSH_PROJECTION", options="LSHProjectionOptions"):
     """Locality-sensitive hashes: bits that are the signs of weighted sums of fingerprints.
 
-    ``hash``: seeds f32[hashes, bits].  A bit is 1 if the sum over the rows of ``input`` is positive, where a
-    row counts as the fingerprint of seed and row, times its ``weight`` if present.  DENSE returns the bits,
+    ``hash``: seeds f32[hashes, bits].  A bit is 1 if a sum over the rows of ``input`` is positive.  Its terms
+    are fingerprints of seed and row, times the row's ``weight`` if present.  DENSE returns the bits,
     i32[hashes * bits]; SPARSE returns one number per hash, i32[hashes].
     """
 

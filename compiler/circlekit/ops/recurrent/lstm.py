@@ -2,8 +2,8 @@
 """Long short-term memory: one step, a sequence, and a sequence in both directions.
 
 Float results agree with LiteRT up to rounding, integer results exactly.  In the hybrid form (float data,
-8-bit weights) the state is quantized in every step, as in LiteRT.  With the activation NONE, LiteRT omits
-the sums of the cell gate; here NONE is the identity.
+8-bit weights) the state is quantized in every step, as in LiteRT.  With the activation NONE, LiteRT leaves
+out the sums of the cell gate; here NONE is the identity.
 
 Sources: TFLite lstm, unidirectional_sequence_lstm, bidirectional_sequence_lstm.
 """
@@ -30,7 +30,7 @@ from circlekit.ops.recurrent.sequence import RecurrentLayer, Step, Weight, Weigh
 
 
 class LstmLayer(RecurrentLayer):
-    """An LSTM; each direction has weights [cells, inputs] and [cells, outputs], and vectors [cells].
+    """Base class of LSTMs.  Weights are [cells, inputs], for the last output [cells, outputs], else [cells].
 
     The state is output_state [batch, outputs] and cell_state [batch, cells].
     """
@@ -54,7 +54,7 @@ class LstmLayer(RecurrentLayer):
 
 
 class FullLstm(LstmLayer, states=("output_state", "cell_state")):
-    """The operands of an LSTM in one direction."""
+    """Base class of LSTMs in one direction: their operands."""
 
     input = operand(*REAL)
     input_to_input_weights = optional_operand(*REAL)
@@ -123,9 +123,9 @@ class UnidirectionalSequenceLstm(
 class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, ranks=(2,)):
     """One step of an LSTM, [batch, inputs].
 
-    The BASIC form has five operands, at the first five positions: input, last output, weights [4 cells,
-    inputs + outputs], bias, cell state.  Its results are output, cell state, and two scratch buffers: input
-    and last output joined, and the sums of the gates.
+    The BASIC form has five operands, at the first five positions: input, last output, weights [4 * cells,
+    inputs + cells], bias [4 * cells], cell state.  Its results are output, cell state, and two scratch
+    buffers: input and last output joined, and the sums of the gates.
     """
 
     kernel_type: LSTMKernelType = attribute(LSTMKernelType.FULL)
@@ -160,18 +160,18 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, 
         if data.dtype == np.float32:
             out, new, sums = basic_step(joined, weights, bias, cell)
         elif data.dtype == np.uint8:
-            matrix, biases = Weight(self.inputs[2], weights), Weight(self.inputs[3], bias)  # type: ignore[arg-type]  # present
-            out, new, sums = basic_integer_step(joined, matrix, biases, cell)
+            integers = Weight(self.inputs[2], weights), Weight(self.inputs[3], bias)  # type: ignore[arg-type]  # present
+            out, new, sums = basic_integer_step(joined, *integers, cell)
         else:
             raise UnsupportedError(f"a basic LSTM on {data.dtype} has no kernel")
         return (out, new, joined, sums), (out, new)
 
     def required_version(self) -> int:
-        version = super().required_version()
+        version = super().required_version()  # 2 and 3 (hybrid) become 3 and 4, as 2 is the basic form
         return 2 if self.is_basic else version + (version in (2, 3))
 
 
-def _directions() -> dict[str, Any]:
+def _operands_of_both_directions() -> dict[str, Any]:
     """Return the operands of an LSTM from weights to projection, for each direction.
 
     Only those of the input gate, of peepholes and of the projection are optional.
@@ -195,7 +195,7 @@ class BidirectionalSequenceLstm(
     """Two LSTMs over a sequence, forwards and backwards."""
 
     input = operand(*REAL)
-    vars().update(_directions())
+    vars().update(_operands_of_both_directions())
     fw_output_state = operand(*REAL)
     fw_cell_state = operand(*REAL)
     bw_output_state = operand(*REAL)

@@ -16,7 +16,7 @@ from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.recurrent.sequence import CellState, StackedWeights, Weight, Weights
 
 GATES = ("input", "forget", "cell", "output")
-"""Gates in the order of the operands; the cell gate computes the candidate for the cell state."""
+"""Gates in the order of the operands; the cell gate gives the candidate for the new cell state."""
 
 
 class FloatLstm:
@@ -38,7 +38,7 @@ class FloatLstm:
         if not self.has_norm:
             bias = [gate_weight(weights, "{}_gate_bias", gate).array for gate in self.gates]
             driven = driven + np.stack(bias)[:, None, None]
-        self.driven = driven  # [gates, time, batch, cells]: the part of the gates that has no recurrence
+        self.driven = driven  # [gates, time, batch, cells]: the gates' sums without the recurrent products
 
     def _stacked(self, name_pattern: str) -> StackedWeights:
         stacked = [gate_weight(self.weights, name_pattern, gate) for gate in self.gates]
@@ -59,7 +59,7 @@ class FloatLstm:
         return self._projected(output * apply_activation(cell, act)), cell
 
     def _gate(self, gate: str, total: Array, cell: Array) -> Array:
-        """Return the argument of the gate's activation."""
+        """Return the argument of the gate's activation: ``total`` with peephole and normalization, if any."""
         peephole = self.weights.get(f"cell_to_{gate}_weights")
         if peephole is not None:
             total = total + cell * peephole.dequantized()
@@ -85,7 +85,7 @@ def present_gates(weights: Weights) -> list[str]:
 
 
 def gate_weight(weights: Weights, name_pattern: str, gate: str) -> Weight:
-    """Return the operand ``name_pattern`` with the name of ``gate``.  Raise ModelError if it is absent."""
+    """Return the operand ``name_pattern.format(gate)``.  Raise ModelError if it is absent."""
     name = name_pattern.format(gate)
     if name not in weights:
         raise ModelError(f"expected an operand {name}, which other gates of the LSTM have")
@@ -95,8 +95,8 @@ def gate_weight(weights: Weights, name_pattern: str, gate: str) -> Weight:
 def basic_step(joined: Array, weights: Array, bias: Array, cell: Array) -> tuple[Array, Array, Array]:
     """Return output, cell state and gate sums of one step of the basic form.
 
-    ``joined`` [batch, inputs + cells]: input and last output; ``weights`` [4 cells, inputs + cells] with the
-    rows of input gate, candidate, forget gate, output gate; ``bias`` [4 cells]; ``cell`` [batch, cells].
+    ``joined`` [batch, inputs + cells]: input and last output; ``weights`` [4 * cells, inputs + cells]: rows
+    of input gate, candidate, forget gate, output gate; ``bias`` [4 * cells]; ``cell`` [batch, cells].
     """
     sums = joined @ weights.T + bias
     update, candidate, forget, output = np.split(sums, 4, axis=-1)
@@ -109,7 +109,7 @@ def sigmoid(x: Array) -> Array:
 
 
 def normalized(x: Array) -> Array:
-    """Return rows with mean 0 and variance 1; 1e-8 is added to the variance."""
+    """Return ``x`` with rows shifted and scaled to mean 0 and variance 1; 1e-8 is added to the variance."""
     centered = x - x.mean(axis=-1, keepdims=True)
     variance = np.mean(centered * centered, axis=-1, keepdims=True)
     return np.asarray(centered / np.sqrt(variance + np.float32(1e-8)))

@@ -35,7 +35,7 @@ from circlekit.ops.quantization import scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_float import GATES, gate_weight, present_gates
 from circlekit.ops.recurrent.sequence import CellState, Weight, Weights
 
-INT16 = (-(1 << 15), (1 << 15) - 1)
+INT16 = (-(1 << 15), (1 << 15) - 1)  # limits
 INT8 = (-128, 127)
 
 
@@ -63,7 +63,7 @@ class RescaledProduct:
 class IntegerGate:
     """One gate.  Its sums have the scale 2^-12 (Q3) or, with layer normalization, that of ``intermediate``.
 
-    ``driven`` [time, batch, cells]: the part of the sums that depends only on the input.
+    ``driven`` [time, batch, cells]: the sums of products with the input ``x`` [time, batch, inputs] alone.
     """
 
     def __init__(self, gate: str, intermediate: Value, weights: Weights, x: Array) -> None:
@@ -89,7 +89,7 @@ class Int16GatesLstm:
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array) -> None:
-        values = intermediates(op, 5)
+        *sums_of_gates, hidden = intermediates(op, 5)
         cell_scale, state = weights["cell_state"].scale, weights["output_state"]
         exponent = float(np.log2(cell_scale))
         self.cell_exponent = round(exponent)
@@ -99,9 +99,9 @@ class Int16GatesLstm:
         self.cell_clip = int(np.clip(np.float32(op.cell_clip) / cell_scale, *INT16))
         self.proj_clip = int(np.clip(np.float32(op.proj_clip) / scale_of(op.results[0]), *INT8))
         self.state_zero = state.zero_point
-        self.gates = {g: IntegerGate(g, v, weights, x) for g, v in zip(GATES, values, strict=False)
+        self.gates = {g: IntegerGate(g, v, weights, x) for g, v in zip(GATES, sums_of_gates, strict=True)
                       if g in present_gates(weights)}  # fmt: skip
-        hidden_scale, self.hidden_zero = scale_of(values[4]), zero_point_of(values[4])
+        hidden_scale, self.hidden_zero = scale_of(hidden), zero_point_of(hidden)
         self.hidden_multiplier = quantize_multiplier(np.float32(2**-15 / float(hidden_scale) * 2**-15))
         matrix, bias = weights.get("projection_weights"), weights.get("projection_bias")
         self.projection: RescaledProduct | None = None
@@ -109,7 +109,7 @@ class Int16GatesLstm:
             self.projection = RescaledProduct(matrix, hidden_scale, -self.hidden_zero, state.scale, bias)
 
     def step(self, t: int, state: CellState) -> CellState:
-        """Return hidden state (int8 range) and cell state (int16 range) after time step ``t``."""
+        """Return hidden state (int64 in int8's range) and cell state (in int16's) after time step ``t``."""
         hidden, cell = state
         forget = _logistic()[self._sums("forget", t, hidden, cell)]
         update = (1 << 15) - 1 - forget
@@ -137,8 +137,8 @@ class Int16GatesLstm:
     ) -> None:
         """Add peephole * cell state in place to ``sums``, which have this ``scale``.
 
-        With a projection, LiteRT confuses the numbers of cells and outputs: in time-major sequences it takes
-        rows of ``outputs`` elements from the flattened cells, else only the first ``outputs`` cells.
+        With a projection, LiteRT and this method mix up the counts of cells and outputs: if time-major, they
+        take rows of ``outputs`` elements from the flattened cells, else only the first ``outputs`` cells.
         """
         batch, weights = len(sums), peephole.array.astype(np.int64)
         if self.time_major:
@@ -167,7 +167,7 @@ def intermediates(op: Op, count: int) -> list[Value]:
 
 
 def _normalized(sums: Ints, norm: Weight, bias: Array) -> Ints:
-    """Normalize rows to mean 0 and deviation 1; return them times ``norm`` plus ``bias``, in Q3."""
+    """Return rows of ``sums``, normalized to mean 0 and deviation 1, times ``norm`` plus ``bias``, in Q3."""
     count = sums.shape[1]
     mean = _truncating_divide(sums.sum(axis=1, keepdims=True) * 1024, count)
     squares = (sums * sums).sum(axis=1, keepdims=True)
@@ -209,8 +209,8 @@ def basic_integer_step(
 ) -> tuple[Array, Array, Array]:
     """Return output (uint8), cell state (int16, Q4) and gate sums (int16, Q3) of one step of the basic form.
 
-    Operands as in ``lstm_float.basic_step``.  Inputs and outputs are numbers from -1 to 1: scale 1/128, zero
-    point 128.  LiteRT's only kernel rounds the sums half up in both steps of the multiplication.
+    Operands are those of ``lstm_float.basic_step``.  Inputs and outputs are numbers from -1 to 1: scale
+    1/128, zero point 128.  LiteRT's only kernel for this form rounds the sums with halves up.
     """
     matrix = weights.array.astype(np.int32) - weights.zero_point
     products = integer_product(joined.astype(np.int32) - 128, matrix.astype(np.float64)).astype(np.int64)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Step of an LSTM on int8 whose products are rounded to 8 bits before they are added (8x8_8).
 
-Source: TFLite lstm.cc, lstm_eval.cc (8x8_8), portable_tensor_utils.cc.  The following deviations from the
-definition of an LSTM are LiteRT's: the input gate is one minus the forget gate even if it has weights;
-peephole weights are ignored; the recurrent product of the output gate is rescaled with parameters of other
-gates and with a shift as the mantissa, so that it becomes 0.
+Source: TFLite lstm.cc, lstm_eval.cc (8x8_8), portable_tensor_utils.cc.  As in LiteRT, it deviates from the
+definition of an LSTM: the input gate is one minus the forget gate even if it has weights; peephole weights
+are ignored; the recurrent product of the output gate is rescaled with parameters of other gates and with a
+shift as the mantissa, so that it becomes 0.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from circlekit.ops.recurrent.sequence import CellState, Weight, Weights
 INTERMEDIATES = 12
 """Number of intermediates: three per gate (its sums, its input product, its recurrent product)."""
 
-FIRST_INTERMEDIATE = {"forget": 3, "cell": 6, "output": 9}
+FIRST_INTERMEDIATE = {"forget": 3, "cell": 6, "output": 9}  # those of the input gate are not used
 
 
 class RoundedProductsLstm:
@@ -61,7 +61,7 @@ class RoundedProductsLstm:
         self.cell_clip = int(np.float32(op.cell_clip) * np.float32(1 << 15)) if 0 < op.cell_clip < 1 else 0
 
     def step(self, t: int, state: CellState) -> CellState:
-        """Return hidden state (int8 range) and cell state (int16 range) after time step ``t``."""
+        """Return hidden state (int64 in int8's range) and cell state (in int16's) after time step ``t``."""
         hidden, cell = state
         gates = {}
         for gate in FIRST_INTERMEDIATE:
@@ -82,17 +82,17 @@ class RoundedProductsLstm:
         """Return ``x`` [batch, n] times the weights, rounded to 8 bits, then in the scale of the sums."""
         data = self.weights["input" if side == "input" else "output_state"]
         first = FIRST_INTERMEDIATE[gate]
-        own = self.intermediates[first + (1 if side == "input" else 2)]
-        zero = zero_point_of(own)
+        intermediate = self.intermediates[first + (1 if side == "input" else 2)]
+        scale, zero_point = scale_of(intermediate), zero_point_of(intermediate)
         weights = self.weights[f"{side}_to_{gate}_weights"]
-        product = RescaledProduct(weights, data.scale, data.zero_point, scale_of(own))
-        rounded = np.clip(product(x) + zero, *INT8)
-        to_sums = quantize_multiplier(scale_of(own) / scale_of(self.intermediates[first]))
+        product = RescaledProduct(weights, data.scale, data.zero_point, scale)
+        rounded = np.clip(product(x) + zero_point, *INT8)
+        to_sums = quantize_multiplier(scale / scale_of(self.intermediates[first]))
         if (side, gate) == ("recurrent", "output"):  # LiteRT takes parameters of other gates
             forget = quantize_multiplier(scale_of(self.intermediates[5]) / scale_of(self.intermediates[3]))
-            zero = zero_point_of(self.intermediates[7])
+            zero_point = zero_point_of(self.intermediates[7])
             to_sums = QuantizedMultiplier(forget.shift, to_sums.shift)
-        return multiply_by_quantized_multiplier(rounded - zero, to_sums)
+        return multiply_by_quantized_multiplier(rounded - zero_point, to_sums)
 
     def _projected(self, output: Ints) -> Ints:
         matrix, bias = self.weights["projection_weights"], self.weights["projection_bias"].array
@@ -104,9 +104,9 @@ class RoundedProductsLstm:
 
 
 def _normalized(sums: Ints, coefficients: Weight, bias: Array) -> Ints:
-    """Normalize rows to mean 0 and deviation 1 in float32; return them times coefficients plus bias, in Q3.
+    """Return rows of ``sums``, normalized to mean 0 and deviation 1, times coefficients plus bias, in Q3.
 
-    Rounding can make the variance of nearly equal numbers negative; the row is then 0.
+    In float32, rounding can make the variance of nearly equal numbers negative; the row is then 0.
     """
     x, count = sums.astype(np.float32), np.float32(sums.shape[1])
     multiplier = quantize_multiplier(coefficients.scale)

@@ -34,7 +34,7 @@ from circlekit.ops.recurrent.sequence import CellState, RecurrentLayer, StackedW
 
 
 class RnnLayer(RecurrentLayer):
-    """An RNN; its new state is act(input_weights @ x + recurrent_weights @ state + bias) in each direction.
+    """Base class of RNNs: new state = act(input_weights @ x + recurrent_weights @ state + bias).
 
     Weights are [units, inputs] and [units, units], of floats or 8-bit integers (hybrid).
     """
@@ -55,7 +55,8 @@ class RnnLayer(RecurrentLayer):
         def step(t: int, state: CellState) -> CellState:
             return (np.asarray(apply_activation(driven[t] + recurrent.products(state[0])[0], self.act)),)
 
-        driven, recurrent = stacked("input_weights").sequence_products(x)[0], stacked("recurrent_weights")
+        recurrent = stacked("recurrent_weights")
+        driven = stacked("input_weights").sequence_products(x)[0]  # the sums without the recurrent products
         if aux is not None:
             driven = driven + stacked("aux_input_weights").sequence_products(aux)[0]
         driven = driven + weights["bias"].array
@@ -63,7 +64,7 @@ class RnnLayer(RecurrentLayer):
 
 
 class OneDirection(RnnLayer, states=("hidden_state",)):
-    """The operands of an RNN in one direction."""
+    """Base class of RNNs in one direction: their operands."""
 
     input = operand(*REAL)
     input_weights = operand(*REAL)
@@ -75,7 +76,7 @@ class OneDirection(RnnLayer, states=("hidden_state",)):
 
 
 class Rnn(OneDirection, code="RNN", options="RNNOptions", ranks=(2,)):
-    """One step, [batch, inputs]."""
+    """One step of an RNN, [batch, inputs]."""
 
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
     asymmetric_quantize_inputs: bool = attribute(False, quantized_only=True)
@@ -84,7 +85,7 @@ class Rnn(OneDirection, code="RNN", options="RNNOptions", ranks=(2,)):
 class UnidirectionalSequenceRnn(
     OneDirection, code="UNIDIRECTIONAL_SEQUENCE_RNN", options="SequenceRNNOptions"
 ):
-    """A sequence, [time, batch, inputs] or [batch, time, inputs]."""
+    """An RNN over a sequence, [time, batch, inputs] or [batch, time, inputs]."""
 
     time_major: bool = attribute(False)
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
@@ -101,8 +102,8 @@ class BidirectionalSequenceRnn(
 ):
     """Two RNNs over a sequence, forwards and backwards.
 
-    As in LiteRT, a second input without weights is ignored if the data is batch-major.  With 8-bit weights,
-    time-major data of n steps is run n times, each time from the last state of the run before.
+    As in LiteRT, a second input without weights is ignored if the data is batch-major, and with 8-bit weights
+    a time-major sequence of n steps is run n times, each time from the last state of the run before.
     """
 
     input = operand(*REAL)
@@ -138,8 +139,8 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
     """The last state of a GRU over a sequence [time, batch, inputs], starting from ``state`` [batch, units].
 
     The weights have the rows of the update, reset and candidate gates.  In spite of their names,
-    ``hidden_hidden`` [3 units, inputs] are the weights of the input and ``hidden_input`` [3 units, units]
-    the weights of the state in luci-interpreter, the only implementation.
+    ``hidden_hidden`` [3 * units, inputs] are the weights of the input and ``hidden_input`` [3 * units, units]
+    those of the state, as in luci-interpreter, the only implementation.
     """
 
     input = operand(*REAL)
@@ -168,14 +169,14 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
         if self.return_sequences or self.act is not Activation.NONE:
             raise UnsupportedError("GRU with return_sequences or a fused activation has no kernel")
         hidden = state.reshape(-1, state.shape[-1])
-        driven = input @ hidden_hidden.T
+        input_sums = input @ hidden_hidden.T
         if hidden_hidden_bias is not None:
-            driven = driven + hidden_hidden_bias
-        for driven_now in driven:
-            recurrent = hidden @ hidden_input.T
+            input_sums = input_sums + hidden_hidden_bias
+        for input_sum in input_sums:  # of one time step
+            state_sum = hidden @ hidden_input.T
             if hidden_input_bias is not None:
-                recurrent = recurrent + hidden_input_bias
-            from_input, from_state = (np.split(x, 3, axis=-1) for x in (driven_now, recurrent))
+                state_sum = state_sum + hidden_input_bias
+            from_input, from_state = (np.split(x, 3, axis=-1) for x in (input_sum, state_sum))
             update = sigmoid(from_state[0] + from_input[0])
             reset = sigmoid(from_state[1] + from_input[1])
             candidate = np.tanh(reset * from_state[2] + from_input[2])
@@ -184,7 +185,7 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
 
 
 class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
-    """Sums over time of features, which are products of the inputs with ``weights_feature``.
+    """Weighted sums over time of features, which are products of the inputs with ``weights_feature``.
 
     ``weights_feature``: [filters, inputs]; ``weights_time``: [filters, memory]; ``state``: the features of
     the last ``memory`` steps, [batch, filters * memory].  Each element of the result [batch, filters / rank]
@@ -217,24 +218,23 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
         slots = memory.reshape(x.shape[0], filters, depth)
         if x.dtype == np.float32:
             weights = StackedWeights([Weight(self.weights_feature, feature)], self.asymmetric_quantize_inputs)
-            newest = weights.products(x)[0]
-            slots = _pushed(slots, newest)
-            times = Weight(self.weights_time, time).dequantized()
-            out = np.einsum("bfm,fm->bf", slots, times).reshape(x.shape[0], -1, self.rank).sum(axis=2)
+            slots = _pushed(slots, weights.products(x)[0])
+            time_weights = Weight(self.weights_time, time).dequantized()
+            out = np.einsum("bfm,fm->bf", slots, time_weights).reshape(x.shape[0], -1, self.rank).sum(axis=2)
             out = apply_activation(out if bias is None else out + bias, self.act)
         elif x.dtype == np.int8:
-            slots, out = self.integers(x, feature, time, bias, slots)
+            slots, out = self.integer_step(x, feature, time, bias, slots)
         else:
             raise UnsupportedError(f"SVDF on {self.input.dtype.short} has no kernel")
         return (np.asarray(out),), (slots.reshape(memory.shape),)
 
-    def integers(
+    def integer_step(
         self, x: Array, feature: Array, time: Array, bias: Array | None, slots: Array
     ) -> tuple[Array, Array]:
-        """Return the new memory (int16) and the result (int8; LiteRT omits the activation)."""
-        state = scale_of(self.state)
-        to_state = quantize_multiplier(scale_of(self.input) * scale_of(self.weights_feature) / state)
-        to_result = quantize_multiplier(state * scale_of(self.weights_time) / scale_of(self.output))
+        """Return the new memory (int16) and the result (int8).  As in LiteRT, there is no activation."""
+        scale = scale_of(self.state)
+        to_state = quantize_multiplier(scale_of(self.input) * scale_of(self.weights_feature) / scale)
+        to_result = quantize_multiplier(scale * scale_of(self.weights_time) / scale_of(self.output))
         sums = integer_product(x.astype(np.int32) - zero_point_of(self.input), feature).astype(np.int64)
         newest = multiply_by_quantized_multiplier(wrap_int32(sums), to_state)
         slots = _pushed(slots, np.clip(newest, -(1 << 15), (1 << 15) - 1).astype(slots.dtype))
