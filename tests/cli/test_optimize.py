@@ -169,7 +169,7 @@ def test_wrong_arguments_write_nothing(net: Path, capsys: Output) -> None:
         (net.parent / name).write_bytes(before)
     other = net.with_name("other.tflite")
     for words, message in (
-        ([net, other], "expected one or more models, and -o PATH"),  # not: overwrite the second
+        ([net, other, other], "expected one or more models, and -o PATH"),
         ([net, other, "-o", net], "expected a folder for 2 models, got the file"),
         ([net, "-", "-o", net.parent / "out"], "got - (a standard stream)"),
         ([net, other, "-o", "-"], "got - (a standard stream)"),

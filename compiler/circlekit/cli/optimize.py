@@ -64,8 +64,8 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace, make_options: MakeOptions) -> int:
     paths, output = arguments.models, arguments.output
-    if output is None and len(paths) == 2 and not Path(paths[1]).exists():
-        *paths, output = paths  # as in ``cp``, but a file of a pattern like *.circle is not overwritten
+    if output is None and len(paths) == 2:
+        *paths, output = paths  # like ONE's commands
     if not paths or output is None:
         arguments.refuse("expected one or more models, and -o PATH for the result")
     if len(paths) == 1 and not _is_folder(output):
