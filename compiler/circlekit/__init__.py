@@ -14,7 +14,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from circlekit.api import compare, convert, load, optimize, parse, read_pipeline, run, save
+    from circlekit.api import (
+        compare,
+        convert,
+        explain,
+        explain_op,
+        load,
+        optimize,
+        parse,
+        read_pipeline,
+        run,
+        save,
+    )
     from circlekit.errors import CirclekitError
     from circlekit.interp.evaluate import register_custom
     from circlekit.interp.interpreter import Interpreter
@@ -41,6 +52,8 @@ __all__ = [
     "compare",
     "condition",
     "convert",
+    "explain",
+    "explain_op",
     "limited",
     "load",
     "optimize",
@@ -53,7 +66,18 @@ __all__ = [
 ]
 
 _MODULES = {
-    "circlekit.api": ("compare", "convert", "load", "optimize", "parse", "read_pipeline", "run", "save"),
+    "circlekit.api": (
+        "compare",
+        "convert",
+        "explain",
+        "explain_op",
+        "load",
+        "optimize",
+        "parse",
+        "read_pipeline",
+        "run",
+        "save",
+    ),
     "circlekit.errors": ("CirclekitError",),
     "circlekit.interp.evaluate": ("register_custom",),
     "circlekit.interp.interpreter": ("Interpreter",),

@@ -101,6 +101,10 @@ def test_the_public_surface_is_pinned() -> None:
         "condition": signatures["condition"],
         "convert": "(source: 'ModelFile', target: 'FilePath | BinaryIO', options: 'Options | None' = None, "
         "format: 'str | None' = None) -> 'Report'",
+        "explain": "(model: 'Model', passes: 'str' = 'all', format: 'str | None' = None, "
+        "settings: 'Mapping[str, Any] | None' = None) -> 'list[Explanation]'",
+        "explain_op": "(model: 'Model', which: 'str', format: 'str | None' = None, "
+        "settings: 'Mapping[str, Any] | None' = None) -> 'list[OpExplanation]'",
         "load": "(source: 'ModelFile') -> 'Model'",
         "optimize": "(model: 'Model', passes: 'str | Iterable[str] | Pipeline' = 'O1', "
         "verify: 'bool' = False, record: 'FilePath | None' = None, explain: 'str | None' = None, "

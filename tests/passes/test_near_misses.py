@@ -16,7 +16,8 @@ from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import check
-from circlekit.passes.engine.describe import explain_pass, rules_of
+from circlekit.passes.engine.describe import rules_of
+from circlekit.passes.engine.explain import explain_pass
 from circlekit.passes.engine.registry import all_passes
 from circlekit.recipes.load import load_recipe
 from circlekit.rewrite.base import Context, Refusal

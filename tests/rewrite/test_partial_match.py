@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from circlekit.ir.text import parse_model
-from circlekit.passes.engine.describe import MAX_PARTIAL_MATCHES, explain_pass
+from circlekit.passes.engine.explain import MAX_PARTIAL_MATCHES, explain_pass
 
 
 def sentences(body: str, name: str, inputs: str = "%x: f32[2,3]", outputs: str = "%y") -> list[str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from circlekit.api.explaining import explain, explain_op
 from circlekit.api.models import FilePath, ModelFile, compare, load, parse, run, save
 from circlekit.api.rewriting import Options, convert, optimize, read_pipeline
 
@@ -12,6 +13,8 @@ __all__ = [
     "Options",
     "compare",
     "convert",
+    "explain",
+    "explain_op",
     "load",
     "optimize",
     "parse",

@@ -35,8 +35,8 @@ from circlekit.ir.progress import progress
 from circlekit.ir.shape_inference import check_shapes, settle_ranks
 from circlekit.ir.text.printer import print_model
 from circlekit.ir.verifier import check_order, verify
-from circlekit.passes.engine.describe import explain_pass
 from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.explain import ALL_PASSES, explain_op, explain_passes
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.optimization_report import Report, summarize
 from circlekit.passes.engine.origin_tables import add_profile
@@ -61,6 +61,7 @@ class Options:
     ``validate``: check the structure of the model and the shapes of its operators before and after the work.
     ``profile``: write ONE's tables of origins (which operators each one was made from) into the metadata.
     ``keep_activations``: keep a fused activation that ONE's runtime would ignore.
+    ``explain_op``: operators of the result to explain, as for ``circlekit.explain_op``.
     """
 
     passes: Sequence[str] = ()
@@ -74,6 +75,7 @@ class Options:
     profile: bool = False
     keep_activations: bool = False
     inputs: Inputs | FilePath | None = None
+    explain_op: str | None = None
 
 
 def read_pipeline(path: FilePath) -> Pipeline:
@@ -106,7 +108,7 @@ def optimize(
     ``verify``: run the model before and after every pass that changed it; if the outputs differ, raise
     EquivalenceError and leave ``model`` as that pass made it.
     ``record``: a directory for the compared values; implies ``verify``.
-    ``explain``: a pass whose near misses to report.
+    ``explain``: a pass whose rewrites and near misses to report, or ``all``.
     ``disable``: passes to leave out.
     ``format``: what the model will be written as (circle, tflite); by default the format it was read from.
     ``bisect``: where to write the smallest model that shows a fault, if there is one; implies ``verify``.
@@ -274,8 +276,9 @@ def _optimize(
     for name, item in all_passes().items():
         report.notes += item.notes(model, context, changes.get(name))
     if options.explain is not None:
-        progress().begin(f"explaining {options.explain}")
-        report.refusals = explain_pass(model, options.explain, format, options.settings)
+        report.explanations = explain_passes(model, options.explain, format, options.settings, report.changes)
+    if options.explain_op is not None:
+        report.op_explanations = explain_op(model, options.explain_op, format, options.settings)
     return report
 
 
@@ -296,7 +299,7 @@ def checked_options(options: Options) -> Options:
             raise RewriteError(
                 f"{setting} is a setting of the pass {owner}, which is not run; add {owner} to the passes"
             )
-    if options.explain is not None:
+    if options.explain not in (None, ALL_PASSES):
         find_pass(options.explain)
     if options.record is not None:
         check_folder(options.record)

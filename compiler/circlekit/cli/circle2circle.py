@@ -74,7 +74,15 @@ def _add_flags(parser: Parser) -> None:
         " to OUTPUT.bisect.ck",
     )
     parser.add_argument("--record", metavar="DIR", help="verify, and keep the compared values as HDF5 files")
-    parser.add_argument("--explain", type=parse_pass, metavar="PASS", help="say why this pass did not apply")
+    parser.add_argument(
+        "--explain", type=parse_pass_or_all, metavar="PASS",
+        help="say what this pass rewrote, and why not more; all: every pass, the nearest misses first",
+    )  # fmt: skip
+    parser.add_argument(
+        "--explain-op", metavar="OP",
+        help="say which passes came nearest to these operators of the result, and why they did not rewrite"
+        " them; %%NAME (of a result), TRANSPOSE (code, custom code or class)",
+    )  # fmt: skip
     # flags of ONE's circle2circle
     parser.add_switch(
         "--generate_profile_data",
@@ -120,6 +128,7 @@ def options_of(arguments: argparse.Namespace, output: str) -> Options:
         verify=arguments.verify,
         record=arguments.record,
         explain=arguments.explain,
+        explain_op=arguments.explain_op,
         bisect=f"{'model' if output == PIPE else output}.bisect.ck" if arguments.bisect else None,
         validate=not arguments.disable_validation,
         profile=arguments.generate_profile_data,
@@ -170,6 +179,11 @@ def parse_pass(text: str) -> str:
     if name not in known:
         raise argparse.ArgumentTypeError(unknown_name("pass", text, known))
     return name
+
+
+def parse_pass_or_all(text: str) -> str:
+    """Parse the name of one pass, or ``all``."""
+    return text if text == "all" else parse_pass(text)
 
 
 DESCRIPTION = "Optimize a circle or TFLite model. The order of the flags has no effect."

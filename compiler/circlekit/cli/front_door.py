@@ -26,6 +26,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "dump": "Print a whole model file.",
         "report": "Show a model, or what a change did to it, as an HTML page.",
         "view": "Open a model in Netron or Model Explorer, where one is installed.",
+        "explain": "Say why passes did not rewrite a model, or an operator of it.",
         "verify": "Check the bytes of model files and the models in them.",
     },
     "recipes, passes, shell": {
@@ -61,6 +62,8 @@ def find(name: str) -> Command:
             from circlekit.cli.report import main as command
         case "view":
             from circlekit.cli.view import main as command
+        case "explain":
+            from circlekit.cli.explain import main as command
         case "verify":
             from circlekit.cli.inspection import circle_verify as command
         case "recipe":

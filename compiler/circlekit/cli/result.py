@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from circlekit.api import Options, convert
 from circlekit.cli.command import Parser, is_terminal, printable, printing_to_stderr, text_columns
-from circlekit.cli.terminal_output import print_refusals
+from circlekit.cli.explanations import print_explanations
 from circlekit.errors import FileError
 from circlekit.ir.progress import Progress, watched
 from circlekit.ir.text.columns import format_columns, wrapped
@@ -33,7 +33,7 @@ def add_result_flags(parser: Parser) -> None:
     """Add ``--json`` and ``--quiet``, and the defaults of what ``run_conversion`` reads besides."""
     parser.add_switch("--json", help="print the result as one JSON document")
     parser.add_switch("-q", "--quiet", help="print nothing but errors")
-    parser.set_defaults(explain=None, mute_warnings=False, hint="")
+    parser.set_defaults(mute_warnings=False, hint="")
 
 
 def run_conversion(arguments: argparse.Namespace, source: str, target: str, options: Options) -> None:
@@ -44,8 +44,9 @@ def run_conversion(arguments: argparse.Namespace, source: str, target: str, opti
         if arguments.json and not arguments.quiet:
             print(json.dumps(report.document(), indent=2))
         elif not arguments.quiet:
-            if arguments.explain is not None:
-                print_refusals(arguments.explain, report.refusals)
+            if report.explanations or report.op_explanations:
+                print_explanations(report.explanations, report.op_explanations)
+                print()
             print(*result_lines(report, arguments.hint), sep="\n")
 
 
@@ -111,8 +112,12 @@ def _conclusion(report: Report, hint: str) -> Iterator[str]:
 
 
 def print_results(paths: Sequence[str], reports: Sequence[Report | None], hint: str) -> None:
-    """Print the notes on several models, and a table with a line for each; None: the model failed."""
+    """Print what is said on each of several models, and a table with a line for each; None: it failed."""
     for path, report in zip(paths, reports, strict=True):
+        if report is not None and (report.explanations or report.op_explanations):
+            print(f"{Path(path).name}:")
+            print_explanations(report.explanations, report.op_explanations)
+            print()
         for text in [] if report is None else [*report.notes, *filter(None, [report.growth])]:
             print(*wrapped(f"note: {Path(path).name}: {text}", text_columns()), sep="\n")
     print(_table(paths, reports))

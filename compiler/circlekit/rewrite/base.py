@@ -24,7 +24,9 @@ class Refusal:
     """Why a pass did not rewrite an operator.
 
     ``progress``: how much of the picture matched; it orders refusals.  ``is_partial``: whether only a part of
-    the picture is in the graph, so that this is no near miss.
+    the picture is in the graph, so that this is no near miss.  ``missing``: how much did not match, in the
+    same unit.  ``ops``: the operators that matched, as far as the pass says.  ``text``: ``op`` as text, from
+    before later rewrites.
     """
 
     pass_name: str
@@ -33,6 +35,22 @@ class Refusal:
     sentence: str
     progress: int = 0
     is_partial: bool = False
+    missing: int = 0
+    ops: tuple[Op, ...] = ()
+    text: str = field(default="", compare=False)
+
+    @property
+    def distance(self) -> tuple[bool, int, int]:
+        """A key that orders refusals of all passes, the nearest first: what is missing less what matched.
+
+        A pass without a picture that gives no progress has examined the operator.
+        """
+        progress = self.progress or PROGRESS_OF_CODE
+        return self.is_partial, self.missing - progress, -progress
+
+
+PROGRESS_OF_CODE = 3
+"""Progress of a pass that gives none: as of a picture of one operator that only a condition refuses."""
 
 
 @dataclass
@@ -110,13 +128,25 @@ class Context:
         self.count_rewrite(op)
         return True
 
-    def refuse(self, pass_name: str, op: Op, sentence: str, progress: int = 0) -> None:
+    def refuse(
+        self,
+        pass_name: str,
+        op: Op,
+        sentence: str,
+        progress: int = 0,
+        missing: int = 0,
+        ops: tuple[Op, ...] = (),
+    ) -> None:
         """Record a near miss if these are collected; a sentence without ``%name`` gets that of ``op``."""
         if self.refusals is not None:
             if "%" not in sentence and op.results:
                 sentence = f"%{op.output.name}: {sentence}"
             graph = op.graph.name if op.graph is not None else ""
-            self.refusals.append(Refusal(pass_name, graph, op, sentence, progress, self.partial_matches))
+            self.refusals.append(
+                Refusal(
+                    pass_name, graph, op, sentence, progress, self.partial_matches, missing, ops, print_op(op)
+                )
+            )
 
 
 class Option(NamedTuple):

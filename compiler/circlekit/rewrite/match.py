@@ -54,11 +54,13 @@ class Failure:
 
     ``progress``: 2 for each operator that matched until then, 1 for one of which only the kind matched.
     ``is_vague``: whether the reason may only be that the operands were tried in the wrong order.
+    ``ops``: the operators that matched until then.
     """
 
     progress: int = 0
     sentence: str = ""
     is_vague: bool = False
+    ops: tuple[Op, ...] = ()
 
 
 class Matcher:
@@ -102,11 +104,11 @@ class Matcher:
         count = 0 if match is None else len({id(o) for o in match.ops.values()})
         return count, self.failure.sentence, self.failure.progress
 
-    def refuse(self, progress: int, sentence: str, is_vague: bool = False) -> None:
-        """Record a failure if it has more progress than the recorded one, or the same and is less vague."""
+    def refuse(self, match: Match, progress: int, sentence: str, is_vague: bool = False) -> None:
+        """Record that ``match`` failed if it has more progress than the recorded one, or is less vague."""
         known = self.failure
         if progress > known.progress or (progress == known.progress and known.is_vague and not is_vague):
-            self.failure = Failure(progress, sentence, is_vague)
+            self.failure = Failure(progress, sentence, is_vague, tuple(dict.fromkeys(match.ops.values())))
 
     # -- operators -----------------------------------------------------------------------------
 
@@ -120,7 +122,7 @@ class Matcher:
             if self.explain:
                 name = op.operands[min(extra, len(op.operands) - 1)].name if op.operands else str(extra)
                 found = f"%{op.output.name}: has an operand {name}"
-                self.refuse(progress + 1, f"{found}, the picture has no place for it")
+                self.refuse(match, progress + 1, f"{found}, the picture has no place for it")
             return
         if not self.explain:
             bound = self._bind_attributes(node, op, match, progress + 1)
@@ -167,7 +169,7 @@ class Matcher:
                 if self.explain:
                     either = " or ".join(map(_show, expected))
                     found = f"%{op.output.name}: {spec.name} is {_show(value)}"
-                    self.refuse(progress, f"{found}, expected {either}")
+                    self.refuse(match, progress, f"{found}, expected {either}")
                 return None
             if pattern is not None and pattern.bind:
                 bound[pattern.bind] = value
@@ -193,7 +195,7 @@ class Matcher:
             if value is not None and _equals_literal(value, pattern.literal):
                 yield match
             elif self.explain and value is not None:
-                self.refuse(progress, f"%{value.name}: expected the constant {pattern.literal}")
+                self.refuse(match, progress, f"%{value.name}: expected the constant {pattern.literal}")
             return
         if value is None:
             if pattern.optional and match.values.get(pattern.name) is None:
@@ -202,7 +204,7 @@ class Matcher:
         if match.values.get(pattern.name, value) is not value:
             if self.explain:
                 sentence = f"%{value.name}: expected the same value in two places"
-                self.refuse(progress, sentence, value.is_const)
+                self.refuse(match, progress, sentence, value.is_const)
             return
         dims = self._match_type(pattern, value, match, progress)
         if dims is None:
@@ -221,7 +223,7 @@ class Matcher:
             elif self.explain:
                 found = "a constant" if value.is_const else "an input" if op is None else type(op).__name__
                 sentence = f"%{value.name}: comes from {found}, expected {node.kind_names()}"
-                self.refuse(progress, sentence, value.is_const)
+                self.refuse(match, progress, sentence, value.is_const)
 
     def _match_type(
         self, pattern: OperandPattern, value: Value, match: Match, progress: int
@@ -243,7 +245,7 @@ class Matcher:
             found = f"shape is {format_shape(value.shape)}"
             expected = f"[{','.join(map(str, pattern.dims))}]" + (f" with {known}" if known else "")
         if self.explain:
-            self.refuse(progress, f"%{value.name}: {found}, expected {expected}")
+            self.refuse(match, progress, f"%{value.name}: {found}, expected {expected}")
         return None
 
 

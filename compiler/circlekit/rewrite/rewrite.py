@@ -118,8 +118,13 @@ class Rewrite(GraphPass):
         changes = sum(self._rewrite_root(graph, root, matcher, context, limit) for root in roots)
         if context.partial_matches:
             for op, sentence, progress in partial_matches(matcher, graph):
-                context.refuse(self.name, op, sentence, progress)
+                context.refuse(self.name, op, sentence, progress, self._full_progress - progress)
         return changes
+
+    @property
+    def _full_progress(self) -> int:
+        """The progress of a match that only a condition refuses."""
+        return 2 * len(self.old.nodes) + 1
 
     def _rewrite_root(self, graph: Graph, op: Op, matcher: Matcher, context: Context, limit: int) -> int:
         """Rewrite matches with root ``op``, then with the operator that replaced it; return how many.
@@ -156,10 +161,12 @@ class Rewrite(GraphPass):
                 if sentence is None:
                     context.count_rewrite(before)
                     return True
-            matcher.refuse(2 * len(self.old.nodes) + 1, sentence)  # more progress than any partial match
+            matcher.refuse(match, self._full_progress, sentence)  # more progress than any partial match
         required = 1 if context.partial_matches else min(len(self.old.nodes), 2)  # operators that match
-        if context.refusals is not None and (matcher.failure.progress + 1) // 2 >= required:
-            context.refuse(self.name, op, matcher.failure.sentence, matcher.failure.progress)
+        failure = matcher.failure
+        if context.refusals is not None and (failure.progress + 1) // 2 >= required:
+            missing = self._full_progress - failure.progress
+            context.refuse(self.name, op, failure.sentence, failure.progress, missing, failure.ops)
         return False
 
     # -- refusing ------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference page of passes, and the explanation why a pass did not rewrite a model."""
+"""The reference page of passes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ import re
 
 import pytest
 
-from circlekit.errors import RewriteError
-from circlekit.ir.text import parse_model
 from circlekit.passes.engine.describe import (
-    MAX_PARTIAL_MATCHES,
-    explain_pass,
     page,
     pipelines_of,
     rules_of,
@@ -19,74 +15,6 @@ from circlekit.passes.engine.describe import (
     table,
 )
 from circlekit.passes.engine.registry import all_passes
-
-PASS = "transform_min_relu_to_relu6"
-
-
-def explained(body: str, name: str = PASS, outputs: str = "%y") -> list[tuple[str, bool]]:
-    """Return the sentence of each refusal, and whether only a part of the picture is in the graph."""
-    model = parse_model(f"graph main(%x: f32[2,3]) -> {outputs} {{\n{body}\n}}")
-    return [(refusal.sentence, refusal.is_partial) for refusal in explain_pass(model, name, "circle")]
-
-
-@pytest.mark.parametrize(
-    ("body", "refusals"),
-    [
-        ("%m = Minimum(%x, 5.0)\n%y = Relu(%m)", [("%m/rhs: expected the constant 6.0", False)]),
-        ("%m = Minimum(%x, 6.0)\n%y = Relu(%m)", []),
-        ("%m = Minimum(%x, 6.0)\n%y = Tanh(%m)", [("%m: is read by Tanh %y, expected Relu", True)]),
-        ("%y = Tanh(%x)", [("%y: no operator of its model is Relu or Minimum", True)]),
-        ("%u = Relu(%x)\n%y = Tanh(%u)", [("%x: comes from an input, expected Minimum", True)]),
-    ],
-)
-def test_closest_refusals(body: str, refusals: list[tuple[str, bool]]) -> None:
-    assert explained(body) == refusals
-
-
-def test_missing_operator_is_reported_at_the_first_computed_output() -> None:
-    assert explained("%z = Tanh(%x)", outputs="%x, %z") == [
-        ("%z: no operator of its model is Relu or Minimum", True)
-    ]
-    assert explained("", outputs="%x") == []
-
-
-def test_no_partial_match_after_a_change() -> None:
-    body = "%m = Minimum(%x, 6.0)\n%y = Relu(%m)\n%n = Minimum(%x, 6.0)\n%z = Tanh(%n)"
-    assert explained(body, outputs="%y, %z") == []
-
-
-def test_pass_without_pictures_misses_no_operator() -> None:
-    assert explained("%y = Tanh(%x)", "remove_dead") == []
-
-
-@pytest.mark.parametrize(
-    ("name", "refusals"),
-    [("fold_constants", [("%y: reads %x, which is not constant", True)]), ("fold_densify", [])],
-)
-def test_folding_explains_operators_of_its_kinds(name: str, refusals: list[tuple[str, bool]]) -> None:
-    assert explained("%y = Tanh(%x)", name) == refusals
-
-
-def test_settings_reach_the_pass() -> None:
-    model = parse_model("graph main(%x: f32[2,3]) -> %y { %a = Neg(%x) %y = Tanh(%a) }")
-    with pytest.raises(RewriteError, match="no operator has the kind, code or result name EXP"):
-        explain_pass(model, "remove_nodes_of", "circle", {"remove_nodes_of": ["EXP"]})
-
-
-def test_one_refusal_for_each_operator() -> None:
-    """The one with the highest progress, of all rules of the pass; in the order of the operators."""
-    body = "%a = Transpose(%x, [1, 0])\n%d = Reshape(%a, [6])\n%y = Neg(%d)"
-    sentences = [sentence for sentence, _ in explained(body, "remove_unnecessary_transpose")]
-    assert sentences == [
-        "%a: expected a perm that moves no axis, got [1, 0]",
-        "%d: does not keep the order of the elements",
-    ]
-
-
-def test_number_of_partial_matches_is_limited() -> None:
-    body = "\n".join(f"%r{i} = Relu(%x)" for i in range(MAX_PARTIAL_MATCHES + 1))
-    outputs = ", ".join(f"%r{i}" for i in range(MAX_PARTIAL_MATCHES + 1))
-    assert len(explained(body, outputs=outputs)) == MAX_PARTIAL_MATCHES
 
 
 def test_section_of_a_pass() -> None:

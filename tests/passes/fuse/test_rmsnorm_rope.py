@@ -9,7 +9,7 @@ import pytest
 
 from circlekit.ir.text import parse_model
 from circlekit.ops.reduction.normalization import RmsNorm
-from circlekit.passes.engine.describe import explain_pass
+from circlekit.passes.engine.explain import explain_pass
 from circlekit.passes.engine.registry import all_passes
 from tests.passes.kit import check_pass, check_refusal
 

@@ -43,12 +43,20 @@ def format_definitions(rows: Sequence[tuple[str, str]], width: int = PAGE_COLUMN
     return "\n".join(line.rstrip() for line in lines)
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
     """Return the words of ``text`` in lines of at most ``width`` characters; a longer word has its own line.
 
-    Words are broken neither at hyphens nor anywhere else: flags, names and paths must stay searchable.
+    ``first``, ``rest``: margins of the first line and of the others, which count for ``width``.  Words are
+    broken neither at hyphens nor anywhere else: flags, names and paths must stay searchable.
     """
-    return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(
+        text.strip(),
+        max(width, 1),
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def paragraphs(text: str, width: int) -> list[str]:

@@ -1,22 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describe passes from their classes, and explain why a pass did not rewrite a model."""
+"""Describe passes from their classes."""
 
 from __future__ import annotations
 
 import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any
 
-from circlekit.ir.clone import clone
-from circlekit.ir.graph import Model
-from circlekit.ir.op import Op
 from circlekit.ir.text.columns import PAGE_COLUMNS, format_definitions, paragraphs, wrapped
-from circlekit.passes.engine.driver import run_passes
-from circlekit.passes.engine.registry import find_pass
 from circlekit.passes.pipelines import ON_REQUEST, PIPELINES, in_order, pipeline_passes
-from circlekit.rewrite.base import Context, Pass, Refusal
+from circlekit.rewrite.base import Pass
 from circlekit.rewrite.rewrite import Rewrite, Rules
 
 HEAD = """# Passes
@@ -146,52 +139,3 @@ def _suffix(item: type[Pass]) -> str:
     """Return the note on a pass that has approximate rules besides those that pipelines apply."""
     has_more = pipelines_of(item.name) and any(rule.approximate for rule in rules_of(item))
     return " (Asked for by name: approximate rewrites too.)" if has_more else ""
-
-
-MAX_PARTIAL_MATCHES = 8
-"""The most partial matches that are shown; a model may have one for each operator."""
-
-
-def explain_pass(
-    model: Model, name: str, format: str, settings: Mapping[str, Any] | None = None
-) -> list[Refusal]:
-    """Return the near misses of the pass ``name`` that remain after it has run on a copy of ``model``.
-
-    There is one refusal for each operator, the one with the highest progress.  If the pass did nothing and
-    has no near miss, return the partial matches of highest progress.  Raise RewriteError for an unknown pass.
-    """
-    explained = find_pass(name)
-    copy = clone(model)
-    context = Context(format, settings=settings or {})
-    records = run_passes(copy, [name], context)
-    refusals: list[Refusal] = []
-    context = replace(context, refusals=refusals)
-    explained().run(copy, context)
-    if not refusals and not any(record.changes for record in records):
-        explained().run(copy, replace(context, partial_matches=True))
-        best = max((refusal.progress for refusal in refusals), default=0)
-        refusals = [refusal for refusal in refusals if refusal.progress == best][:MAX_PARTIAL_MATCHES]
-        refusals = refusals or _missing_root(copy, explained)
-    return _furthest(refusals)
-
-
-def _missing_root(model: Model, item: type[Pass]) -> list[Refusal]:
-    """Return a refusal, at the first output, if the model has no operator that is the root of a picture."""
-    roots = [rule.definition().before.root for rule in rules_of(item)]
-    outputs = [value for value in model.main.outputs if value.producer is not None]
-    if not roots or not outputs or any(root.fits(op) for root in roots for op in model.ops()):
-        return []
-    kinds = " or ".join(dict.fromkeys(root.kind_names() for root in roots[:MAX_PARTIAL_MATCHES]))
-    sentence = f"%{outputs[0].name}: no operator of its model is {kinds}"
-    op = outputs[0].producer
-    return [] if op is None else [Refusal(item.name, model.main.name, op, sentence, is_partial=True)]
-
-
-def _furthest(refusals: list[Refusal]) -> list[Refusal]:
-    """Return for each operator the first of the refusals with the highest progress."""
-    best: dict[Op, Refusal] = {}
-    for refusal in refusals:
-        known = best.setdefault(refusal.op, refusal)
-        if refusal.progress > known.progress:
-            best[refusal.op] = refusal
-    return list(best.values())

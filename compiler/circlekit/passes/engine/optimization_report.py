@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from circlekit.ir.graph import Model
 from circlekit.ir.text.columns import format_columns
-from circlekit.ir.text.lines import print_op
 from circlekit.ir.value import Shape, Value, format_shape
+from circlekit.passes.engine.explanation import Explanation, OpExplanation
 from circlekit.rewrite.base import Refusal
 
 DOCUMENT_SCHEMA = 1
@@ -109,7 +109,8 @@ class OutputDifference:
 class Report:
     """The result of ``optimize`` and ``convert``; ``print`` shows it as a table.
 
-    ``passes``: what each pass did, in order.  ``refusals``: near misses of the pass to be explained.
+    ``passes``: what each pass did, in order.  ``explanations``: of the passes to be explained, and
+    ``op_explanations`` of the operators to be explained, the nearest misses first.
     ``notes``: remarks for the user, for example what could not be verified.  ``verified``: whether outputs
     were compared; ``differences``: their differences after the passes and in the written model.
     ``source``, ``target``: the files.  ``seconds``: the time that it took.  ``unchanged``: whether the
@@ -119,7 +120,8 @@ class Report:
     before: Summary
     after: Summary
     passes: list[PassRecord] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
+    explanations: list[Explanation] = field(default_factory=list)
+    op_explanations: list[OpExplanation] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     verified: bool = False
     differences: list[OutputDifference] = field(default_factory=list)
@@ -133,6 +135,11 @@ class Report:
     def changes(self) -> dict[str, int]:
         """The number of changes of each pass that made any."""
         return {record.name: record.changes for record in self.passes if record.changes}
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """The refusals of the passes to be explained, the nearest first."""
+        return [refusal for explanation in self.explanations for refusal in explanation.refusals]
 
     def rows(self) -> tuple[list[Row], list[Row]]:
         """Return the rows of the table: operators by kind, and totals."""
@@ -175,7 +182,8 @@ class Report:
             "differences": [asdict(difference) for difference in self.differences],
             "growth": self.growth,
             "notes": self.notes,
-            "refusals": [{"operator": print_op(r.op), "reason": r.sentence} for r in self.refusals],
+            "explanations": [explanation.document() for explanation in self.explanations],
+            "op_explanations": [explanation.document() for explanation in self.op_explanations],
         }
 
     def __repr__(self) -> str:

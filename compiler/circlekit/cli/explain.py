@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit explain: why passes did not rewrite a model, or an operator of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from circlekit.api import explain_op, optimize
+from circlekit.api.models import load
+from circlekit.cli.circle2circle import parse_pass_or_all, parse_passes
+from circlekit.cli.command import MODEL_HELP, Command, Parser
+from circlekit.cli.explanations import print_explanations
+from circlekit.passes.engine.explain import ALL_PASSES
+
+OP_HELP = "%%NAME (of a result), TRANSPOSE (code), Transpose (class), or a custom code"
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("model", help=MODEL_HELP)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--pass", dest="name", type=parse_pass_or_all, default=ALL_PASSES, metavar="PASS",
+        help="explain this pass (default: all, the nearest misses first)",
+    )  # fmt: skip
+    which.add_argument("--op", metavar="OP", help=f"explain these operators: {OP_HELP}")
+    parser.add_argument(
+        "--after", type=parse_passes, default=[], metavar="P,P", help="run these passes and pipelines first"
+    )
+    parser.add_format("the format in which the model will be written (default: its own)")
+    parser.add_switch("--json", help="print a JSON document with all refusals")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    model = load(arguments.model)
+    explained = None if arguments.op else arguments.name
+    report = optimize(model, arguments.after, explain=explained, format=arguments.format)
+    operators = explain_op(model, arguments.op, arguments.format) if arguments.op else []
+    if arguments.json:
+        found = operators or report.explanations
+        print(json.dumps([explanation.document() for explanation in found], indent=2))
+    else:
+        print_explanations(report.explanations, operators)
+    return 0
+
+
+main = Command(
+    "circlekit explain",
+    "Say why passes did not rewrite a model, or an operator of it. For each pass: what it would rewrite, and "
+    "what it nearly matches. The model stays as it is.",
+    "model",
+    _declare,
+    _run,
+)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explanations of passes and operators as they are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from circlekit.cli.command import printable, text_columns
+from circlekit.ir.text.columns import wrapped
+from circlekit.passes.engine.explanation import Explanation, OpExplanation, places
+
+MAX_OPERATORS = 5
+"""The most operators of one kind that are explained in a text."""
+
+
+def print_explanations(passes: Sequence[Explanation], operators: Sequence[OpExplanation]) -> None:
+    """Print explanations as blocks of text, wrapped; of many passes only those with something to say."""
+    blocks = [*_blocks(passes), *map(str, operators[:MAX_OPERATORS])]
+    if len(operators) > MAX_OPERATORS:
+        blocks.append(f"{len(operators) - MAX_OPERATORS} more operators of this kind; --json has all")
+    width = text_columns()
+    for number, block in enumerate(blocks):
+        if number:
+            print()
+        for line in printable(block).splitlines():
+            print(*_wrapped(line, width), sep="\n")
+
+
+def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
+    """Yield a text for each pass that rewrote something or has a near miss, then one about the others."""
+    if len(passes) <= 1:
+        yield from map(str, passes)
+        return
+    told = [explanation for explanation in passes if explanation.rewrote or explanation.has_near_miss]
+    yield from map(str, told)
+    rest = [explanation for explanation in passes if explanation not in told]
+    would = [f"{item.pass_name} ({places(item.would_rewrite)})" for item in rest if item.would_rewrite]
+    if would:
+        yield f"asked for by name, these would rewrite something: {', '.join(would)}"
+    count = len(rest) - len(would)
+    yield f"{count} other passes have nothing to say: neither a rewrite nor a near miss"
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Return ``line`` in lines of at most ``width`` characters; those after the first have a margin."""
+    indent = line[: len(line) - len(line.lstrip())]
+    return wrapped(line, width, indent, indent + " " * 6)

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explain why passes did not rewrite a model, or an operator of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from circlekit.errors import ModelError, near_miss
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.progress import progress
+from circlekit.ir.text.lines import print_op
+from circlekit.passes.engine.describe import rules_of
+from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.explanation import Explanation, OpExplanation
+from circlekit.passes.engine.registry import every_pass, find_pass
+from circlekit.passes.pipelines import in_order
+from circlekit.rewrite.base import Context, Pass, Refusal
+
+MAX_PARTIAL_MATCHES = 8
+"""The most partial matches that are returned for a pass; a model may have one for each operator."""
+
+ALL_PASSES = "all"
+"""Stands for every pass where the name of a pass to explain is expected."""
+
+
+def explain_passes(
+    model: Model,
+    passes: str,
+    format: str,
+    settings: Mapping[str, Any] | None = None,
+    changes: Mapping[str, int] | None = None,
+) -> list[Explanation]:
+    """Explain a pass, or with ALL_PASSES each one, the nearest first.
+
+    ``model``: the optimized model, which stays as it is.  ``changes``: the number of rewrites that each pass
+    made in it, by name.  Raise RewriteError for an unknown pass.
+    """
+    names = in_order(every_pass()) if passes == ALL_PASSES else [find_pass(passes).name]
+    found = []
+    copy: Model | None = None
+    progress().begin("explaining", len(names), "passes")
+    for name in names:
+        copy = copy or clone(model)
+        rewrote = (changes or {}).get(name, 0)
+        explanation = _explain(copy, name, format, settings or {}, rewrote, len(names) == 1)
+        if explanation.would_rewrite:
+            copy = None  # it was rewritten
+        found.append(explanation)
+        progress().advance(1, name)
+    return sorted(found, key=lambda explanation: explanation.distance)
+
+
+def explain_pass(
+    model: Model, name: str, format: str, settings: Mapping[str, Any] | None = None
+) -> list[Refusal]:
+    """Return what the pass ``name`` refuses after it has run on a copy of ``model``, the nearest first.
+
+    There is one refusal for each operator, the one with the highest progress.  If the pass did nothing and
+    has no near miss, these are the partial matches of highest progress.  Raise RewriteError for an unknown
+    pass.
+    """
+    return _explain(clone(model), name, format, settings or {}).refusals
+
+
+def _explain(
+    copy: Model, name: str, format: str, settings: Mapping[str, Any], rewrote: int = 0, partial: bool = True
+) -> Explanation:
+    """Explain a pass by running it on ``copy``, a model in which it ``rewrote`` some places before.
+
+    ``partial``: whether to look for partial matches if it did nothing and has no near miss.
+    """
+    explained = find_pass(name)
+    context = Context(format, settings=settings)
+    changes = sum(record.changes for record in run_passes(copy, [name], context))
+    refusals: list[Refusal] = []
+    context = replace(context, refusals=refusals)
+    explained().run(copy, context)
+    if partial and not refusals and not changes and not rewrote:
+        explained().run(copy, replace(context, partial_matches=True))
+        best = max((refusal.progress for refusal in refusals), default=0)
+        refusals = [refusal for refusal in refusals if refusal.progress == best][:MAX_PARTIAL_MATCHES]
+        refusals = refusals or _missing_root(copy, explained)
+    nearest = sorted(_furthest(refusals), key=lambda refusal: refusal.distance)
+    remarks = list(_remarks(explained, format, settings, bool(nearest or changes or rewrote)))
+    return Explanation(name, rewrote, changes, nearest, remarks)
+
+
+def _remarks(item: type[Pass], format: str, settings: Mapping[str, Any], is_explained: bool) -> Iterable[str]:
+    """Yield what a user must know about the pass to understand why it did not do more."""
+    if format not in item.formats:
+        yield f"it is for {' and '.join(sorted(item.formats))} only: pipelines omit it for {format}"
+    needed = next((option for option in item.options if option.name == item.name), None)
+    if needed is not None and needed.name not in settings:
+        yield f"it does nothing without --{needed.name} {needed.metavar}".rstrip()
+    elif not is_explained and not rules_of(item):
+        yield "why is not known: the pass is written as code, without a picture, and recorded no refusal"
+
+
+def _missing_root(model: Model, item: type[Pass]) -> list[Refusal]:
+    """Return a refusal, at the first output, if the model has no operator that is the root of a picture."""
+    roots = [rule.definition().before.root for rule in rules_of(item)]
+    outputs = [value for value in model.main.outputs if value.producer is not None]
+    if not roots or not outputs or any(root.fits(op) for root in roots for op in model.ops()):
+        return []
+    kinds = " or ".join(dict.fromkeys(root.kind_names() for root in roots[:MAX_PARTIAL_MATCHES]))
+    sentence = f"%{outputs[0].name}: no operator of its model is {kinds}"
+    op = outputs[0].producer
+    return [] if op is None else [Refusal(item.name, model.main.name, op, sentence, is_partial=True)]
+
+
+def _furthest(refusals: list[Refusal]) -> list[Refusal]:
+    """Return for each operator the first of the refusals with the highest progress."""
+    best: dict[Op, Refusal] = {}
+    for refusal in refusals:
+        known = best.setdefault(refusal.op, refusal)
+        if refusal.progress > known.progress:
+            best[refusal.op] = refusal
+    return list(best.values())
+
+
+# -- one operator ------------------------------------------------------------------------------
+
+
+def explain_op(
+    model: Model, which: str, format: str, settings: Mapping[str, Any] | None = None
+) -> list[OpExplanation]:
+    """Return which passes come nearest to an operator of ``model``, for each operator that ``which`` names.
+
+    ``which``: the name of a result (``%name`` or ``name``), a code of the schema or of a custom operator, or
+    the name of an operator's class.  Raise ModelError if no operator has that name or kind.
+    """
+    chosen = find_ops(model, which)
+    explained = {op: OpExplanation(op.graph.name if op.graph else "", print_op(op)) for op in chosen}
+    copy: Model | None = None
+    names = in_order(every_pass())
+    progress().begin("explaining", len(names), "passes")
+    for name in names:
+        if copy is None:
+            copy = clone(model)
+            twins = dict(zip(model.ops(), copy.ops(), strict=True))
+        changes, refusals = _refusals_of(find_pass(name), copy, Context(format, settings=settings or {}))
+        for op, explanation in explained.items():
+            if twins[op].graph is None:
+                explanation.passes.append(name)
+            else:
+                about = [refusal for refusal in refusals if _concerns(refusal, twins[op])]
+                nearest = sorted(about, key=lambda refusal: refusal.distance)[:1]
+                explanation.refusals += [replace(refusal, pass_name=name) for refusal in nearest]
+        copy = None if changes else copy
+        progress().advance(1, name)
+    for explanation in explained.values():
+        explanation.refusals.sort(key=lambda refusal: refusal.distance)
+    return list(explained.values())
+
+
+def find_ops(model: Model, which: str) -> list[Op]:
+    """Return the operators that ``which`` names; see ``explain_op``."""
+    known: set[str] = set()
+    found = []
+    for op in model.ops():
+        custom = [op.custom_code] if isinstance(op, OpaqueOp) and op.custom_code else []
+        kinds = {op.code, type(op).__name__, *custom}
+        results = {f"%{value.name}" for value in op.results}
+        known |= {*kinds, *results}
+        if which in kinds or which in results or f"%{which}" in results or which.upper() == op.code:
+            found.append(op)
+    if not found:
+        raise ModelError(f"the model has no operator or result {which}{near_miss(which, known, 3)}")
+    return found
+
+
+def _refusals_of(item: type[Pass], model: Model, context: Context) -> tuple[int, list[Refusal]]:
+    """Run a pass; return the number of changes, near misses and partial matches."""
+    refusals: list[Refusal] = []
+    context = replace(context, refusals=refusals)
+    changes = item().run(model, context)
+    changes += item().run(model, replace(context, partial_matches=True))
+    return changes, refusals
+
+
+def _concerns(refusal: Refusal, op: Op) -> bool:
+    """Return whether a refusal is about ``op``: it was matched, or its result is what did not match."""
+    names: Sequence[str] = [f"%{value.name}: " for value in op.results]
+    return refusal.op is op or op in refusal.ops or refusal.sentence.startswith(tuple(names))

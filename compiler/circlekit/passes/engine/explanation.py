@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is said about a pass or an operator: rewrites, near misses, and what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from circlekit.rewrite.base import Refusal
+
+MAX_MISSES = 3
+"""The most refusals that the text about a pass shows."""
+
+MAX_SENTENCES = 5
+"""The most refusals that the text about an operator shows; several passes may give the same one."""
+
+
+@dataclass
+class Explanation:
+    """What a pass did to a model, and why not more; ``print`` shows it as a block of text.
+
+    ``rewrote``: the number of its rewrites when the model was optimized.  ``would_rewrite``: how many more it
+    would make in the result if it was asked for by name.  ``refusals``: what it refuses then, the nearest
+    first.  ``remarks``: sentences on what the pass needs, or why nothing is known.
+    """
+
+    pass_name: str
+    rewrote: int = 0
+    would_rewrite: int = 0
+    refusals: list[Refusal] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def has_near_miss(self) -> bool:
+        return any(not refusal.is_partial for refusal in self.refusals)
+
+    @property
+    def distance(self) -> tuple[bool, int, int]:
+        """A key that orders explanations: the nearest miss first, those without one last."""
+        return min((refusal.distance for refusal in self.refusals), default=(True, 0, 0))
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        head = f"{self.pass_name} rewrote {places(self.rewrote)}"
+        if self.would_rewrite:
+            more = " more" if self.rewrote else ""
+            would = f"would rewrite {places(self.would_rewrite)}{more}, asked for by name"
+            head = f"{head}; it {would}" if self.rewrote else f"{self.pass_name} {would}"
+        if self.has_near_miss:
+            head += "; the nearest misses:" if len(self.refusals) > 1 else "; the nearest miss:"
+        elif self.refusals:
+            head += "; no near miss, but partial matches:"
+        elif self.rewrote or self.would_rewrite:
+            head += "; no near miss"
+        yield head
+        for refusal in self.refusals[:MAX_MISSES]:
+            yield f"  {refusal.text}"
+            yield f"    {refusal.sentence}"
+        yield from _more(len(self.refusals) - MAX_MISSES, "place" if self.has_near_miss else "partial match")
+        yield from (f"  {remark}" for remark in self.remarks)
+
+    def document(self) -> dict[str, Any]:
+        """Return the explanation as JSON types, with all refusals."""
+        return {
+            "pass": self.pass_name,
+            "rewrote": self.rewrote,
+            "would_rewrite": self.would_rewrite,
+            "refusals": [refusal_document(refusal) for refusal in self.refusals],
+            "remarks": self.remarks,
+        }
+
+
+@dataclass
+class OpExplanation:
+    """Which passes came nearest to one operator that is left; ``print`` shows it as a block of text.
+
+    ``op``: the operator as text.  ``passes``: those that would rewrite it if they were asked for by name.
+    ``refusals``: one of each pass that came near, the nearest first.
+    """
+
+    graph: str
+    op: str
+    passes: list[str] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield self.op
+        if self.passes:
+            yield f"  would be rewritten, asked for by name, by {', '.join(self.passes)}"
+        by_sentence: dict[tuple[str, bool], list[str]] = {}  # several passes may have the same picture
+        for refusal in self.refusals:
+            by_sentence.setdefault((refusal.sentence, refusal.is_partial), []).append(refusal.pass_name)
+        for (sentence, is_partial), names in [*by_sentence.items()][:MAX_SENTENCES]:
+            yield f"  {', '.join(names)}{' (partial match)' if is_partial else ''}"
+            yield f"    {sentence}"
+        yield from _more(len(by_sentence) - MAX_SENTENCES, "sentence")
+        if not self.refusals:
+            yield "  no pass recorded a refusal of it; passes written as code do not record every one"
+
+    def document(self) -> dict[str, Any]:
+        """Return the explanation as JSON types, with all refusals."""
+        refusals = [{"pass": refusal.pass_name, **refusal_document(refusal)} for refusal in self.refusals]
+        return {
+            "graph": self.graph,
+            "operator": self.op,
+            "would_be_rewritten_by": self.passes,
+            "refusals": refusals,
+        }
+
+
+def refusal_document(refusal: Refusal) -> dict[str, Any]:
+    """Return a refusal as JSON types."""
+    return {
+        "graph": refusal.graph,
+        "operator": refusal.text,
+        "why": refusal.sentence,
+        "partial": refusal.is_partial,
+    }
+
+
+def places(count: int) -> str:
+    """Return a number of rewrites as text."""
+    return "nothing" if count == 0 else "1 place" if count == 1 else f"{count} places"
+
+
+def _more(rest: int, what: str) -> Iterator[str]:
+    """Yield a line that says that ``rest`` more are not shown, if there are any."""
+    if rest > 0:
+        plural = "" if rest == 1 else "es" if what.endswith(("s", "ch")) else "s"
+        yield f"  and {rest} more {what}{plural}"

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--explain, --explain-op and circlekit explain: what is printed, and within how many columns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from circlekit.cli.circle2circle import main
+from circlekit.cli.explain import main as explain
+from tests.cli.test_scripts import run_script
+
+FUSED = "fuse_batchnorm_with_tconv"
+
+MODEL = """graph main(%x: f32[1,2,2,1]) -> %y, %z {
+  %w = const f32[3,3,3,1] gaussian(0, 0.1)
+  %1 = TransposeConv([1,4,4,3], %w, %x) {padding: VALID}
+  %2 = Mul(%1, [2.0, 1.5, 0.5])
+  %y = Add(%2, [-2.0, 0.1, 0.0]) {act: RELU6}
+  %3 = TransposeConv([1,4,4,3], %w, %x) {padding: VALID}
+  %4 = Mul(%3, [2.0, 1.5, 0.5]) {act: RELU}
+  %z = Add(%4, [-2.0, 0.1, 0.0])
+}
+"""
+"""Two batch norms after transposed convolutions; an activation keeps the second one from being fused."""
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    (tmp_path / "net.ck").write_text(MODEL)
+    return tmp_path / "net.ck"
+
+
+def explained(net: Path, *words: str) -> list[str]:
+    """Run circle2circle and return the lines that it prints."""
+    done = run_script("circle2circle", str(net), str(net.with_suffix(".circle")), *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def test_explain_begins_with_what_fired(net: Path) -> None:
+    lines = explained(net, f"--{FUSED}", "--explain", FUSED)
+    assert lines[0] == f"{FUSED} rewrote 1 place; the nearest miss:"
+    assert lines[1].startswith("  %z = Add(%4, ")
+    assert "    %4: act is RELU, expected NONE" in lines
+
+
+def test_explain_all_and_one_operator(net: Path) -> None:
+    lines = explained(net, "--O1", "--explain", "all", "--explain-op", "%4")
+    heads = [line for line in lines if not line.startswith(" ")]
+    first = heads[0].split()
+    assert first[1:3] == ["rewrote", "nothing;"], "the nearest miss comes first"
+    assert "fuse_add_with_tconv rewrote nothing; the nearest miss:" in heads
+    assert f"{FUSED} rewrote 1 place; no near miss" in heads
+    assert len([line for line in heads if "other passes have nothing to say" in line]) == 1
+    at = next(number for number, line in enumerate(lines) if line.startswith("%4 = TransposeConv("))
+    block = lines[at : lines.index("", at)]
+    (about,) = [
+        number for number, line in enumerate(block) if line == "  fuse_add_with_tconv, fold_batch_norms"
+    ]
+    assert block[about + 1] == "    %4: act is RELU, expected NONE"
+    assert max(map(len, lines[:at] + block)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (
+            ["--explain", "fuse_batchnorm_with_tconf"],
+            2,
+            f"there is no pass '{FUSED[:-1]}f'; did you mean {FUSED}",
+        ),
+        (["--explain-op", "Transpos"], 1, "no operator or result Transpos; did you mean TRANSPOSE_CONV"),
+    ],
+)
+def test_misspelt_words_write_nothing(
+    words: list[str], code: int, message: str, net: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = net.with_suffix(".circle")
+    assert main([str(net), str(target), *words]) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert message in printed.err
+    assert not target.exists()
+
+
+def test_circlekit_explain_leaves_the_model_alone(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = run_script("circlekit", "explain", str(net), "--after", "remove_dead", "--op", "MUL", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    first, second = json.loads(done.stdout)
+    assert first["would_be_rewritten_by"][0].startswith("f")
+    assert second["operator"].startswith("%4 = Mul(")
+    why = {"pass": FUSED, "why": "%4: act is RELU, expected NONE", "partial": False}
+    assert any(why.items() <= refusal.items() for refusal in second["refusals"])
+    assert list(net.parent.iterdir()) == [net]
+    assert explain([str(net), "--pass", FUSED]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith(f"{FUSED} would rewrite 1 place, asked for by name; the nearest miss: %z = Add(")
+    assert explain([str(net), "--pass", FUSED, "--op", "MUL"]) == 2
