@@ -137,13 +137,13 @@ class Select(Selection, code="SELECT"):
 
     def infer(self) -> TensorType:
         shapes = [self.x.shape, self.y.shape]
-        known = [s for s in shapes if s is not None]
-        if len({len(s) for s in known}) > 1:
+        known_shapes = [s for s in shapes if s is not None]
+        if len({len(s) for s in known_shapes}) > 1:
             x, y = map(format_shape, shapes)
             raise ShapeError(f"expected x and y of equal rank, got {x} and {y}")
         if not self.selects_rows() and self.condition.shape:
-            known.append(self.condition.shape)
-        return self.selected_type(*known)
+            known_shapes.append(self.condition.shape)
+        return self.selected_type(*known_shapes)
 
     def selects_rows(self) -> bool:
         """Whether the condition is a vector along axis 0, and x and y have a higher rank."""

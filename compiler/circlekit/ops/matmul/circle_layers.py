@@ -36,9 +36,9 @@ CACHE_BLOCK_POSITIONS = 32
 class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=frozenset({"circle"})):
     """Multi-head attention for one token of a decoder, with rotary position embedding and key-value caches.
 
-    ``input`` [1, 1, model]; ``wq``, ``wk``, ``wv``, ``wo`` [model, model], with one row per output element;
-    ``cos`` and ``sin`` [1, 1, head] for the position of the token; ``mask`` is added to the scores: -inf
-    excludes a position; the caches have shape [1, positions, heads, head].  The key and the value of the
+    ``input`` [1, 1, heads * head]; ``wq``, ``wk``, ``wv``, ``wo``: square matrices with a row per output
+    element; ``cos`` and ``sin`` [1, 1, head] for the position of the token; ``mask`` is added to the scores:
+    -inf excludes a position; the caches have shape [1, positions, heads, head].  The key and the value of the
     token are stored in the caches at ``position`` (one element).  With q and k rotated as in GPT-NeoX, the
     result is
 
@@ -119,7 +119,7 @@ def row_count(clusters: Value) -> int | None:
 
 
 def bits_and_rows(numbers: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the bits and the rows of each cluster.  Raise ShapeError unless ``numbers`` are such pairs."""
+    """Return bits and rows of the clusters from ``numbers`` [bits, rows, ...].  Raise ShapeError if odd."""
     if len(numbers) % 2:
         raise ShapeError(f"clusters have {len(numbers)} numbers, expected pairs of bits and rows")
     return list(numbers[::2]), list(numbers[1::2])

@@ -86,10 +86,8 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True, fuses_ac
         if self.weights_format is WeightsFormat.SHUFFLED16x1FLOAT32:
             units, depth = weights.shape
             if weights.dtype != np.float32 or units % BLOCK_ROWS:
-                found = f"{weights.dtype}[{units},{depth}]"
-                raise UnsupportedError(
-                    f"{self.code} with SHUFFLED16x1FLOAT32 weights of {found} has no kernel"
-                )
+                form = f"SHUFFLED16x1FLOAT32 weights of {weights.dtype}[{units},{depth}]"
+                raise UnsupportedError(f"{self.code} with {form} has no kernel")
             weights = weights.reshape(-1, depth, BLOCK_ROWS).swapaxes(1, 2).reshape(units, depth)
         if weights.dtype.kind != "f":
             return quantized_dense(self, rows, weights, bias).reshape(shape)
@@ -186,6 +184,7 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}):
 
 
 def _different_depths(x: Shape, y: Shape) -> ShapeError:
+    """Return the error for matrices x and y of these shapes, which cannot be multiplied."""
     return ShapeError(f"y: expected {x[-1]} rows, one per column of x, got {y[-2]}")
 
 

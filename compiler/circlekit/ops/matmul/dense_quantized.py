@@ -175,6 +175,7 @@ def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
 
 
 def _matmul_of_rows(op: Any, x: Array, y: Array) -> Array:
+    """Return the same, without the merging of axes."""
     scales = channel_scales(op.y, y.shape[-1])
     rows = quantize_rows(x.reshape(-1, x.shape[-1]), op.asymmetric_quantize_inputs)
     weights = y.astype(exact_float_dtype(x.shape[-1] * LARGEST_HYBRID_PRODUCT))

@@ -59,7 +59,7 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
         return rearranged_type(self.params, shape)
 
     def axis_and_batch(self, rank: int, index_rank: int) -> tuple[int, int]:
-        """Return the axis, counted from the front, and the number of batch axes.  Raise ShapeError."""
+        """Return ``axis`` and ``batch_dims`` as numbers >= 0.  Raise ShapeError if they are out of range."""
         axis = normalized_axis(self.axis, rank)
         batch = self.batch_dims + index_rank if self.batch_dims < 0 else self.batch_dims
         if not 0 <= batch <= min(axis, index_rank):

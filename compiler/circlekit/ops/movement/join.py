@@ -90,7 +90,7 @@ class Concatenation(
         return apply_activation(out, self.act)
 
     def requantized(self, value: Value, x: Array) -> Array:
-        """Return ``x``, the elements of operand ``value``, quantized as the result; or UnsupportedError."""
+        """Return ``x``, the elements of ``value``, quantized as the result, or raise UnsupportedError."""
         if value.dtype is i16 and is_quantized_8_or_16_bits(value):
             if zero_point_of(value) or zero_point_of(self.output):
                 reject_quantized(self)

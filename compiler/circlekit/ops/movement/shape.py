@@ -96,7 +96,7 @@ class Squeeze(Op, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=
         return rearranged_type(self.input, tuple(d for i, d in enumerate(shape) if i not in axes))
 
     def squeezed_axes(self, shape: Dims) -> list[int] | None:
-        """Return the axes to remove; None if an empty list meets unknown dimensions.  Raise ShapeError."""
+        """Return the axes to remove; None if unknown.  Raise ShapeError if a listed dimension is not 1."""
         listed = require_int_list(self.squeeze_dims or (), "squeeze_dims")
         if not listed:
             return None if None in shape else [i for i, d in enumerate(shape) if d == 1]

@@ -54,7 +54,7 @@ class BlockMove(Op, versions={i8: 2}):
 
 
 class DepthToSpace(BlockMove, code="DEPTH_TO_SPACE", reference_version=1, data_movement=True):
-    """[N,H,W,b*b*C] to [N,b*H,b*W,C]: the depth is split into (row in block, column in block, channel)."""
+    """[N,H,W,b*b*C] to [N,b*H,b*W,C] for blocks of b*b pixels: depth is (row in block, column, channel)."""
 
     def result_shape(self, n: Dim, h: Dim, w: Dim, c: Dim) -> Shape:
         b = self.block_size
@@ -68,7 +68,7 @@ class DepthToSpace(BlockMove, code="DEPTH_TO_SPACE", reference_version=1, data_m
 
 
 class SpaceToDepth(BlockMove, code="SPACE_TO_DEPTH", data_movement=True):
-    """[N,b*H,b*W,C] to [N,H,W,b*b*C]: the inverse of DEPTH_TO_SPACE."""
+    """[N,b*H,b*W,C] to [N,H,W,b*b*C] for blocks of b*b pixels: the inverse of DEPTH_TO_SPACE."""
 
     def result_shape(self, n: Dim, h: Dim, w: Dim, c: Dim) -> Shape:
         b = self.block_size
@@ -112,7 +112,7 @@ class BatchMove(Op, versions={i8: 2, i16: 4}):
 
 
 class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
-    """Spatial axes padded by ``paddings`` [M,2] and cut into blocks; each position in a block is a batch."""
+    """Spatial axes, padded by ``paddings`` [M,2], cut into blocks; each position in a block gives a batch."""
 
     paddings = operand(i32)
 

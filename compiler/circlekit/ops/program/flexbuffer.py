@@ -19,7 +19,7 @@ INDIRECT_INT, INDIRECT_UINT, INDIRECT_FLOAT, MAP, VECTOR, VECTOR_INT = range(6, 
 VECTOR_STRING, VECTOR_INT2, VECTOR_FLOAT4, BLOB, BOOL, VECTOR_BOOL = 15, 16, 24, 25, 26, 36
 
 MAX_DEPTH = 64
-"""Largest nesting of values."""
+"""Largest nesting of values, so that a malformed file does not exhaust Python's stack."""
 
 
 def options_of(op: Op, **required: type) -> dict[str, Any]:
@@ -50,6 +50,8 @@ def read_flexbuffer(data: bytes) -> Any:
 
 
 class _Reader:
+    """Reads the parts of a FlexBuffer, where ``at`` counts bytes from its start and ``width`` is in bytes."""
+
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.elements_left = 4 * len(data)  # vectors may be shared: limits the time for a malformed file
@@ -64,7 +66,7 @@ class _Reader:
 
     def value(self, at: int, width: int, packed: int, depth: int) -> Any:
         """Return a slot's value; ``packed``: 4 * its type + log2 of the bytes of slots that it refers to."""
-        kind, inner = packed >> 2, 1 << (packed & 3)
+        kind, target_width = packed >> 2, 1 << (packed & 3)
         if depth > MAX_DEPTH:
             raise ModelError(f"FlexBuffer: expected at most {MAX_DEPTH} nested values")
         if kind == NULL:
@@ -73,13 +75,13 @@ class _Reader:
             return self.scalar(at, width, kind)
         target = at - self.unsigned(at, width)
         if kind in (INDIRECT_INT, INDIRECT_UINT, INDIRECT_FLOAT):
-            return self.scalar(target, inner, kind - INDIRECT_INT + INT)
+            return self.scalar(target, target_width, kind - INDIRECT_INT + INT)
         if kind == KEY:
             return self.key(target)
         if kind in (STRING, BLOB):
-            raw = self.bytes_at(target, self.unsigned(target - inner, inner))
+            raw = self.bytes_at(target, self.unsigned(target - target_width, target_width))
             return raw.decode("utf-8", "replace") if kind == STRING else raw
-        return self.elements(target, inner, kind, depth)
+        return self.elements(target, target_width, kind, depth)
 
     def scalar(self, at: int, width: int, kind: int) -> Any:
         raw = self.bytes_at(at, width)

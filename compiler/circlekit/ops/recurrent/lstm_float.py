@@ -70,6 +70,7 @@ class FloatLstm:
         return total
 
     def _projected(self, output: Array) -> Array:
+        """Return ``output`` [batch, cells] times the projection weights, if any: [batch, outputs]."""
         projection, limit = self.weights.get("projection_weights"), self.op.proj_clip
         if projection is None:
             return output
@@ -105,6 +106,7 @@ def basic_step(joined: Array, weights: Array, bias: Array, cell: Array) -> tuple
 
 
 def sigmoid(x: Array) -> Array:
+    """Return 1 / (1 + e^-x)."""
     return np.asarray(1 / (1 + np.exp(-x)))
 
 
