@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -110,6 +114,79 @@ def test_one_pass_is_described(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == text
     assert front_door.main(["passes", "remove_deed"]) == 2
     assert "there is no pass 'remove_deed'; did you mean remove_dead" in capsys.readouterr().err
+
+
+# -- terminals ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words", [["passes"], ["inspect", "{}"], *([name, "--help"] for name in front_door.SUMMARIES)]
+)
+def test_lines_are_broken_between_words(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On any width, the words are the same."""
+    path = tmp_path / "net.ck"
+    path.write_text(RECIPE)
+    seen = set()
+    for columns in (40, PAGE_COLUMNS, 200):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert front_door.main([word.format(path) for word in words]) == 0
+        seen.add(tuple(capsys.readouterr().out.split()))
+    assert len(seen) == 1
+
+
+COLORS = re.compile(r"\x1b\[(?:\d+;)*(?:3\d|4\d|9\d|10\d)[;m]")
+
+IN_TWO_TERMINALS = """
+import os, sys
+from circlekit.cli import front_door, progress_line
+progress_line.DELAY_SECONDS = 0
+words = ["optimize", "net.ck", "net.circle", "--O1", "--verify"]
+os.environ |= {"TERM": "dumb", "COLUMNS": "80"}
+code = front_door.main(words)
+print("----", flush=True)
+os.environ |= {"TERM": "xterm-256color", "NO_COLOR": "1"}
+sys.exit(code or front_door.main(words))
+"""
+
+
+def test_terminals_without_colors(tmp_path: Path) -> None:
+    """Nothing but text on a dumb terminal, no colors with NO_COLOR; with progress, which is shown at once."""
+    (tmp_path / "net.ck").write_text(RECIPE)
+    source, target = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", IN_TWO_TERMINALS], cwd=tmp_path, stdout=target, stderr=target
+    )
+    os.close(target)
+    data = b""
+    with contextlib.suppress(OSError):  # the end
+        while part := os.read(source, 1 << 12):
+            data += part
+    os.close(source)
+    dumb, _, uncolored = data.decode().partition("----")
+    assert process.wait() == 0, dumb
+    assert "RELU" in dumb
+    assert "\x1b" not in dumb
+    assert "RELU" in uncolored
+    assert COLORS.search(uncolored) is None
+
+
+def test_several_files_of_both_formats(tmp_path: Path) -> None:
+    (tmp_path / "net.ck").write_text(RECIPE)
+    for format in ("circle", "tflite"):
+        circlekit.save(circlekit.load(tmp_path / "net.ck"), tmp_path / f"net.{format}")
+    files = ["net.circle", "missing.circle", "net.tflite"]
+    done = circlekit_process("inspect", *files, cwd=tmp_path)
+    assert done.returncode == 1
+    assert [line for line in done.stdout.splitlines() if line and line[0] != " "] == [
+        "net.circle", "net.tflite", "3 files: 2 read, 1 not"
+    ]  # fmt: skip
+    done = circlekit_process("verify", *files, cwd=tmp_path)
+    assert (done.returncode, done.stdout.count("PASS"), done.stdout.splitlines()[-1]) == (
+        1, 2, "3 files: 2 valid, 1 not"
+    )  # fmt: skip
+    assert done.stderr == "error: missing.circle: cannot be read: No such file or directory\n"
 
 
 # -- completion --------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("model", help=MODEL_HELP)
     parser.add_argument("command", nargs="+", help="command that exits with 0 if a model shows the fault")
     parser.add_argument(
-        "-o", dest="output", metavar="FILE", help="where to write the result (default: MODEL.reduced.ck)"
+        "-o", "--output", metavar="FILE", help="where to write the result (default: MODEL.reduced.ck)"
     )
     parser.add_argument(
         "--tries", type=count, default=2000, metavar="N", help="maximum runs of COMMAND (default: 2000)"

@@ -69,7 +69,9 @@ class Parser(argparse.ArgumentParser):
     def add_output(self, help: str) -> None:
         """Add the path to write, the last argument or what stands behind ``-o``; ``output_of`` returns it."""
         self.add_argument("output", nargs="?", help=help)
-        self.add_argument("-o", dest="output_path", metavar="OUTPUT", help="output, if it is no argument")
+        self.add_argument(
+            "-o", "--output", dest="output_path", metavar="OUTPUT", help="output, if it is no argument"
+        )
 
     def add_switch(self, *flags: str, help: str) -> None:
         """Add a flag without a value."""
