@@ -142,7 +142,7 @@ IN_TWO_TERMINALS = """
 import os, sys
 from circlekit.cli import front_door, progress_line
 progress_line.DELAY_SECONDS = 0
-words = ["optimize", "net.ck", "net.circle", "--O1", "--verify"]
+words = ["optimize", "net.ck", "-o", "net.circle", "--O1", "--verify"]
 os.environ |= {"TERM": "dumb", "COLUMNS": "80"}
 code = front_door.main(words)
 print("----", flush=True)
@@ -165,7 +165,7 @@ def test_terminals_without_colors(tmp_path: Path) -> None:
             data += part
     os.close(source)
     dumb, _, uncolored = data.decode().partition("----")
-    assert process.wait() == 0, dumb
+    assert process.wait() == 0, data
     assert "RELU" in dumb
     assert "\x1b" not in dumb
     assert "RELU" in uncolored
