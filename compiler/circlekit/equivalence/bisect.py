@@ -11,6 +11,7 @@ from typing import Any
 from circlekit.equivalence.delta_debugging import MAX_TRIES, reduce_model
 from circlekit.equivalence.verify import Records, Verifier, watch
 from circlekit.errors import CirclekitError, EquivalenceError
+from circlekit.interp.evaluate import model_inputs
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.verifier import check
@@ -59,8 +60,8 @@ def find_culprit(
     """Return the first of ``passes`` that changes what ``model`` computes, narrowed down; None if none does.
 
     Legalization for ``format`` counts as the last pass.  ``tries``: the largest number of models that the
-    reduction tests.  ``settings`` and ``exact``: see Context.  ``records``: inputs that show a fault; the
-    smaller models have other inputs, so they are compared on seeded ones.
+    reduction tests.  ``settings`` and ``exact``: see Context.  ``records``: inputs to verify on; smaller
+    models whose inputs they do not fit are compared on seeded ones.
     """
     common = Context(format, settings=settings or {}, exact=exact)
     copy, verifier = clone(model), Verifier(model, records)
@@ -80,13 +81,14 @@ def find_culprit(
     try:
         run_passes(copy, passes, common, after, before)
     except Exception as error:  # a pass may fail in any way
-        return _narrow(current, _pass_step(current, common), snapshot, _sentence(error), tries)
+        step = _pass_step(current, common)
+        return _narrow(current, step, snapshot, _sentence(error), tries, records)
 
     def legalized(model: Model, budget: Budget | None) -> Model:
         return legalize(model, format)
 
-    found = _fault("", legalized, copy)
-    return None if found is None else _narrow(f"writing as {format}", legalized, copy, found[1], tries)
+    found = _fault("", legalized, copy, records=records)
+    return None if found is None else _narrow(f"writing as {format}", legalized, copy, found[1], tries, records)
 
 
 def _epochs(model: Model) -> list[int]:
@@ -104,9 +106,11 @@ def _pass_step(name: str, common: Context) -> Step:
     return step
 
 
-def _fault(name: str, step: Step, model: Model, budget: Budget | None = None) -> tuple[str, str] | None:
+def _fault(
+    name: str, step: Step, model: Model, budget: Budget | None = None, records: Records | None = None
+) -> tuple[str, str] | None:
     """Return kind and description of the fault that ``step`` causes with ``budget``; None without a fault."""
-    verifier = Verifier(model)
+    verifier = Verifier(model, records if _fit(records, model) else None)
     try:
         changed = step(model, budget)
     except Exception as error:  # a pass may fail in any way
@@ -119,6 +123,15 @@ def _fault(name: str, step: Step, model: Model, budget: Budget | None = None) ->
     return None
 
 
+def _fit(records: Records | None, model: Model) -> bool:
+    try:
+        for inputs in (records or {}).values():
+            model_inputs(model, 0, inputs)
+    except CirclekitError:
+        return False
+    return True
+
+
 def _sentence(error: Exception) -> str:
     if isinstance(error, EquivalenceError):
         return error.message
@@ -127,11 +140,13 @@ def _sentence(error: Exception) -> str:
     return f"it raises {type(error).__name__}: {error}"
 
 
-def _narrow(name: str, step: Step, model: Model, sentence: str, tries: int) -> Culprit:
+def _narrow(
+    name: str, step: Step, model: Model, sentence: str, tries: int, records: Records | None
+) -> Culprit:
     """Find the first wrong rewrite of ``step``, which is wrong on ``model``, and reduce the model."""
     culprit = Culprit(name, sentence, model)
     counted = Budget()
-    found = _fault(name, step, model, counted)
+    found = _fault(name, step, model, counted, records)
     if found is None:  # wrong only together with the rounding of the passes before it
         return culprit
     kind, culprit.fault = found
@@ -142,16 +157,16 @@ def _narrow(name: str, step: Step, model: Model, sentence: str, tries: int) -> C
         culprit.number = 1 + bisect_left(
             range(1, culprit.total),
             True,
-            key=lambda count: _fault(name, step, model, Budget(count)) is not None,
+            key=lambda count: _fault(name, step, model, Budget(count), records) is not None,
         )
         until = Budget(culprit.number)
-        _, culprit.fault = _fault(name, step, model, until) or found
+        _, culprit.fault = _fault(name, step, model, until, records) or found
         culprit.op = until.last
         if culprit.number > 1:
             before_rewrite = step(model, Budget(culprit.number - 1))
 
     def shows(candidate: Model) -> bool:
-        found = _fault(name, step, candidate)
+        found = _fault(name, step, candidate, records=records)
         return found is not None and found[0] == kind
 
     start = before_rewrite if before_rewrite is not None and shows(before_rewrite) else model
