@@ -43,7 +43,7 @@ def test_equal_models(nets: list[str]) -> None:
     lines = done.stdout.splitlines()
     assert lines[2].startswith("inputs  normal, boundary, ")
     assert lines[2].endswith("(seeded)")
-    assert lines[-1].startswith("equal, no difference (allowed ")
+    assert lines[-1] == "exactly equal"
 
 
 def test_different_models(nets: list[str], tmp_path: Path) -> None:

@@ -109,7 +109,22 @@ class Obeys(Pass):
         return Means().run(model, context)
 
 
+class DropsBounds(Rewrite):
+    """min(x, 1000) = max(x, -1000), which is right for the values of seeded inputs."""
+
+    before = """
+        y = Minimum(x, 1000.0)
+    """
+    after = """
+        y = Maximum(x, low)
+    """
+
+    def constants(self) -> dict[str, Array]:
+        return {"low": np.array(-1000, np.float32)}
+
+
 WRONG = {
+    "drops_bounds": DropsBounds,
     "wrong_adds": AddsInsteadOfMultiplies,
     "wrong_drops": Drops,
     "wrong_raises": Raises,
@@ -210,3 +225,24 @@ def test_settings_and_exactness_reach_the_passes() -> None:
         assert culprit is not None
         assert culprit.step == "obeys"
         assert (culprit.number, culprit.total) == (0, 0)
+
+
+def test_a_fault_that_only_given_inputs_show(tmp_path: Path) -> None:
+    text = """
+        graph main(%x: f32[2,3]) -> %y {
+          %a = Relu(%x)
+          %b = Minimum(%a, 1000.0)
+          %c = Minimum(%x, 1000.0)
+          %d = Add(%b, %c)
+          %y = Reshape(%d, [6])
+        }
+    """
+    small, data = tmp_path / "small.ck", tmp_path / "x.npz"
+    np.savez(data, x=np.array([[[1, 2, 3], [4, 5, 6]], [[7, 8, 9], [-1, 2e3, 11]]], np.float32))
+    assert circlekit.optimize(parse_model(text), ["drops_bounds"], verify=True).changes == {"drops_bounds": 2}
+    with pytest.raises(EquivalenceError, match=r"drops_bounds .* on record_1 inputs") as error:
+        circlekit.optimize(parse_model(text), ["drops_bounds"], bisect=small, inputs=data)
+    assert "that shows it, on the given inputs or on seeded ones, to" in str(error.value)
+    model = circlekit.load(small)
+    assert len(model.main) < 5
+    assert "MINIMUM" in [op.code for op in model.main]

@@ -242,6 +242,17 @@ def test_a_pass_that_is_meant_to_change_the_interface_gives_a_new_reference() ->
     assert verifier.names == ["other", "z"]
 
 
+def test_given_inputs_that_do_not_fit_a_changed_interface_are_replaced() -> None:
+    first, second = (parse_model(f"graph g(%x: f32[{n}]) -> %y {{ %y = Neg(%x) }}") for n in (2, 3))
+    verifier = Verifier(first, {"given": [np.ones(2, np.float32)]})
+    verifier.restart(first, "keep")
+    assert [run.kind for run in verifier.runs] == ["given"]
+    verifier.restart(second, "widen")
+    assert "normal" in [run.kind for run in verifier.runs]
+    assert any("from there on seeded inputs, because the given ones do not fit" in n for n in verifier.notes)
+    verifier.check(second, "next")
+
+
 def test_values_are_compared_only_for_the_same_inputs() -> None:
     assert compare(net(), net(("%k", "%kk"))).outputs == []
     other = net(("%k: f32[3]", "%k: f32[1,3]"))

@@ -239,7 +239,8 @@ def _bisecting(model: Model, options: Options, format: str, records: Records | N
             raise
         write_file(options.bisect, [print_model(culprit.model).encode()])
         count, path = len(culprit.model.main), os.fspath(options.bisect)
-        note = f"wrote a model of {count} operators that shows it to {path}"
+        on = "" if records is None else ", on the given inputs or on seeded ones,"
+        note = f"wrote a model of {count} operators that shows it{on} to {path}"
         raise EquivalenceError(str(culprit), note) from error
 
 

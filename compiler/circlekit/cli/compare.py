@@ -24,6 +24,9 @@ from circlekit.ir.progress import progress
 from circlekit.ir.text.columns import format_columns, wrapped
 from circlekit.ir.text.lines import print_op
 
+JSON_SCHEMA = 1
+"""Increases when the JSON document changes in a way that breaks readers; docs/guide/data.md."""
+
 MAX_PRINTED_LAYERS = 40
 
 DESCRIPTION = """Compare the outputs of two models; exit with 1 if they differ.
@@ -192,6 +195,7 @@ def _layer_lines(layers: Sequence[Outcome], ops: dict[str, str]) -> Iterator[str
 def _document(arguments: argparse.Namespace, result: Result) -> dict[str, Any]:
     found, layers = result.found, result.layers
     document: dict[str, Any] = {
+        "schema": JSON_SCHEMA,
         "before": arguments.before,
         "after": arguments.after,
         "inputs": arguments.inputs,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.api import load
-from circlekit.cli.command import MODEL_HELP, Command, Parser, add_inputs, count, positive_count
+from circlekit.cli.command import MODEL_HELP, Command, Parser, add_inputs, count, positive_count, text_columns
 from circlekit.equivalence.input_files import read_records
 from circlekit.equivalence.output_files import check_output, write_outputs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
@@ -21,7 +21,7 @@ from circlekit.interp.interpreter import Interpreter, expect_runs
 from circlekit.interp.timing import Timing, time_runs
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.progress import progress
-from circlekit.ir.text.columns import format_columns
+from circlekit.ir.text.columns import abridged, format_columns
 from circlekit.ir.value import Array, Value, format_shape
 
 WHOLE_ELEMENTS = 64
@@ -29,6 +29,9 @@ WHOLE_ELEMENTS = 64
 
 FIRST_ELEMENTS = 6
 """Number of elements that are printed of a larger output."""
+
+JSON_SCHEMA = 1
+"""Increases when the JSON document changes in a way that breaks readers; docs/guide/data.md."""
 
 MAX_PRINTED_RECORDS = 4
 MAX_PRINTED_OPERATORS = 25
@@ -236,7 +239,7 @@ def _timing_lines(timing: Timing) -> Iterator[str]:
     names = ["operator", *(f"{timed.op.code:{width}}  {_result(timed.op.results)}" for timed in shown)]
     yield "operators, longest first:"
     for columns, name in zip(format_columns(numbers, left=0).splitlines(), names, strict=True):
-        yield f"  {columns}  {name}".rstrip()
+        yield f"  {columns}  {abridged(name, text_columns() - len(columns) - 4)}".rstrip()
     rest = timing.ops[MAX_PRINTED_OPERATORS:]
     if rest:
         remaining = 100 * sum(timed.seconds for timed in rest) / total
@@ -259,6 +262,7 @@ def _document(
 ) -> dict[str, Any]:
     input_names = [value.name for value in entry.graph.inputs]
     document: dict[str, Any] = {
+        "schema": JSON_SCHEMA,
         "model": arguments.model,
         "graph": entry.graph.name,
         "inputs": arguments.inputs or {"random": True, "seed": arguments.seed or 0},

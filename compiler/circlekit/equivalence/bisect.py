@@ -88,7 +88,9 @@ def find_culprit(
         return legalize(model, format)
 
     found = _fault("", legalized, copy, records=records)
-    return None if found is None else _narrow(f"writing as {format}", legalized, copy, found[1], tries, records)
+    return (
+        None if found is None else _narrow(f"writing as {format}", legalized, copy, found[1], tries, records)
+    )
 
 
 def _epochs(model: Model) -> list[int]:

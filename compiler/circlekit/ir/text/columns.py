@@ -68,6 +68,15 @@ def paragraphs(text: str, width: int) -> list[str]:
     return [line.rstrip() for line in lines[1:]]
 
 
+def abridged(name: str, width: int) -> str:
+    """Return ``name``, or its beginning and its end with ``...`` between if it is longer than ``width``.
+
+    A width below 24 counts as 24: less of a name says nothing.
+    """
+    room = max(width, 24) - 3
+    return name if len(name) <= room + 3 else f"{name[: room // 2]}...{name[-(room - room // 2) :]}"
+
+
 def format_markdown(rows: Sequence[Sequence[object]], left: int = 1) -> str:
     """Return ``rows`` as a Markdown table; the first row is the header, ``left`` as in format_columns."""
     header, *others = rows
