@@ -129,13 +129,29 @@ def test_values_of_outputs_and_layers() -> None:
     reference = circlekit.run(circlekit.parse(NET), [x])[0]
     other = circlekit.run(changed, [x])[0]
     (output,) = found.outputs
-    assert found.verdict == "different"
+    assert found.is_equal is False
+    assert found.verdict.startswith("different: ")
     assert not output.is_within
     assert output.absolute == np.abs(reference.astype(float) - other).max()
     assert output.relative == pytest.approx(output.absolute / np.abs(reference).max())
     assert [layer.name for layer in found.layers] == ["conv", "scaled", "y"]
     assert found.layers[0].absolute == 0
     assert found.layers[1].absolute > 0
+
+
+def test_a_quantized_model_is_compared_as_real_numbers() -> None:
+    """The largest difference is at most half a step of the input and half a step of the result."""
+    plain = "graph main(%x: f32[64]) -> %y { %y = Neg(%x) }"
+    form = "i8[64] quant(scale: 0.05, zero_point: 3)"
+    body = f"%r = Dequantize(%x) : f32[64]\n%n = Neg(%r)\n%y = Quantize(%n) : {form}"
+    quantized = f"graph main(%x: {form}) -> %y {{\n{body}\n}}"
+    found = compare_values(circlekit.parse(plain), circlekit.parse(quantized))
+    (output,) = found.outputs
+    assert found.is_equal is False
+    assert found.verdict.startswith("different: ")
+    assert 0 < output.absolute <= 0.05
+    assert output.cosine is not None
+    assert output.cosine > 0.999
 
 
 def test_cosine() -> None:

@@ -117,9 +117,12 @@ class _Folder:
         return [(self._summary(a, b), a, b) for a, b in _pairs([*cuts, stop])]
 
     def _summary(self, first: int, stop: int) -> str:
-        """Return the most frequent kinds of operators."""
-        counts = Counter(op.code for op in self.ops[first:stop])
-        return ", ".join(kind for kind, _ in counts.most_common(2))
+        """Return the kinds of operators that tell most: those that compute before those that move data."""
+        ops = self.ops[first:stop]
+        counts = Counter(op.code for op in ops)
+        moves = {op.code for op in ops if op.data_movement}
+        kinds = sorted(counts, key=lambda kind: (kind in moves, -counts[kind]))
+        return ", ".join(kinds[:2])
 
 
 def scope_of(op: Op) -> list[str]:

@@ -183,10 +183,11 @@
       const { color, heat } = paint(ops);
       svg("rect", { ...size, class: "box" }, element);
       if (heat) svg("rect", { ...size, class: "heat", fill: `var(${color})`, "fill-opacity": 0.08 + 0.4 * heat }, element);
-      svg("rect", { width: 5, height: item.h, rx: 2, fill: `var(${color})`, class: "heat" }, element);
+      const stripe = heats[colored.value] && !heat ? "--line" : color;
+      svg("rect", { width: 5, height: item.h, rx: 2, fill: `var(${stripe})`, class: "heat" }, element);
       const group = item.kind === "group" ? current.graph.groups[item.ref] : null;
       const share = (100 * ops.reduce((sum, op) => sum + op.macs, 0)) / current.total;
-      svg("text", { x: 12, y: 17 }, element, group ? "\u25b8 " + short(group.label, 19) : short(ops[0].kind, 19));
+      svg("text", { x: 12, y: 17 }, element, group ? "\u25b8 " + short(group.label, 17) : short(ops[0].kind, 19));
       svg("text", { class: "small", x: 12, y: 33 }, element,
         group ? `${ops.length} operators, ${share.toFixed(share < 10 ? 1 : 0)}% MACs` : short(ops[0].shape, 25));
       if (group) element.addEventListener("click", () => toggle(node));
