@@ -22,6 +22,9 @@ INTERVAL_SECONDS = 0.05
 MINUTES_FROM_SECONDS = 100
 """Longer estimates are in minutes."""
 
+MIN_FRACTION_OF = 100
+"""Time is estimated from more than a hundredth of the work."""
+
 _BYTE_UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10}
 
 
@@ -87,15 +90,16 @@ class ProgressLine(Progress):
         self._due = now + INTERVAL_SECONDS
         if self._bar is None:
             self._bar = _bar()
+        (task,) = self._bar.task_ids
         total = max(self._total, self._done) or None
         state = ", ".join(filter(None, [self._amount(), self._remark, self._estimate(now)]))
         text = "  ".join(filter(None, [state, self._step]))
-        self._bar.update(self._bar.task_ids[0], completed=self._done, total=total, description=text)
+        self._bar.update(task, completed=self._done, total=total, description=text, refresh=True)
 
     def _estimate(self, now: float) -> str:
         """Return how long the rest of the step takes at the speed so far; "" if that is unknown."""
         passed = now - self._since
-        if not self._total or not self._done or passed < DELAY_SECONDS:
+        if not self._total or passed < DELAY_SECONDS or self._done * MIN_FRACTION_OF < self._total:
             return ""
         seconds = round(passed * max(self._total - self._done, 0) / self._done)
         return f"{seconds} s left" if seconds < MINUTES_FROM_SECONDS else f"{round(seconds / 60)} min left"
