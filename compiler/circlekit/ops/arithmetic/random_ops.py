@@ -119,7 +119,7 @@ class RandomStandardNormal(
 
 
 class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
-    """``num_samples`` random class numbers per row of ``logits`` [batch, classes]; probability: softmax."""
+    """``num_samples`` classes per row of ``logits`` [batch, classes], with probabilities softmax(logits)."""
 
     logits = operand(f32)
     num_samples = operand(i32)

@@ -101,7 +101,7 @@ class L2Pool2D(_Pool2D, code="L2_POOL_2D", options="Pool2DOptions", versions={})
 
 
 def require_one_per_axis(numbers: list[int] | None, shape: Shape | None, name: str) -> None:
-    """Raise ShapeError if ``numbers``, if known, are not one positive number for each axis of ``shape``."""
+    """Raise ShapeError if known ``numbers`` are not one positive number for each axis of ``shape``."""
     if numbers is None:
         return
     if min(numbers, default=1) < 1 or (shape is not None and len(numbers) != len(shape)):

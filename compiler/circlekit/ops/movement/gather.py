@@ -39,7 +39,7 @@ def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
 
 
 class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",), axis_numbers=("axis",)):
-    """Slices of ``params`` at ``indices`` along ``axis``; both share the first ``batch_dims`` axes."""
+    """Slices of ``params`` at ``indices`` along ``axis``; the first ``batch_dims`` axes of both are equal."""
 
     params = operand(*ANY)
     indices = operand(i32, i64, i16)
@@ -89,7 +89,7 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
 
 
 class GatherNd(Op, code="GATHER_ND", versions={DType.STRING: 2, i16: 3, boolean: 5}, data_movement=True):
-    """Slices of ``params``: each vector along the last axis of ``indices`` indexes its leading axes."""
+    """Slices of ``params``, whose leading axes the vectors along the last axis of ``indices`` index."""
 
     params = operand(*ANY)
     indices = operand(i32, i64, i16)

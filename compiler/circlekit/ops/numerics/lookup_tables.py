@@ -25,9 +25,9 @@ Interval = tuple[np.floating[Any], np.floating[Any]]  # lowest and highest numbe
 
 
 def real_function(x: Array, input: Value, output: Value, transform: Function) -> Array:
-    """Return ``transform``, a function on float32, of ``x`` quantized as ``input``; quantized as ``output``.
+    """Return ``transform`` of ``x``: numbers quantized as ``input`` give numbers quantized as ``output``.
 
-    Each 8-bit element is transformed; results for 16-bit elements are interpolated in a table.
+    ``transform`` works on float32.  It gives each 8-bit result; 16-bit results are interpolated in a table.
     """
     if x.dtype.itemsize == 1:
         inverse_scale = np.float32(1) / scale_of(output)

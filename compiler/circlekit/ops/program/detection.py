@@ -42,7 +42,7 @@ def suppress(
     also lowers the scores of the others.  Boxes with scores up to ``score_threshold`` are removed.  A box
     without area does not remove itself, so it is selected repeatedly, as in LiteRT.
     """
-    candidates = np.nonzero(scores > score_threshold)[0]
+    candidates = np.nonzero(scores > score_threshold)[0]  # indices of boxes; then their scores and corners
     current, boxes = scores[candidates].astype(np.float32), boxes[candidates]
     limit = min(len(candidates), count)
     selected: list[int] = []
