@@ -38,7 +38,7 @@ class Kernels(Enum):
     Optimized kernels round halves up, not away from zero, in layers on 8-bit data: CONV_2D without groups,
     TRANSPOSE_CONV, DEPTHWISE_CONV_2D of int8, and FULLY_CONNECTED, which they compute in fixed point.
     Kernels that process groups of eight channels round the remaining channels as the reference kernels do.
-    LiteRT also rounds the last results (up to 15) of a uint8 TRANSPOSE_CONV so; circlekit does not.
+    Only LiteRT, not circlekit, rounds the last results (up to 15) of a uint8 TRANSPOSE_CONV like these.
     """
 
     REFERENCE = "reference"
