@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import h5py
@@ -97,6 +99,15 @@ def test_random_inputs_are_announced(net: str, capsys: Output) -> None:
     assert run_command([net]) == 0
     sentence = "random, seed 0, unknown dimensions are 1 (--inputs DATA runs on your own)"
     assert sentence in capsys.readouterr().out
+
+
+def test_a_model_from_the_standard_input(tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", np.array([3, -4], np.float32))
+    words = ["run", "-", "--graph=other", "--inputs", str(tmp_path / "in.npy")]
+    command = [sys.executable, "-m", "circlekit", *words]
+    done = subprocess.run(command, input=TEXT, capture_output=True, text=True, check=True)
+    assert "min -2, mean -0.25, max 1.5" in done.stdout
+    assert "[ 1.5 -2. ]" in done.stdout
 
 
 def test_times(net: str) -> None:

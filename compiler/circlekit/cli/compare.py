@@ -14,6 +14,7 @@ from typing import Any
 from circlekit.api import load
 from circlekit.api.models import records_of
 from circlekit.cli.command import FAILED, Command, Parser, add_inputs, non_negative_number, text_columns
+from circlekit.cli.result import source_of
 from circlekit.equivalence.array_files import ARRAY_SUFFIXES, compare_files
 from circlekit.equivalence.layer_comparison import compare_layers
 from circlekit.equivalence.model_comparison import Comparison, Outcome
@@ -88,7 +89,7 @@ def _within(outcomes: Sequence[Outcome], tolerance: float) -> list[Outcome]:
 
 
 def _compare_models(arguments: argparse.Namespace) -> Result:
-    before, after = load(arguments.before), load(arguments.after)
+    before, after = (load(source_of(path)) for path in (arguments.before, arguments.after))
     if arguments.by_position:
         after = _with_names_of(before, after)
     progress().begin("run the first model")

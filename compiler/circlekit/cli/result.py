@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from circlekit.api import Options, convert
+from circlekit.api import ModelFile, Options, convert
 from circlekit.cli.command import Parser, is_terminal, printable, printing_to_stderr, text_columns
 from circlekit.cli.explanations import print_explanations
 from circlekit.errors import FileError
@@ -36,11 +36,15 @@ def add_result_flags(parser: Parser) -> None:
     parser.set_defaults(mute_warnings=False, hint="")
 
 
+def source_of(path: str) -> ModelFile:
+    """Return what to load: ``path``, or the standard input for ``-``."""
+    return sys.stdin.buffer if path == PIPE else path
+
+
 def run_conversion(arguments: argparse.Namespace, source: str, target: str, options: Options) -> None:
     """Convert ``source`` to ``target``, where ``-`` is a standard stream, and print the result."""
     with output_to(target) as output:
-        from_stream = sys.stdin.buffer if source == PIPE else source
-        report = run_quietly(arguments, lambda: convert(from_stream, output, options, arguments.format))
+        report = run_quietly(arguments, lambda: convert(source_of(source), output, options, arguments.format))
         if arguments.json and not arguments.quiet:
             print(json.dumps(report.document(), indent=2))
         elif not arguments.quiet:

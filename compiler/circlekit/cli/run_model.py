@@ -13,6 +13,7 @@ import numpy as np
 
 from circlekit.api import load
 from circlekit.cli.command import MODEL_HELP, Command, Parser, add_inputs, count, positive_count, text_columns
+from circlekit.cli.result import source_of
 from circlekit.equivalence.input_files import read_records
 from circlekit.equivalence.output_files import check_output, write_outputs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
@@ -80,7 +81,7 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.refuse("--inputs and random inputs (--random, --seed) exclude each other")
     if arguments.signature is not None and arguments.graph is not None:
         arguments.refuse("--signature and --graph exclude each other")
-    model = load(arguments.model)
+    model = load(source_of(arguments.model))
     entry = _entry(model, arguments.signature, arguments.graph)
     if arguments.output is not None:
         check_output(arguments.output, len(entry.outputs))
