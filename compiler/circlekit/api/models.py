@@ -14,6 +14,7 @@ from circlekit.equivalence.verify import Inputs, Records, Verifier
 from circlekit.errors import FileError, ModelError
 from circlekit.interp.interpreter import run as run_model
 from circlekit.io.file_map import map_file, read_all, translated
+from circlekit.io.read.declare_opaque import declare_opaque
 from circlekit.io.read.load import load_bytes
 from circlekit.io.schema import EXTENSIONS
 from circlekit.io.write.file_writer import require_directory
@@ -80,7 +81,9 @@ def parse(text: str) -> Model:
     """
     if not isinstance(text, str):
         raise ModelError(f"expected a string, got {type(text).__name__}; load reads bytes and files")
-    return parse_model(text)
+    model = parse_model(text)
+    declare_opaque(model, "text")
+    return model
 
 
 def save(model: Model, path: FilePath, format: str | None = None) -> None:

@@ -152,13 +152,23 @@ DATA_FORMATS = {
 
 def _declare(parser: Parser) -> None:
     parser.add_argument("file", help="the file to print")
-    parser.add_switch("--text", help="print the text form, which every command can read")
+    parser.add_switch(
+        "--text",
+        help="print the text form, which every command reads as a model; it is complete: large constants are"
+        " in it as base64",
+    )
+    parser.add_switch(
+        "--shorten",
+        help="with --text: show only the first elements of large constants; no command reads that",
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.text:
-        print(print_model(load(arguments.file)).rstrip("\n"))
+        print(print_model(load(arguments.file), shorten=arguments.shorten).rstrip("\n"))
         return 0
+    if arguments.shorten:
+        arguments.refuse("--shorten needs --text")
     for line in _dump(ModelFile(arguments.file)):
         print(line)
     return 0

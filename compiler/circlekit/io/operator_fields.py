@@ -127,7 +127,7 @@ def attribute_of(slot: Slot, value: Any, graphs: Sequence[Graph]) -> Any:
     if attribute.is_graph:
         return graphs[value] if value >= 0 else graphs[len(graphs)]
     if field.enum is None:
-        return tuple(value.tolist()) if field.kind is Kind.VECTOR else value
+        return tuple(np.asarray(value).tolist()) if field.kind is Kind.VECTOR else value
     if field.kind is Kind.VECTOR:
         return tuple(value)
     if field.enum.name == "TensorType":

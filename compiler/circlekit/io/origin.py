@@ -7,8 +7,10 @@ Keys that io adds to ``extra``, besides names of schema fields:
     Graph   unused        values that no operator uses
     any     absent        names of vectors and strings that the file lacks, where the IR has an empty one
     Op      options       fields of the options table that the operator's class does not declare
-            no_options    True: the file has no options table for an operator that declares one
+            no_options    the file has no options table for an operator that declares one: True, or the
+                          table's name if the file has the type of the union nevertheless
             far_options   True: the custom options are external data
+            misfit        why an operator is opaque although a class has its code
             stored_code   index of the operator code
             stored_version  version of an operator without a declaration
     Value   buffer        index of a buffer without data

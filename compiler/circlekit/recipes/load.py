@@ -11,6 +11,7 @@ import circlekit.ops  # noqa: F401  operators are known by their declarations
 from circlekit.errors import CirclekitError, FormatError, ModelError
 from circlekit.io.file_map import map_file
 from circlekit.io.foreign_files import foreign_file
+from circlekit.io.read.declare_opaque import declare_opaque
 from circlekit.io.read.load import load_bytes, unidentified
 from circlekit.io.write.flatbuffer_encoder import MAX_INLINE_BYTES, encode
 from circlekit.ir.graph import Model
@@ -72,7 +73,9 @@ def read_recipe(
     """
     files = _files_of(folder)
     if not is_test_recipe(text):
-        return parse_model(text, label, lambda name, offset, size: files(name)[offset : offset + size])
+        model = parse_model(text, label, lambda name, offset, size: files(name)[offset : offset + size])
+        declare_opaque(model, label)
+        return model
     from circlekit.recipes.prototext import recipe_reader  # protobuf is slow to import
 
     if fmt is None or not sure:

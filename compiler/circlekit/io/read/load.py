@@ -56,6 +56,9 @@ def unidentified(data: memoryview) -> str:
     kind = foreign_file(data)
     if kind is not None:
         return f"not a model that circlekit reads: it is {kind}"
+    start = bytes(data[:64])
+    if len(data) >= 8 and all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in start):
+        return "not a model file but a text; `circle2circle TEXT OUT.circle` writes the file of a recipe"
     if len(data) < 8:
         return f"not a model: it ends after {len(data)} bytes"
     return f"not a model: expected b'TFL3' or b'CIR0' in bytes 4 to 8, got {bytes(data[4:8])!r}"

@@ -57,8 +57,11 @@ class OpLoader:
             tree["intermediates"] = self.pick(tree["intermediates"], values, path, "intermediates", -1)
         if "large_custom_options_offset" in tree:
             self.fetch_options(tree, path)
-        op = self.declared(index, tree, operands, results, path)
-        op = op or self.opaque(index, tree, operands, results)
+        op = self.declared(self.keys[index][0], tree, operands, results, path)
+        if isinstance(op, str):
+            misfit = {"misfit": op} if op else {}
+            op = self.opaque(index, tree, operands, results)
+            tree |= misfit
         op.version = self.keys[index][2]
         tree["stored_code"] = index
         if missing:
@@ -107,27 +110,29 @@ class OpLoader:
         )
 
     def declared(
-        self, index: int, tree: Tree, operands: list[Value | None], results: list[Value], path: str
-    ) -> Op | None:
-        """Return an operator of its declared class; None if it has none or does not fit it."""
-        kind = REGISTRY.get(self.keys[index][0])
-        if kind is None or any(arity_faults(kind, operands, len(results))):
-            return None
+        self, code: str, tree: Tree, operands: list[Value | None], results: list[Value], path: str
+    ) -> Op | str:
+        """Return an operator of its declared class; else why it does not fit, "" if no class has ``code``."""
+        kind = REGISTRY.get(code)
+        if kind is None:
+            return ""
+        for _, message in arity_faults(kind, operands, len(results)):
+            return message
         plan = options_plan(kind, self.format)  # type: ignore[arg-type]  # classes are hashable
         unions = [name for name in ("builtin_options", "builtin_options_2") if name in tree]
+        tables = [tree[name][""] for name in unions]
+        if (tables != [kind.options] and unions) or (plan is not None and unions not in ([], [plan.union])):
+            return f"expected {kind.options or 'no options'}, got {' and '.join(map(str, tables))}"
         if plan is None:
-            return None if unions else kind(*operands, results=results)
+            return kind(*operands, results=results)
         options = tree.get(plan.union)
         if options is None:
-            if unions:
-                return None
-            tree["no_options"] = True
+            key = f"{plan.union}_type"
+            tree["no_options"] = tree.pop(key) if tree.get(key) == kind.options else True
             return kind(*operands, results=results)
-        if len(unions) > 1 or options[""] != kind.options:
-            return None
         attributes = self.attributes(plan, options, path)
-        if attributes is None:
-            return None
+        if isinstance(attributes, str):
+            return attributes
         del tree[plan.union]
         rest = {  # fields without an attribute, and empty vectors: an attribute has no absent vector
             name: value
@@ -138,8 +143,8 @@ class OpLoader:
             tree["options"] = rest
         return kind(*operands, results=results, **attributes)
 
-    def attributes(self, plan: OptionsPlan, options: Tree, path: str) -> dict[str, Any] | None:
-        """Return the attributes by name; None if the declaration does not allow one of the values."""
+    def attributes(self, plan: OptionsPlan, options: Tree, path: str) -> dict[str, Any] | str:
+        """Return the attributes by name; or which value the declaration does not allow."""
         out: dict[str, Any] = {}
         for slot in plan.slots:
             attribute, field = slot
@@ -152,5 +157,5 @@ class OpLoader:
                 if attribute.is_graph:
                     message = f"index {value}, there are {len(self.graphs)} graphs"
                     self.fail("graph-index", f"{path}.{plan.union}.{field.name}", message)
-                return None
+                return f"{field.name} cannot be {value}"
         return out

@@ -89,6 +89,8 @@ class Saver:
 
     is_native: Whether the model was loaded from a file of the same format.
     listed: The values of each graph in the order of the file, by ``id(graph)``.
+    has_rank: Whether tensors of known rank are marked so, except those that the input file did not mark.
+    must_mark: Whether these are marked, too: without any mark an unknown rank would be read as a scalar.
     signed: The values that signatures name, by ``id(graph)``.
     indices: Index of each value in its graph's list of tensors, by ``id(graph)`` and ``id(value)``.
     tensors: The tree of every tensor, and its buffer.
@@ -102,8 +104,11 @@ class Saver:
         self.buffers = BufferTable(self.origin)
         self.operators = OpSaver(fmt, self.origin, model)
         self.listed = {id(graph): list(graph.values()) for graph in model.graphs}
-        every = (value for values in self.listed.values() for value in values)
-        self.has_rank = self.origin.has_rank or any(value.shape is None for value in every)
+        every = [value for values in self.listed.values() for value in values]
+        has_unknown_rank = any(value.shape is None for value in every)
+        self.has_rank = self.origin.has_rank or has_unknown_rank or any("has_rank" in v.extra for v in every)
+        marked = (v.shape is not None and v.extra.get("has_rank", True) for v in every)
+        self.must_mark = has_unknown_rank and not any(marked)
         self.signed: dict[int, list[Value]] = {}
         for signature in model.signatures:
             named = self.signed.setdefault(id(signature.graph), [])
@@ -197,10 +202,10 @@ class Saver:
             tree["name"] = name
         tree["type"] = value.dtype.name
         tree |= shape_fields(value.shape, extra, value.is_const)
-        if not self.is_native and min(tree.get("shape_signature", ()), default=0) >= 0:
+        if not self.operators.is_same_format and min(tree.get("shape_signature", ()), default=0) >= 0:
             tree.pop("shape_signature", None)  # without unknown dimensions it repeats the shape
         if self.has_rank and value.shape is not None:
-            tree.setdefault("has_rank", True)
+            tree["has_rank"] = self.must_mark or tree.get("has_rank", True)
         tree["is_variable"] = value.is_variable
         stored = with_indices(value.quantization, self.indices[id(graph)])
         quantization = quantization_tree(stored, extra.get("stored_quantization"))

@@ -22,7 +22,9 @@ from circlekit.ir.location import place
 from circlekit.ir.op import Op, OpaqueOp
 
 # keys of Op.extra that are no fields of the schema's Operator; ``io.origin`` explains them
-OWN_KEYS = frozenset({"options", "no_options", "far_options", "stored_version", "stored_code", "absent"})
+OWN_KEYS = frozenset(
+    {"options", "no_options", "far_options", "stored_version", "stored_code", "absent", "misfit"}
+)
 
 
 class OpSaver:
@@ -31,12 +33,14 @@ class OpSaver:
     origin: The file that the model was loaded from if it has the same format, else NO_ORIGIN.
     codes: Trees of operator codes, first those of the input file; ``stored`` has the ``CodeKey`` of these.
     keys: Index of the first code with each key.  ``used``: indices of the codes that operators have.
+    is_same_format: Whether the model, and the file that it was loaded from if any, has the same format.
     """
 
     def __init__(self, fmt: str, origin: Origin, model: Model) -> None:
         self.model = model
         self.format = fmt
         self.origin = origin if origin.format == fmt else NO_ORIGIN
+        self.is_same_format = (origin.format or model.format) == fmt
         self.graphs = {id(graph): index for index, graph in enumerate(model.graphs)}
         self.codes: list[Tree] = list(self.origin.codes)
         self.stored = [code_key(tree, fmt) for tree in self.codes]
@@ -81,11 +85,11 @@ class OpSaver:
         return index
 
     def version(self, op: Op) -> int:
-        """Return the version that was read, else the required one; the higher if the format changes."""
+        """Return the stated version, else the required one; the higher of both if the format changes."""
         stored: int | None = op.version if op.version is not None else op.extra.get("stored_version")
         if stored is None:
             return op.required_version()
-        return stored if self.origin.format else max(stored, op.required_version())
+        return stored if self.is_same_format else max(stored, op.required_version())
 
     def new_code(self, op: Op, custom: str | None, version: int) -> Tree:
         """Return the tree of an operator code; raise UnsupportedError if the format lacks the operator."""
@@ -113,6 +117,8 @@ class OpSaver:
             if plan is None:
                 return
             options, union = self.attributes(op, plan), plan.union
+            if options is None and op.extra["no_options"] == op.options:
+                tree[f"{union}_type"] = op.options
         if options is None or union is None:
             return
         self.check(options, union, op)

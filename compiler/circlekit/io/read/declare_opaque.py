@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Give the opaque operators of a text their declared classes.
+
+A text may write any operator as ``Opaque``, with the code and the options of a file; earlier versions wrote
+all of them so.  Without its class an operator is a wall for passes, and has no kernel.
+"""
+
+from __future__ import annotations
+
+from circlekit.errors import CirclekitError, ParseError
+from circlekit.io.operator_fields import without_graphs
+from circlekit.io.read.load_ops import OpLoader
+from circlekit.io.schema import Tree, options_field
+from circlekit.ir.graph import Model
+from circlekit.ir.location import place
+from circlekit.ir.op import REGISTRY, Op, OpaqueOp
+
+
+def declare_opaque(model: Model, label: str) -> None:
+    """Replace each opaque operator of ``model``, which was parsed from a text, whose code has a class.
+
+    Custom operators and unknown codes stay opaque.  So does an operator with the extra field ``misfit``: the
+    reason why the file that was printed did not fit the declaration.  Raise ParseError for other misfits.
+    """
+    loader = OpLoader(memoryview(b""), label, model.format, [], model.graphs)
+    numbers = {id(graph): index for index, graph in enumerate(model.graphs)}
+    for graph in model.graphs:
+        for op in graph.ops:
+            if not isinstance(op, OpaqueOp) or op.code not in REGISTRY or "misfit" in op.extra:
+                continue
+            new = _declared(op, loader, numbers)
+            if isinstance(new, str):
+                name = REGISTRY[op.code].__name__
+                advice = f'write it as {name}(...), or keep it opaque with extra: {{misfit: "reason"}}'
+                raise ParseError(f"Opaque {op.code} does not fit {name}: {new}; {advice}", place(op, model))
+            new.version = op.required_version() if op.version is None else op.version
+            graph.insert_before(op, new)
+            graph.unlink(op)
+            op.drop_inputs()
+
+
+def _declared(op: OpaqueOp, loader: OpLoader, numbers: dict[int, int]) -> Op | str:
+    """Return an operator of the declared class with the results of ``op``, or why it does not fit."""
+    options = op.option_tree
+    union = None if options is None else options_field(options.get("", ""))
+    if options is not None and union is None:
+        return f"the schema has no options table {options.get('')!r}"
+    tree: Tree = dict(op.extra)
+    if options is not None and union is not None:
+        tree[union] = without_graphs(options, numbers)
+    try:
+        new = loader.declared(op.code, tree, op.inputs, op.results, op.code)
+    except (CirclekitError, TypeError) as error:
+        return str(error)
+    if isinstance(new, Op):
+        new.extra = tree
+    return new
