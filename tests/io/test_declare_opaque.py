@@ -54,9 +54,9 @@ def parsed(code: str, braces: str = "", operands: str = "%x", kind: str = "f32[1
 def test_attributes_and_versions_are_those_of_the_text() -> None:
     options = '{"": "SoftmaxOptions", beta: 0.5}'
     (op,) = parsed("SOFTMAX", f", version: 2, options: {options}").main.ops
-    assert (type(op).__name__, op.beta, op.version) == ("Softmax", 0.5, 2)
+    assert (type(op).__name__, op.attribute_values, op.version) == ("Softmax", {"beta": 0.5}, 2)
     (op,) = parsed("SOFTMAX", ', options: {"": "SoftmaxOptions"}').main.ops
-    assert (op.beta, op.version) == (0.0, 1), "the defaults of the file"
+    assert (op.attribute_values, op.version) == ({"beta": 0.0}, 1), "the defaults of the file"
 
 
 @pytest.mark.parametrize("code", ["CUSTOM", "UNKNOWN_310", "STABLEHLO_ADD", "Sigmoid"])

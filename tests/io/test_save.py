@@ -20,8 +20,9 @@ from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import encoded, save, to_bytes
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.model_equality import difference
 from circlekit.ir.op import OpaqueOp
-from circlekit.ir.text import parse_model
+from circlekit.ir.text import parse_model, print_model
 from circlekit.ir.value import Value, same_array
 from tests.io.equal import assert_same_model
 from tests.io.models import LIBRARY, File, recipe
@@ -333,6 +334,61 @@ def test_unknown_rank_is_not_a_scalar(format: str) -> None:
     again = load_bytes(to_bytes(parse_model(text), format))
     assert [v.shape for op in again.main for v in op.results] == [None, None]
     assert again.main.inputs[0].shape == (None, 1, 3)
+
+
+def test_unknown_rank_of_the_only_tensor_that_was_marked() -> None:
+    """Other tensors of known rank are not marked in the file; then they must be."""
+    f = File(CIRCLE)
+    f.tensor("scalar", [], hasRank=True)
+    f.op("RELU", [0], [1])
+    f.op("RELU", [1], [2])
+    model = load_bytes(f.pack())
+    x, y, scalar = model.main.table
+    assert [x.shape, y.shape, scalar.shape] == [(1, 4), (1, 4), ()]
+    assert to_bytes(load_bytes(to_bytes(model))) == to_bytes(model), "the marks stay as they are"
+    scalar.shape = None
+    data = to_bytes(model)
+    assert [v.shape for v in load_bytes(data).main.table] == [(1, 4), (1, 4), None]
+    tensors = CIRCLE.read(data)["Subgraphs"][0]["Tensors"]
+    assert [tensor["HasRank"] for tensor in tensors] == [True, True, False]
+
+
+def test_marks_of_ranks_survive_the_text_form() -> None:
+    f = File(CIRCLE)
+    f.tensor("unranked", [])
+    f.main.tensors[1].hasRank = True
+    f.op("RELU", [0], [1])
+    f.op("RELU", [1], [2])
+    model = load_bytes(f.pack())
+    assert [v.shape for v in model.main.table] == [(1, 4), (1, 4), None]
+    other = parse_model(print_model(model))
+    for read in (model, other):
+        tensors = CIRCLE.read(to_bytes(read))["Subgraphs"][0]["Tensors"]
+        assert [tensor["HasRank"] for tensor in tensors] == [False, True, False]
+
+
+def test_a_version_that_a_text_states_is_written() -> None:
+    """As that of a file; only in the other format a runtime could refuse it."""
+    text = (
+        "model circle\ngraph main(%x: f32[1,2,4], %w: f32[3,4]) -> %y {\n"
+        "  %y = FullyConnected(%x, %w, none) {keep_num_dims: true, version: 1}\n}\n"
+    )
+    model = parse_model(text)
+    required = model.main.ops[0].required_version()
+    assert required > 1
+    for fmt, version in (("circle", 1), ("tflite", required)):
+        assert load_bytes(to_bytes(model, fmt)).main.ops[0].version == version
+
+
+def test_the_type_of_options_without_a_table_is_kept() -> None:
+    f = File(CIRCLE)
+    f.op("QUANTIZE", [0], [1])
+    f.main.operators[0].builtinOptionsType = CIRCLE.enums["BuiltinOptions"]["QuantizeOptions"]
+    model = load_bytes(f.pack())
+    (tree,) = CIRCLE.read(to_bytes(model))["Subgraphs"][0]["Operators"]
+    assert tree["BuiltinOptions"] is None
+    other = load_bytes(to_bytes(parse_model(print_model(model))))
+    assert difference(load_bytes(to_bytes(model)), other) is None
 
 
 @pytest.mark.parametrize(
