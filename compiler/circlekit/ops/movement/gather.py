@@ -177,9 +177,7 @@ class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
         assert quantization is not None  # it has a scale
         has_column_scales = is_per_channel(self.value) and quantization.quantized_dimension
         if np.any(quantization.zero_point) or has_column_scales:
-            raise UnsupportedError(
-                "EMBEDDING_LOOKUP to floats with zero points or column scales has no kernel"
-            )
+            raise UnsupportedError(f"{self.code} to floats with zero points or column scales has no kernel")
         scale = quantization.scale[lookup] if is_per_channel(self.value) else quantization.scale
         signed = rows.view(np.int8) if rows.dtype == np.uint8 else rows
         product = signed.astype(np.float32) * scale.reshape(-1, *([1] * (rows.ndim - 1)))

@@ -142,9 +142,9 @@ def require_output_scale(op: Op, scale: float) -> None:
     """Raise UnsupportedError unless the result has this ``scale`` and, for int16, all zero points are 0."""
     value, result = op.inputs[0], op.output
     assert value is not None  # required by the declaration
-    if scale_of(result) != scale:
-        raise UnsupportedError(
-            f"{op.code} has no kernel for a result of scale {scale_of(result):.6g}, only for {scale}"
-        )
+    result_scale = scale_of(result)
+    if result_scale != scale:
+        got = f"a result of scale {result_scale:.6g}"
+        raise UnsupportedError(f"{op.code} has no kernel for {got}, only for {scale}")
     if result.dtype.bits == 16 and (zero_point_of(value) or zero_point_of(result)):
         raise UnsupportedError(f"{op.code} of int16 has no kernel for zero points other than 0")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps of an LSTM on integers: 8-bit data with 16-bit gates (8x8_16), and the basic form on uint8.
 
+Q0, Q3 and Q4 are 16-bit fixed-point numbers with 0, 3 and 4 integer bits, see ``numerics.fixed_point``.
 Sources: TFLite lstm_eval.cc (8x8_16), unidirectional_sequence_lstm.cc, portable_tensor_utils.cc;
 reference/lstm_cell.h (basic).
 """

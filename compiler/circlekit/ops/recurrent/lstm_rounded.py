@@ -4,7 +4,7 @@
 Source: TFLite lstm.cc, lstm_eval.cc (8x8_8), portable_tensor_utils.cc.  As in LiteRT, it deviates from the
 definition of an LSTM: the input gate is one minus the forget gate even if it has weights; peephole weights
 are ignored; the recurrent product of the output gate is rescaled with parameters of other gates and with a
-shift as the mantissa, so that it becomes 0.
+shift as the mantissa, so that it becomes 0.  Q0 and Q3 are fixed-point numbers as in ``lstm_integer``.
 """
 
 from __future__ import annotations

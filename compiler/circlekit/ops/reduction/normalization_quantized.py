@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized normalizations along the last axis, in the fixed-point arithmetic of LiteRT's reference kernels.
 
+Q0, Q5 and Q12 are fixed-point numbers with 0, 5 and 12 integer bits, see ``numerics.fixed_point``.
 Source: TFLite reference/softmax.h, log_softmax.h, l2normalization.h and their integer_ops.
 """
 
