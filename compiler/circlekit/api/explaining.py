@@ -33,7 +33,8 @@ def explain_op(
     """Return which passes come nearest to rewriting an operator of ``model``, and why they do not.
 
     ``which``: the name of a result (``%name``), a code (``TRANSPOSE``), a custom code, or a class name; there
-    is an item for each operator that it names.  Raise ModelError if there is none.
+    is an item for each operator that it names.  Raise ModelError if it is neither a name of the model nor
+    that of a declared operator.
     """
     check_model(model)
     return engine.explain_op(model, which, format or model.format, settings)

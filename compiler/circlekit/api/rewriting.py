@@ -36,7 +36,7 @@ from circlekit.ir.shape_inference import check_shapes, settle_ranks
 from circlekit.ir.text.printer import print_model
 from circlekit.ir.verifier import check_order, verify
 from circlekit.passes.engine.driver import run_passes
-from circlekit.passes.engine.explain import ALL_PASSES, explain_op, explain_passes
+from circlekit.passes.engine.explain import ALL_PASSES, explain_op, explain_passes, names_of_op
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.optimization_report import Report, summarize
 from circlekit.passes.engine.origin_tables import add_profile
@@ -268,6 +268,7 @@ def _optimize(
         settle_ranks(model)
     elif passes:
         check_order(model)
+    removed = set[str]().union(*map(names_of_op, model.ops())) if options.explain_op is not None else ()
     context = Context(format, settings=options.settings, exact=only_pipelines(options.passes))
     records = run_passes(model, passes, context, check_values, announce)
     report = Report(before, summarize(model), records)
@@ -279,7 +280,9 @@ def _optimize(
     if options.explain is not None:
         report.explanations = explain_passes(model, options.explain, format, options.settings, report.changes)
     if options.explain_op is not None:
-        report.op_explanations = explain_op(model, options.explain_op, format, options.settings)
+        report.op_explanations = explain_op(model, options.explain_op, format, options.settings, removed)
+        if not report.op_explanations:
+            report.notes.append(f"no operator {options.explain_op} is left to explain")
     return report
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 
 from circlekit.api import explain_op, optimize
 from circlekit.api.models import load
@@ -36,8 +37,10 @@ def _run(arguments: argparse.Namespace) -> int:
     explained = None if arguments.op else arguments.name
     report = optimize(model, arguments.after, explain=explained, format=arguments.format)
     operators = explain_op(model, arguments.op, arguments.format) if arguments.op else []
+    if arguments.op and not operators:
+        print(f"no operator {arguments.op} is left to explain", file=sys.stderr)
     if arguments.json:
-        found = operators or report.explanations
+        found = operators if arguments.op else report.explanations
         print(json.dumps([explanation.document() for explanation in found], indent=2))
     else:
         print_explanations(report.explanations, operators)

@@ -193,5 +193,5 @@ def test_operator_that_does_not_match_a_picture() -> None:
 
 
 def test_unknown_operator_has_near_names() -> None:
-    with pytest.raises(ModelError, match="no operator or result Minimun; did you mean Minimum"):
+    with pytest.raises(ModelError, match="no operator or result Minimun; did you mean MINIMUM"):
         circlekit.explain_op(circlekit.parse(THREE), "Minimun")

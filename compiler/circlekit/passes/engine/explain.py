@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from circlekit.errors import ModelError, near_miss
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.progress import progress
 from circlekit.ir.text.lines import print_op
 from circlekit.passes.engine.describe import rules_of
@@ -126,14 +126,21 @@ def _furthest(refusals: list[Refusal]) -> list[Refusal]:
 
 
 def explain_op(
-    model: Model, which: str, format: str, settings: Mapping[str, Any] | None = None
+    model: Model,
+    which: str,
+    format: str,
+    settings: Mapping[str, Any] | None = None,
+    removed: Collection[str] = (),
 ) -> list[OpExplanation]:
     """Return which passes come nearest to an operator of ``model``, for each operator that ``which`` names.
 
     ``which``: the name of a result (``%name`` or ``name``), a code of the schema or of a custom operator, or
-    the name of an operator's class.  Raise ModelError if no operator has that name or kind.
+    the name of an operator's class.  ``removed``: names and kinds of operators that passes may have removed.
+    Raise ModelError for a name that is neither in the model, nor removed, nor that of a declared operator.
     """
-    chosen = find_ops(model, which)
+    chosen = find_ops(model, which, removed)
+    if not chosen:
+        return []
     explained = {op: OpExplanation(op.graph.name if op.graph else "", print_op(op)) for op in chosen}
     copy: Model | None = None
     names = in_order(every_pass())
@@ -157,20 +164,20 @@ def explain_op(
     return list(explained.values())
 
 
-def find_ops(model: Model, which: str) -> list[Op]:
+def find_ops(model: Model, which: str, removed: Collection[str] = ()) -> list[Op]:
     """Return the operators that ``which`` names; see ``explain_op``."""
-    known: set[str] = set()
-    found = []
-    for op in model.ops():
-        custom = [op.custom_code] if isinstance(op, OpaqueOp) and op.custom_code else []
-        kinds = {op.code, type(op).__name__, *custom}
-        results = {f"%{value.name}" for value in op.results}
-        known |= {*kinds, *results}
-        if which in kinds or which in results or f"%{which}" in results or which.upper() == op.code:
-            found.append(op)
-    if not found:
+    words = {which, f"%{which}", which.upper()}
+    found = [op for op in model.ops() if words & names_of_op(op)]
+    if not found and not words & {*removed, *REGISTRY, *(kind.__name__ for kind in REGISTRY.values())}:
+        known = sorted(set[str]().union(*map(names_of_op, model.ops())))
         raise ModelError(f"the model has no operator or result {which}{near_miss(which, known, 3)}")
     return found
+
+
+def names_of_op(op: Op) -> set[str]:
+    """Return the names of the results of ``op``, each with ``%``, its code, its class and its custom code."""
+    custom = [op.custom_code] if isinstance(op, OpaqueOp) and op.custom_code else []
+    return {op.code, type(op).__name__, *custom, *(f"%{value.name}" for value in op.results)}
 
 
 def _refusals_of(item: type[Pass], model: Model, context: Context) -> tuple[int, list[Refusal]]:
