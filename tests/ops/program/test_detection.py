@@ -196,7 +196,7 @@ def test_up_to_100_detections_per_class() -> None:
 
 
 def test_boxes_that_overlap_as_much_as_allowed_stay() -> None:
-    codes, anchors = np.zeros((1, 4, 4), np.float32), np.tile(np.float32([0, 0, 1, 1]), (4, 1))
+    codes, anchors = np.zeros((1, 4, 4), np.float32), np.array([[0, 0, 1, 1]] * 4, np.float32)
     likely = np.array([0.9, 0.8, 0.7, 0.6], np.float32).reshape(1, 4, 1)
     changes = {"num_classes": 1, "nms_iou_threshold": 1.0}
     op = detector([var(codes), var(likely), const(anchors)], use_regular_nms=True, **changes)
