@@ -34,11 +34,12 @@ def _declare(parser: Parser) -> None:
 
 
 def add_optimization_flags(parser: Parser, *, list_flags: bool = True) -> None:
-    """Add what ``options_of`` reads; ``list_flags``: show the flags of passes in the help."""
+    """Add what ``options_of`` reads; ``list_flags``: show the flags of passes and ONE's flags in the help."""
     parser.set_defaults(hint=NO_PASS_HINT)
     _add_flags(parser)
-    pointer = None if list_flags else "Every pass is a flag, too; circlekit passes lists them."
-    group = parser.add_argument_group("passes", pointer)
+    _add_one_flags(parser, list_flags)
+    pointer = "Every pass is a flag (circlekit passes lists them), as in circle2circle."
+    group = parser.add_argument_group("passes", None if list_flags else pointer)
     own = all_passes()
     add_pass_flags(group, own, list_flags)
     parser.load_flags = lambda: add_pass_flags(
@@ -62,16 +63,11 @@ def _add_flags(parser: Parser) -> None:
     parser.add_argument(
         "--disable", type=parse_pass, action="append", default=[], metavar="PASS", help="do not run this pass"
     )
-    parser.add_argument(
-        "--list-passes", nargs="?", const=(), type=parse_pass, metavar="PASS",
-        help="list the passes (with -V in full), or describe one, and exit",
-    )  # fmt: skip
     parser.add_switch("--verify", help="compare the outputs before and after every pass; fail if they differ")
     add_inputs(parser, "verify on the inputs")
     parser.add_switch(
         "--bisect",
-        help="verify; if outputs differ, name the wrong rewrite and write the smallest model that shows it"
-        " to OUTPUT.bisect.ck",
+        help="verify; if outputs differ, name the wrong rewrite and write a smallest model, OUTPUT.bisect.ck",
     )
     parser.add_argument("--record", metavar="DIR", help="verify, and keep the compared values as HDF5 files")
     parser.add_argument(
@@ -80,20 +76,27 @@ def _add_flags(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--explain-op", metavar="OP",
-        help="say which passes came nearest to these operators of the result, and why they did not rewrite"
-        " them; %%NAME (of a result), TRANSPOSE (code, custom code or class)",
+        help="say which passes came nearest to this operator of the result (%%NAME, or a kind: TRANSPOSE)",
     )  # fmt: skip
-    # flags of ONE's circle2circle
-    parser.add_switch(
-        "--generate_profile_data",
-        help="write into the metadata which operators of the input each operator was made from",
-    )
-    parser.add_switch("--disable_validation", help="accept a model that breaks structural rules")
-    parser.add_switch("--mute_warnings", help="print no warnings and no notes")
-    parser.add_switch(
-        "--exp_disable_sep_transposeconv_actfunc",
-        help="keep the activation fused into a TransposeConv of a .circle file; ONE's runtime ignores it",
-    )
+
+
+def _add_one_flags(parser: Parser, listed: bool) -> None:
+    """Add the list of passes, and flags of ONE's circle2circle; ``listed``: show them in the help."""
+    list_passes = "list the passes (with -V in full), or describe one, and exit"
+    parser.add_argument(
+        "--list-passes", nargs="?", const=(), type=parse_pass, metavar="PASS",
+        help=list_passes if listed else argparse.SUPPRESS,
+    )  # fmt: skip
+    switches = {
+        "--generate_profile_data":
+            "write into the metadata which operators of the input each operator was made from",
+        "--disable_validation": "accept a model that breaks structural rules",
+        "--mute_warnings": "print no warnings and no notes",
+        "--exp_disable_sep_transposeconv_actfunc":
+            "keep the activation fused into a TransposeConv of a .circle file; ONE's runtime ignores it",
+    }  # fmt: skip
+    for flag, text in switches.items():
+        parser.add_switch(flag, help=text if listed else argparse.SUPPRESS)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -168,6 +168,11 @@ def argument_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     return parse_argument
 
 
+def input_file(word: str) -> str:
+    """Return the path of the file that an argument names; ``-`` is the standard input."""
+    return "/dev/stdin" if word == "-" else word
+
+
 def _number(kind: type[int] | type[float], expected: str, fits: Callable[[float], bool]) -> Any:
     """Return a type for argparse: a finite ``kind`` that ``fits`` accepts; ``expected``: its description."""
 

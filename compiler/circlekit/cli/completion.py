@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 
-from circlekit.cli.command import Command
+from circlekit.cli.command import Command, input_file
 from circlekit.passes.engine.registry import every_pass
 
 PASS_WORDS = ("PASS", "P,P", "pass")
 """Metavars of arguments that name passes."""
+
+PATH_TYPES = (None, Path, input_file)
+"""Types of arguments that are paths; None because no text without a type is anything else."""
 
 
 def completion_script(shell: str, commands: Mapping[str, Command], summaries: Mapping[str, str]) -> str:
@@ -29,7 +33,7 @@ def completion_script(shell: str, commands: Mapping[str, Command], summaries: Ma
                 action.choices = sorted(every_pass())
             elif action.metavar == "DIR":
                 action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
-            elif action.choices is None and action.type is None:  # a text; no other text is not a path
+            elif action.choices is None and action.type in PATH_TYPES:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
         parsers.add_parser(name, help=summaries[name], parents=[parser], add_help=False)
     return str(shtab.complete(root, shell))

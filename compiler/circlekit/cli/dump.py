@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.api import load
-from circlekit.cli.command import Command, Parser, number_text
+from circlekit.cli.command import Command, Parser, input_file, number_text
 from circlekit.errors import ModelError
 from circlekit.io.schema import Tree, number_of, table
 from circlekit.ir.text import print_model
@@ -151,7 +151,7 @@ DATA_FORMATS = {
 
 
 def _declare(parser: Parser) -> None:
-    parser.add_argument("file", help="the file to print")
+    parser.add_argument("file", type=input_file, help="the file to print; - is the standard input")
     parser.add_switch(
         "--text",
         help="print the text form, which every command reads as a model; it is complete: large constants are"

@@ -82,6 +82,8 @@ def find(name: str) -> Command:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the sub-command that the first argument names; return the exit code."""
     words = sys.argv[1:] if argv is None else argv
+    if words and words[0] == "help":  # not a flag, but what people try
+        words = [*words[1:2], "--help"]
     if words and words[0] in SUMMARIES:
         return find(words[0])(words[1:])
     return _door(words)

@@ -17,6 +17,7 @@ from circlekit.cli.command import (
     Command,
     Parser,
     for_each_file,
+    input_file,
     number_text,
     printable,
     text_columns,
@@ -36,7 +37,10 @@ JSON_SCHEMA_VERSION = 1
 
 
 def _declare_verify(parser: Parser) -> None:
-    parser.add_argument("files", nargs="+", metavar="file", help="a file to check, circle or TFLite")
+    parser.add_argument(
+        "files", nargs="+", type=input_file, metavar="file",
+        help="a file to check, circle or TFLite; - is the standard input",
+    )  # fmt: skip
     parser.add_switch("--strict", help="fail for warnings too")
     parser.add_switch("--json", help="print the findings as JSON; an array for several files")
 
@@ -59,8 +63,9 @@ def _findings(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
     failed = any(arguments.strict or f.severity == "error" for f in findings)
     if not arguments.json:
         print(f"[ RUN       ] Check {printable(path)}", flush=True)  # before the findings
-        for finding in findings:  # not to the standard output, which scripts search for PASS
-            print(f"{finding.severity}: {printable(str(finding), '')} [{finding.rule}]", file=sys.stderr)
+        place = f"{path}: " if len(arguments.files) > 1 else ""
+        for f in findings:  # not to the standard output, which scripts search for PASS
+            print(f"{f.severity}: {printable(f'{place}{f}', '')} [{f.rule}]", file=sys.stderr)
         print(f"[      {'FAIL' if failed else 'PASS'} ] Check {printable(path)}", flush=True)
     tree = {"schema": JSON_SCHEMA_VERSION, "file": path, "format": identify(data), "pass": not failed}
     fields = ("severity", "rule", "path", "message")
@@ -89,7 +94,9 @@ VIEWS: dict[str, tuple[str, Callable[[ModelFile], Any], str]] = {
 
 
 def _declare_inspect(parser: Parser) -> None:
-    parser.add_argument("files", nargs="+", metavar="file", help=MODEL_HELP)
+    parser.add_argument(
+        "files", nargs="+", type=input_file, metavar="file", help=f"{MODEL_HELP}; - is the standard input"
+    )
     parser.add_switch(
         "--json", help="print JSON: the summary, or a key for each flag; an array for several files"
     )
