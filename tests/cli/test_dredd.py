@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import junitparser
 import pytest
 
 from circlekit.cli.dredd import _row, main
@@ -118,3 +120,35 @@ def test_a_row_of_the_table(length: int, shown: str) -> None:
     result = Result("a", notes=["y", "z"], before=3, after=1, rules=2, compared=4, litert=5)
     assert _row(result) == ("a", "passed", "3 -> 1", "2", "4", "5", "y; z")
     assert _row(Result("a", failures=["f"], before=3))[1:3] == ("failed", "3")
+
+
+def test_junit_xml_has_the_results_of_the_tests(folder: Path, capsys: Output) -> None:
+    """A reader of another project finds the tests that pytest reports, and the reasons."""
+    (folder / "bad.ck").write_text(MODEL + "rules { ops(Relu: 1) value(%q) }")
+    (folder / "lost.ck").write_text("graph main(%x: f32[2]) -> %y { %y = Rel\x1bu(%x) }")
+    ours, theirs = folder / "ours.xml", folder / "theirs.xml"
+    assert main([str(folder), "--no-litert", "--junit", str(ours)]) == 1
+    command = [sys.executable, "-m", "pytest", "-p", "circlekit.recipes.plugin", f"--junitxml={theirs}"]
+    subprocess.run([*command, "--dredd-no-litert", str(folder)], capture_output=True, check=False)
+    found, expected = ({test.name: test for test in _tests_of(path)} for path in (ours, theirs))
+    assert list(found) == ["Relu_000", "bad", "good", "lost"]
+    assert found.keys() == expected.keys()
+    for name, test in found.items():
+        assert test.time > 0
+        reasons = [[result.message for result in one.result] for one in (test, expected[name])]
+        assert [len(reason) for reason in reasons] == [name in ("bad", "lost")] * 2
+        for reason, whole in zip(*reasons, strict=True):
+            assert whole.startswith(reason)
+    assert found["bad"].result[0].message == "ops(Relu: 1): expected 1 Relu, got 2"
+    assert "%z = Relu(%x)" in found["bad"].system_out
+    assert found["lost"].result[0].message == r"unexpected character '\x1b'"
+    assert found["bad"].classname.endswith(folder.name)
+    (suite,) = junitparser.JUnitXml.fromfile(str(ours))
+    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (4, 2, 0, 0)
+    assert main([str(folder), "--junit", str(folder / "absent" / "x.xml")]) == 1
+    assert "absent does not exist" in capsys.readouterr().err
+
+
+def _tests_of(path: Path) -> Iterator[junitparser.TestCase]:
+    for suite in junitparser.JUnitXml.fromfile(str(path)):
+        yield from suite

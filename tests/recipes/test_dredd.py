@@ -63,6 +63,7 @@ def test_failed_rule_shows_the_model(tmp_path: Path) -> None:
     (text,) = result.failures
     first, head, *lines = text.splitlines()
     assert first.endswith("model.ck:7:29: ops(Mul: 0): expected 0 Mul, got 1")
+    assert result.reason == "ops(Mul: 0): expected 0 Mul, got 1"
     assert head == "graph main(%x) -> %y {"
     assert lines[1] == "  %y = Mul(%1, [2.0, 0.5, 1.5, 3.0]) : f32[2,4]"
 
@@ -133,7 +134,7 @@ def test_changed_value_names_the_pass_and_the_element(tmp_path: Path) -> None:
     with breaking_pass("double", double):
         result = run(tmp_path, "passes(remove_dead, double)")
     assert result.status == FAILED
-    assert result.failures[0].startswith("on normal inputs y: [")
+    assert result.failures[0].startswith("values of %y on normal inputs: [")
     assert result.failures[1].startswith("double changed output %y on normal inputs")
 
 
@@ -167,7 +168,8 @@ def test_pass_that_raises_is_an_internal_error(tmp_path: Path) -> None:
 
     with breaking_pass("stumble", stumble):
         result = run(tmp_path, "passes(stumble)")
-    assert result.failures[0].startswith("internal error: Traceback")
+    assert result.reason == "internal error: ZeroDivisionError: by hand"
+    assert "Traceback" in result.failures[0]
     assert "ZeroDivisionError: by hand" in result.failures[0]
 
 

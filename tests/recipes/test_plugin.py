@@ -34,7 +34,7 @@ def run_pytest(folder: Path, *flags: str) -> tuple[int, str]:
 
 
 def test_recipes_and_lists_are_collected(folder: Path) -> None:
-    flags = ["-v", "-rs", "--dredd-recipes", str(folder), "--dredd-keep", str(folder / "kept")]
+    flags = ["-v", "-rf", "--dredd-recipes", str(folder), "--dredd-keep", str(folder / "kept")]
     code, text = run_pytest(folder, *flags)
     assert code == 1
     for name, outcome in [
@@ -50,6 +50,9 @@ def test_recipes_and_lists_are_collected(folder: Path) -> None:
         assert outcome in line
     assert "misspelt.ck:5:9: there is no pass or pipeline 'remove_deed'; did you mean remove_dead" in text
     assert "ops(Relu: 1): expected 1 Relu, got 2" in text
+    summary = [line for line in text.splitlines() if line.startswith("FAILED")]
+    assert summary[0].startswith("FAILED bad.ck::bad - ops(Relu: 1): expected 1 Relu, got 2")
+    assert summary[1].startswith("FAILED misspelt.ck::misspelt - there is no pass or pipeline 'remove_deed'")
     assert "Traceback" not in text
     assert "2 failed, 5 passed" in text
     assert (folder / "kept" / "Relu_000.2" / "Relu_000.opt.circle").exists()

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from circlekit.api.models import check_target
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED, Command, Parser, positive_count
 from circlekit.equivalence.tensor_files import check_folder
+from circlekit.io.write.file_writer import write_file
 from circlekit.ir.progress import progress
 from circlekit.ir.text.columns import cut, format_columns
 from circlekit.recipes.dredd_cases import Case, cases_of
@@ -46,6 +48,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         "-j", dest="jobs", type=positive_count, metavar="N", help="processes (default: one per processor)"
     )
+    parser.add_argument("--junit", metavar="FILE", help="write the results as JUnit XML")
     parser.add_switch("--all", help="list the tests that passed too")
 
 
@@ -55,6 +58,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
     if arguments.keep is not None:
         check_folder(arguments.keep)
+    if arguments.junit is not None:
+        check_target(arguments.junit)
     cases = [
         case
         for source in arguments.sources
@@ -67,8 +72,12 @@ def _run(arguments: argparse.Namespace) -> int:
         results[index] = result
         failed += bool(result.failures)
         progress().advance(1, f"{failed} failed so far" if failed else "none failed so far")
-    without = litert.why_not_compared(not arguments.no_litert)
-    return _report(cases, [results[index] for index in range(len(cases))], arguments.all, without)
+    in_order = [results[index] for index in range(len(cases))]
+    if arguments.junit is not None:
+        from circlekit.cli.junit import junit_xml
+
+        write_file(arguments.junit, [junit_xml(cases, in_order)])
+    return _report(cases, in_order, arguments.all, litert.why_not_compared(not arguments.no_litert))
 
 
 # -- report ------------------------------------------------------------------------------------

@@ -12,7 +12,9 @@ With a folder, ``run_case`` leaves these files in it:
 
 from __future__ import annotations
 
+import re
 import tempfile
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,6 +53,9 @@ from circlekit.rewrite.base import Context
 
 PASSED, FAILED = "passed", "failed"
 
+_PLACE = re.compile(r"^(?:.*?:\d+:\d+|\S+\.(?:ck|recipe|rule|lst|tsv)): ")
+"""The place that begins the message of an error: a file, mostly with line and column."""
+
 
 @dataclass
 class Result:
@@ -60,6 +65,7 @@ class Result:
     notes: What was not compared, and why.
     before, after: Number of operators before and after the passes; None if that model was not built.
     rules, compared, litert: Numbers of rules checked, of outputs compared, and of outputs run by LiteRT.
+    seconds: Time that the test took.
     """
 
     name: str
@@ -71,6 +77,13 @@ class Result:
     rules: int = 0
     compared: int = 0
     litert: int = 0
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def reason(self) -> str:
+        """The first line of the first failure without the place where it begins; "" without failures."""
+        first = self.failures[0].partition("\n")[0] if self.failures else ""
+        return _PLACE.sub("", first)
 
     @property
     def status(self) -> str:
@@ -83,14 +96,16 @@ def run_case(case: Case, folder: str | Path | None = None, with_litert: bool = T
 
     ``folder``: keeps the files of the test, unless None.  ``with_litert``: compare with LiteRT, if installed.
     """
-    result = Result(case.name, case.passes)
+    result, started = Result(case.name, case.passes), time.monotonic()
     try:
         with tempfile.TemporaryDirectory(prefix="dredd-") as temporary:
             _Test(case, result, Path(folder or temporary), with_litert, folder is not None).run()
     except CirclekitError as error:
         result.failures.append(str(error))
-    except Exception:  # a defect of circlekit fails this test and must not stop the others
-        result.failures.append(f"internal error: {traceback.format_exc()}")
+    except Exception as error:  # a defect of circlekit fails this test and must not stop the others
+        what = f"{type(error).__name__}: {error}"
+        result.failures.append(f"internal error: {what}\n{traceback.format_exc()}")
+    result.seconds = time.monotonic() - started
     return result
 
 
@@ -142,9 +157,9 @@ class _Test:
         compared = (model, back) if with_tables else (_without_tables(model), _without_tables(back))
         unequal = difference(*compared)
         if unequal is not None:
-            raise ModelError(f"{name}: the model read back differs from the one written: {unequal}")
+            raise ModelError(f"the model read back from {name} differs from the one written: {unequal}")
         if to_bytes(back) != data:
-            raise ModelError(f"{name}: written again, the model read back has other bytes")
+            raise ModelError(f"the model read back from {name} has other bytes when it is written again")
         return back
 
     def run_reference(self, base: Model) -> None:
@@ -230,7 +245,8 @@ class _Test:
                 if name in after:
                     allowed = allowed_difference(reference, tolerance)
                     outcome = compare_arrays(name, reference, after[name], allowed)
-                    wrong += [] if outcome.equal else [f"on {run.kind} inputs {outcome}"]
+                    why = outcome.reason or outcome.worst
+                    wrong += [] if outcome.equal else [f"values of %{name} on {run.kind} inputs: {why}"]
             if wrong:
                 return sorted(wrong)
         return []

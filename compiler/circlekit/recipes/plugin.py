@@ -21,7 +21,7 @@ import pytest
 
 from circlekit.equivalence import litert
 from circlekit.passes.engine.registry import unknown_pass
-from circlekit.recipes.dredd import run_case
+from circlekit.recipes.dredd import Result, run_case
 from circlekit.recipes.dredd_cases import ONE_RECIPE, TEXT, Case, cases_of
 
 
@@ -82,10 +82,10 @@ class RecipeItem(pytest.Item):
         for note in result.notes:
             self.add_report_section("call", "dredd", note)
         if result.failures:
-            raise DreddFailure("\n".join(result.failures))
+            raise DreddFailure(result)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str:  # type: ignore[override]
-        """Return the failures; a traceback would show only the runner."""
+        """Return the failures; a traceback would show only the runner.  The first line is in the summary."""
         return str(excinfo.value)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
@@ -93,4 +93,8 @@ class RecipeItem(pytest.Item):
 
 
 class DreddFailure(Exception):
-    """A failed test; the text is the list of its failures."""
+    """A failed test; the text begins with the reason, and then lists the failures with their places."""
+
+    def __init__(self, result: Result) -> None:
+        lines = "\n".join(result.failures).splitlines()
+        super().__init__("\n".join([result.reason, *lines[lines[0] == result.reason :]]))

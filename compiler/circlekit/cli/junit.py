@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of dredd as JUnit XML, which continuous integration servers show.
+
+A test suite has a test case for each recipe, in the order of the recipes.  A failure has the reason as its
+message; what else there is to say, such as the model after the passes, is the standard output of its case.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from circlekit.cli.command import printable
+from circlekit.recipes.dredd_cases import Case
+
+if TYPE_CHECKING:
+    from circlekit.recipes.dredd import Result
+
+
+def junit_xml(cases: Sequence[Case], results: Sequence[Result]) -> bytes:
+    """Return the results of ``cases`` as a document; tests of one name in one folder get a number."""
+    failed = sum(bool(result.failures) for result in results)
+    totals = {
+        "name": "dredd",
+        "tests": str(len(results)),
+        "failures": str(failed),
+        "errors": "0",
+        "skipped": "0",
+        "time": f"{sum(result.seconds for result in results):.3f}",
+    }
+    suites = ElementTree.Element("testsuites", totals)
+    suite = ElementTree.SubElement(suites, "testsuite", totals)
+    seen: Counter[tuple[str, str]] = Counter()
+    for case, result in zip(cases, results, strict=True):
+        folder = _dotted(case.recipe)
+        seen[folder, result.name] += 1
+        number = seen[folder, result.name]
+        name = result.name if number == 1 else f"{result.name}.{number}"
+        _add_case(suite, folder, name, result)
+    ElementTree.indent(suites)
+    document: bytes = ElementTree.tostring(suites, "utf-8", xml_declaration=True)
+    return document + b"\n"
+
+
+def _dotted(recipe: Path | None) -> str:
+    """Return the folder of a recipe as the name of a class, by which servers group tests."""
+    parts = () if recipe is None else recipe.parent.parts
+    return printable(".".join(part.strip("./") for part in parts if part.strip("./")) or "dredd")
+
+
+def _add_case(suite: ElementTree.Element, folder: str, name: str, result: Result) -> None:
+    attributes = {"classname": folder, "name": printable(name), "time": f"{result.seconds:.3f}"}
+    test = ElementTree.SubElement(suite, "testcase", attributes)
+    lines = [line for failure in result.failures for line in failure.splitlines()]
+    if lines:
+        failure = ElementTree.SubElement(test, "failure", {"message": printable(result.reason)})
+        failure.text = printable(lines[0])
+    said = "\n".join([*lines[1:], *result.notes])
+    if said:
+        ElementTree.SubElement(test, "system-out").text = printable(said)
