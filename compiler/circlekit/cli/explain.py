@@ -12,6 +12,7 @@ from circlekit.api.models import load
 from circlekit.cli.circle2circle import parse_pass_or_all, parse_passes
 from circlekit.cli.command import MODEL_HELP, Command, Parser
 from circlekit.cli.explanations import print_explanations
+from circlekit.cli.result import source_of
 from circlekit.passes.engine.explain import ALL_PASSES
 
 OP_HELP = "%%NAME (of a result), TRANSPOSE (code), Transpose (class), or a custom code"
@@ -33,7 +34,7 @@ def _declare(parser: Parser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    model = load(arguments.model)
+    model = load(source_of(arguments.model))
     explained = None if arguments.op else arguments.name
     report = optimize(model, arguments.after, explain=explained, format=arguments.format)
     operators = explain_op(model, arguments.op, arguments.format) if arguments.op else []
