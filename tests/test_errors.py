@@ -78,7 +78,19 @@ def test_near_names_are_suggested(word: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["--quiet", "--nope", "-x", "-", "tests", "record_all", "Gemm", "remove_everything", "--b"]
+    "word",
+    [
+        "--quiet",
+        "--nope",
+        "-x",
+        "-",
+        "tests",
+        "record_all",
+        "Gemm",
+        "remove_everything",
+        "fuse_relu",
+        "--b",
+    ],
 )
 def test_far_names_are_not_suggested(word: str) -> None:
     assert near_miss(word, NAMES) == ""

@@ -83,7 +83,8 @@ def near_miss(word: str, names: Iterable[str], limit: int = 1) -> str:
     """Return ``; did you mean NAME?`` with up to ``limit`` of ``names`` that resemble ``word``, or "".
 
     A name resembles the word if it begins with it, or if few edits lead from one to the other: one edit of a
-    short word, one for every three letters of a longer one.  Upper and lower case, ``-`` and ``_`` are equal.
+    short word, one for every four letters of a longer one.  Upper and lower case, ``-`` and ``_`` are equal.
+    Of the names that need edits, those with the fewest are returned.
     """
     if len(word) >= SEARCH_LIMIT_CHARACTERS:
         return ""
@@ -94,8 +95,10 @@ def near_miss(word: str, names: Iterable[str], limit: int = 1) -> str:
     nearest = [other for other in known if len(key) > 2 and other.startswith(key)]
     if not nearest:
         edits = {other: edit_distance(key, other) for other in get_close_matches(key, known, SIMILAR_NAMES)}
-        near = [other for other in edits if edits[other] <= max(1, len(key) // 3)]
-        nearest = sorted(near, key=lambda other: (edits[other], other[0] != key[0]))
+        fewest = min(edits.values(), default=0)
+        if fewest <= max(1, len(key) // 4):
+            near = [other for other in edits if edits[other] == fewest]
+            nearest = sorted(near, key=lambda other: other[0] != key[0])
     return f"; did you mean {' or '.join(known[other] for other in nearest[:limit])}?" if nearest else ""
 
 

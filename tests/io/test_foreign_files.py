@@ -90,7 +90,7 @@ def safetensors() -> bytes:
 
 FILES = {
     "git LFS pointer": (POINTER.encode(), "git lfs pull"),
-    "HTML page": (b"\n<!DOCTYPE html>\n<html><head></head></html>", "download failed"),
+    "HTML page": (b"\n<!DOCTYPE html>\n<html><head></head></html>", "download may have failed"),
     "OpenVINO": (b'<?xml version="1.0"?>\n<net name="n" version="11">', "convert"),
     "XML file": (b'<?xml version="1.0"?>\n<a/>', "expected a .circle or .tflite file"),
     "JSON file": (json.dumps({"modelTopology": {}}).encode(), "expected a .circle or .tflite file"),

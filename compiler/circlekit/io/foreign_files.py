@@ -138,7 +138,7 @@ def _at(offset: int, pattern: bytes) -> Callable[[memoryview], bool]:
 
 KINDS: list[tuple[str, Callable[[memoryview], bool], str]] = [
     ("a git LFS pointer, not the file itself", _text(rb"version https://git-lfs"), "run `git lfs pull`"),
-    ("an HTML page", _text(rb"<(!doctype html|html|head)\b"), "the download failed; repeat it"),
+    ("an HTML page", _text(rb"<(!doctype html|html|head)\b"), "the download may have failed"),
     ("a model of OpenVINO", _text(rb"(<\?xml[^>]*>\s*)?<net\b"), "convert the model that it was made from"),
     ("a text in UTF-16", _starts(b"\xff\xfe", b"\xfe\xff"), "save it in UTF-8"),
     ("an XML file", _text(rb"<\?xml\b"), "expected a .circle or .tflite file"),
