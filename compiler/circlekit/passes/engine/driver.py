@@ -105,7 +105,7 @@ def _raise_versions(model: Model) -> None:
     """
     for op in model.ops():
         if op.version is not None and op.version < op.required_version():
-            op.touch()
+            op.version = None  # no change of the graph: by itself no reason to write a file anew
 
 
 def _epochs(model: Model) -> Epochs:
