@@ -34,13 +34,13 @@ MakeOptions = Callable[[str], Options]
 
 def _declare_files(parser: Parser) -> None:
     parser.add_argument(
-        "models", nargs="*", metavar="input", help="model files, or models as text; - is the standard input"
+        "models", nargs="*", metavar="input", help="model files, or models as text; - is stdin"
     )
     parser.add_argument(
         "-o", "--output", metavar="PATH",
-        help="the file to write, or a folder for several; - is the standard output",
+        help="the file to write, or a folder for several; - is stdout",
     )  # fmt: skip
-    parser.add_format("format of the output, if its extension does not say it")
+    parser.add_format("format of the output (default: that of PATH)")
     add_result_flags(parser)
 
 

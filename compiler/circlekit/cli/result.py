@@ -48,10 +48,14 @@ def run_conversion(arguments: argparse.Namespace, source: str, target: str, opti
         if arguments.json and not arguments.quiet:
             print(json.dumps(report.document(), indent=2))
         elif not arguments.quiet:
-            if report.explanations or report.op_explanations:
-                print_explanations(report.explanations, report.op_explanations)
-                print()
+            _print_explanations(report)
             print(*result_lines(report, arguments.hint), sep="\n")
+
+
+def _print_explanations(report: Report) -> None:
+    if report.explanations or report.op_explanations:
+        print_explanations(report.explanations, report.op_explanations)
+        print()
 
 
 def run_quietly(arguments: argparse.Namespace, work: Callable[[], Report]) -> Report:
@@ -116,33 +120,27 @@ def _conclusion(report: Report, hint: str) -> Iterator[str]:
 
 
 def print_results(paths: Sequence[str], reports: Sequence[Report | None], hint: str) -> None:
-    """Print what is said on each of several models, and a table with a line for each; None: it failed."""
-    for path, report in zip(paths, reports, strict=True):
+    """Print what was asked for and noted on several models, and a table; None: the model failed."""
+    found = [(Path(path).name, report) for path, report in zip(paths, reports, strict=True)]
+    for name, report in found:
         if report is not None and (report.explanations or report.op_explanations):
-            print(f"{Path(path).name}:")
-            print_explanations(report.explanations, report.op_explanations)
-            print()
+            print(f"{name}:")
+            _print_explanations(report)
         for text in [] if report is None else [*report.notes, *filter(None, [report.growth])]:
-            print(*wrapped(f"note: {Path(path).name}: {text}", text_columns()), sep="\n")
-    print(_table(paths, reports))
+            print(*wrapped(f"note: {name}: {text}", text_columns()), sep="\n")
+    print(_table(found))
     if hint and not any(report is not None and report.passes for report in reports):
         print(hint)
 
 
-def _table(paths: Sequence[str], reports: Sequence[Report | None]) -> str:
+def _table(found: Sequence[tuple[str, Report | None]]) -> str:
     rows = [("model", "operators", "bytes", "seconds", "result")]
-    for path, report in zip(paths, reports, strict=True):
-        name = Path(path).name
+    for name, report in found:
         if report is None:
             rows.append((name, "", "", "", "FAILED"))
             continue
         before, after = report.before, report.after
         size = f"{'text' if before.file_size is None else f'{before.file_size:,}'} -> {after.file_size:,}"
-        ops = f"{before.op_count} -> {after.op_count}"
-        rows.append((name, ops, size, f"{report.seconds:.2f}", _verdict(report)))
+        result = "unchanged" if report.unchanged else "verified" if report.verified else "written"
+        rows.append((name, f"{before.op_count} -> {after.op_count}", size, f"{report.seconds:.2f}", result))
     return format_columns(rows)
-
-
-def _verdict(report: Report) -> str:
-    done = "unchanged" if report.unchanged else "written"
-    return f"{done}, verified" if report.verified else done

@@ -100,3 +100,10 @@ def test_equal_says_within_what(differences: list[tuple[str, float, float]], sen
     assert report.verdicts() == sentences
     report.verified = False
     assert report.verdicts() == []
+
+
+def test_of_many_outputs_the_worst_is_named() -> None:
+    report = Report(BEFORE, AFTER, verified=True)
+    report.differences = [OutputDifference(f"y{i}", "zero", abs(20 - i) % 19 * 1e-6, 1e-4) for i in range(40)]
+    sentence = "verified: 40 outputs; the least equal, %y2: equal within 1.8e-05, allowed 0.0001"
+    assert report.verdicts() == [sentence]

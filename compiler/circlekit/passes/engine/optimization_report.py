@@ -17,6 +17,9 @@ from circlekit.rewrite.base import Refusal
 DOCUMENT_SCHEMA = 1
 """Increases when ``Report.document`` changes in a way that breaks readers; docs/guide/results.md."""
 
+MAX_VERDICTS = 12
+"""Of more outputs than this, only the one with the largest difference is named."""
+
 Row = tuple[str, str, str]
 """A row of a table: name of the count, count before, count after."""
 
@@ -165,6 +168,9 @@ class Report:
         texts = [str(difference) for difference in self.differences]
         if len(set(texts)) == 1:
             return [f"verified: {texts[0]}"]
+        if len(texts) > MAX_VERDICTS:
+            worst = max(self.differences, key=lambda d: d.difference and d.difference / d.tolerance)
+            return [f"verified: {len(texts)} outputs; the least equal, %{worst.output}: {worst}"]
         return [f"verified: %{d.output} {text}" for d, text in zip(self.differences, texts, strict=True)]
 
     def document(self) -> dict[str, Any]:
