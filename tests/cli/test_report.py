@@ -57,10 +57,23 @@ def test_report_of_two_models_says_that_they_differ(net: Path, capsys: pytest.Ca
     assert capsys.readouterr().out == ""
 
 
-def test_missing_jinja_names_the_extra(net: Path) -> None:
-    done = process("report", str(net), "-o", str(net.with_name("page.html")), without="jinja2")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: reports need the package jinja2: pip install 'circlekit[report]'\n"
+def test_streams(net: Path) -> None:
+    """Words go to stderr if the page goes to the standard output."""
+    code = "import sys; from circlekit.cli.front_door import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "report", "-", "-o", "-"]
+    done = subprocess.run(command, input=net.read_bytes(), capture_output=True, check=False)
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"<!doctype html>")
+    assert done.stderr.startswith(b"wrote <standard stream>: ")
+
+
+def test_missing_jinja_names_the_extra(
+    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert front_door.main(["report", str(net), "-o", str(net.with_name("page.html"))]) == 1
+    message = "error: reports need the package jinja2: pip install 'circlekit[report]'\n"
+    assert capsys.readouterr() == ("", message)
     assert not net.with_name("page.html").exists()
 
 

@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from typing import TYPE_CHECKING
 
 from circlekit.api.models import check_apart, check_target, read, records_of
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import MODEL_HELP, Command, Parser, add_inputs
+from circlekit.cli.result import PIPE, output_to, quietly
 from circlekit.io.write.file_writer import write_file
 from circlekit.passes.pipelines import PIPELINES
+
+if TYPE_CHECKING:
+    from circlekit.report.content import Source
 
 DESCRIPTION = """Show a model, or what a change did to it, as an HTML page.
 
@@ -48,31 +54,46 @@ def _declare(parser: Parser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from circlekit.report.content import Source, collect
+    from circlekit.report.content import collect
     from circlekit.report.page import render, require_jinja
 
     passes = [*(arguments.pipelines or ()), *arguments.passes]
-    if arguments.after is not None and passes:
-        arguments.refuse("expected a second model or passes, got both")
-    require_jinja()
-    check_target(arguments.output)
     paths = [path for path in (arguments.before, arguments.after) if path is not None]
-    for path in paths:
-        check_apart(path, arguments.output)
-    sources = []
-    for path in paths:
-        model, file = read(path)
-        sources.append(Source(path, model, None if file is None else len(file)))
-    records = records_of(sources[0].model, arguments.inputs)
-    second = sources[1] if len(sources) == 2 else None
-    content = collect(sources[0], second, passes, records, with_values=not arguments.no_values)
-    page = render(content)
-    write_file(arguments.output, [page])
-    if not arguments.quiet:
-        print(f"wrote {arguments.output}: {len(page):,} bytes")
-        if content.values is not None:
-            print(f"values: {content.values.verdict}")
+    if len(paths) == 2 and passes:
+        arguments.refuse("expected a second model or passes, got both")
+    if paths == [PIPE, PIPE]:
+        arguments.refuse("expected at most one model from the standard input, got two")
+    require_jinja()
+    if arguments.output != PIPE:
+        check_target(arguments.output)
+        for path in paths:
+            check_apart(path, arguments.output)
+    with output_to(arguments.output) as output, quietly(arguments.quiet):
+        sources = [_source(path) for path in paths]
+        records = records_of(sources[0].model, arguments.inputs)
+        second = sources[1] if len(sources) == 2 else None
+        content = collect(sources[0], second, passes, records, with_values=not arguments.no_values)
+        page = render(content)
+        if isinstance(output, str):
+            write_file(output, [page])
+        else:
+            output.write(page)
+        if not arguments.quiet:
+            print(f"wrote {_file_name(arguments.output)}: {len(page):,} bytes")
+            if content.values is not None:
+                print(f"values: {content.values.verdict}")
     return 0
+
+
+def _source(path: str) -> Source:
+    from circlekit.report.content import Source
+
+    model, file = read(sys.stdin.buffer if path == PIPE else path)
+    return Source(_file_name(path), model, None if file is None else len(file))
+
+
+def _file_name(path: str) -> str:
+    return "<standard stream>" if path == PIPE else path
 
 
 main = Command("circlekit report", DESCRIPTION, "before [after]", _declare, _run)

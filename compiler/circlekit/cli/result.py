@@ -60,14 +60,23 @@ def _print_explanations(report: Report) -> None:
 
 def run_quietly(arguments: argparse.Namespace, work: Callable[[], Report]) -> Report:
     """Return the result of ``work``; ``--quiet`` shows neither progress nor warnings, nor notes."""
-    with warnings.catch_warnings(), watched(Progress()) if arguments.quiet else contextlib.nullcontext():
-        is_mute = arguments.quiet or arguments.mute_warnings
+    is_mute = arguments.quiet or arguments.mute_warnings
+    with quietly(arguments.quiet), warnings.catch_warnings():
         if is_mute:
             warnings.simplefilter("ignore")
         report = work()
     if is_mute:
         report.notes.clear()
     return report
+
+
+@contextlib.contextmanager
+def quietly(is_quiet: bool) -> Iterator[None]:
+    """Show neither progress nor warnings in this context if ``is_quiet``."""
+    with warnings.catch_warnings(), watched(Progress()) if is_quiet else contextlib.nullcontext():
+        if is_quiet:
+            warnings.simplefilter("ignore")
+        yield
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.progress import progress
+from circlekit.ir.text.lexer import quoted
 from circlekit.ir.text.lines import Names, print_op, type_text
 from circlekit.ir.value import Value
 from circlekit.passes.engine.describe import summary as pass_summary
@@ -218,7 +219,12 @@ def cost_tables(content: Content) -> list[dict[str, Any]]:
 
 
 def result_name(op: Op) -> str:
-    return shortened(_NAMES.refer(op.results[0])) if op.results else ""
+    return value_name(op.results[0].name) if op.results else ""
+
+
+def value_name(name: str) -> str:
+    """Return ``%name``, quoted if it needs it, and shortened."""
+    return shortened(quoted("%", name))
 
 
 def result_shape(op: Op) -> str:
@@ -235,7 +241,7 @@ def arena_tables(content: Content) -> list[dict[str, Any]]:
             continue
         held = [
             {
-                "name": shortened(_NAMES.refer(life.value)),
+                "name": value_name(life.value.name),
                 "type": repr(life.value.type),
                 "size": life.size,
                 "first": life.first,

@@ -44,7 +44,8 @@ def render(content: Content) -> bytes:
         lstrip_blocks=True,
         finalize=visible,
     )
-    environment.filters.update(number=number, percent=percent, difference=difference)
+    filters = (number, percent, difference, tables.value_name)
+    environment.filters.update({function.__name__: function for function in filters})
     script = (TEMPLATE / "report.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     text = environment.get_template("report.html").render(
