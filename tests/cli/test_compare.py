@@ -110,6 +110,24 @@ def test_files_of_arrays(tmp_path: Path, capsys: Output) -> None:
     assert f"missing in {tmp_path / 'c.npz'}" in capsys.readouterr().out
 
 
+def test_a_quantized_model_is_compared_as_real_numbers(tmp_path: Path, capsys: Output) -> None:
+    """The largest difference is at most half a step of the input and half a step of the output."""
+    form = "i8[64] quant(scale: 0.05, zero_point: 3)"
+    body = f"%r = Dequantize(%x) : f32[64]\n%n = Neg(%r)\n%y = Quantize(%n) : {form}"
+    (tmp_path / "float.ck").write_text("graph main(%x: f32[64]) -> %y { %y = Neg(%x) }")
+    (tmp_path / "int8.ck").write_text(f"graph main(%x: {form}) -> %y {{\n{body}\n}}")
+    np.save(tmp_path / "x.npy", np.linspace(-5, 5, 64, dtype=np.float32))
+    words = [*(str(tmp_path / name) for name in ("float.ck", "int8.ck")), "--json"]
+    assert compare_command([*words, "--inputs", str(tmp_path / "x.npy"), "--per-layer"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    (output,) = document["outputs"]
+    assert 0 < output["difference"] <= 0.05 + 1e-6
+    assert output["relative"] == pytest.approx(output["difference"] / 5)
+    assert output["cosine"] > 0.999
+    assert len(document["interface"]) == 2
+    assert [layer["name"] for layer in document["layers"]] == ["y"]
+
+
 @pytest.mark.parametrize(
     ("after", "words", "code", "sentence"),
     [

@@ -3,10 +3,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
-from circlekit.equivalence.model_comparison import TOLERANCE, Difference, allowed_difference, worst_difference
+from circlekit.equivalence.model_comparison import (
+    TOLERANCE,
+    Difference,
+    Similarity,
+    allowed_difference,
+    similarity,
+    worst_difference,
+)
 from circlekit.ir.value import Array
 
 
@@ -104,3 +113,16 @@ def test_the_sentence() -> None:
 )  # fmt: skip
 def test_the_allowed_difference(dtype: str, fraction: float | None, allowed: float) -> None:
     assert allowed_difference(np.array([1, -4], dtype), fraction) == pytest.approx(allowed)
+
+
+def test_similarity() -> None:
+    a = np.array([3.0, 4.0], np.float32)
+    assert similarity(a, a) == Similarity(1.0, math.inf, 4.0)
+    assert similarity(a, np.array([4.0, -3.0], np.float32)) == Similarity(0.0, 20 * math.log10(0.2), 4.0)
+    of_zeros = similarity(a, np.zeros(2, np.float32))
+    assert of_zeros is not None
+    assert of_zeros.cosine is None
+    assert of_zeros.psnr == pytest.approx(-10 * math.log10(12.5))
+    assert similarity(a, np.zeros(3, np.float32)) is None
+    with_nan = np.array([3.0, np.nan, 4.0])
+    assert similarity(with_nan, with_nan + 0.5) == similarity(np.array([3.0, 4.0]), np.array([3.5, 4.5]))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import circlekit.ops  # noqa: F401  # declares the operators that ``parse`` knows
+from circlekit.equivalence.layer_comparison import compare_models
 from circlekit.equivalence.model_comparison import Comparison
 from circlekit.equivalence.verify import Inputs, Records, Verifier
 from circlekit.errors import FileError, ModelError
@@ -122,12 +123,13 @@ def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comp
     ``inputs``: as for ``run``, or the path of a file or folder with one or more records of inputs (see
     ``circlekit run --help``); by default seeded sets of normal, boundary and zero inputs.  Integers must be
     equal.  Floats may differ by a fraction of the largest magnitude in the output of ``a``: 1e-5 for float32,
-    up to 1e-4 if ``a`` is found to amplify rounding errors.  The result is true if the models are equal; its
-    ``str`` lists what was compared.  The errors are those of ``run``.
+    up to 1e-4 if ``a`` is found to amplify rounding errors.  A float model and its quantized form, whose
+    interfaces differ, are compared as real numbers.  The result is true if the models are equal; its ``str``
+    lists what was compared.  The errors are those of ``run``.
     """
     check_model(a)
     check_model(b)
-    return Verifier(a, records_of(a, inputs)).compare(b)
+    return compare_models(Verifier(a, records_of(a, inputs)), b)
 
 
 def records_of(model: Model, inputs: Inputs | FilePath | None) -> Records | None:

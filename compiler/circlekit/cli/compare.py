@@ -16,7 +16,7 @@ from circlekit.api.models import records_of
 from circlekit.cli.command import FAILED, Command, Parser, add_inputs, non_negative_number, text_columns
 from circlekit.cli.result import source_of
 from circlekit.equivalence.array_files import ARRAY_SUFFIXES, compare_files
-from circlekit.equivalence.layer_comparison import compare_layers
+from circlekit.equivalence.layer_comparison import compare_layers, compare_models
 from circlekit.equivalence.model_comparison import Comparison, Outcome
 from circlekit.equivalence.verify import Verifier
 from circlekit.ir.clone import clone
@@ -95,7 +95,7 @@ def _compare_models(arguments: argparse.Namespace) -> Result:
     progress().begin("run the first model")
     verifier = Verifier(before, records_of(before, arguments.inputs))
     progress().begin("run the second model")
-    found = verifier.compare(after)
+    found = compare_models(verifier, after)
     if not arguments.per_layer or not found.outputs:
         return Result(found)
     progress().begin("compare layers")
@@ -171,7 +171,7 @@ def _numbers(outcome: Outcome) -> tuple[str, ...]:
     return (
         "" if worst is None else f"{worst.absolute:.3g}",
         "" if worst is None else f"{worst.tolerance:.3g}",
-        "" if worst is None else f"{worst.relative:.3g}",
+        "" if outcome.relative is None else f"{outcome.relative:.3g}",
         "" if psnr is None else "inf" if psnr == math.inf else f"{psnr:.1f}",
         "" if cosine is None else f"{cosine:.7f}",
     )
@@ -217,7 +217,7 @@ def _outcome_document(outcome: Outcome) -> dict[str, Any]:
     numbers = {
         "difference": None if worst is None else worst.absolute,
         "tolerance": None if worst is None else worst.tolerance,
-        "relative": None if worst is None else worst.relative,
+        "relative": outcome.relative,
         "psnr_db": None if similar is None else similar.psnr,
         "cosine": None if similar is None else similar.cosine,
     }

@@ -52,11 +52,13 @@ class Similarity:
     """How similar two arrays are as a whole; None where it is not defined, as for arrays of zeros.
 
     ``cosine``: of the angle between the arrays as vectors.  ``psnr``: ratio of the range of the reference to
-    the root of the mean squared difference, in decibels; inf if there is no difference.
+    the root of the mean squared difference, in decibels; inf if there is no difference.  ``magnitude``: the
+    largest absolute value of the reference.
     """
 
     cosine: float | None
     psnr: float | None
+    magnitude: float
 
 
 def similarity(left: Array, right: Array) -> Similarity | None:
@@ -75,7 +77,7 @@ def similarity(left: Array, right: Array) -> Similarity | None:
     cosine = min(1.0, max(-1.0, float(a @ b) / length)) if 0 < length < math.inf else None
     extent, error = float(np.ptp(a)), float(np.sqrt(np.mean((a - b) ** 2)))
     psnr = (20 * math.log10(extent / error) if error else math.inf) if extent else None
-    return Similarity(cosine, psnr)
+    return Similarity(cosine, psnr, float(np.abs(a).max()))
 
 
 @dataclass
@@ -105,6 +107,15 @@ class Outcome:
         if self.worst is None or self.worst.absolute == 0:
             return 0.0
         return self.worst.absolute / self.worst.tolerance if self.worst.tolerance else math.inf
+
+    @property
+    def relative(self) -> float | None:
+        """The largest difference in proportion to the largest magnitude; None if that was not measured."""
+        if self.worst is None or self.similarity is None:
+            return None
+        if self.worst.absolute == 0:
+            return 0.0
+        return self.worst.absolute / self.similarity.magnitude if self.similarity.magnitude else math.inf
 
     def __str__(self) -> str:
         place = f"output %{self.name} on {self.inputs} inputs" if self.inputs else self.name

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real numbers that quantized values stand for, to compare a float model with its quantized form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array, Value
+from circlekit.ops.quantization import is_quantized, per_tensor_quantization
+
+
+def real_numbers(value: Value, array: Array) -> Array:
+    """Return the numbers that ``array`` stands for: dequantized if it has one scale, else as they are."""
+    form = per_tensor_quantization(value)
+    if form is None or not is_quantized(value):
+        return array.astype(np.float64) if array.dtype.kind in "fiub" else array
+    return (array.astype(np.float64) - float(form.zero_point.sum())) * float(form.scale[0])
+
+
+def stored_numbers(value: Value, numbers: Array) -> Array:
+    """Return ``numbers`` as the elements of ``value``: the inverse of ``real_numbers``, within the limits."""
+    form = per_tensor_quantization(value)
+    if form is not None and is_quantized(value):
+        levels = np.rint(numbers / float(form.scale[0])) + float(form.zero_point.sum())
+        numbers = np.clip(levels, *value.dtype.limits)
+    return numbers.astype(value.dtype.numpy)
+
+
+def inputs_for(
+    model: Model, other: Model, inputs: Sequence[Array] | Mapping[str, Array]
+) -> Sequence[Array] | Mapping[str, Array] | None:
+    """Return ``inputs`` of ``other`` in the types of ``model``; None if names, number or shapes differ."""
+    theirs, own = other.main.inputs, model.main.inputs
+    if [v.name for v in theirs] != [v.name for v in own] or [v.rank for v in theirs] != [v.rank for v in own]:
+        return None
+    if have_equal_types(theirs, own):
+        return inputs
+    if [v.shape for v in theirs] != [v.shape for v in own]:
+        return None
+    arrays = [inputs[v.name] for v in theirs] if isinstance(inputs, Mapping) else inputs
+    return [stored_numbers(b, real_numbers(a, x)) for a, b, x in zip(theirs, own, arrays, strict=True)]
+
+
+def have_equal_types(first: Sequence[Value], second: Sequence[Value]) -> bool:
+    """Return whether the elements of the values mean the same, one by one: dtype, scale and zero point."""
+    return list(map(_form, first)) == list(map(_form, second))
+
+
+def _form(value: Value) -> tuple[object, ...]:
+    form = per_tensor_quantization(value)
+    if form is None or not is_quantized(value):
+        return (value.dtype,)
+    return value.dtype, float(form.scale[0]), float(form.zero_point.sum())
