@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from circlekit.ir.resource_limits import limited
     from circlekit.ir.value import Value
     from circlekit.ops.numerics.output_stage import Kernels
+    from circlekit.passes.engine.optimization_report import Report
     from circlekit.passes.engine.registry import every_pass as passes
     from circlekit.rewrite import Pass, Rewrite, condition
 
@@ -47,6 +48,7 @@ __all__ = [
     "Model",
     "Op",
     "Pass",
+    "Report",
     "Rewrite",
     "Value",
     "compare",
@@ -86,6 +88,7 @@ _MODULES = {
     "circlekit.ir.resource_limits": ("limited",),
     "circlekit.ir.value": ("Value",),
     "circlekit.ops.numerics.output_stage": ("Kernels",),
+    "circlekit.passes.engine.optimization_report": ("Report",),
     "circlekit.rewrite": ("Pass", "Rewrite", "condition"),
 }
 """Where each public name is defined; the imports for type checkers say the same."""

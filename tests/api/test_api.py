@@ -93,7 +93,8 @@ def test_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_public_surface_is_pinned() -> None:
     """A change here is a change for users: it belongs into CHANGELOG.md."""
-    classes = ["CirclekitError", "Graph", "Interpreter", "Kernels", "Model", "Op", "Pass", "Rewrite", "Value"]
+    classes = ["CirclekitError", "Graph", "Interpreter", "Kernels", "Model"]
+    classes += ["Op", "Pass", "Report", "Rewrite", "Value"]
     functions = sorted(set(circlekit.__all__) - {*classes, "passes"})
     signatures = {name: str(inspect.signature(getattr(circlekit, name))) for name in functions}
     assert signatures == {

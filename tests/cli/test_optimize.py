@@ -15,7 +15,7 @@ import pytest
 import tflite
 
 import circlekit
-from circlekit.cli import front_door
+from circlekit.cli import front_door, progress_line
 
 Output = pytest.CaptureFixture[str]
 
@@ -100,9 +100,6 @@ def test_a_failing_file_does_not_stop_the_others(net: Path) -> None:
     assert rows["text.ck"][-1] == "verified"
 
 
-# -- in this process ---------------------------------------------------------------------------
-
-
 def test_text_of_a_result(net: Path, capsys: Output) -> None:
     target = net.with_name("out.circle")
     assert run("optimize", net, "-o", target, "--O1", "--verify") == 0
@@ -116,10 +113,11 @@ def test_text_of_a_result(net: Path, capsys: Output) -> None:
     assert lines[-1].startswith("written in ")
 
 
-def test_without_a_pass_there_is_a_hint_and_a_copy(net: Path, capsys: Output) -> None:
+def test_without_a_pass_there_is_a_hint_and_a_copy(net: Path) -> None:
     target = net.with_name("out.tflite")
-    assert run("optimize", net, "-o", target) == 0
-    *_, hint, conclusion = capsys.readouterr().out.splitlines()
+    done = process("optimize", net, "-o", target)
+    assert (done.returncode, done.stderr) == (0, b"")
+    *_, hint, conclusion = done.stdout.decode().splitlines()
     assert hint == "no pass was asked for: --O1 runs the default pipeline"
     assert conclusion.startswith("copied unchanged in ")
     assert target.read_bytes() == net.read_bytes()
@@ -143,12 +141,12 @@ def test_quiet_prints_nothing(words: list[str], net: Path, capsys: Output) -> No
     assert "none.circle" in capsys.readouterr().err
 
 
-def test_a_larger_file_says_why(net: Path, capsys: Output) -> None:
+def test_a_larger_file_says_why(net: Path) -> None:
     """The circle file has an operator more: ONE does not fuse activations into TRANSPOSE_CONV."""
     assert run("optimize", net, "-o", net.with_name("a.tflite"), "--O1", "-q") == 0
-    assert run("convert", net.with_name("a.tflite"), "-o", net.with_name("b.circle")) == 0
+    done = process("convert", net.with_name("a.tflite"), "-o", net.with_name("b.circle"))
     grown = net.with_name("b.circle").stat().st_size - net.with_name("a.tflite").stat().st_size
-    out = capsys.readouterr().out
+    out = done.stdout.decode()
     assert f"grew by {grown} bytes: tables of operators and tensors +" in out
     assert "pass" not in out
 
@@ -170,6 +168,20 @@ def test_every_key_of_the_document_is_documented(net: Path) -> None:
     document = circlekit.convert(net, net.with_name("b.circle")).document()
     assert document.keys() in keys
     assert document["before"].keys() | {"before", "after"} in keys
+
+
+def test_progress_of_several_models_names_them(
+    net: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    monkeypatch.setattr(progress_line, "DELAY_SECONDS", 0)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    (net.parent / "text.ck").write_text(NET)
+    paths = [net, net.parent / "text.ck"]
+    for flags, shown in (([], True), (["-q"], False)):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        assert run("optimize", *paths, "-o", net.with_name("out"), "--O1", *flags) == 0
+        assert (" of text.ck (2 of 2)" in capsys.readouterr().err) is shown
 
 
 def test_wrong_arguments_write_nothing(net: Path, capsys: Output) -> None:

@@ -26,6 +26,7 @@ from circlekit.cli.result import PIPE, add_result_flags, print_results, run_conv
 from circlekit.errors import FileError
 from circlekit.io.file_map import map_file, translated
 from circlekit.io.read.flatbuffer_decoder import identify
+from circlekit.ir.progress import Forwarded, watched
 from circlekit.passes.engine.optimization_report import Report
 
 MakeOptions = Callable[[str], Options]
@@ -103,7 +104,8 @@ def _run_many(
         options = make_options(target)
         if options.record is not None:
             options = replace(options, record=Path(options.record) / Path(target).stem)
-        reports[path] = run_quietly(arguments, lambda: convert(path, target, options, format))
+        with watched(Forwarded(f"of {Path(path).name} ({paths.index(path) + 1} of {len(paths)})")):
+            reports[path] = run_quietly(arguments, lambda: convert(path, target, options, format))
         return reports[path].document()
 
     try:

@@ -35,6 +35,26 @@ class Progress:
         """Report that a file is complete, under its final name."""
 
 
+class Forwarded(Progress):
+    """Reports to an outer watcher, with ``place`` behind the name of each step: "of net.circle (3 of 9)"."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self.outer = progress()
+
+    def begin(self, step: str, total: int = 0, unit: str = "") -> None:
+        self.outer.begin(f"{step} {self.place}", total, unit)
+
+    def expect(self, amount: int) -> None:
+        self.outer.expect(amount)
+
+    def advance(self, amount: int = 1, remark: str = "") -> None:
+        self.outer.advance(amount, remark)
+
+    def finish_file(self, path: str) -> None:
+        self.outer.finish_file(path)
+
+
 _PROGRESS: ContextVar[Progress] = ContextVar("circlekit_progress", default=Progress())  # noqa: B039  # has no state
 
 
