@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 from circlekit.api.models import check_target
 from circlekit.cli.circle2circle import parse_passes
-from circlekit.cli.command import FAILED, Command, Parser, positive_count
+from circlekit.cli.command import FAILED, Command, Parser, positive_count, text_columns
 from circlekit.equivalence.tensor_files import check_folder
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.progress import progress
-from circlekit.ir.text.columns import cut, format_columns
+from circlekit.ir.text.columns import cut, format_columns, wrapped
 from circlekit.recipes.dredd_cases import Case, cases_of
 
 if TYPE_CHECKING:
     from circlekit.recipes.dredd import Result
 
-MAX_NOTE_CHARACTERS = 110
-"""Longer notes (what was not compared, and why) are cut in the table; an operator in one can be long."""
+MAX_NOTE_CHARACTERS = 400
+"""Longer notes (what was not compared, and why) are cut; an operator in one can be long."""
 
 DESCRIPTION = (
     "Run tests that are written as recipes. Each makes a model, runs passes on it, checks rules, and "
@@ -88,10 +88,14 @@ def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool, wi
 
     ``without``: why there is no comparison with LiteRT, "" if there is one.
     """
-    rows = [_row(r) for r in results if list_all or r.status != "passed" or r.notes]
-    if rows:
-        header = ("test", "status", "operators", "rules", "values", "LiteRT", "notes")
-        print(format_columns([header, *rows], left=len(header)))
+    listed = [r for r in results if list_all or r.status != "passed" or r.notes]
+    if listed:
+        header = ("status", "operators", "rules", "values", "LiteRT", "test")
+        head, *rows = format_columns([header, *map(_row, listed)], left=len(header)).splitlines()
+        print(head)
+        for row, result in zip(rows, listed, strict=True):
+            notes = wrapped(cut("; ".join(result.notes), MAX_NOTE_CHARACTERS), text_columns() - 4)
+            print(row, *(f"    {line}" for line in notes), sep="\n")
     for case, result in zip(cases, results, strict=True):
         if result.failures:
             where = case.recipe or case.place  # a list can name a recipe that does not exist
@@ -101,24 +105,20 @@ def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool, wi
     counts = Counter(result.status for result in results)
     compared = sum(result.compared > 0 for result in results)
     by_litert = f"with LiteRT in {sum(result.litert > 0 for result in results)}"
-    print(
-        f"\n{len(results)} tests: {counts['passed']} passed, {counts['failed']} failed; "
-        f"values compared in {compared}, {without or by_litert}"
-    )
+    print(f"\n{len(results)} tests: {counts['passed']} passed, {counts['failed']} failed")
+    print(f"values compared in {compared}, {without or by_litert}")
     return FAILED if counts["failed"] else 0
 
 
 def _row(result: Result) -> tuple[str, ...]:
-    note = "; ".join(result.notes)
     after = "" if result.after is None else f" -> {result.after}"
     return (
-        result.name,
         result.status,
         "" if result.before is None else f"{result.before}{after}",
         str(result.rules or ""),
         str(result.compared or ""),
         str(result.litert or ""),
-        cut(note, MAX_NOTE_CHARACTERS),
+        result.name,
     )
 
 
