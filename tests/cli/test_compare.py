@@ -126,6 +126,10 @@ def test_a_quantized_model_is_compared_as_real_numbers(tmp_path: Path, capsys: O
     assert output["cosine"] > 0.999
     assert len(document["interface"]) == 2
     assert [layer["name"] for layer in document["layers"]] == ["y"]
+    judged = [*words, "--values-only", "--tolerance"]
+    assert compare_command([*judged, "0.06", "--inputs", str(tmp_path / "x.npy")]) == 0
+    assert json.loads(capsys.readouterr().out)["interface"] == []
+    assert compare_command([*judged, "0.01", "--inputs", str(tmp_path / "x.npy")]) == 1
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,8 @@ def test_several_records(name: str, tmp_path: Path) -> None:
     OF_ONE[name](tmp_path / name)
     records = read_records(tmp_path / name, ONE)
     assert [record[0].tolist() for record in records.values()] == SEVERAL.tolist()
+    labels = {"numpy": ["x1", "x2", "x10"], "raw": ["0", "1", "2"]}
+    assert list(records) == labels.get(name, ["record_0", "record_1", "record_2"])
 
 
 WRONG: dict[str, tuple[Callable[[Path], object], type[CirclekitError], str]] = {

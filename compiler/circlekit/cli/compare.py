@@ -16,6 +16,7 @@ from circlekit.api.models import records_of
 from circlekit.cli.command import FAILED, Command, Parser, add_inputs, non_negative_number, text_columns
 from circlekit.cli.result import source_of
 from circlekit.equivalence.array_files import ARRAY_SUFFIXES, compare_files
+from circlekit.equivalence.input_files import GIVEN
 from circlekit.equivalence.layer_comparison import compare_layers, compare_models
 from circlekit.equivalence.model_comparison import Comparison, Outcome
 from circlekit.equivalence.verify import Verifier
@@ -46,6 +47,7 @@ def _declare(parser: Parser) -> None:
         " float32, more if the model amplifies rounding errors; 0 for integers)",
     )  # fmt: skip
     parser.add_switch("--per-layer", help="compare the results of operators, too, where names are equal")
+    parser.add_switch("--values-only", help="ignore that types, names or signatures of the interface differ")
     parser.add_switch("--by-position", help="compare inputs and outputs in their order, whatever their names")
     parser.add_switch("--json", help="print one JSON document")
     parser.add_switch("-q", "--quiet", help="print nothing but errors")
@@ -61,6 +63,9 @@ def _run(arguments: argparse.Namespace) -> int:
         result = Result(Comparison(outputs=compare_files(arguments.before, arguments.after)))
     else:
         result = _compare_models(arguments)
+    if arguments.values_only and result.found.outputs:
+        result.found.notes = [*result.found.interface, *result.found.notes]
+        result.found.interface = []
     if arguments.tolerance is not None:
         result.found.outputs = _within(result.found.outputs, arguments.tolerance)
         result.layers = _within(result.layers, arguments.tolerance)
@@ -123,7 +128,8 @@ def _lines(arguments: argparse.Namespace, result: Result) -> Iterator[str]:
     kinds = list(dict.fromkeys(outcome.inputs for outcome in found.outputs))
     if any(kinds):
         own = arguments.inputs is not None
-        yield f"inputs  {f'{arguments.inputs}: ' if own else ''}{_listed(kinds)}{'' if own else ' (seeded)'}"
+        named = "" if kinds == [GIVEN] else f": {_listed(kinds)}"
+        yield f"inputs  {arguments.inputs}{named}" if own else f"inputs  {_listed(kinds)} (seeded)"
     if found.outputs:
         yield ""
         yield from _table(_worst_of_each(found.outputs))
@@ -158,7 +164,8 @@ def _table(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Yield the rows of a table; names stand at the end, because they may be of any length."""
     rows: list[tuple[str, ...]] = [("", "difference", "allowed", "relative", "PSNR dB", "cosine")]
     rows += [("equal" if outcome.equal else "DIFFERENT", *_numbers(outcome)) for outcome in outcomes]
-    names = ["", *(f"%{o.name}{f' on {o.inputs}' if o.inputs else ''}" for o in outcomes)]
+    is_one = len({outcome.inputs for outcome in outcomes}) == 1
+    names = ["", *(f"%{o.name}{'' if is_one else f' on {o.inputs}'}" for o in outcomes)]
     for line, name, outcome in zip(format_columns(rows).splitlines(), names, [None, *outcomes], strict=True):
         reason = f": {outcome.reason}" if outcome is not None and outcome.reason else ""
         yield f"{line}  {name}{reason}".rstrip()
@@ -182,9 +189,9 @@ def _layer_lines(layers: Sequence[Outcome], ops: dict[str, str]) -> Iterator[str
     yield f"{len(layers)} results of operators have equal names, {len(different)} of them differ"
     if not different:
         return
-    yield f"first difference: {different[0]}"
+    yield from wrapped(f"first difference: {different[0]}", text_columns())
     if different[0].name in ops:
-        yield f"  {ops[different[0].name]}"
+        yield from (f"  {line}" for line in wrapped(ops[different[0].name], text_columns() - 2))
     yield from _table(different[:MAX_PRINTED_LAYERS])
     if len(different) > MAX_PRINTED_LAYERS:
         yield f"... and {len(different) - MAX_PRINTED_LAYERS} more; --json prints all"

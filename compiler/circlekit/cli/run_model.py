@@ -17,7 +17,7 @@ from circlekit.cli.result import source_of
 from circlekit.equivalence.input_files import read_records
 from circlekit.equivalence.output_files import check_output, write_outputs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
-from circlekit.errors import CirclekitError, ModelError, near_miss
+from circlekit.errors import CirclekitError, ModelError, UnsupportedError, near_miss
 from circlekit.interp.interpreter import Interpreter, expect_runs
 from circlekit.interp.timing import Timing, time_runs
 from circlekit.ir.graph import Graph, Model
@@ -28,7 +28,7 @@ from circlekit.ir.value import Array, Value, format_shape
 WHOLE_ELEMENTS = 64
 """An output with at most this many elements is printed as a whole."""
 
-FIRST_ELEMENTS = 6
+FIRST_ELEMENTS = 5
 """Number of elements that are printed of a larger output."""
 
 JSON_SCHEMA = 1
@@ -139,7 +139,7 @@ def _records(model: Model, graph: Graph, arguments: argparse.Namespace) -> Mappi
         return read_records(arguments.inputs, model, graph)
     try:
         return {"random": make_inputs(graph, InputSet("normal", seed=arguments.seed or 0))}
-    except CirclekitError as error:
+    except UnsupportedError as error:
         raise error.note("--inputs DATA runs on inputs of your own") from None
 
 

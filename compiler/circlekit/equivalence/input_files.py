@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,14 +105,16 @@ def _read_folder(folder: Path, interface: Interface) -> dict[str, list[Array]]:
         if record is not None:
             return {GIVEN: record}
     found: dict[str, list[Array]] = {}
+    stems = Counter(entry.stem for entry in entries)
     for entry in entries:
+        label = entry.stem if stems[entry.stem] == 1 else entry.name
         if entry.is_dir():
             inner = _read_folder(entry, interface)
-            found |= {entry.name if k == GIVEN else f"{entry.name}.{k}": v for k, v in inner.items()}
+            found |= {label if k == GIVEN else f"{label}.{k}": v for k, v in inner.items()}
             continue
         records = _read_file(entry, interface)
         many = len(records) > 1
-        found |= {f"{entry.name}.{n}" if many else entry.name: record for n, record in enumerate(records)}
+        found |= {f"{label}.{n}" if many else label: record for n, record in enumerate(records)}
     if not found:
         raise FileError(f"{folder}: expected records for the inputs {interface}, got an empty folder")
     return found
