@@ -70,6 +70,8 @@ NAMES = [
         ("remove-deed", "remove_dead"),
         ("fuse_batchnorn_wth_conv", "fuse_batchnorm_with_conv"),
         ("RELU", "Relu"),
+        ("removedead", "remove_dead"),
+        ("--vefiry", "--verify"),
         ("Rellu", "Relu"),
     ],
 )
@@ -89,6 +91,7 @@ def test_near_names_are_suggested(word: str, name: str) -> None:
         "Gemm",
         "remove_everything",
         "fuse_relu",
+        "remove_drop",
         "--b",
     ],
 )

@@ -82,9 +82,9 @@ class EquivalenceError(CirclekitError):
 def near_miss(word: str, names: Iterable[str], limit: int = 1) -> str:
     """Return ``; did you mean NAME?`` with up to ``limit`` of ``names`` that resemble ``word``, or "".
 
-    A name resembles the word if it begins with it, or if few edits lead from one to the other: one edit of a
-    short word, one for every four letters of a longer one.  Upper and lower case, ``-`` and ``_`` are equal.
-    Of the names that need edits, those with the fewest are returned.
+    A name resembles the word if it begins with it, or if few edits lead from one to the other: one edit, or
+    one for every three letters, of the whole and of each part between underscores.  Upper and lower case are
+    equal, and so are ``-`` and ``_``.  Of the names that need edits, those with the fewest are returned.
     """
     if len(word) >= SEARCH_LIMIT_CHARACTERS:
         return ""
@@ -94,12 +94,19 @@ def near_miss(word: str, names: Iterable[str], limit: int = 1) -> str:
     key = _comparable(word)
     nearest = [other for other in known if len(key) > 2 and other.startswith(key)]
     if not nearest:
-        edits = {other: edit_distance(key, other) for other in get_close_matches(key, known, SIMILAR_NAMES)}
-        fewest = min(edits.values(), default=0)
-        if fewest <= max(1, len(key) // 4):
-            near = [other for other in edits if edits[other] == fewest]
-            nearest = sorted(near, key=lambda other: other[0] != key[0])
+        similar = [other for other in get_close_matches(key, known, SIMILAR_NAMES) if _is_near(key, other)]
+        edits = {other: edit_distance(key, other) for other in similar}
+        near = [other for other in similar if edits[other] == min(edits.values())]
+        nearest = sorted(near, key=lambda other: other[0] != key[0])
     return f"; did you mean {' or '.join(known[other] for other in nearest[:limit])}?" if nearest else ""
+
+
+def _is_near(word: str, name: str) -> bool:
+    """Return whether few edits turn ``word`` into ``name``, in the whole and in each part."""
+    pairs = [(word, name)]
+    if word.count("_") == name.count("_"):
+        pairs += zip(word.split("_"), name.split("_"), strict=True)
+    return all(edit_distance(a, b) <= max(1, len(a) // 3) for a, b in pairs)
 
 
 def _comparable(name: str) -> str:

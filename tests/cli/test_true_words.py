@@ -3,47 +3,47 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
-
-import pytest
 
 from tests.cli.test_scripts import run_script
 from tests.io.test_foreign_files import FILES, META_GRAPH, message
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "sentence"),
-    [
-        (
-            "net.tflite",
-            FILES["git LFS pointer"][0],
-            "it is a git LFS pointer, not the file itself; run `git lfs",
-        ),
-        ("net.circle", FILES["ONNX"][0], "it is an ONNX model; convert it with onnx2tf"),
-        (
-            "saved_model.pb",
-            message((1, 1), (2, META_GRAPH)),
-            "it is a TensorFlow SavedModel; convert the folder",
-        ),
-    ],
-)
-def test_files_of_other_programs_are_named(name: str, content: bytes, sentence: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(content)
-    source = tmp_path if name.endswith(".pb") else tmp_path / name
+def test_files_of_other_programs_are_named(tmp_path: Path) -> None:
+    """One process is given a file of each kind, and a folder."""
+    expected = [*FILES.items(), ("TensorFlow SavedModel", (b"", "from_saved_model"))]
+    paths = [tmp_path / f"net{number}.tflite" for number in range(len(expected))]
+    for path, (data, _) in zip(paths, FILES.values(), strict=False):
+        path.write_bytes(data)
+    paths[-1].mkdir()
+    (paths[-1] / "saved_model.pb").write_bytes(message((1, 1), (2, META_GRAPH)))
+    command = [sys.executable, "-m", "circlekit", "inspect", *map(str, paths)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(paths)
+    for line, path, (kind, (_, advice)) in zip(lines, paths, expected, strict=True):
+        assert line.startswith(f"error: {path}: ")
+        assert kind in line
+        assert advice in line
+
+
+def test_a_command_writes_nothing_for_a_pointer(tmp_path: Path) -> None:
+    source = tmp_path / "net.tflite"
+    source.write_bytes(FILES["git LFS pointer"][0])
     done = run_script("circle2circle", str(source), str(tmp_path / "out.circle"), "--O1")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"error: {source}: ")
-    assert sentence in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert "it is a git LFS pointer, not the file itself; run `git lfs pull`" in done.stderr
+    assert [*tmp_path.iterdir()] == [source]
 
 
 def test_near_flags_are_suggested_and_far_ones_are_not() -> None:
-    done = run_script("circle2circle", "in.circle", "out.circle", "--verfy")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "unknown flag --verfy; did you mean --verify?" in done.stderr
-    done = run_script("circle2circle", "in.circle", "out.circle", "--colour")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "unknown flag --colour (" in done.stderr
+    for flag, hint in (("--txet", "; did you mean --text?"), ("--colour", "")):
+        done = run_script("circledump", flag, "net.circle")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"error: unknown flag {flag}{hint} (")
 
 
 def test_an_operator_of_another_framework_suggests_that_of_the_schema(tmp_path: Path) -> None:
