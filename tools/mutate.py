@@ -30,6 +30,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.sweep import sweep
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -257,15 +259,17 @@ def main() -> int:
     drawn = random.Random(asked.seed).sample(possible, min(asked.count, len(possible)))
     reasons = equivalents()
     chosen = [m for m in drawn if not is_equivalent(m, reasons)]
-    killed = 0
-    for number, (mutation, found, seconds) in enumerate(try_all(chosen, asked.jobs), 1):
-        killed += found
-        verdict = "found" if found else "SURVIVED"
-        print(f"{number}/{len(chosen)} {verdict} in {seconds:.0f} s: {mutation}", flush=True)
-    percent = 100 * killed / max(len(chosen), 1)
+    killed = number = 0
+    with sweep(len(chosen), "mutations") as line:
+        for number, (mutation, found, seconds) in enumerate(line.each(try_all(chosen, asked.jobs)), 1):
+            killed += found
+            verdict = "found" if found else "SURVIVED"
+            line.hide()
+            print(f"{number}/{len(chosen)} {verdict} in {seconds:.0f} s: {mutation}", flush=True)
+    percent = 100 * killed / max(number, 1)
     same = len(drawn) - len(chosen)
-    print(f"{killed} of {len(chosen)} mutations found ({percent:.0f} %), {same} equivalent left out")
-    return 0 if percent >= asked.least else 1
+    print(f"{killed} of {number} mutations found ({percent:.0f} %), {same} equivalent left out")
+    return line.exit_code(percent < asked.least)
 
 
 if __name__ == "__main__":

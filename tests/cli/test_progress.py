@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from circlekit.cli.progress_line import ProgressLine
+from tools.sweep import sweep
 
 HELD = """
 import sys, time
@@ -119,3 +120,15 @@ def test_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
     line.advance(10)
     assert line.interrupted() == "interrupted while running the original (33 %); 2 files were written"
     assert line._estimate(101.0) == "2 s left"
+
+
+def test_an_interrupted_sweep_goes_on_to_its_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    with sweep(5, "cases") as line:
+        for number in line.each(range(5)):
+            if number == 2:
+                raise KeyboardInterrupt
+    assert capsys.readouterr().err == "interrupted: 2 of 5 cases done\n"
+    assert line.exit_code(True) == 130
+    with sweep(2, "cases") as line:
+        assert list(line.each(range(2))) == [0, 1]
+    assert [line.exit_code(failed) for failed in (False, True)] == [0, 1]

@@ -20,7 +20,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from circlekit.passes.engine.registry import all_passes
@@ -28,6 +27,7 @@ from tools.fuzz.case import KINDS, Job, case_of, make_case
 from tools.fuzz.pool import limit_memory, outcome_of, run_case, run_jobs, time_limit
 from tools.fuzz.report import Tally, keep
 from tools.fuzz.seeds import Seeds, all_seeds
+from tools.sweep import sweep
 
 PROGRESS_EVERY = 5000
 KEPT_PER_FAULT = 2
@@ -53,8 +53,8 @@ def main() -> int:
     print(f"{len(seeds.files)} models and {len(seeds.texts)} texts to start from, {len(jobs)} cases")
     tally, started = Tally(), time.monotonic()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with suppress(KeyboardInterrupt):  # then summarize what was run
-        for result in run_jobs(jobs, seeds, arguments.jobs):
+    with sweep(len(jobs), "cases") as line:
+        for result in line.each(run_jobs(jobs, seeds, arguments.jobs)):
             tally.add(result)
             if result.outcome.is_fault:
                 print(f"{result.job} {result.outcome.key}", file=sys.stderr, flush=True)
@@ -63,11 +63,11 @@ def main() -> int:
     seconds = time.monotonic() - started
     print(f"{tally}\n{seconds:.0f} s, {tally.count / max(seconds, 1e-9):.0f} cases a second")
     if not tally.failed:
-        return 0
+        return line.exit_code(False)
     folder = arguments.out or Path(tempfile.mkdtemp(prefix="fuzz-"))
     keep_inputs(tally, seeds, folder)
     print("\n".join([*tally.fault_lines(), f"the inputs are in {folder}"]))
-    return 1
+    return line.exit_code(True)
 
 
 def interleaved(counts: Mapping[str, int], seed: int) -> list[Job]:

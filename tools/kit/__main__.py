@@ -15,8 +15,9 @@ from pathlib import Path
 from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model
 from tools.kit.families import codes, draw_case
-from tools.kit.pool import Job, run_all, run_here
+from tools.kit.pool import Done, Job, run_all, run_here
 from tools.kit.table import document, rows_of, terminal
+from tools.sweep import sweep
 
 
 def jobs_of(operators: list[str], cases: int, seed: int) -> list[Job]:
@@ -43,12 +44,16 @@ def main() -> int:
     if arguments.case is not None:
         return show(Job(chosen[0], arguments.seed, arguments.case))
     started = time.monotonic()
-    rows = rows_of(run_all(jobs_of(chosen, arguments.cases, arguments.seed), arguments.processes))
+    done: list[Done] = []
+    with sweep(arguments.cases, "cases") as line:
+        jobs = jobs_of(chosen, arguments.cases, arguments.seed)
+        done.extend(line.each(run_all(jobs, arguments.processes)))
+    rows = rows_of(done)
     print(terminal(rows, arguments.reasons))
     print(f"{time.monotonic() - started:.0f} s")
-    if arguments.table is not None:
+    if arguments.table is not None and not line.is_interrupted:
         arguments.table.write_text(document(rows, arguments.cases, arguments.seed))
-    return 0
+    return line.exit_code(False)
 
 
 def show(job: Job) -> int:

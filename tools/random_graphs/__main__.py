@@ -17,7 +17,6 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from circlekit.equivalence.delta_debugging import reduce_model
@@ -25,6 +24,7 @@ from circlekit.equivalence.workers import Loss, Tell, Workers, silence_stderr
 from circlekit.ir.text import print_model
 from tools.random_graphs.examine import PASSES, Finding, Result, examine, reproduces
 from tools.random_graphs.graphs import make, random_steps
+from tools.sweep import sweep
 
 SEEDS_PER_RUN = 1_000_003
 """The seeds of a run start at its seed times this, so that two runs share none."""
@@ -58,11 +58,12 @@ def main() -> int:
     first = arguments.seed * SEEDS_PER_RUN
     started = time.monotonic()
     results = []
-    with suppress(KeyboardInterrupt):  # then summarize what was run
+    with sweep(arguments.graphs, "graphs") as line:
         seeds = range(first, first + arguments.graphs)
-        for result in examine_all(seeds, arguments.passes, arguments.jobs):
+        for result in line.each(examine_all(seeds, arguments.passes, arguments.jobs)):
             results.append(result)
             for f in result.findings:
+                line.hide()
                 print(f"{f.seed}: {','.join(f.passes)} ({f.format}): {f.sentence}", flush=True)
     sample = [r for r in results if r.checksum][:: arguments.hashes]
     findings = [f for r in results for f in r.findings]
@@ -70,7 +71,7 @@ def main() -> int:
     summarize(results, findings, time.monotonic() - started)
     if not arguments.no_reduce:
         reduce_all(findings)
-    return 1 if findings else 0
+    return line.exit_code(bool(findings))
 
 
 def examine_all(seeds: Sequence[int], passes: Sequence[str], jobs: int) -> Iterator[Result]:

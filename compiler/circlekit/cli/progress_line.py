@@ -85,16 +85,18 @@ class ProgressLine(Progress):
         if not self._is_shown:
             return
         now = time.monotonic()
-        if now < self._due and not (is_new and self._bar is not None):
+        is_due = now >= self._due
+        if not is_due and (self._bar is None or not is_new):
             return
-        self._due = now + INTERVAL_SECONDS
+        if is_due:
+            self._due = now + INTERVAL_SECONDS
         if self._bar is None:
             self._bar = _bar()
         (task,) = self._bar.task_ids
         total = max(self._total, self._done) or None
         state = ", ".join(filter(None, [self._amount(), self._remark, self._estimate(now)]))
         text = "  ".join(filter(None, [state, self._step]))
-        self._bar.update(task, completed=self._done, total=total, description=text, refresh=True)
+        self._bar.update(task, completed=self._done, total=total, description=text, refresh=is_due)
 
     def _estimate(self, now: float) -> str:
         """Return how long the rest of the step takes at the speed so far; "" if that is unknown."""

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Progress of a sweep over many cases on the terminal; an interrupted one goes on to its summary."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from circlekit.cli.command import INTERRUPTED, is_terminal
+from circlekit.cli.progress_line import ProgressLine
+
+T = TypeVar("T")
+
+
+class Sweep(ProgressLine):
+    """The progress of a sweep over ``total`` cases, which are called ``unit``."""
+
+    def __init__(self, total: int, unit: str) -> None:
+        super().__init__(is_terminal(sys.stderr))
+        self.is_interrupted = False
+        self.begin("", total, unit)
+
+    def each(self, results: Iterable[T]) -> Iterator[T]:
+        """Yield ``results``, one for each case, and count those that have been consumed."""
+        for result in results:
+            yield result
+            self.advance()
+
+    def exit_code(self, failed: bool) -> int:
+        """Return the exit code of the tool."""
+        return INTERRUPTED if self.is_interrupted else int(failed)
+
+
+@contextmanager
+def sweep(total: int, unit: str) -> Iterator[Sweep]:
+    """Show progress inside this block; an interrupt ends the block, and a line says what was left."""
+    line = Sweep(total, unit)
+    try:
+        with line:
+            yield line
+    except KeyboardInterrupt:
+        line.is_interrupted = True
+        print(line.interrupted(), file=sys.stderr)
