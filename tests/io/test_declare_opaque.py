@@ -6,10 +6,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import circlekit
-from circlekit.errors import ParseError
+from circlekit.errors import ParseError, UnsupportedError
 from circlekit.io.read import load_ops
 from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import to_bytes
@@ -100,6 +101,8 @@ def test_a_misfit_of_a_file_survives_its_text() -> None:
     other = circlekit.parse(text)
     assert difference(model, other) is None
     assert b"misfit" not in to_bytes(other)
+    with pytest.raises(UnsupportedError, match="ADD has no kernel: it does not fit its declaration"):
+        circlekit.run(other, [np.zeros((1, 4), np.float32)])
 
 
 def test_results_keep_their_users_and_the_order() -> None:

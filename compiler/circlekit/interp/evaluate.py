@@ -114,10 +114,13 @@ def _custom_results(op: OpaqueOp, operands: Sequence[Array | None]) -> Sequence[
     name = f"custom operator {op.custom_code}" if op.custom_code else f"operator {op.code}"
     kernel = _custom_kernels.get(op.custom_code or "")
     reason = why_unsupported(op.code)
+    if "misfit" in op.extra:
+        reason = f"it does not fit its declaration, {op.extra['misfit']}"
     if reason is not None:
         raise UnsupportedError(f"{name} has no kernel: {reason}")
     if kernel is None:
-        raise UnsupportedError(f"{name} has no kernel; circlekit.register_custom adds one")
+        advice = "circlekit.register_custom adds one" if op.custom_code else "this version does not know it"
+        raise UnsupportedError(f"{name} has no kernel; {advice}")
     try:
         signature(kernel).bind(op, *operands)
     except TypeError as error:
