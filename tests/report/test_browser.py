@@ -165,7 +165,7 @@ CONTRAST = """(selector) => {
 }"""
 
 
-@pytest.mark.parametrize("name", ["tico/mbv2.circle", "tico/unet.circle", "tensorflow/unet.int8.tflite"])
+@pytest.mark.parametrize("name", ["tico/mbv2.circle", "tico/unet.circle", "tico/resnet.circle"])
 def test_pages_of_real_models(browser: Any, name: str, shared: Path, tmp_path: Path) -> None:
     path = write_page(tmp_path / "page.html", circlekit.load(shared / "models" / name))
     assert path.stat().st_size < 3_000_000

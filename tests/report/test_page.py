@@ -154,6 +154,19 @@ def test_a_quantized_model_is_compared_as_real_numbers() -> None:
     assert output.cosine > 0.999
 
 
+def test_infinite_differences_are_valid_json() -> None:
+    """A pooling layer may pad with any value that never wins; then its padded operand differs by infinity."""
+    before = circlekit.parse(
+        "graph main(%x: f32[2]) -> %y {\n%p = PadV2(%x, [[1, 1]], -inf)\n%y = Abs(%p)\n}"
+    )
+    after = circlekit.parse("graph main(%x: f32[2]) -> %y {\n%p = PadV2(%x, [[1, 1]], 0.0)\n%y = Abs(%p)\n}")
+    content = collect(Source("a", before), Source("b", after))
+    assert content.values is not None
+    assert np.isinf(content.values.layers[0].relative)
+    data = json.loads(Elements(render(content).decode()).scripts[0], parse_constant=pytest.fail)
+    assert data["sides"][0]["graphs"][0]["ops"][0]["error"] > 1e299
+
+
 def test_models_that_cannot_run_are_still_shown() -> None:
     text = 'graph main(%x: f32[2]) -> %y { %y = Opaque(%x) {code: "CUSTOM", custom_code: "mine"} : f32[2] }'
     content = collect(Source("a", circlekit.parse(text)), Source("b", circlekit.parse(text)))

@@ -37,6 +37,9 @@ MAX_LISTED = 200
 MAX_ROWS = 1000
 """The table of costs has the most expensive operators, up to this many."""
 
+LARGEST_ERROR = 1e300
+"""Stands for an infinite relative difference: JSON has no infinity."""
+
 MAX_TEXT_CHARACTERS = 400
 """Longer lines of operators are cut."""
 
@@ -266,7 +269,8 @@ def arena_tables(content: Content) -> list[dict[str, Any]]:
 
 def script_data(content: Content) -> dict[str, Any]:
     """Return what the script of the page draws: graphs, operators, live bytes."""
-    errors = {layer.name: layer.relative for layer in (content.values.layers if content.values else ())}
+    layers = content.values.layers if content.values is not None else ()
+    errors = {layer.name: min(layer.relative, LARGEST_ERROR) for layer in layers}
     return {
         "sides": [
             {

@@ -7,6 +7,7 @@ https://github.com/google-ai-edge/model-explorer: a JSON object from graph names
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,7 +31,7 @@ def cost_data(model: Model, measure: str) -> dict[str, Any]:
 
 
 def error_data(model: Model, errors: Mapping[str, float]) -> dict[str, Any]:
-    """Return node data of differences by the name of the result; operators without one are left out."""
+    """Return node data of differences by the name of the result, except those that are infinite."""
     return _node_data(
         model, "relative difference", lambda op: errors.get(op.results[0].name if op.results else "")
     )
@@ -40,6 +41,6 @@ def _node_data(model: Model, title: str, measure: Callable[[Op], float | None]) 
     data = {}
     for graph in model.graphs:
         values = {str(index): measure(op) for index, op in enumerate(graph)}
-        results = {index: {"value": value} for index, value in values.items() if value is not None}
+        results = {i: {"value": x} for i, x in values.items() if x is not None and math.isfinite(x)}
         data[graph.name or "main"] = {"name": title, "results": results, "gradient": GRADIENT}
     return data

@@ -69,7 +69,7 @@ def render(content: Content) -> bytes:
 
 def json_for_script(data: Any) -> str:
     """Return JSON that contains nothing which HTML could take for a tag or a comment."""
-    text = json.dumps(data, separators=(",", ":"))
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

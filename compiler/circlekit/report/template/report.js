@@ -108,7 +108,7 @@
 
   const heats = {
     macs: (op) => op.macs, moved: (op) => op.read + op.constants + op.written,
-    error: (op) => (op.error ? Math.max(0, 16 + Math.log10(op.error)) : 0),
+    error: (op) => (op.error ? Math.min(20, Math.max(0, 16 + Math.log10(op.error))) : 0),
   };
   function painter() {
     const mode = colored.value, legend = byId("graph-legend");
@@ -217,7 +217,7 @@
     facts.push(["activations read", count(sum("read")) + " bytes"], ["constants read", count(sum("constants")) + " bytes"]);
     facts.push(["written", count(sum("written")) + " bytes"]);
     const errors = ops.map((op) => op.error).filter((error) => error !== null);
-    if (errors.length) facts.push(["relative difference", Number(Math.max(...errors)).toPrecision(3)]);
+    if (errors.length) facts.push(["relative difference", errors.some((error) => error >= 1e300) ? "infinite" : Math.max(...errors).toPrecision(3)]);
     const states = [...new Set(ops.map((op) => op.state).filter(Boolean))];
     if (states.length) facts.push(["change", states.join(", ")]);
     const authors = [...new Set(ops.map((op) => op.author).filter(Boolean))];
