@@ -170,6 +170,21 @@ def test_every_truncation_of_numpy_files_is_refused(tmp_path: Path) -> None:
                 read_records(tmp_path / name, ONE)
 
 
+def test_a_damaged_byte_of_numpy_files_is_refused_or_read(tmp_path: Path) -> None:
+    refused = 0
+    for name, save in (("x.npz", np.savez_compressed), ("x.npy", np.save)):
+        save(tmp_path / name, X)
+        content = (tmp_path / name).read_bytes()
+        for place in range(len(content)):
+            for byte in b"(0\xff":
+                (tmp_path / name).write_bytes(content[:place] + bytes([byte]) + content[place + 1 :])
+                try:
+                    read_records(tmp_path / name, ONE)
+                except CirclekitError:  # any other exception fails the test
+                    refused += 1
+    assert refused > 300
+
+
 def test_a_small_file_cannot_claim_much_memory(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "x.npz", np.zeros(1 << 22, np.float32))
     with limited("1M"), pytest.raises(LimitError, match=r"x.npz: arr_0.npy would take"):

@@ -6,9 +6,11 @@ from __future__ import annotations
 import io
 import lzma
 import os
+import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping
+from tokenize import TokenError
 
 import numpy as np
 
@@ -24,7 +26,7 @@ MAX_HEADER_BYTES = 1 << 16
 
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, ValueError,
-    EOFError, OSError, OverflowError, KeyError, TypeError,
+    EOFError, OSError, OverflowError, KeyError, TypeError, SyntaxError, TokenError,
 )  # fmt: skip
 """What zipfile and numpy raise for a file that is damaged or of another kind."""
 
@@ -93,7 +95,9 @@ def _decode(content: memoryview) -> Array:
     }.get(version)
     if read_header is None:
         raise ValueError(f"version {version[0]}.{version[1]} of the format is not supported")
-    shape, is_fortran, dtype = read_header(stream)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a damaged header is parsed as source text
+        shape, is_fortran, dtype = read_header(stream)
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are not loaded")
     size = int(np.prod(shape, dtype=object))
