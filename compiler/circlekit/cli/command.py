@@ -235,10 +235,11 @@ class Command:
         An error is printed as its message, without a traceback.
         """
         verbose = False
-        progress = ProgressLine(is_terminal(sys.stderr))
+        progress = ProgressLine()
         try:
             arguments = self.parser().parse_args(argv)
             verbose = arguments.verbose
+            progress.is_shown = is_terminal(sys.stderr) and not getattr(arguments, "quiet", False)
             with limited(arguments.max_memory, arguments.max_calls), _escaped_stdout(progress.hide), progress:
                 code = self.run(arguments)
             return _flush_stdout(code)

@@ -97,13 +97,13 @@ def _compare_models(arguments: argparse.Namespace) -> Result:
     before, after = (load(source_of(path)) for path in (arguments.before, arguments.after))
     if arguments.by_position:
         after = _with_names_of(before, after)
-    progress().begin("run the first model")
+    progress().begin("running the first model")
     verifier = Verifier(before, records_of(before, arguments.inputs))
-    progress().begin("run the second model")
+    progress().begin("running the second model")
     found = compare_models(verifier, after)
     if not arguments.per_layer or not found.outputs:
         return Result(found)
-    progress().begin("compare layers")
+    progress().begin("comparing layers")
     ops = {op.results[0].name: print_op(op) for op in after.main if op.results}
     return Result(found, compare_layers(before, after, verifier.runs[0]), ops)
 

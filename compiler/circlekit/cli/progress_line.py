@@ -31,11 +31,11 @@ _BYTE_UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10}
 class ProgressLine(Progress):
     """A context manager that collects the progress reported in its block, and shows it on a terminal.
 
-    ``is_shown``: whether the standard error is a terminal.
+    ``is_shown``: whether to show it: only if the standard error is a terminal.
     """
 
-    def __init__(self, is_shown: bool) -> None:
-        self._is_shown = is_shown
+    def __init__(self, is_shown: bool = False) -> None:
+        self.is_shown = is_shown
         self._due = time.monotonic() + DELAY_SECONDS
         self._bar: Bar | None = None
         self._step, self._unit, self._remark = "", "", ""
@@ -82,7 +82,7 @@ class ProgressLine(Progress):
             self._bar = None
 
     def _show(self, is_new: bool = False) -> None:
-        if not self._is_shown:
+        if not self.is_shown or not (self._step or self._total):
             return
         now = time.monotonic()
         is_due = now >= self._due
@@ -93,7 +93,7 @@ class ProgressLine(Progress):
         if self._bar is None:
             self._bar = _bar()
         (task,) = self._bar.task_ids
-        total = max(self._total, self._done) or None
+        total = max(self._total, self._done) if self._total else None
         state = ", ".join(filter(None, [self._amount(), self._remark, self._estimate(now)]))
         text = "  ".join(filter(None, [state, self._step]))
         self._bar.update(task, completed=self._done, total=total, description=text, refresh=is_due)

@@ -86,14 +86,14 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         check_output(arguments.output, len(entry.outputs))
     records = _records(model, entry.graph, arguments)
-    progress().begin("run")
+    progress().begin("running the model")
     expect_runs(model, len(records), entry.index)
     interpreter = Interpreter(model)
     outputs = {label: _outputs(interpreter, entry, label, arrays) for label, arrays in records.items()}
     timing = None
     if arguments.repeat or arguments.per_op:
         first = next(iter(records.values()))
-        progress().begin("measure")
+        progress().begin("measuring")
         expect_runs(model, (arguments.repeat or 1) + 1, entry.index)
         timing = time_runs(interpreter, first, entry.index, arguments.repeat or 1, arguments.per_op)
     if arguments.output is not None:

@@ -8,6 +8,8 @@ import argparse
 from circlekit.api import load, run
 from circlekit.cli.command import FAILED, MODEL_HELP, Command, Parser, non_negative_number
 from circlekit.equivalence import tensor_files
+from circlekit.interp.interpreter import expect_runs
+from circlekit.ir.progress import progress
 
 INTERPRET_HELP = """Run a circle or TFLite model once.
 
@@ -27,7 +29,10 @@ def _interpret(arguments: argparse.Namespace) -> int:
     model = load(arguments.model)
     read_inputs = tensor_files.read_h5 if arguments.h5 else tensor_files.read_raw
     write_outputs = tensor_files.write_h5 if arguments.h5 else tensor_files.write_raw
-    outputs = run(model, read_inputs(arguments.input_prefix, model.main.inputs))
+    inputs = read_inputs(arguments.input_prefix, model.main.inputs)
+    progress().begin("running the model")
+    expect_runs(model, 1)
+    outputs = run(model, inputs)
     write_outputs(arguments.output_prefix, model.main.outputs, outputs)
     return 0
 
