@@ -17,7 +17,7 @@ import numpy as np
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 
-MAX_CHILDREN = 24
+MAX_CHILDREN = 32
 """A graph or group with more operators is folded into groups."""
 
 MAX_SCOPES = 40

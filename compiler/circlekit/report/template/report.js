@@ -25,6 +25,8 @@
   const count = (number) => number.toLocaleString("en-US");
   const short = (text, length) => (text.length > length ? text.slice(0, length - 1) + "\u2026" : text);
 
+  const ending = (text, length) => (text.length > length ? "\u2026" + text.slice(1 - length) : text);
+
   /* ---- tables ---- */
 
   for (const table of document.querySelectorAll("table.sortable")) {
@@ -165,7 +167,7 @@
       const port = svg("g", place, parent);
       svg("rect", { ...size, rx: 10, class: "port" }, port);
       svg("title", {}, port, item.ref);
-      svg("text", { class: "small", x: item.w / 2, y: 14, "text-anchor": "middle" }, port, short(item.ref, 20));
+      svg("text", { class: "small", x: item.w / 2, y: 14, "text-anchor": "middle" }, port, ending(item.ref.slice(0, item.ref.lastIndexOf(": ")), 19));
       return;
     }
     const element = svg("g", { ...place, class: `node ${item.kind}`, tabindex: "-1" }, parent);
