@@ -164,7 +164,7 @@ def test_every_truncation_of_numpy_files_is_refused(tmp_path: Path) -> None:
     for name, save in (("x.npz", np.savez_compressed), ("x.npy", np.save)):
         save(tmp_path / name, X)
         content = (tmp_path / name).read_bytes()
-        for size in range(0, len(content), 3):
+        for size in range(0, len(content), 11):
             (tmp_path / name).write_bytes(content[:size])
             with pytest.raises(FormatError):
                 read_records(tmp_path / name, ONE)
@@ -175,14 +175,14 @@ def test_a_damaged_byte_of_numpy_files_is_refused_or_read(tmp_path: Path) -> Non
     for name, save in (("x.npz", np.savez_compressed), ("x.npy", np.save)):
         save(tmp_path / name, X)
         content = (tmp_path / name).read_bytes()
-        for place in range(len(content)):
-            for byte in b"(0\xff":
+        for place in range(0, len(content), 7):
+            for byte in b"(\xff":
                 (tmp_path / name).write_bytes(content[:place] + bytes([byte]) + content[place + 1 :])
                 try:
                     read_records(tmp_path / name, ONE)
                 except CirclekitError:  # any other exception fails the test
                     refused += 1
-    assert refused > 300
+    assert refused > 50
 
 
 def test_a_small_file_cannot_claim_much_memory(tmp_path: Path) -> None:
