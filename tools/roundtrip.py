@@ -19,6 +19,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import circlekit
+from circlekit.cli.command import INTERRUPTED
 from circlekit.cli.dump import circledump
 from circlekit.errors import CirclekitError
 from circlekit.io.write.save import to_bytes
@@ -29,6 +30,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.text.literal_printing import plain_items
 from circlekit.ir.value import Value
 from circlekit.passes.engine.legalize import legalize
+from tools.sweep import sweep
 
 SUFFIXES = (".circle", ".tflite", ".ck", ".recipe")
 
@@ -46,6 +48,8 @@ def dumped(path: Path) -> str:
     """Return what ``circledump --text`` prints."""
     with redirect_stdout(io.StringIO()) as output:
         code = circledump(["--text", str(path)])
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
     if code:
         raise CirclekitError(f"circledump ended with exit code {code}")
     return output.getvalue()
@@ -88,6 +92,14 @@ def faults(path: Path) -> Iterator[str]:
     yield from _differences(first, second, "after O1: ")
 
 
+def all_faults(path: Path) -> list[str]:
+    """Return the ``faults`` of a model, or the error that ended the search for them."""
+    try:
+        return [*faults(path)]
+    except CirclekitError as error:
+        return [str(error)]
+
+
 def _differences(first: Model, second: Model, prefix: str) -> Iterator[str]:
     found = difference(first, second)
     if found is not None:
@@ -108,17 +120,15 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("places", nargs="+", type=Path, help="models, recipes, and folders of them")
     paths = [*find_models(parser.parse_args(argv).places)]
-    failed = 0
-    for path in paths:
-        try:
-            found = [*faults(path)]
-        except CirclekitError as error:
-            found = [str(error)]
-        failed += bool(found)
-        for fault in found:
-            print(f"{path}: {fault}")
-    print(f"{len(paths)} models, {failed} changed by printing and parsing")
-    return 1 if failed or not paths else 0
+    checked, failed = 0, 0
+    with sweep(len(paths), "models") as progress:
+        for path, found in progress.each((path, all_faults(path)) for path in paths):
+            checked += 1
+            failed += bool(found)
+            for fault in found:
+                print(f"{path}: {fault}")
+    print(f"{checked} models, {failed} changed by printing and parsing")
+    return progress.exit_code(bool(failed) or not paths)
 
 
 if __name__ == "__main__":
