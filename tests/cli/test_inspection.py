@@ -145,6 +145,10 @@ def test_several_files_are_all_visited(circle: str, tmp_path: Path, capsys: Outp
         f"[      PASS ] Check {circle}",
         "3 files: 1 valid, 2 not",
     ]
+    assert inspection.circle_verify(["-q", *files]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.findall(r"^error: (.*?):", err, re.MULTILINE) == [missing, str(short)]
     assert inspection.circle_verify(["--json", *files]) == 1
     trees = json.loads(capsys.readouterr().out)
     assert [(tree["file"], tree.get("pass")) for tree in trees] == [

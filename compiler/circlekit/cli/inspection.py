@@ -43,6 +43,7 @@ def _declare_verify(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_switch("--strict", help="fail for warnings too")
     parser.add_switch("--json", help="print the findings as JSON; an array for several files")
+    parser.add_switch("-q", "--quiet", help="print nothing but the findings")
 
 
 def _verify(arguments: argparse.Namespace) -> int:
@@ -51,7 +52,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     failed = sum(not document.get("pass", False) for document in documents)
     if arguments.json:
         _print_json(documents if len(documents) > 1 else documents[0])
-    elif len(documents) > 1:
+    elif len(documents) > 1 and not arguments.quiet:
         print(f"{len(documents)} files: {len(documents) - failed} valid, {failed} not")
     return FAILED if failed else 0
 
@@ -62,11 +63,14 @@ def _findings(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
     findings = check_bytes(data, path)
     failed = any(arguments.strict or f.severity == "error" for f in findings)
     if not arguments.json:
-        print(f"[ RUN       ] Check {printable(path)}", flush=True)  # before the findings
         place = f"{path}: " if len(arguments.files) > 1 else ""
+        verdict = "FAIL" if failed else "PASS"
+        if not arguments.quiet:
+            print(f"[ RUN       ] Check {printable(path)}", flush=True)  # before the findings
         for f in findings:  # not to the standard output, which scripts search for PASS
             print(f"{f.severity}: {printable(f'{place}{f}', '')} [{f.rule}]", file=sys.stderr)
-        print(f"[      {'FAIL' if failed else 'PASS'} ] Check {printable(path)}", flush=True)
+        if not arguments.quiet:
+            print(f"[      {verdict} ] Check {printable(path)}", flush=True)
     tree = {"schema": JSON_SCHEMA_VERSION, "file": path, "format": identify(data), "pass": not failed}
     fields = ("severity", "rule", "path", "message")
     return {**tree, "findings": [{field: getattr(f, field) for field in fields} for f in findings]}
