@@ -26,7 +26,7 @@ class Refusal:
     ``progress``: how much of the picture matched; it orders refusals.  ``is_partial``: whether only a part of
     the picture is in the graph, so that this is no near miss.  ``missing``: how much did not match, in the
     same unit.  ``ops``: the operators that matched, as far as the pass says.  ``text``: ``op`` as text, from
-    before later rewrites.
+    before later rewrites; "" for a partial match.
     """
 
     pass_name: str
@@ -142,11 +142,10 @@ class Context:
             if "%" not in sentence and op.results:
                 sentence = f"%{op.output.name}: {sentence}"
             graph = op.graph.name if op.graph is not None else ""
-            self.refusals.append(
-                Refusal(
-                    pass_name, graph, op, sentence, progress, self.partial_matches, missing, ops, print_op(op)
-                )
-            )
+            partial = self.partial_matches
+            text = "" if partial else print_op(op)  # partial matches are many, and nothing is rewritten
+            refusal = Refusal(pass_name, graph, op, sentence, progress, partial, missing, ops, text)
+            self.refusals.append(refusal)
 
 
 class Option(NamedTuple):

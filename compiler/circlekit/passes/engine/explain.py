@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -84,7 +84,8 @@ def _explain(
         best = max((refusal.progress for refusal in refusals), default=0)
         refusals = [refusal for refusal in refusals if refusal.progress == best][:MAX_PARTIAL_MATCHES]
         refusals = refusals or _missing_root(copy, explained)
-    nearest = sorted(_furthest(refusals), key=lambda refusal: refusal.distance)
+    furthest = (_with_text(refusal, name) for refusal in _furthest(refusals))
+    nearest = sorted(furthest, key=lambda refusal: refusal.distance)
     remarks = list(_remarks(explained, format, settings, bool(nearest or changes or rewrote)))
     return Explanation(name, rewrote, changes, nearest, remarks)
 
@@ -150,13 +151,12 @@ def explain_op(
             copy = clone(model)
             twins = dict(zip(model.ops(), copy.ops(), strict=True))
         changes, refusals = _refusals_of(find_pass(name), copy, Context(format, settings=settings or {}))
+        nearest = _nearest({twins[op] for op in explained}, refusals)
         for op, explanation in explained.items():
             if twins[op].graph is None:
                 explanation.passes.append(name)
-            else:
-                about = [refusal for refusal in refusals if _concerns(refusal, twins[op])]
-                nearest = sorted(about, key=lambda refusal: refusal.distance)[:1]
-                explanation.refusals += [replace(refusal, pass_name=name) for refusal in nearest]
+            elif twins[op] in nearest:
+                explanation.refusals.append(_with_text(nearest[twins[op]], name))
         copy = None if changes else copy
         progress().advance(1, name)
     for explanation in explained.values():
@@ -189,7 +189,18 @@ def _refusals_of(item: type[Pass], model: Model, context: Context) -> tuple[int,
     return changes, refusals
 
 
-def _concerns(refusal: Refusal, op: Op) -> bool:
-    """Return whether a refusal is about ``op``: it was matched, or its result is what did not match."""
-    names: Sequence[str] = [f"%{value.name}: " for value in op.results]
-    return refusal.op is op or op in refusal.ops or refusal.sentence.startswith(tuple(names))
+def _nearest(ops: Collection[Op], refusals: Iterable[Refusal]) -> dict[Op, Refusal]:
+    """Return the nearest of the refusals about each of ``ops``, which matched, or whose result did not."""
+    by_name = {f"%{value.name}": op for op in ops for value in op.results}
+    nearest: dict[Op, Refusal] = {}
+    for refusal in refusals:
+        obstacle = by_name.get(refusal.sentence.partition(": ")[0], refusal.op)
+        for op in {refusal.op, *refusal.ops, obstacle}:
+            if op in ops and (op not in nearest or refusal.distance < nearest[op].distance):
+                nearest[op] = refusal
+    return nearest
+
+
+def _with_text(refusal: Refusal, pass_name: str) -> Refusal:
+    """Return a refusal of the pass, or of one of its rules, with its operator as text."""
+    return replace(refusal, pass_name=pass_name, text=refusal.text or print_op(refusal.op))
