@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -224,6 +226,32 @@ def test_case_that_crashes_its_process_fails_alone(
     assert len(found) == len(cases)
     assert {found[i].name for i in range(len(cases)) if found[i].failures} == {"m01"}
     assert found[1].failures == ["the test ends the process (SIGABRT)"]
+
+
+IMPORTS = """
+import sys
+from circlekit.recipes import dredd_runs
+from circlekit.recipes.dredd_cases import cases_of
+
+def run_case(*arguments, run=dredd_runs.run_case):
+    before = {*sys.modules}
+    result = run(*arguments)
+    result.notes = [*({*sys.modules} - before)]
+    return result
+
+dredd_runs.run_case = run_case
+for _, result in dredd_runs.run_cases(cases_of(sys.argv[1]), processes=2):
+    print(result.status, *result.notes)
+"""
+
+
+def test_processes_of_many_tests_share_their_imports(tmp_path: Path) -> None:
+    """No process imports anything: that took longer than the tests."""
+    for number in range(dredd_runs.FEW + 1):
+        (tmp_path / f"m{number}.ck").write_text(MODEL + "rules { passes(O1) }")
+    command = [sys.executable, "-c", IMPORTS, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{PASSED}\n" * (dredd_runs.FEW + 1)
 
 
 def test_cases_of_equal_name_get_separate_folders(tmp_path: Path) -> None:

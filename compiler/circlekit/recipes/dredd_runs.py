@@ -52,6 +52,8 @@ def run_cases(
 
 def _import_once(with_litert: bool) -> None:
     """Import what most tests need, before the processes are forked, which then share it."""
+    import numpy.random  # noqa: F401  # numpy itself imports it only when it is used
+
     every_pass()
     if with_litert and litert.is_available():
         import ai_edge_litert.interpreter  # noqa: F401  # optional dependency
