@@ -81,8 +81,7 @@ def encode_npz(arrays: Mapping[str, Array]) -> bytes:
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             member = zipfile.ZipInfo(f"{name}.npy")  # with the earliest date
-            with archive.open(member, "w", force_zip64=True) as file:
-                file.write(encode_npy(array))
+            archive.writestr(member, encode_npy(array))
     return stream.getvalue()
 
 
