@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
@@ -56,6 +57,14 @@ def test_report_of_two_models_says_that_they_differ(net: Path, capsys: pytest.Ca
     assert target.read_text().startswith("<!doctype html>")
     assert front_door.main(["report", "-q", str(net), str(other), "-o", str(target)]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_a_model_from_the_standard_input(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = net.with_name("page.html")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(net.read_bytes())))
+    assert front_door.main(["report", "-", "-o", str(target)]) == 0
+    assert "LOGISTIC" in target.read_text()
+    assert front_door.main(["report", "-", "-", "-o", str(target)]) == 2
 
 
 def test_missing_jinja_names_the_extra(

@@ -62,7 +62,7 @@ def test_scopes_of_names_are_groups() -> None:
 def test_repeated_blocks_are_groups() -> None:
     """Without scopes; the operator behind the blocks stays alone."""
     *blocks, last = fold(layers_of(12, "")).children
-    assert [b.label for b in blocks if isinstance(b, Group)] == [f"block {i + 1} of 12" for i in range(12)]
+    assert [b.label for b in blocks if isinstance(b, Group)] == [f"block {i + 1}" for i in range(12)]
     assert last == 48
 
 
@@ -80,6 +80,15 @@ def test_layout(graph: Graph) -> None:
         for path, values in drawing.edges:
             assert values
             assert all(drawing.boxes[b].layer == drawing.boxes[a].layer + 1 for a, b in pairwise(path))
+
+
+def test_many_blocks_are_packed() -> None:
+    children = fold(layers_of(300, "")).children
+    assert [child.label for child in children[:2] if isinstance(child, Group)] == [
+        "block 1 to block 18",
+        "block 19 to block 36",
+    ]
+    assert len(children) < 20
 
 
 def test_every_read_value_has_an_edge() -> None:

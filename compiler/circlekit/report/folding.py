@@ -6,6 +6,7 @@ Every group is a range of the graph's order, so that no group depends on itself 
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -72,7 +73,22 @@ class _Folder:
                 continue
             child = self.group(name, a, b)
             children += child.children if b - a > MOST * (stop - first) else [child]
-        return Group(label, first, stop, tuple(children))
+        return Group(label, first, stop, self._packed(children))
+
+    def _packed(self, children: list[Group | int]) -> tuple[Group | int, ...]:
+        """Put neighbors into groups of their own if there are too many children for one drawing."""
+        if len(children) <= MAX_SCOPES:
+            return tuple(children)
+        size = math.ceil(math.sqrt(len(children)))
+        chunks = [tuple(children[i : i + size]) for i in range(0, len(children), size)]
+        return tuple(self._joined(chunk) if len(chunk) > 1 else chunk[0] for chunk in chunks)
+
+    def _joined(self, children: tuple[Group | int, ...]) -> Group:
+        start, end = children[0], children[-1]
+        labels = [self.ops[child].code if isinstance(child, int) else child.label for child in (start, end)]
+        first = start if isinstance(start, int) else start.first
+        stop = end + 1 if isinstance(end, int) else end.stop
+        return Group(" to ".join(labels), first, stop, children)
 
     def _by_name(self, first: int, stop: int) -> list[tuple[str, int, int]]:
         """Return the operators by scope, below the scope that all have in common.
@@ -103,7 +119,7 @@ class _Folder:
         if 2 * covered < size:
             return []
         a, count = first + start, covered // period
-        blocks = [(f"block {i + 1} of {count}", a + i * period, a + (i + 1) * period) for i in range(count)]
+        blocks = [(f"block {i + 1}", a + i * period, a + (i + 1) * period) for i in range(count)]
         around = [("before the blocks", first, a), ("after the blocks", a + covered, stop)]
         return [item for item in (around[0], *blocks, around[1]) if item[1] < item[2]]
 

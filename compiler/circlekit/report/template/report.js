@@ -4,6 +4,7 @@
   const byId = (id) => document.getElementById(id);
   const NS = "http://www.w3.org/2000/svg";
   const BOX = { op: [160, 42], group: [160, 46], in: [120, 20], out: [120, 20], bend: [12, 0] };
+  const MAX_OPEN_OPERATORS = 2000; // a browser draws more of them too slowly
   const GAP = 22, ROW_GAP = 30, PAD = 14, HEADER = 26;
   const CLASSES = { compute: "multiply-accumulates", elementwise: "elementwise", movement: "moves data", other: "other" };
   const STATES = { kept: "--before", changed: "--movement", removed: "--bad", added: "--good" };
@@ -270,6 +271,7 @@
   function choose(number) {
     current = graphs[number];
     choice.value = number;
+    byId("open-all").disabled = current.graph.ops.length > MAX_OPEN_OPERATORS;
     render();
     fit(0.55);
   }
