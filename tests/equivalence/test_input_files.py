@@ -130,7 +130,12 @@ WRONG: dict[str, tuple[Callable[[Path], object], type[CirclekitError], str]] = {
     "shape.npy": (
         lambda path: np.save(path, SEVERAL[:, 0]),
         ShapeError,
-        "shape.npy: input %x: expected f32[1,2], got f32[3,2]; 3 records have the shape [3,1,2]",
+        "shape.npy: input %x: expected f32[1,2], got f32[3,2]; several records have the shape [N,1,2]",
+    ),
+    "records.npy": (
+        lambda path: np.save(path, SEVERAL[:, :, :1]),
+        ShapeError,
+        "records.npy: input %x: expected f32[1,2], got f32[3,1,1]; several records have the shape [N,1,2]",
     ),
     "record.h5": (
         lambda path: hdf5(path, {"0/0": X, "1/0": X.T}),

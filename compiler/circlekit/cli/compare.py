@@ -132,7 +132,7 @@ def _lines(arguments: argparse.Namespace, result: Result) -> Iterator[str]:
         yield f"inputs  {arguments.inputs}{named}" if own else f"inputs  {_listed(kinds)} (seeded)"
     if found.outputs:
         yield ""
-        yield from _table(_worst_of_each(found.outputs))
+        yield from _table(_worst_of_each(found.outputs), len(kinds) > 1)
     if result.layers:
         yield ""
         yield from _layer_lines(result.layers, result.ops)
@@ -160,12 +160,14 @@ def _worst_of_each(outcomes: Sequence[Outcome]) -> list[Outcome]:
     return list(worst.values())
 
 
-def _table(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Yield the rows of a table; names stand at the end, because they may be of any length."""
+def _table(outcomes: Sequence[Outcome], with_inputs: bool = False) -> Iterator[str]:
+    """Yield the rows of a table; names stand at the end, because they may be of any length.
+
+    ``with_inputs``: name the set of inputs in each row.
+    """
     rows: list[tuple[str, ...]] = [("", "difference", "allowed", "relative", "PSNR dB", "cosine")]
     rows += [("equal" if outcome.equal else "DIFFERENT", *_numbers(outcome)) for outcome in outcomes]
-    is_one = len({outcome.inputs for outcome in outcomes}) == 1
-    names = ["", *(f"%{o.name}{'' if is_one else f' on {o.inputs}'}" for o in outcomes)]
+    names = ["", *(f"%{o.name}{f' on {o.inputs}' if with_inputs else ''}" for o in outcomes)]
     for line, name, outcome in zip(format_columns(rows).splitlines(), names, [None, *outcomes], strict=True):
         reason = f": {outcome.reason}" if outcome is not None and outcome.reason else ""
         yield f"{line}  {name}{reason}".rstrip()

@@ -167,14 +167,22 @@ def _read_file(path: Path, interface: Interface) -> list[list[Array]]:
     if suffix not in ARRAY_SUFFIXES:
         return [_read_raw(path, interface)]
     values, arrays = interface.inputs, _arrays(str(path), read_arrays(path), interface)
-    added_axes = {None if v.rank is None else a.ndim - v.rank for v, a in zip(values, arrays, strict=True)}
     counts = {len(array) for array in arrays if array.ndim}
-    if added_axes != {1} or len(counts) != 1 or counts == {0}:
-        return [[_fitted(str(path), v, a) for v, a in zip(values, arrays, strict=True)]]
-    return [
-        [_fitted(f"{path}: record {n}", v, a[n]) for v, a in zip(values, arrays, strict=True)]
-        for n in range(counts.pop())
-    ]
+    pairs = list(zip(values, arrays, strict=True))
+    if len(counts) != 1 or counts == {0} or not all(_holds_records(v, a) for v, a in pairs):
+        return [[_fitted(str(path), v, a) for v, a in pairs]]
+    return [[_fitted(f"{path}: record {n}", v, a[n]) for v, a in pairs] for n in range(counts.pop())]
+
+
+def _holds_records(value: Value, array: Array) -> bool:
+    return value.shape is not None and array.ndim == len(value.shape) + 1 and _fits(value, array.shape[1:])
+
+
+def _fits(value: Value, shape: tuple[int, ...]) -> bool:
+    declared = value.shape
+    return declared is None or (
+        len(declared) == len(shape) and all(a in (None, b) for a, b in zip(declared, shape, strict=True))
+    )
 
 
 def _read_hdf5(path: Path, interface: Interface) -> list[list[Array]]:
@@ -238,16 +246,13 @@ def _fitted(place: str, value: Value, array: Array) -> Array:
     if value.dtype is DType.STRING and array.dtype.kind in "SU":
         texts = [t if isinstance(t, bytes) else t.encode() for t in array.reshape(-1).tolist()]
         array = np.array([*texts, None], object)[:-1].reshape(array.shape)
-    shape = value.shape
-    fits = shape is None or (
-        len(shape) == array.ndim and all(a in (None, b) for a, b in zip(shape, array.shape, strict=True))
-    )
+    fits = _fits(value, array.shape)
     dtype = np.dtype(object) if value.dtype is DType.STRING else value.dtype.numpy
     if fits and array.dtype == dtype:
         return array
     message = f"{place}: input %{value.name}: expected {_declared(value)}, got {_found(array)}"
-    if shape and not fits and None not in shape[1:] and array.shape[1:] == shape[1:] and shape[0] == 1:
-        message += f"; {len(array)} records have the shape {format_shape((len(array), *shape))}"
+    if not fits and value.shape is not None and array.ndim >= len(value.shape):
+        message += f"; several records have the shape [N,{format_shape(value.shape)[1:]}".replace(",]", "]")
     raise ShapeError(message)
 
 
