@@ -165,6 +165,13 @@ def test_unusable_inputs(name: str, tmp_path: Path) -> None:
     assert str(caught.value).startswith(str(tmp_path / name))
 
 
+def test_bytes_of_another_type_are_no_raw_data(tmp_path: Path) -> None:
+    model = parse_model("graph g(%x: i8[4]) -> %y { %y = Abs(%x) }")
+    hdf5(tmp_path / "x.h5", {"0/0": np.arange(4, dtype=np.uint8)})
+    with pytest.raises(ShapeError, match=r"expected i8\[4\], got u8\[4\]"):
+        read_records(tmp_path / "x.h5", model)
+
+
 def test_every_truncation_of_numpy_files_is_refused(tmp_path: Path) -> None:
     for name, save in (("x.npz", np.savez_compressed), ("x.npy", np.save)):
         save(tmp_path / name, X)

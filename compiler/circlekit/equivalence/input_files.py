@@ -202,7 +202,7 @@ def _read_hdf5(path: Path, interface: Interface) -> list[list[Array]]:
 def _unpacked(value: Value, array: Array) -> Array:
     """Return ``array``, or the elements whose bytes it holds, as ONE stores raw data."""
     is_raw = array.ndim == 1 and array.itemsize == 1 and array.size == _raw_bytes(value)
-    if value.dtype.numpy is None or not is_raw:
+    if value.dtype.numpy is None or not is_raw or _fits(value, array.shape):
         return array
     return array.view(value.dtype.numpy).reshape(value.static_shape)
 
