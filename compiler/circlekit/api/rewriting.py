@@ -196,6 +196,7 @@ def convert(
         file = Encoded(content, [], len(content), origin.source)
     else:
         file = encoded(legal, format)
+    report.legalized = _epochs(legal) != _epochs(model)
     if content is not None:
         report.growth = explain_growth(origin, len(content), file)
     report.source, report.target = name, target_name

@@ -121,7 +121,10 @@ def _conclusion(report: Report, hint: str) -> Iterator[str]:
     if hint and not report.passes:
         yield hint
     elif report.passes and not report.changes:
-        yield "nothing to do: no pass found anything to change"
+        nothing = "nothing to do: " if report.unchanged else ""
+        yield f"{nothing}no pass found anything to change"
+    if report.legalized:
+        yield f"operators were replaced by what .{report.after.format} has"
     yield f"{'copied unchanged' if report.unchanged else 'written'} in {report.seconds:.2f} s"
 
 
