@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from circlekit.errors import UnsupportedError
-from circlekit.report import content as tables
+from circlekit.report import page_tables as tables
 from circlekit.report.arena_chart import arena_chart
 from circlekit.report.content import Content
+from circlekit.report.operator_texts import value_name
+from circlekit.report.script_data import script_data
 
 TEMPLATE = Path(__file__).parent / "template"
 
@@ -44,7 +46,7 @@ def render(content: Content) -> bytes:
         lstrip_blocks=True,
         finalize=visible,
     )
-    filters = (number, percent, difference, tables.value_name)
+    filters = (number, percent, difference, value_name)
     environment.filters.update({function.__name__: function for function in filters})
     script = (TEMPLATE / "report.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -55,7 +57,7 @@ def render(content: Content) -> bytes:
         style=Markup((TEMPLATE / "report.css").read_text(encoding="utf-8")),
         script=Markup(script),
         script_hash=f"sha256-{digest}",
-        data=Markup(json_for_script(tables.script_data(content))),
+        data=Markup(json_for_script(script_data(content))),
         summary=tables.summary_rows(content),
         kinds=tables.kind_rows(content),
         passes=tables.pass_rows(content),

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Short texts of operators and values, for tables and drawings."""
+
+from __future__ import annotations
+
+from circlekit.ir.op import Op
+from circlekit.ir.text.lexer import quoted
+
+MAX_TEXT_CHARACTERS = 400
+"""Longer lines of operators are cut."""
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= MAX_TEXT_CHARACTERS else f"{text[:MAX_TEXT_CHARACTERS]}..."
+
+
+def result_name(op: Op) -> str:
+    return value_name(op.results[0].name) if op.results else ""
+
+
+def value_name(name: str) -> str:
+    """Return ``%name``, quoted if it needs it, and shortened."""
+    return shortened(quoted("%", name))
+
+
+def result_shape(op: Op) -> str:
+    """Return dtype and shape of the first result."""
+    return repr(op.results[0].type) if op.results else ""

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of the page as plain data: strings, numbers, lists and dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from circlekit.ir.text.lines import Names, print_op, type_text
+from circlekit.ir.value import Value
+from circlekit.passes.engine.describe import summary as pass_summary
+from circlekit.passes.engine.registry import find_pass
+from circlekit.report.content import Content, Side
+from circlekit.report.operator_texts import result_name, result_shape, shortened, value_name
+
+MAX_LISTED = 200
+"""Lists of operators in the report end after this many, and say so."""
+
+MAX_ROWS = 1000
+"""The table of costs has the most expensive operators, up to this many."""
+
+_NAMES = Names()
+
+
+def summary_rows(content: Content) -> list[tuple[str, list[list[str]]]]:
+    """Return (name, one cell for each model); a cell is a list of lines."""
+
+    def row(name: str, cell: Callable[[Side], list[str] | str]) -> tuple[str, list[list[str]]]:
+        cells = [cell(side) for side in content.sides]
+        return name, [[text] if isinstance(text, str) else text for text in cells]
+
+    def count(number: int | None) -> str:
+        return "no file" if number is None else f"{number:,}"
+
+    return [
+        row("model", lambda side: side.source.path),
+        row("format", lambda side: side.source.model.format),
+        row("file size, bytes", lambda side: count(side.summary.file_size)),
+        row("inputs", lambda side: described(side.source.model.main.inputs)),
+        row("outputs", lambda side: described(side.source.model.main.outputs)),
+        row("operators", lambda side: count(side.summary.op_count)),
+        row("graphs", lambda side: count(len(side.source.model.graphs))),
+        row("parameters", lambda side: count(side.summary.parameters)),
+        row("multiply-accumulates (MACs)", lambda side: count(side.summary.macs)),
+        row("peak of live activations, bytes", lambda side: count(side.arena.peak_bytes)),
+    ]
+
+
+def described(values: Sequence[Value]) -> list[str]:
+    """Return names and types of values."""
+    return [shortened(f"{_NAMES.refer(v)}: {type_text(v, _NAMES)}") for v in values] or ["none"]
+
+
+def kind_rows(content: Content) -> list[dict[str, Any]]:
+    """Return the counts of each kind of operator, the largest first; ``widths``: of the bars, in percent."""
+    counts = [side.summary.ops for side in content.sides]
+    largest = max((n for each in counts for n in each.values()), default=1)
+    kinds = {kind for each in counts for kind in each}
+    rows = []
+    for kind in sorted(kinds, key=lambda k: (-max(each.get(k, 0) for each in counts), k)):
+        numbers = [each.get(kind, 0) for each in counts]
+        rows.append({"kind": kind, "counts": numbers, "widths": [100 * n / largest for n in numbers]})
+    return rows
+
+
+def pass_rows(content: Content) -> list[dict[str, Any]]:
+    """Return what each pass changed."""
+    return [
+        {
+            "name": each.name,
+            "summary": pass_summary(find_pass(each.name)),
+            "rewrites": each.rewrites,
+            "removed": listed(each.removed),
+            "added": listed(each.added),
+        }
+        for each in (content.trace.passes if content.trace is not None else ())
+    ]
+
+
+def structure_rows(content: Content) -> list[dict[str, Any]]:
+    """Return removed, added, changed and kept operators."""
+    found = content.structure
+    if found is None:
+        return []
+    changed = [line for pair in found.changed for line in (f"- {pair[0]}", f"+ {pair[1]}")]
+    return [
+        {"state": "removed", "count": len(found.removed), "lines": listed(found.removed)},
+        {"state": "added", "count": len(found.added), "lines": listed(found.added)},
+        {"state": "changed", "count": len(found.changed), "lines": listed(changed)},
+        {"state": "kept", "count": len(found.kept), "lines": listed(found.kept)},
+    ]
+
+
+def listed(lines: Sequence[str]) -> list[str]:
+    """Shorten a list, and the lines in it."""
+    shown = [shortened(line) for line in lines[:MAX_LISTED]]
+    return shown if len(lines) <= MAX_LISTED else [*shown, f"... and {len(lines) - MAX_LISTED} more"]
+
+
+def cost_tables(content: Content) -> list[dict[str, Any]]:
+    """Return the table of operators of each model: position, kind, result, shape, cost, share of the MACs."""
+    tables = []
+    for number, side in enumerate(content.sides):
+        total = side.summary.macs or 1
+        rows = [
+            {
+                "index": index,
+                "graph": at,
+                "kind": op.code,
+                "name": result_name(op),
+                "shape": result_shape(op),
+                "macs": side.costs[op].macs,
+                "share": 100 * side.costs[op].macs / total,
+                "activations": side.costs[op].activation_bytes,
+                "constants": side.costs[op].constant_bytes,
+                "written": side.costs[op].written_bytes,
+            }
+            for at, graph in enumerate(side.source.model.graphs)
+            for index, op in enumerate(graph)
+        ]
+        cost = [(side.costs[op].macs, side.costs[op].moved_bytes) for op in side.source.model.ops()]
+        dearest = sorted(range(len(rows)), key=cost.__getitem__, reverse=True)[:MAX_ROWS]
+        shown = [rows[position] for position in sorted(dearest)]
+        tables.append({"side": number, "title": side.title, "rows": shown, "total": len(rows)})
+    return tables
+
+
+def arena_tables(content: Content) -> list[dict[str, Any]]:
+    """Return the peak of live activations of each model, with the operator and the tensors that make it."""
+    tables = []
+    for side in content.sides:
+        arena, ops = side.arena, side.source.model.main.ops
+        if not ops:
+            continue
+        held = [
+            {
+                "name": value_name(life.value.name),
+                "type": repr(life.value.type),
+                "size": life.size,
+                "first": life.first,
+                "last": life.last,
+            }
+            for life in arena.held[:MAX_LISTED]
+        ]
+        tables.append(
+            {
+                "title": side.title,
+                "peak": arena.peak_bytes,
+                "index": arena.peak,
+                "operator": shortened(print_op(ops[arena.peak])),
+                "held": held,
+            }
+        )
+    return tables

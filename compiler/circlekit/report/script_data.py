@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the script of the page draws, as plain data: graphs, operators, live bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.text.lines import print_op
+from circlekit.report.content import Content, Side
+from circlekit.report.drawing import graph_drawing
+from circlekit.report.model_changes import (
+    OpName,
+    op_name,
+)
+from circlekit.report.operator_cost import OperatorCost
+from circlekit.report.operator_texts import result_name, result_shape, shortened
+
+LARGEST_ERROR = 1e300
+"""Stands for an infinite relative difference: JSON has no infinity."""
+
+
+def script_data(content: Content) -> dict[str, Any]:
+    """Return what the script of the page draws: graphs, operators, live bytes."""
+    layers = content.values.layers if content.values is not None else ()
+    errors = {layer.name: min(layer.relative, LARGEST_ERROR) for layer in layers}
+    return {
+        "sides": [
+            {
+                "title": side.title or "model",
+                "live": side.arena.live_bytes,
+                "graphs": [_graph(content, side, graph, errors) for graph in side.source.model.graphs],
+            }
+            for side in content.sides
+        ]
+    }
+
+
+def _graph(content: Content, side: Side, graph: Graph, errors: dict[str, float]) -> dict[str, Any]:
+    is_main = graph is side.source.model.main
+    authors: dict[OpName, str] = {}
+    if content.trace is not None:
+        authors = content.trace.removers if side is content.sides[0] else content.trace.makers
+    ops = []
+    for op in graph:
+        cost = side.costs[op]
+        ops.append(
+            {
+                "kind": op.code,
+                "class": category(op, cost),
+                "name": result_name(op),
+                "shape": result_shape(op),
+                "text": shortened(print_op(op)),
+                "macs": cost.macs,
+                "read": cost.activation_bytes,
+                "constants": cost.constant_bytes,
+                "written": cost.written_bytes,
+                "error": errors.get(op.results[0].name) if is_main and op.results else None,
+                "state": content.structure.state.get(op) if content.structure is not None else None,
+                "author": authors.get(op_name(op)),
+            }
+        )
+    return {"name": graph.name or "graph", "ops": ops, **graph_drawing(graph)}
+
+
+def category(op: Op, cost: OperatorCost) -> str:
+    """Return the group of operators that a color of the drawing stands for."""
+    if cost.macs:
+        return "compute"
+    return "movement" if op.data_movement else "elementwise" if op.elementwise else "other"
