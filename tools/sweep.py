@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from circlekit.cli.command import INTERRUPTED, is_terminal
+from circlekit.cli.command import INTERRUPTED
 from circlekit.cli.progress_line import ProgressLine
+from circlekit.cli.terminal import is_terminal
 
 T = TypeVar("T")
 

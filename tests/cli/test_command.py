@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.cli import chefs, command, dredd, progress_line, tensor_commands
+from circlekit.cli import arguments, chefs, dredd, progress_line, tensor_commands, terminal
+from circlekit.cli.arguments import Parser
 from circlekit.cli.circle2circle import main
-from circlekit.cli.command import INTERRUPTED, Command, Parser
+from circlekit.cli.command import INTERRUPTED, Command
 from circlekit.errors import ShapeError
 
 RECIPE = """
@@ -140,10 +141,10 @@ def test_help_is_as_wide_as_the_terminal(
 @pytest.mark.parametrize(
     ("parse", "good", "bad"),
     [
-        (command.count, {"0": 0, "17": 17}, ["-1", "1.5", "x", "", "nan"]),
-        (command.positive_count, {"1": 1}, ["0", "-2", "inf"]),
-        (command.non_negative_number, {"0": 0.0, "1e-3": 0.001}, ["-1", "nan", "inf", "1e999", "x"]),
-        (command.positive_number, {"0.5": 0.5}, ["0", "-0.0", "-1", "nan", "inf"]),
+        (arguments.count, {"0": 0, "17": 17}, ["-1", "1.5", "x", "", "nan"]),
+        (arguments.positive_count, {"1": 1}, ["0", "-2", "inf"]),
+        (arguments.non_negative_number, {"0": 0.0, "1e-3": 0.001}, ["-1", "nan", "inf", "1e999", "x"]),
+        (arguments.positive_number, {"0.5": 0.5}, ["0", "-0.0", "-1", "nan", "inf"]),
     ],
 )
 def test_numbers(parse: Callable[[str], float], good: dict[str, float], bad: list[str]) -> None:
@@ -156,15 +157,15 @@ def test_numbers(parse: Callable[[str], float], good: dict[str, float], bad: lis
 
 
 def test_numbers_are_formatted_as_in_cpp() -> None:
-    assert [command.number_text(x) for x in (0.1, 1 / 3, 2.0, 1e10, 7, True)] == [
+    assert [terminal.number_text(x) for x in (0.1, 1 / 3, 2.0, 1e10, 7, True)] == [
         "0.1", "0.333333", "2", "1e+10", "7", "True"
     ]  # fmt: skip
 
 
 def test_lines_are_shortened_one_by_one() -> None:
     text = "a" * 5 + "\n" + "b" * 6
-    assert command.shortened(text, 5) == "aaaaa\nbbbbb... (6 characters)"
-    assert command.shortened(text, 6) == text
+    assert terminal.shortened(text, 5) == "aaaaa\nbbbbb... (6 characters)"
+    assert terminal.shortened(text, 6) == text
 
 
 def test_flags_are_loaded_for_help_and_unknown_flags_only(capsys: pytest.CaptureFixture[str]) -> None:

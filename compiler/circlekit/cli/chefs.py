@@ -8,7 +8,8 @@ import sys
 
 from circlekit.api import load, save
 from circlekit.api.models import check_apart, check_target, target_format
-from circlekit.cli.command import Command, Parser, output_of
+from circlekit.cli.arguments import Parser, output_of
+from circlekit.cli.command import Command
 from circlekit.errors import FileError
 from circlekit.io.file_map import read_all
 from circlekit.io.write.save import encoded

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from circlekit.api import Options, read_pipeline
-from circlekit.cli.command import MODEL_HELP, Command, Parser, add_inputs, argument_type
+from circlekit.cli.arguments import MODEL_HELP, Parser, add_inputs, argument_type
+from circlekit.cli.command import Command
 from circlekit.cli.pass_list import print_passes
 from circlekit.cli.result import NO_PASS_HINT, PIPE, add_result_flags, run_conversion
 from circlekit.errors import CirclekitError

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from circlekit.api import load
 from circlekit.api.models import check_target
-from circlekit.cli.command import MODEL_HELP, Command, Parser, count, positive_number
+from circlekit.cli.arguments import MODEL_HELP, Parser, count, positive_number
+from circlekit.cli.command import Command
 from circlekit.equivalence.delta_debugging import ShowsFault, reduce_model, write_model
 from circlekit.errors import CirclekitError
 

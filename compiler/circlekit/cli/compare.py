@@ -13,8 +13,10 @@ from typing import Any
 
 from circlekit.api import load
 from circlekit.api.models import records_of
-from circlekit.cli.command import FAILED, Command, Parser, add_inputs, non_negative_number, text_columns
+from circlekit.cli.arguments import Parser, add_inputs, non_negative_number
+from circlekit.cli.command import FAILED, Command
 from circlekit.cli.result import source_of
+from circlekit.cli.terminal import text_columns
 from circlekit.equivalence.array_files import ARRAY_SUFFIXES, compare_files
 from circlekit.equivalence.input_files import GIVEN
 from circlekit.equivalence.layer_comparison import compare_layers, compare_models

@@ -7,7 +7,8 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from circlekit.cli.command import Command, input_file
+from circlekit.cli.arguments import input_file
+from circlekit.cli.command import Command
 from circlekit.passes.engine.registry import every_pass
 
 PASS_WORDS = ("PASS", "P,P", "pass")

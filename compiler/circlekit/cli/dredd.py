@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from circlekit.api.models import check_target
+from circlekit.cli.arguments import Parser, positive_count
 from circlekit.cli.circle2circle import parse_passes
-from circlekit.cli.command import FAILED, Command, Parser, positive_count, text_columns
+from circlekit.cli.command import FAILED, Command
+from circlekit.cli.terminal import text_columns
 from circlekit.equivalence.tensor_files import check_folder
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.progress import progress

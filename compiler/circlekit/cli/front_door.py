@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from circlekit.cli.command import USAGE_ERROR, Command, Parser, printable
+from circlekit.cli.arguments import USAGE_ERROR, Parser
+from circlekit.cli.command import Command
+from circlekit.cli.terminal import printable
 from circlekit.errors import near_miss
 from circlekit.ir.text.columns import format_definitions
 

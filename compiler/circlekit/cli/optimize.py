@@ -14,6 +14,7 @@ from typing import Any
 
 from circlekit.api import Options, convert, load
 from circlekit.api.models import check_apart
+from circlekit.cli.arguments import Parser
 from circlekit.cli.circle2circle import (
     DESCRIPTION,
     add_optimization_flags,
@@ -21,7 +22,7 @@ from circlekit.cli.circle2circle import (
     lists_passes,
     options_of,
 )
-from circlekit.cli.command import FAILED, Command, Parser, for_each_file
+from circlekit.cli.command import FAILED, Command, for_each_file
 from circlekit.cli.result import PIPE, add_result_flags, print_results, run_conversion, run_quietly
 from circlekit.errors import FileError
 from circlekit.io.file_map import map_file, translated

@@ -8,8 +8,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from circlekit.api.models import check_apart, check_target, read, records_of
+from circlekit.cli.arguments import MODEL_HELP, Parser, add_inputs
 from circlekit.cli.circle2circle import parse_passes
-from circlekit.cli.command import MODEL_HELP, Command, Parser, add_inputs
+from circlekit.cli.command import Command
 from circlekit.cli.result import PIPE, output_to, quietly
 from circlekit.io.write.file_writer import write_file
 from circlekit.passes.pipelines import PIPELINES

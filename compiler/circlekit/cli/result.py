@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from circlekit.api import ModelFile, Options, convert
-from circlekit.cli.command import Parser, is_terminal, printable, printing_to_stderr, text_columns
+from circlekit.cli.arguments import Parser
 from circlekit.cli.explanations import print_explanations
+from circlekit.cli.terminal import is_terminal, printable, printing_to_stderr, text_columns
 from circlekit.errors import FileError
 from circlekit.ir.progress import Progress, watched
 from circlekit.ir.text.columns import format_columns, wrapped

@@ -12,8 +12,16 @@ from typing import Any
 import numpy as np
 
 from circlekit.api import load
-from circlekit.cli.command import MODEL_HELP, Command, Parser, add_inputs, count, positive_count, text_columns
+from circlekit.cli.arguments import (
+    MODEL_HELP,
+    Parser,
+    add_inputs,
+    count,
+    positive_count,
+)
+from circlekit.cli.command import Command
 from circlekit.cli.result import source_of
+from circlekit.cli.terminal import text_columns
 from circlekit.equivalence.input_files import read_records
 from circlekit.equivalence.output_files import check_output, write_outputs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs

@@ -6,7 +6,8 @@ from __future__ import annotations
 import argparse
 
 from circlekit.api import load, run
-from circlekit.cli.command import FAILED, MODEL_HELP, Command, Parser, non_negative_number
+from circlekit.cli.arguments import MODEL_HELP, Parser, non_negative_number
+from circlekit.cli.command import FAILED, Command
 from circlekit.equivalence import tensor_files
 from circlekit.interp.interpreter import expect_runs
 from circlekit.ir.progress import progress

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from circlekit.api.models import check_apart, check_target, load, save
-from circlekit.cli.command import MODEL_HELP, Command, Parser
+from circlekit.cli.arguments import MODEL_HELP, Parser
+from circlekit.cli.command import Command
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.graph import Model
