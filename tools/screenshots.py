@@ -60,7 +60,7 @@ def main(models: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         pages = []
         for path in map(Path, models):
-            content = collect(Source(path.name, circlekit.load(path)), passes=["O1"])
+            content = collect(Source(path.name, circlekit.load(path), path.stat().st_size), passes=["O1"])
             pages.append(Path(folder, f"{path.stem}.html"))
             pages[-1].write_bytes(render(content))
         chromium = shutil.which("chromium")

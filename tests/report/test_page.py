@@ -108,6 +108,14 @@ def test_policy_allows_the_script_of_the_page_only() -> None:
     assert re.search(r"script-src 'sha256-[\w+/=]{44}'", policy)
 
 
+def test_file_size_after_passes_is_that_of_the_written_file(tmp_path: Path) -> None:
+    content = content_of(NET)
+    model = circlekit.parse(NET)
+    circlekit.optimize(model)
+    circlekit.save(model, tmp_path / "net.circle")
+    assert content.sides[1].summary.file_size == (tmp_path / "net.circle").stat().st_size
+
+
 def test_structure_by_name() -> None:
     other = NET.replace("Relu(", "Relu6(").replace("%scaled", "%other")
     found = compare_structure(circlekit.parse(NET), circlekit.parse(other))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from circlekit.equivalence.verify import Records
+from circlekit.io.write.save import encoded
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
@@ -71,13 +72,16 @@ def collect(
 
     Without ``after``, ``passes`` (names of passes and pipelines) make the second model; without both, the
     report describes one model.  ``records``: inputs to compare values on, by default seeded ones.
-    ``with_values``: whether to run the models.  ``before`` is not changed.
+    ``with_values``: whether to run the models.  ``before`` is not changed.  Raise RewriteError for a name that
+    is no pass, UnsupportedError if the format lacks an operator of the result.
     """
     trace = None
     if after is None and passes:
         model = clone(before.model)
         trace = trace_passes(model, passes)
-        after = Source(f"{before.path} after {', '.join(passes)}", legalize(model, model.format))
+        result = legalize(model, model.format)
+        file = encoded(result, model.format)
+        after = Source(f"{before.path} after {', '.join(passes)}", result, file.size + len(file.tail))
     if after is None:
         return Content([Side.of("", before)])
     progress().begin("comparing the models")

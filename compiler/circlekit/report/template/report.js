@@ -191,7 +191,7 @@
       const group = item.kind === "group" ? current.graph.groups[item.ref] : null;
       const share = (100 * ops.reduce((sum, op) => sum + op.macs, 0)) / current.total;
       svg("text", { x: 12, y: 17 }, element, group ? "\u25b8 " + short(group.label, 17) : short(ops[0].kind, 19));
-      svg("text", { class: "small", x: 12, y: 33 }, element,
+      svg("text", { class: heat ? "small on-heat" : "small", x: 12, y: 33 }, element,
         group ? `${ops.length} operators, ${share.toFixed(share < 10 ? 1 : 0)}% MACs` : short(ops[0].shape, 25));
       if (group) element.addEventListener("click", () => toggle(node));
     }
