@@ -72,8 +72,10 @@ def collect(
 
     Without ``after``, ``passes`` (names of passes and pipelines) make the second model; without both, the
     report describes one model.  ``records``: inputs to compare values on, by default seeded ones.
-    ``with_values``: whether to run the models.  ``before`` is not changed.  Raise RewriteError for a name that
-    is no pass, UnsupportedError if the format lacks an operator of the result.
+    ``with_values``: whether to run the models.  ``before`` is not changed.
+
+    Raise RewriteError for a name that is no pass, UnsupportedError if the format lacks an operator of the
+    result.
     """
     trace = None
     if after is None and passes:
