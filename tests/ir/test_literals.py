@@ -280,7 +280,7 @@ def test_same_attribute(a: object, b: object, same: bool) -> None:
 
 
 def attribute(default: object, text: str) -> Any:
-    spec = Attribute(default, None, graph=False)
+    spec = Attribute(default, None, is_graph=False)
     spec.name = "attr"
     return attribute_of(spec, literal(text), {}, fail)
 

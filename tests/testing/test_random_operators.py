@@ -169,7 +169,7 @@ def test_sizes_of_results(m: ModelBuilder) -> None:
     ],
 )
 def test_attributes(name: str, default: Any, values: set[Any], m: ModelBuilder) -> None:
-    spec = Attribute(default, name, graph=False)
+    spec = Attribute(default, name, is_graph=False)
     spec.name = name
     found = {random_attribute(m, spec) for _ in range(DRAWS)}
     assert {getattr(x, "short", getattr(x, "name", x)) for x in found} == values

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The zip archive (labels, vocabularies) that TFLite's metadata tools append to a model.
+"""Find the zip archive (labels, vocabularies) that TFLite's metadata tools append to a model.
 
 Layout of a zip file: the files, then a central directory with one entry per file, then an end record.
 Offsets in the directory count from the start of the whole model file or from the start of the archive.
@@ -21,11 +21,11 @@ ENTRY_OFFSET_FIELD = 42
 DIRECTORY_OFFSET_FIELD = 16
 """Position, within the end record, of the offset of the directory."""
 
-MAX_COMMENT_BYTES = 0xFFFF
+MAX_COMMENT_BYTES = 0xFFFF  # the comment, the last part of the end record, has a 16-bit length
 
 
 def attached_archive(data: memoryview) -> bytes:
-    """Return the archive at the end of a file, with offsets from its own start; empty if there is none."""
+    """Return the archive at the end of a file, with offsets from its own start; b"" if there is none."""
     tail_start = max(0, len(data) - _END.size - MAX_COMMENT_BYTES)
     end = tail_start + bytes(data[tail_start:]).rfind(b"PK\5\6")
     if end < tail_start or end + _END.size > len(data):
@@ -35,7 +35,7 @@ def attached_archive(data: memoryview) -> bytes:
     if end + _END.size + comment != len(data) or directory < 0:
         return b""
     shift = directory - offset  # position in the file from which offsets count
-    places: dict[int, int] = {}  # offset of each zipped file, by the position of the field that holds it
+    places: dict[int, int] = {}  # the offset of each zipped file, by the position of its field in the model
     for _ in range(count):
         if position + _ENTRY.size > end:
             return b""

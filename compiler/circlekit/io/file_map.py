@@ -24,7 +24,7 @@ class FileMap(mmap.mmap):
     """A read-only memory map of a file that can check whether the file was changed.
 
     ``descriptor`` stays open as long as the map, so that ``check`` sees the mapped file even after another
-    file took its name.
+    file took its name.  ``stamp``: what ``_stamp`` returned when the file was mapped.
     """
 
     descriptor: int
@@ -42,23 +42,25 @@ class FileMap(mmap.mmap):
         return new
 
     def check(self) -> None:
-        """Raise FileError if the file was changed since it was mapped, because its bytes then changed too."""
+        """Raise FileError if the file was changed since it was mapped: the mapped bytes are then wrong."""
         if _stamp(self.descriptor) != self.stamp:
             raise FileError(f"{self.name}: the file was changed after it was read; load it again")
 
 
 def _stamp(descriptor: int) -> tuple[int, ...]:
-    """Return device, inode, size and time of change, which tell whether a file is the same and unchanged."""
+    """Return device, inode, size and time of change of a file: equal for the same, unchanged file."""
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def map_file(path: str | os.PathLike[str]) -> memoryview:
-    """Return the bytes of a file as a read-only map, or of a pipe as a copy; FileError if that fails."""
+    """Return the bytes of a file as a read-only map, or of a pipe as a copy (see ``read_all``).
+
+    Raise FileError, with what to do if ``path`` is the folder of another framework's model.
+    """
     with translated(path, "read"):
-        kind = foreign_folder(Path(path))
-    if kind is not None:
-        raise FileError(f"{os.fspath(path)}: cannot be read: it is {kind}")
+        if (description := foreign_folder(Path(path))) is not None:
+            raise ValueError(f"it is {description}")
     with translated(path, "read"), Path(path).open("rb") as file:
         status = os.fstat(file.fileno())
         if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
@@ -81,7 +83,7 @@ def read_all(stream: BinaryIO, name: str) -> memoryview:
 
 @contextlib.contextmanager
 def translated(path: str | os.PathLike[str], verb: str) -> Iterator[None]:
-    """Turn errors of the operating system into FileError: ``PATH: cannot be VERB: reason``."""
+    """Return a context that turns errors of the system into FileError: ``PATH: cannot be VERB: reason``."""
     if not os.fspath(path):  # Path("") is the working directory
         raise FileError(f"a file without a name cannot be {verb}")
     try:

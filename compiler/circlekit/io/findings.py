@@ -63,7 +63,7 @@ RULES: Final[dict[str, tuple[str, str]]] = {
 
 
 class Finding(NamedTuple):
-    """A violation of a rule at a field, ``path``: ``subgraphs[0].operators[12].inputs[1]``."""
+    """A violation of a rule (see RULES) at the field ``path``: ``subgraphs[0].operators[12].inputs[1]``."""
 
     rule: str
     path: str
@@ -71,13 +71,8 @@ class Finding(NamedTuple):
 
     @property
     def severity(self) -> str:
-        """``error`` or ``warning``."""
+        """``warning``, or ``error`` for rules of severity ``error`` and ``refused``."""
         return WARNING if RULES[self.rule][0] == WARNING else ERROR
-
-    @property
-    def is_refused(self) -> bool:
-        """True if a file with this finding cannot be loaded."""
-        return RULES[self.rule][0] == REFUSED
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 HEAD_BYTES = 4096
-"""The kind of a file is decided by its first bytes, and for zip archives by the names at its end."""
+"""The kind of a file is decided by this many bytes at its beginning."""
 
 ZIP_TAIL_BYTES = 1 << 16
+"""The kind of a zip archive is decided also by the names in this many bytes at its end."""
 
 MAX_FIELDS = 64
-"""Number of fields of a protobuf message that are read."""
+"""Largest number of fields of a protobuf message that are read."""
 
 VARINT, COUNTED = 0, 2
 """How a field of a protobuf message is stored; the value of a counted field follows its length."""
@@ -27,7 +28,6 @@ Fields = dict[int, memoryview | int]
 TORCH = "export the module again with litert-torch (.tflite) or TICO (.circle)"
 KERAS = "load it with Keras, and convert it with tf.lite.TFLiteConverter.from_keras_model"
 SAVED_MODEL = "convert the folder with tf.lite.TFLiteConverter.from_saved_model"
-PYTORCH_ENTRIES = (b"/data.pkl", b"serialized_exported_program.json", b"/archive_format")
 UNPACK = "unpack it, the model may be in it"
 
 
@@ -49,10 +49,10 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _fields(data: memoryview | int | None) -> Fields:
-    """Return the first fields of a protobuf message, {} if the bytes are none; the last may be truncated."""
-    found: Fields = {}
+    """Return the first fields of a protobuf message (the last may be cut off); {} for other data."""
+    fields: Fields = {}
     if not isinstance(data, memoryview):
-        return found
+        return fields
     at = 0
     try:
         for _ in range(MAX_FIELDS):
@@ -66,23 +66,25 @@ def _fields(data: memoryview | int | None) -> Fields:
             if wire in (VARINT, COUNTED):
                 size, at = _varint(data, at)
             if wire == VARINT:
-                found.setdefault(number, size)
+                fields.setdefault(number, size)
                 continue
-            found.setdefault(number, data[at : at + size])
+            fields.setdefault(number, data[at : at + size])
             at += size
     except ValueError:
         return {}
-    return found
+    return fields
+
+
+# the docstrings below say which fields of a protobuf message the test expects, by their numbers
 
 
 def _is_onnx(data: memoryview) -> bool:
-    """ModelProto: 1 version of the format, 7 graph, which has 1 nodes, 2 name, 5 constants, 11, 12 values."""
+    """ModelProto: 1 version of the format, 7 graph (1 nodes, 2 name, 5 constants, 11 inputs, 12 outputs)."""
     model = _fields(data)
     version = model.get(1)
     graph = _fields(model.get(7))
-    is_model = (
-        isinstance(version, int) and 0 < version < 100 and model.keys() <= {*range(1, 9), 14, 20, 25, 26}
-    )
+    has_version = isinstance(version, int) and 0 < version < 100
+    is_model = has_version and model.keys() <= {*range(1, 9), 14, 20, 25, 26}
     return is_model and bool(graph) and graph.keys() <= {1, 2, 5, *range(10, 17)}
 
 
@@ -126,12 +128,13 @@ def _zip_with(*names: bytes) -> Callable[[memoryview], bool]:
 
 
 def _text(pattern: bytes) -> Callable[[memoryview], bool]:
-    """Return a test for a text that begins with ``pattern``, after white space."""
+    """Return a test for a text that begins with the regular expression ``pattern``, after white space."""
     compiled = re.compile(rb"(?:\xef\xbb\xbf)?\s*" + pattern, re.IGNORECASE)
     return lambda data: compiled.match(data[:HEAD_BYTES]) is not None
 
 
 def _at(offset: int, pattern: bytes) -> Callable[[memoryview], bool]:
+    """Return a test for bytes that match the regular expression ``pattern`` at ``offset``."""
     compiled = re.compile(pattern, re.DOTALL)
     return lambda data: compiled.match(data[offset:HEAD_BYTES]) is not None
 
@@ -175,13 +178,13 @@ KINDS: list[tuple[str, Callable[[memoryview], bool], str]] = [
         "convert it with tf.compat.v1.lite.TFLiteConverter.from_frozen_graph",
     ),
 ]
-"""What a file is, how to recognize its bytes, and what to do; the first that fits."""
+"""What a file is, the test of its bytes, and what to do.  The first test that holds decides."""
 
 FOLDERS = [
     ("saved_model.pb", f"a TensorFlow SavedModel; {SAVED_MODEL}"),
     ("Manifest.json", "a Core ML package; convert the model that it was made from"),
 ]
-"""A file in a folder that makes it a model of another framework, and what to say."""
+"""The file that makes a folder a model of another framework, and what the folder is and what to do."""
 
 
 def foreign_file(data: memoryview) -> str | None:

@@ -27,8 +27,8 @@ PLACEHOLDER = 127
 def code_key(tree: Tree, fmt: str) -> CodeKey:
     """Return the key of an operator code: equal keys mean the same operator and version.
 
-    Old writers filled only the one-byte field of the number, newer ones fill both.  The name is
-    ``UNKNOWN_310`` for a number that the schema lacks.
+    Old writers filled only the one-byte field ``deprecated_builtin_code``, newer ones fill both.  The name
+    is ``UNKNOWN_310`` for a number that the schema lacks.
     """
     old: int = tree.get("deprecated_builtin_code", 0)
     number = number_of("BuiltinOperator", fmt, tree.get("builtin_code", 0)) or old
@@ -85,8 +85,8 @@ class Slot(NamedTuple):
     field: Field
 
     @property
-    def differs(self) -> bool:
-        """Whether the field's default differs from the attribute's (softmax beta: 0 in the file, 1 here)."""
+    def defaults_differ(self) -> bool:
+        """Whether field and attribute have different defaults, as beta of SOFTMAX: 0 in the file, 1 here."""
         attribute, field = self
         return isinstance(attribute.default, int | float) and attribute.default != field.default
 
@@ -94,7 +94,8 @@ class Slot(NamedTuple):
 class OptionsPlan(NamedTuple):
     """How a file stores the attributes of an operator class.
 
-    ``union``: the field of Operator with the options.  ``declared``: names of the fields of ``slots``.
+    ``union``: the field of Operator with the options table.  ``declared``: the names of the fields in
+    ``slots``, which are those that store an attribute.
     """
 
     union: str
@@ -104,7 +105,7 @@ class OptionsPlan(NamedTuple):
 
 @cache
 def options_plan(kind: type[Op], fmt: str) -> OptionsPlan | None:
-    """Return how the options of ``kind`` are stored; None if it has no options table."""
+    """Return how the options of ``kind`` are stored, None without any; ModelError if the schema differs."""
     if kind.options is None:
         return None
     union = options_field(kind.options)
@@ -125,7 +126,7 @@ def attribute_of(slot: Slot, value: Any, graphs: Sequence[Graph]) -> Any:
     """Return the attribute for a field's value; raise LookupError if the declaration does not allow it."""
     attribute, field = slot
     if attribute.is_graph:
-        return graphs[value] if value >= 0 else graphs[len(graphs)]
+        return graphs[value if value >= 0 else len(graphs)]  # a negative index raises IndexError too
     if field.enum is None:
         return tuple(np.asarray(value).tolist()) if field.kind is Kind.VECTOR else value
     if field.kind is Kind.VECTOR:
@@ -136,7 +137,7 @@ def attribute_of(slot: Slot, value: Any, graphs: Sequence[Graph]) -> Any:
 
 
 def stored_attribute(slot: Slot, value: Any, graphs: dict[int, int]) -> Any:
-    """Return the field's value for an attribute, None for no field; ``graphs``: indices by ``id(graph)``."""
+    """Return what the field stores for ``value``, None to omit it; ``graphs``: indices by ``id(graph)``."""
     attribute, field = slot
     if value is None:
         return None
@@ -153,7 +154,7 @@ FlexValue = bool | int | str | Sequence[int]
 
 
 def flexbuffer_map(values: Mapping[str, FlexValue]) -> bytes:
-    """Encode a map with these entries; a sequence of integers becomes a typed vector."""
+    """Return a flexbuffer with a map of these entries; a sequence of integers becomes a typed vector."""
     builder = flexbuffers.Builder()
     with builder.Map():
         for name, value in values.items():

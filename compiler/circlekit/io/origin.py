@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contents of the input file that the IR does not represent: kept by load, used again by save.
+"""Contents of the input file that the IR does not represent: kept by ``load``, used again by ``save``.
 
 Keys that io adds to ``extra``, besides names of schema fields:
 
     Model   origin        Origin
     Graph   unused        values that no operator uses
-    any     absent        names of vectors and strings that the file lacks, where the IR has an empty one
+    any     absent        names of vectors and strings that the file lacks and the IR has as empty ones
     Op      options       fields of the options table that the operator's class does not declare
             no_options    the file has no options table for an operator that declares one: True, or the
                           table's name if the file has the type of the union nevertheless
@@ -44,8 +44,9 @@ def place_of(data: Array) -> Place:
 class Origin:
     """Parts of the input file that save needs: lists that indices refer to, and fields that the IR lacks.
 
+    codes: The operator codes; ``buffers``: the data of the buffers, None for a buffer without a vector.
     unused_buffers, unused_codes: Indices of buffers and codes that nothing refers to; save keeps them.
-    metadata: Index of the buffer of every metadata entry.
+    metadata: Index of the buffer of every metadata entry.  ``metadata_buffer``: that field of Model.
     has_external_data: Whether the file has external data.
     has_rank: Whether tensors of known rank are marked so.
     absent: Names of the vectors and strings of Model that the file lacks.
@@ -76,7 +77,7 @@ class Origin:
 
 
 NO_ORIGIN: Final = Origin(format="", absent=("operator_codes", "metadata", "signature_defs", "buffers"))
-"""The origin of models that were not loaded from a file: vectors without elements are not written."""
+"""The origin of models that were not loaded from a file.  Its ``absent`` omits empty vectors."""
 
 
 def absent(tree: Tree, names: Iterable[str]) -> tuple[str, ...]:
@@ -85,7 +86,7 @@ def absent(tree: Tree, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def drop_absent(tree: Tree, names: Iterable[str]) -> None:
-    """Remove fields that are empty and that the input file lacked."""
+    """Remove those fields ``names`` of ``tree`` that are empty; the input file lacked them."""
     for name in names:
         if name in tree and not len(tree[name]):
             del tree[name]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schema as one of the two formats defines it: slots, numbers and names, made from ``tables``."""
+"""The schema as one of the two formats defines it: fields and enums, made from ``tables``."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ lists, tables are trees.  The tree of a union also has the name of its table, un
 FORMATS: Final = ("tflite", "circle")
 IDENTIFIERS: Final = {"tflite": b"TFL3", "circle": b"CIR0"}
 EXTENSIONS: Final = {".tflite": "tflite", ".lite": "tflite", ".circle": "circle"}
+TFLITE_VERSION: Final = 3
+"""The only schema version that LiteRT accepts; circle files often have 0."""
 
 SCALARS: Final = {
     "bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I",
@@ -51,10 +53,10 @@ class Enumeration(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One slot of a table.
+    """One field of a table.  ``slot``: its position in the vtable.
 
-    ``code``: type code of the scalar or of a vector's elements.  ``table``: name of the table that the field
-    refers to.  ``is_data``: whether it is the data of a buffer.
+    ``code``: type code of the scalar, of a vector's elements, or of an offset.  ``table``: name of the table
+    that the field refers to.  ``is_data``: whether it is the data of a buffer.
     """
 
     name: str
@@ -87,8 +89,8 @@ def enumeration(name: str, fmt: str) -> Enumeration:
     """Return enum or union ``name`` in format ``fmt``."""
     rows = UNIONS[name] if name in UNIONS else ENUMS[name][1]
     pairs = ((row[0], row[1] if fmt == "tflite" else row[2]) for row in rows)
-    known = {name: number for name, number in pairs if number is not None}
-    return Enumeration(name, {v: n for n, v in known.items()}, known)
+    numbers = {member: number for member, number in pairs if number is not None}
+    return Enumeration(name, {number: member for member, number in numbers.items()}, numbers)
 
 
 @cache
@@ -96,8 +98,8 @@ def table(name: str, fmt: str) -> Table:
     """Return table ``name`` in format ``fmt``."""
     fields: list[Field] = []
     foreign = set()
-    for field_name, type_name, default, only in TABLES[name]:
-        if only not in ("", fmt):
+    for field_name, type_name, default, only_format in TABLES[name]:
+        if only_format not in ("", fmt):
             foreign.add(field_name)
             continue
         if type_name in UNIONS:
@@ -132,5 +134,5 @@ def options_field(options: str) -> str | None:
 
 
 def number_of(enum: str, fmt: str, value: str | int) -> int | None:
-    """Return the number of an enum value given by name or number; None if ``fmt`` lacks the name."""
+    """Return the number of an enum value that is given by name or number; None if ``fmt`` lacks the name."""
     return value if isinstance(value, int) else enumeration(enum, fmt).numbers.get(value)

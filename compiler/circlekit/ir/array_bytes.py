@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of an array in C order, piece by piece, without a copy of the whole array for any strides."""
+"""Read, sample and hash the bytes of an array in C order; no array is copied as a whole."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 from circlekit.ir.value import Array
 
 CHUNK_BYTES = 1 << 22
-"""Size of the pieces of an array that is not contiguous."""
+"""Largest piece of an array that is not contiguous, or is converted to another dtype."""
 
 SAMPLE_BYTES = 4096
-"""Size of the sample at either end of an array, which tells most arrays of one size apart."""
+"""A sample has this many bytes of either end of an array: few different arrays share one."""
 
 
 def chunks(array: Array, dtype: np.dtype[Any] | None = None) -> Iterator[memoryview]:
-    """Yield the bytes of ``array`` as ``dtype``: one view if it has that dtype and order, else pieces."""
+    """Yield the bytes of ``array`` converted to ``dtype``: one view if no copy is needed, else pieces."""
     dtype = array.dtype if dtype is None else dtype
     if array.flags.c_contiguous and dtype == array.dtype:
         yield bytes_of(array)
@@ -29,7 +29,7 @@ def chunks(array: Array, dtype: np.dtype[Any] | None = None) -> Iterator[memoryv
 
 
 def sample(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
-    """Return up to ``SAMPLE_BYTES`` bytes of either end; equal arrays have equal samples."""
+    """Return a sample of ``array`` converted to ``dtype``, or all of it if small; equal for equal arrays."""
     if array.nbytes <= 2 * SAMPLE_BYTES:
         return np.asarray(array, dtype).tobytes()
     count = SAMPLE_BYTES // array.itemsize
@@ -39,7 +39,7 @@ def sample(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
 
 
 def digest(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
-    """Return the BLAKE2b hash of the bytes."""
+    """Return the BLAKE2b hash (32 bytes) of the bytes of ``array`` converted to ``dtype``."""
     state = hashlib.blake2b(digest_size=32)
     for chunk in chunks(array, dtype):
         state.update(chunk)
@@ -51,16 +51,16 @@ def bytes_of(array: Array) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
-def _parts(array: Array, limit: int) -> Iterator[Array]:
-    """Cut ``array``, in C order, into parts of at most ``limit`` elements."""
-    if array.size <= limit:
+def _parts(array: Array, max_elements: int) -> Iterator[Array]:
+    """Yield views of ``array``, in C order, of at most ``max_elements`` elements each."""
+    if array.size <= max_elements:
         yield array
         return
-    row = array.size // len(array)
-    if row > limit:
-        for item in array:
-            yield from _parts(item, limit)
+    row_elements = array.size // len(array)
+    if row_elements > max_elements:
+        for row in array:
+            yield from _parts(row, max_elements)
         return
-    count = limit // row
-    for start in range(0, len(array), count):
-        yield array[start : start + count]
+    rows = max_elements // row_elements
+    for start in range(0, len(array), rows):
+        yield array[start : start + rows]

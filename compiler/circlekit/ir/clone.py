@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copy models and graphs.  A copy shares only the arrays of constants with the original."""
+"""Copy models and graphs.  Copies share the arrays of constants, which passes never write into."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from circlekit.ir.value import Value
 def clone(model: Model) -> Model:
     """Return a copy of ``model`` that can be changed independently.
 
-    Arrays are shared: passes replace constants, they never write into them.  Operators that are in no graph
-    are not copied.
+    Operators that use a value of the model but are in none of its graphs are not copied.
     """
     return _Cloner().model(model)
 
@@ -25,14 +24,14 @@ def clone(model: Model) -> Model:
 def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]:
     """Insert a copy of the operators of ``source`` before ``anchor``; return the copies of its outputs.
 
-    ``arguments`` replace the inputs of ``source``.  The copied values get names that are unique in the graph
-    of ``anchor``.
+    ``arguments``: one value for each input of ``source``, which takes its place.  The copied values get names
+    that are unique in the graph of ``anchor``.
     """
     graph = anchor.graph
     assert graph is not None  # the anchor is in a graph
     cloner = _Cloner()
-    cloner.values = {id(v): twin for v, twin in zip(source.inputs, arguments, strict=True)}
-    known = set(cloner.values)
+    cloner.values = {id(v): argument for v, argument in zip(source.inputs, arguments, strict=True)}
+    input_ids = set(cloner.values)
     for op in source:
         twin = cloner.op(op)
         for index, value in enumerate(twin.inputs):
@@ -43,7 +42,7 @@ def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]
         graph.insert_before(anchor, twin)
     outputs = [cloner.value(v) for v in source.outputs]
     for key, value in cloner.values.items():
-        value.name = value.name if key in known else graph.unique_name(value.name)
+        value.name = value.name if key in input_ids else graph.unique_name(value.name)
     return outputs
 
 
@@ -91,7 +90,7 @@ class _Cloner:
         for op in graph:
             twin = new.append(self.op(op))
             for old, value in zip(op.results, twin.results, strict=True):
-                value.name = old.name  # even if empty
+                value.name = old.name  # append has named nameless results
         new.outputs = self._all(graph.outputs)
         new.epoch = graph.epoch
 

@@ -30,9 +30,9 @@ Inferred = TensorType | tuple[TensorType, ...]
 
 
 class Operand:
-    """An operand of a declaration, at position ``index``.  ``dtypes``: the allowed ones; all if empty.
+    """A declared operand, number ``index`` of its class.  ``dtypes``: those that it may have; any if empty.
 
-    ``optional``: it may be absent.  ``variadic``: it stands for all remaining operands.
+    ``optional``: it may be absent.  ``variadic``: it stands for all remaining operands, even none.
     """
 
     def __init__(self, dtypes: tuple[DType, ...], optional: bool = False, variadic: bool = False) -> None:
@@ -47,17 +47,17 @@ class Operand:
 
 
 class Attribute:
-    """An attribute of a declaration.  ``field``: its name in the schema's options table.
+    """A declared attribute.  ``field``: its name in the schema's options table; if None, its own name.
 
     ``is_graph``: its value is a graph (in the file, the index of a subgraph).  ``quantized_only``: it has no
     effect on data that is not quantized.
     """
 
-    def __init__(self, default: Any, field: str | None, graph: bool, quantized_only: bool = False) -> None:
+    def __init__(self, default: Any, field: str | None, is_graph: bool, quantized_only: bool = False) -> None:
         self.default = default
         self.quantized_only = quantized_only
         self.field = field or ""
-        self.is_graph = graph
+        self.is_graph = is_graph
         self.name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -65,19 +65,19 @@ class Attribute:
         self.field = self.field or name
 
     def misfit(self, value: Any) -> str | None:
-        """Return why ``value`` lacks the type of the default; None if it has it, and for any graph."""
-        kinds, description = _EXPECTED.get(type(self.default), (object, ""))
+        """Return why ``value`` does not have the type of the default; None if it has, or is a graph."""
+        types, description = _EXPECTED.get(type(self.default), (object, ""))
         if isinstance(self.default, Named | DType):
-            kinds, description = type(self.default), f"a member of {type(self.default).__name__}"
-        if self.is_graph or kinds is object:
+            types, description = type(self.default), f"a member of {type(self.default).__name__}"
+        if self.is_graph or types is object:
             return None
         # True is an int in Python, but not in a model
-        if isinstance(value, kinds) and isinstance(value, bool) == (kinds is bool):
+        if isinstance(value, types) and isinstance(value, bool) == (types is bool):
             return None
         return f"{self.name} is {value!r}, expected {description}"
 
 
-_EXPECTED: dict[type, tuple[Any, str]] = {  # by the type of the default
+_EXPECTED: dict[type, tuple[Any, str]] = {  # types of an attribute's value, by the type of its default
     bool: (bool, "true or false"),
     int: ((int, np.integer), "an integer"),
     float: ((float, int, np.number), "a number"),
@@ -88,7 +88,10 @@ _EXPECTED: dict[type, tuple[Any, str]] = {  # by the type of the default
 
 
 class Declaration:
-    """Base of Op: what holds for all operators of a class."""
+    """Base of Op: what holds for all operators of a class.
+
+    ``code``: the schema's name of the operator; ``options``: that of its options table, None if it has none.
+    """
 
     inputs: list[Any]
     code: ClassVar[str] = ""
@@ -114,7 +117,7 @@ class Declaration:
     reference_version: ClassVar[int | None] = None
     """The last operator version that LiteRT's reference kernels implement; None: all versions.
 
-    0 as well if the reference kernel contradicts the definition of the operator, and the optimized does not.
+    0: none, or their kernel contradicts the operator's definition while the optimized kernel follows it.
     """
     versions: ClassVar[Mapping[DType, int]] = {}
     """Operator version by the dtype of operand number ``typed_by``; 1 for other dtypes."""
@@ -140,8 +143,8 @@ class Declaration:
     ) -> None:
         """Collect operands and attributes, and register the class if it has a ``code``.
 
-        ``traits``: commutative, pure, elementwise, data_movement, stateful, formats, ...
-        ``options``: the schema's options table; by default the class name + ``Options``; None for none.
+        ``options``: the schema's options table, None for none; by default the class name and ``Options``.
+        ``results``: names of the results.  ``traits``: other variables of the class, such as ``pure=False``.
         """
         super().__init_subclass__()
         members: dict[str, Any] = {}  # an overridden operand keeps its position in the base
@@ -174,9 +177,10 @@ class Declaration:
         return ()
 
     def inferred(self) -> tuple[TensorType, ...]:
-        """Return the result of ``infer`` as a tuple.
+        """Return the types from ``infer`` as a tuple with one for each result.
 
-        ModelError if a graph attribute is missing, ShapeError if the operands or the results are invalid.
+        ModelError if a graph attribute is missing, ShapeError if operands do not fit or dimensions are too
+        large or too many, UnsupportedError if there is no shape rule.
         """
         for spec in self.attributes:
             if spec.is_graph and getattr(self, spec.name) is None:
@@ -195,7 +199,7 @@ class Declaration:
         return types
 
     def kernel(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute the results (an array, or a tuple of them) from one array per operand, None if absent."""
+        """Return the results, an array or a tuple of arrays, for one array per operand (None if absent)."""
         raise UnsupportedError(f"{self.code} has no kernel")
 
     def required_version(self) -> int:
@@ -243,7 +247,7 @@ class Declaration:
 
 
 DECLARATIONS: dict[str, type[Any]] = {}
-"""Every declared operator class (a subclass of Op) by its code in the schema (``TRANSPOSE_CONV``)."""
+"""Every declared operator class (a subclass of Op), by its ``code``, such as ``TRANSPOSE_CONV``."""
 
 
 def arity_faults(

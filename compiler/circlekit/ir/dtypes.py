@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 
 class DType(Enum):
-    """One element type: short name, numpy dtype or None, and bits of an element (0: not fixed).
+    """One element type: short name, numpy dtype or None, and bits of an element (0: no fixed size).
 
     A type without a numpy dtype is *packed*: its constants are kept as the bytes of the file.  Member names
     are those of the schema's ``TensorType``.
@@ -60,15 +60,17 @@ class DType(Enum):
 
     @property
     def is_float(self) -> bool:
+        """Whether this is f16, bf16, f32 or f64, not a float of 8 bits."""
         return self in _FLOATS
 
     @property
     def is_integer(self) -> bool:
+        """Whether this is an integer type of any width, packed ones included."""
         return self in _INTEGERS
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The smallest and the largest number that an integer type holds."""
+        """The smallest and the largest number of an integer type; meaningless for other types."""
         if self.short.startswith("u"):
             return 0, (1 << self.bits) - 1
         return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
@@ -83,6 +85,7 @@ _FLOATS = frozenset({DType.FLOAT32, DType.FLOAT16, DType.FLOAT64, DType.BFLOAT16
 _INTEGERS = frozenset(t for t in DType if t.short[0] in "iu" and t.short[1:].isdigit())
 _BY_NUMPY: dict[np.dtype[np.generic], DType] = {t.numpy: t for t in DType if t.numpy is not None}
 BY_SHORT: dict[str, DType] = {t.short: t for t in DType}
+"""Every element type by its name in the text form, such as ``f32``."""
 
 f32, f16, bf16, f64 = DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64
 i8, i16, i32, i64 = DType.INT8, DType.INT16, DType.INT32, DType.INT64

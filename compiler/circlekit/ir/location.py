@@ -9,14 +9,14 @@ from circlekit.ir.text.columns import cut
 from circlekit.ir.text.lines import op_parts
 
 MAX_LINE_CHARACTERS = 160
-"""Longer lines are cut, because exporters write names of hundreds of characters."""
+"""Longer lines of a place are cut, because exporters write names of hundreds of characters."""
 
 _LINE_BREAK = "\n  "
 """CirclekitError indents the lines below its message by two spaces, too."""
 
 
 def place(op: Op, model: Model | None = None, operand: str = "") -> str:
-    """Return the place of ``op`` for ``CirclekitError.note``, in time linear in the size of the graph.
+    """Return the place of ``op`` for ``CirclekitError.note``: its path, with ``operand``, and its neighbors.
 
     at net.circle > main > op 12 TransposeConv > bias
        11  %10 = Relu(%9)                                  : f32[1,4,4,2]
@@ -24,7 +24,7 @@ def place(op: Op, model: Model | None = None, operand: str = "") -> str:
        13  %12 = Relu(%11)                                 : f32[1,8,8,8]
     """
     number, first = 0, op
-    while first.previous is not None:
+    while first.previous is not None:  # linear in the size of the graph: only for errors
         number, first = number + 1, first.previous
     path = [model.source if model is not None else None, op.graph.name if op.graph is not None else None]
     path += [f"op {number} {kind_of(op)}", operand]
@@ -40,7 +40,7 @@ def place(op: Op, model: Model | None = None, operand: str = "") -> str:
 
 
 def kind_of(op: Op) -> str:
-    """Return the name of an operator for messages: its class, or the code if it has no declaration."""
+    """Return the name of an operator for messages: its class, or its code if it has no declaration."""
     if isinstance(op, OpaqueOp):
         return f"{op.code} {op.custom_code}" if op.custom_code else op.code
     return type(op).__name__

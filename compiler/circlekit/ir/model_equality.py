@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare two models structurally: equal down to the bits of constants, or a sentence that says where not."""
+"""Compare the structure of two models, down to the bits of constants; a sentence says where they differ."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def difference(a: Model, b: Model) -> str | None:
     """Return the first difference as a sentence with its place; None if the models are equal.
 
     Everything is compared except ``source`` and entries of ``extra`` that only say how a file stored the
-    model (see ``plain_items``).  Graphs correspond by position.  An operator version or attribute that is not
-    set counts as its default; floats of attributes are compared in 32 bits, constants by their bits.
+    model (see ``plain_items``).  Graphs correspond by position.  An operator version that is not set
+    counts as the required one, an attribute as its default; floats in attributes are compared in 32 bits.
     """
     return next(_Comparison(a, b).models(a, b), None)
 
@@ -86,10 +86,10 @@ class _Comparison:
             yield f"{where}: {a!r} and {b!r}"
 
     def _values(self, where: str, a: Value, b: Value) -> Iterator[str]:
-        known = self.pairs.get(id(a))
-        if known is b:
+        counterpart = self.pairs.get(id(a))
+        if counterpart is b:
             return
-        if known is not None or id(b) in self.taken:
+        if counterpart is not None or id(b) in self.taken:
             yield f"{where}: %{a.name} and %{b.name} are different values"
         self.pairs[id(a)] = b
         self.taken.add(id(b))
@@ -108,7 +108,7 @@ class _Comparison:
 
 
 def _fields(thing: Any) -> dict[str, Any]:
-    """Return the fields of an IR object to compare; attributes of operators are compared apart from them."""
+    """Return the fields of an IR object to compare, by name, without the attributes of an operator."""
     if isinstance(thing, Signature):
         return {**vars(thing), "order": [*thing.inputs, *thing.outputs]}
     if isinstance(thing, Quantization):

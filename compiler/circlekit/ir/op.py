@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions that declare operands and attributes of an operator class, and OpaqueOp.
 
-Declared operands and attributes are fields of an operator: ``conv.filter`` is a Value, ``conv.stride_h`` an
-int.
+They become fields of each operator: ``conv.filter`` is a Value, ``conv.stride_h`` an int.
 """
 
 from __future__ import annotations
@@ -31,13 +30,14 @@ __all__ = [
 ]
 
 REGISTRY: dict[str, type[Op]] = DECLARATIONS
-"""Every declared operator class by its code in the schema (``TRANSPOSE_CONV``)."""
+"""Every declared operator class by its code in the schema, such as ``TRANSPOSE_CONV``."""
 
 
 class OpaqueOp(Op):
     """An operator without a declaration, kept as the file had it; rewrites do not change it.
 
     ``code``: the schema's name, or ``UNKNOWN_310`` for a number that the schema does not have.
+    ``custom_code``: the name of a custom operator, else None.
     ``option_tree``: the decoded options table, ``{"": table name, field: value}``, with graphs instead of
     their indices; None if there is none.
     """
@@ -60,11 +60,9 @@ class OpaqueOp(Op):
         self.option_tree = option_tree
 
     def called_graphs(self) -> list[Graph]:
-        """Return the graphs in the options, alone or in lists."""
-        found: list[Any] = []
-        for item in (self.option_tree or {}).values():
-            found += [x for x in (item if isinstance(item, list) else [item]) if isinstance(x, Graph)]
-        return found
+        """Return the graphs in the options, those in lists included."""
+        items = (item if isinstance(item, list) else [item] for item in (self.option_tree or {}).values())
+        return [item for listed in items for item in listed if isinstance(item, Graph)]
 
 
 T = TypeVar("T")
@@ -115,7 +113,7 @@ def operand(*dtypes: DType) -> Value:
 
 
 def optional_operand(*dtypes: DType) -> Value | None:
-    """Declare an operand that may be absent (index -1 in the file, or beyond the end)."""
+    """Declare an operand that may be absent (in the file: index -1, or a list that ends before it)."""
     return cast("Value | None", OperandField(dtypes, optional=True))
 
 
@@ -125,13 +123,13 @@ def variadic_operand(*dtypes: DType) -> tuple[Value, ...]:
 
 
 def attribute(default: T, field: str | None = None, quantized_only: bool = False) -> T:
-    """Declare an attribute with its default value; ``field`` if the schema's name differs.
+    """Declare an attribute with its default value.  ``field``: the schema's name, if it is another one.
 
     ``quantized_only``: it has no effect on plain floats and integers, so rewrites of plain data ignore it.
     """
-    return cast("T", AttributeField(default, field, graph=False, quantized_only=quantized_only))
+    return cast("T", AttributeField(default, field, is_graph=False, quantized_only=quantized_only))
 
 
 def graph_attribute(field: str) -> Graph:
     """Declare an attribute that is a graph in the IR and the index of a subgraph in the file."""
-    return cast("Graph", AttributeField(None, field, graph=True))
+    return cast("Graph", AttributeField(None, field, is_graph=True))

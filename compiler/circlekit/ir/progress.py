@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Progress of long work: which step runs, how much of it is done, and which files are complete.
 
-Like the limits, progress is a context variable: a command or a caller of the API watches it, and loops far
-below report to it.  Work that nobody watches reports to an object that ignores it.
+Progress is a context variable, as the resource limits are: a command or a caller of the API watches it, and
+loops far below report to it.  Work that nobody watches reports to an object that ignores the reports.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Progress:
         """Add to the total of the step."""
 
     def advance(self, amount: int = 1, remark: str = "") -> None:
-        """Add to the work that is done.  ``remark``: what else to say of its state, as in "2 failed"."""
+        """Add to the work that is done.  ``remark``: a text to show beside it, such as "2 failed"."""
 
     def finish_file(self, path: str) -> None:
         """Report that a file is complete, under its final name."""
@@ -59,7 +59,7 @@ _PROGRESS: ContextVar[Progress] = ContextVar("circlekit_progress", default=Progr
 
 
 def progress() -> Progress:
-    """Return what to report to: the watcher of the innermost ``watched`` block."""
+    """Return the object to report to: the watcher of the innermost ``watched`` block."""
     return _PROGRESS.get()
 
 

@@ -68,8 +68,8 @@ def limits() -> Limits:
 def limited(memory: int | str | None = None, calls: int | None = None) -> Iterator[Limits]:
     """Limit memory (bytes, or a text such as "512M") and graph calls inside this block.
 
-    A limit that is not given stays as it is outside.  Work that needs more raises LimitError before memory
-    is allocated.
+    A limit that is not given stays as it is outside.  Work that needs more raises LimitError; a text that is
+    no size raises ValueError.
     """
     size = parse_size(memory) if isinstance(memory, str) else memory
     outside = limits()
@@ -95,7 +95,7 @@ def adding_up() -> Iterator[None]:
 
 
 def need_memory(size: int, what: str | Callable[[], str]) -> None:
-    """Raise LimitError unless ``size`` more bytes are allowed; ``what`` needs them (a text or a function)."""
+    """Raise LimitError if ``size`` more bytes exceed the limit; ``what`` (or its result) says what for."""
     here = limits()
     used = here.tally.used if here.tally is not None else 0
     if used + size > here.memory:
@@ -120,7 +120,7 @@ def amount(size: int) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes of ``8G``, ``512 MiB``, ``1.5g`` or ``4096`` (powers of 1024); else ValueError."""
+    """Return the bytes in ``8G``, ``512 MiB``, ``1.5g`` or ``4096`` (powers of 1024); ValueError if none."""
     match = re.fullmatch(r"\s*(\d{1,18}(?:\.\d{1,9})?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
     size = 0 if match is None else int(float(match[1]) * (1 << _UNITS[match[2].upper()]))
     if size < 1:

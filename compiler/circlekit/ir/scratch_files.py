@@ -25,7 +25,7 @@ MAX_DESCRIPTOR = 512
 
 
 def new_in_file(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return a new uninitialized array in a file; in memory if no file can be made for it."""
+    """Return a new uninitialized array in a file, or in memory if no file can be made for it."""
     size = prod(shape) * dtype.itemsize
     # space is reserved first: writing to a mapped page on a full disk would kill the process
     reserve = getattr(os, "posix_fallocate", None)
@@ -60,33 +60,33 @@ def copied_to_file(array: Array) -> Array:
 
 
 def with_results_in_files(array: Array) -> Array:
-    """Return a view of ``array`` for which numpy's elementwise functions put large results into files."""
+    """Return ``array`` as a view of which elementwise functions of numpy put large results into files."""
     return array.view(_FileResults) if array.nbytes >= LARGE_BYTES else array
 
 
 class _FileResults(np.ndarray[Any, Any]):
-    """The class of these views."""
+    """The views that ``with_results_in_files`` returns."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         operands = [_plain(x) for x in inputs]
         if kwargs.get("out") is not None:
             kwargs["out"] = tuple(_plain(x) for x in kwargs["out"])
         elif method == "__call__" and ufunc.nout == 1 and ufunc.signature is None:
-            kwargs["out"] = _place(ufunc, operands, kwargs)
-        made = getattr(ufunc, method)(*operands, **kwargs)
-        return with_results_in_files(made) if isinstance(made, np.ndarray) else made
+            kwargs["out"] = _result_file(ufunc, operands, kwargs)
+        result = getattr(ufunc, method)(*operands, **kwargs)
+        return with_results_in_files(result) if isinstance(result, np.ndarray) else result
 
 
 def _plain(operand: Any) -> Any:
     return operand.view(np.ndarray) if isinstance(operand, _FileResults) else operand
 
 
-def _place(ufunc: np.ufunc, operands: list[Any], kwargs: dict[str, Any]) -> Array | None:
+def _result_file(ufunc: np.ufunc, operands: list[Any], kwargs: dict[str, Any]) -> Array | None:
     """Return an array in a file for the result of ``ufunc``; None if the result is small.
 
     A call on empty arrays tells the dtype; scalars are not replaced, because numpy promotes them differently.
     """
     shape = np.broadcast_shapes(*(np.shape(x) for x in operands))
-    none = [np.empty(0, np.asarray(x).dtype) if np.ndim(x) else x for x in operands]
-    dtype = ufunc(*none, **{k: v for k, v in kwargs.items() if k in ("dtype", "casting", "signature")}).dtype
+    empty = [np.empty(0, np.asarray(x).dtype) if np.ndim(x) else x for x in operands]
+    dtype = ufunc(*empty, **{k: v for k, v in kwargs.items() if k in ("dtype", "casting", "signature")}).dtype
     return new_in_file(shape, dtype) if prod(shape) * dtype.itemsize >= LARGE_BYTES else None

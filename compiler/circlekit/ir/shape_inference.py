@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shape inference over a model: the shape rules of its operators, merged with the shapes that it states."""
+"""Shape inference over a model: the shape rules of its operators, merged with those in the model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def infer_shapes(model: Model) -> int:
     """Fill in unknown ranks and dimensions of results; return how many values were refined.
 
     Known dimensions stay.  Operators without a shape rule are skipped.  Raise ShapeError, with the place, if
-    a rule refuses the operands or contradicts a dtype or dimension that the model states.
+    a rule refuses the operands or contradicts a dtype or dimension in the model.
     """
     refined = 0
     for op in (op for graph in callees_first(model) for op in graph):
@@ -84,7 +84,7 @@ def settle_ranks(model: Model, strict: bool = True) -> None:
     """Decide for each shape [] of a file whether it is a scalar or an unknown rank, and set the shape.
 
     A result gets the inferred shape; an operand that its operator refuses as a scalar has an unknown rank.
-    ``strict``: raise ShapeError, with the place, if a shape rule is violated after that.
+    ``strict``: raise ShapeError, with the place, if a shape rule is violated after that; else ignore it.
     """
     for op in (op for graph in callees_first(model) for op in graph):
         with _placed(op, model) if strict else suppress(CirclekitError):
@@ -116,7 +116,7 @@ def _unranked_types(op: Op) -> tuple[TensorType, ...]:
 
 
 def result_types(op: Op) -> tuple[TensorType, ...]:
-    """Return the inferred types, one for each result; raise ShapeError if their number differs."""
+    """Return the inferred types; raise ShapeError if the operator has another number of results."""
     types = op.inferred()
     if len(types) != len(op.results):
         raise ShapeError(f"{op.code}: expected {len(types)} results, got {len(op.results)}")
@@ -129,24 +129,24 @@ def _may_be_unranked(value: Value | None) -> bool:
 
 
 def _merged_shapes(op: Op) -> list[tuple[Value, Shape | None]]:
-    """Return each result with its merged shape; raise ShapeError if it contradicts what the model states."""
+    """Return each result with its merged shape; raise ShapeError if it contradicts that of the model."""
     return [(v, _merged_shape(v, t)) for v, t in zip(op.results, result_types(op), strict=True)]
 
 
 def _merged_shape(value: Value, inferred: TensorType) -> Shape | None:
-    """Return the dimensions that are known of ``value`` or inferred; raise ShapeError on a conflict."""
-    stated, found = value.shape, inferred.shape
+    """Return the dimensions that ``value`` or ``inferred`` knows; raise ShapeError if they differ."""
+    stated, ruled = value.shape, inferred.shape
     if value.dtype is not inferred.dtype:
         raise ShapeError(f"%{value.name} is {value.dtype.short}, its operator infers {inferred.dtype.short}")
-    if stated is None or found is None:
-        shape = found if stated is None else stated
-    elif len(stated) == len(found) and all(
-        x == y for x, y in zip(stated, found, strict=True) if None not in (x, y)
+    if stated is None or ruled is None:
+        shape = ruled if stated is None else stated
+    elif len(stated) == len(ruled) and all(
+        x == y for x, y in zip(stated, ruled, strict=True) if None not in (x, y)
     ):
-        shape = tuple(y if x is None else x for x, y in zip(stated, found, strict=True))
+        shape = tuple(y if x is None else x for x, y in zip(stated, ruled, strict=True))
     else:
-        has = f"%{value.name} has shape {format_shape(stated)}"
-        raise ShapeError(f"{has}, its operator infers {format_shape(found)}")
+        conflict = f"{format_shape(stated)}, its operator infers {format_shape(ruled)}"
+        raise ShapeError(f"%{value.name} has shape {conflict}")
     misfit = value.quantization.misfit(shape) if value.quantization is not None else None
     if misfit is not None and shape != stated:
         raise ShapeError(f"%{value.name} does not fit its operator: {misfit}")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check the sparsity parameters of a constant, in linear time.
 
-Source: TFLite's SparsityParameters, a tree with a level per dimension, in traversal order.  A dense level has
-every index of its dimension.  A compressed level (CSR) lists them: entry i of the level above has
-``indices[segments[i]:segments[i + 1]]``.  A dimension in blocks has a second level: the index in its block.
+Source: TFLite's SparsityParameters, a tree with a level per dimension, in traversal order.  Below each entry
+of the level above, a dense level has every index of its dimension; a compressed level (CSR) has those in
+``indices[segments[i]:segments[i + 1]]`` below entry i.  For a dimension in blocks, a second level has the
+indices in a block.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from circlekit.ir.value import Array
 def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: int) -> str | None:
     """Return why a constant of ``stored`` elements cannot be decoded to ``shape``; None if it can.
 
-    Decoding then takes no more memory than the dense constant, the levels and the stored elements.
+    ``sparsity``: the schema's table.  Decoding then takes memory for the dense constant and the levels only.
     """
     order = [int(x) for x in sparsity.get("traversal_order", ())]
     block_map = [int(x) for x in sparsity.get("block_map", ())]
@@ -38,10 +39,10 @@ def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: in
         sizes[axis] = shape[axis] // block
     count = 1
     for number, (axis, level) in enumerate(zip(order, levels, strict=True)):
-        found = _entries(level, count, sizes[axis])
-        if isinstance(found, str):
-            return f"level {number} of the sparsity {found}"
-        count = found
+        entries = _entries(level, count, sizes[axis])
+        if isinstance(entries, str):
+            return f"level {number} of the sparsity {entries}"
+        count = entries
     if count > stored:
         return f"the sparsity places {count} elements, but only {stored} are stored"
     return None
@@ -50,14 +51,14 @@ def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: in
 def _entries(level: Mapping[str, Any], above: int, size: int) -> int | str:
     """Return the number of entries of a level, or a sentence about its fault.
 
-    ``above``: entries of the level above; ``size``: indices of the level's dimension.
+    ``above``: number of entries of the level above; ``size``: size of the level's dimension.
     """
-    kind = level.get("format", "DENSE")
-    if kind == "DENSE":
+    form = level.get("format", "DENSE")
+    if form == "DENSE":
         dense_size = int(level.get("dense_size", 0))
         return above * size if dense_size == size else f"has dense size {dense_size}, expected {size}"
-    if kind != "SPARSE_CSR":
-        return f"has the unknown format {kind}"
+    if form != "SPARSE_CSR":
+        return f"has the unknown format {form}"
     segments, indices = (level_numbers(level, name) for name in ("array_segments", "array_indices"))
     if segments is None or indices is None:
         return "lacks its segments or its indices"

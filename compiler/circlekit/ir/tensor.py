@@ -19,10 +19,10 @@ Shape = tuple[int | None, ...]
 """One size per dimension; None for an unknown size."""
 
 MAX_RANK = 32
-"""Largest supported rank: the limit of numpy 1; no operator takes more than 8."""
+"""Largest supported rank, that of arrays in numpy 1; no operator takes more than 8."""
 
 LARGEST_DIMENSION = 2**31 - 1
-"""File formats store a dimension as int32."""
+"""Largest dimension: model files store it as int32."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,10 +39,10 @@ class TensorType:
 
 @dataclass(frozen=True, eq=False)
 class Quantization:
-    """real = scale * (quantized - zero_point), per tensor or along ``quantized_dimension``.
+    """real = scale * (stored - zero_point), per tensor or per index of axis ``quantized_dimension``.
 
     ``scale`` is float32, ``zero_point`` int64, both rank 1; empty if the file only has ``min`` and ``max``,
-    the float32 range recorded by a calibration.  ``details``: the schema's union of other schemes (custom,
+    the float32 range recorded by a calibration.  ``details``: the schema's table of another scheme (custom,
     blockwise, MX), with values in place of tensor indices.
     """
 
@@ -58,7 +58,7 @@ class Quantization:
         return self.scale.size > 1
 
     def misfit(self, shape: Shape | None) -> str | None:
-        """Return why a tensor of this shape cannot have these scales, or None if it can."""
+        """Return why a tensor of this shape cannot have these scales; None if it can."""
         if self.scale.size <= 1 or shape is None:
             return None
         axis = self.quantized_dimension
@@ -86,8 +86,8 @@ class Tensor:
     """Base of Value: everything except its producer and its uses.
 
     ``shape``: a tuple, with None for an unknown dimension; None if the rank is unknown.
-    ``data``: None, or the constant: an array of this shape, or, for a packed dtype or sparse data, the
-    file's bytes as a rank-1 uint8 array.  It may be a read-only view of a memory map: never write into it.
+    ``data``: the elements of a constant, else None: an array of this shape or, if packed, sparse or
+    compressed, the file's bytes as rank-1 uint8.  It may be a view of a memory map: never write into it.
     ``extra``: fields of the schema's Tensor that the IR does not interpret, by the schema's name.
     """
 
@@ -115,7 +115,7 @@ class Tensor:
 
     @property
     def is_plain(self) -> bool:
-        """Whether ``data`` is an array of ``shape``, not the bytes of packed or sparse data."""
+        """Whether ``data`` is an array of ``shape``, not the bytes of packed, sparse or compressed data."""
         data = self.data
         if data is None or data.dtype != self.dtype.numpy or data.shape != self.shape:
             return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of a graph and their tensor types, under one import."""
+"""Value and the types that describe tensors, under one import."""
 
 from __future__ import annotations
 

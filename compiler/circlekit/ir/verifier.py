@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verify models: links between values, operators and graphs; types, data and operands of each."""
+"""Verify models: the links between values, operators and graphs, and the types and data of values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Finding(NamedTuple):
 
 
 def check(model: Model) -> None:
-    """Raise ModelError with all faults if there are any."""
+    """Raise ModelError with all faults of ``model`` if it has any."""
     findings = verify(model)
     if findings:
         count = "one rule" if len(findings) == 1 else f"{len(findings)} rules"
@@ -38,7 +38,7 @@ def check(model: Model) -> None:
 
 
 def verify(model: Model) -> list[Finding]:
-    """Return all faults, in the order of the model; an empty list if it is valid."""
+    """Return all faults of ``model`` in its order; an empty list if it is valid."""
     return list(_Verifier(model).findings())
 
 
@@ -57,7 +57,7 @@ def check_order(model: Model) -> None:
 
 
 class _Verifier:
-    """``home``: for each value (by id) the first graph that has it."""
+    """Collects the faults of a model.  ``home``: the first graph that has each value, by ``id(value)``."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -110,7 +110,7 @@ class _Verifier:
 
 
 def recursive_calls(model: Model) -> Iterator[tuple[Graph, Graph]]:
-    """Yield (caller, callee) for one call or more in each cycle of graphs that call each other."""
+    """Yield (caller, callee) for at least one call in each cycle of calls, so that none is missed."""
     calls = {
         id(g): list({id(c): c for op in _walk(g) for c in op.called_graphs()}.values()) for g in model.graphs
     }
@@ -168,9 +168,9 @@ def _undefined(value: Value, graph: Graph, position: Mapping[int, int], index: i
 
 
 def _early(value: Value, position: Mapping[int, int], index: int) -> str | None:
-    """Return why operator ``index`` cannot use ``value`` if it is produced too late."""
-    made = position.get(id(value.producer), -1)
-    return f"%{value.name} is used before operator {made} produces it" if made >= index else None
+    """Return why operator ``index`` cannot use ``value``, if a later operator produces it; else None."""
+    producer = position.get(id(value.producer), -1)
+    return f"%{value.name} is used before operator {producer} produces it" if producer >= index else None
 
 
 def _walk(graph: Graph) -> Iterator[Op]:

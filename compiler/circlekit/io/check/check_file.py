@@ -16,16 +16,14 @@ from circlekit.io.findings import Finding, InvalidFile
 from circlekit.io.operator_fields import PLACEHOLDER
 from circlekit.io.read.flatbuffer_decoder import RUNTIME_TABLES, Decoder, identify
 from circlekit.io.read.load import load_bytes, unidentified
-from circlekit.io.schema import Tree, number_of
+from circlekit.io.schema import TFLITE_VERSION, Tree, number_of
 from circlekit.ir.graph import Model
 from circlekit.ir.shape_inference import check_op
 from circlekit.ir.verifier import op_faults, recursive_calls
 
-TFLITE_VERSION = 3
-
 
 def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
-    """Return all findings of a model file; none for a valid one.  ``name``: the file's name."""
+    """Return all findings of a model file, [] for a valid one.  ``name``: the file's name, for messages."""
     fmt = identify(data)
     if fmt is None:
         return [Finding("flatbuffer", "the file", unidentified(data))]
@@ -73,10 +71,10 @@ def _head(tree: Tree, model: Model) -> Iterator[Finding]:
         if not isinstance(new, str) and new:
             yield Finding("enum", path, f"BuiltinOperator has no value {new}")
             continue
-        known = number_of("BuiltinOperator", model.format, new)
-        if old and known and old not in (known, PLACEHOLDER):
-            yield Finding("code-fields", path, f"{known} ({new}), but deprecated_builtin_code is {old}")
-        elif old == PLACEHOLDER and not known:
+        code_number = number_of("BuiltinOperator", model.format, new)
+        if old and code_number and old not in (code_number, PLACEHOLDER):
+            yield Finding("code-fields", path, f"{code_number} ({new}), but deprecated_builtin_code is {old}")
+        elif old == PLACEHOLDER and not code_number:
             message = f"expected an operator, because deprecated_builtin_code is {old}, got none"
             yield Finding("code-fields", path, message)
     for data in model.extra["origin"].buffers[:1]:
@@ -85,18 +83,18 @@ def _head(tree: Tree, model: Model) -> Iterator[Finding]:
             yield Finding("buffer-zero", "buffers[0]", message)
 
 
-def _external(tree: Tree, known: set[int]) -> Iterator[Finding]:
-    """Check the list of data in other files, which are not opened, and add its ids to ``known``."""
+def _external(tree: Tree, ids: set[int]) -> Iterator[Finding]:
+    """Check the list of data in other files, which are not opened, and add its ids to ``ids``."""
     groups = len(tree.get("external_buffer_groups", ()))
     for number, item in enumerate(tree.get("external_buffers", ())):
         path, identifier, group = f"external_buffers[{number}]", item.get("id", 0), item.get("group", 0)
-        if identifier in known:
+        if identifier in ids:
             message = f"expected a unique id, got {identifier} again"
             yield Finding("external-buffer", f"{path}.id", message)
         if group >= groups:
             message = f"index {group}, there are {groups} groups"
             yield Finding("external-buffer", f"{path}.group", message)
-        known.add(identifier)
+        ids.add(identifier)
 
 
 def _signatures(tree: Tree) -> Iterator[Finding]:

@@ -22,8 +22,8 @@ def interface_findings(graph: Graph, path: str) -> Iterator[Finding]:
     names: dict[str, Value] = {}
     seen: set[int] = set()
     for side, values in (("inputs", graph.inputs), ("outputs", graph.outputs)):
-        for place, value in enumerate(values):
-            where = f"{path}.{side}[{place}]"
+        for index, value in enumerate(values):
+            where = f"{path}.{side}[{index}]"
             if "stored_name" in value.extra:
                 yield Finding("interface", where, f"{label[id(value)]} has no name")
             elif names.setdefault(value.name, value) is not value:
@@ -37,15 +37,15 @@ def interface_findings(graph: Graph, path: str) -> Iterator[Finding]:
 
 
 def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
-    """Yield the findings of values computed too late or never, and of computed inputs and constants."""
+    """Yield the findings of values that are computed too late, never, or although they are given."""
     label = _labels(graph)
     inputs = {id(value) for value in graph.inputs}
     position = {id(op): index for index, op in enumerate(graph)}
     for number, op in enumerate(graph):
-        for place, result in enumerate(op.results):
+        for index, result in enumerate(op.results):
             if id(result) in inputs or _has_data(result):
                 kind = "an input of the graph" if id(result) in inputs else "a constant"
-                where = f"{path}.operators[{number}].outputs[{place}]"
+                where = f"{path}.operators[{number}].outputs[{index}]"
                 yield Finding("overwrite", where, f"{label[id(result)]} is {kind}")
     uses: list[tuple[str, Value | None, int]] = []
     for number, op in enumerate(graph):
@@ -62,7 +62,7 @@ def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
 
 
 def _labels(graph: Graph) -> dict[int, str]:
-    """Return the number and the name of each tensor in the file, by ``id(value)``."""
+    """Return number and name of each tensor in the file, for messages, by ``id(value)``."""
     return {id(value): f"tensor {index} {value.name!r}" for index, value in enumerate(graph.table)}
 
 
@@ -80,8 +80,9 @@ def operator_findings(op: Op, tree: Tree, path: str, fmt: str, graphs: int) -> I
     if isinstance(op, OpaqueOp):
         if op.code == "CUSTOM" and not op.custom_code:
             yield Finding("custom-code", path, "a custom operator without a name")
-        for place, message in arity_faults(kind, op.inputs, len(op.results)) if kind is not None else ():
-            yield Finding("results" if place == "outputs" else "operands", f"{path}.{place}", message)
+        for field_path, message in arity_faults(kind, op.inputs, len(op.results)) if kind is not None else ():
+            rule = "results" if field_path == "outputs" else "operands"
+            yield Finding(rule, f"{path}.{field_path}", message)
     for union in ("builtin_options", "builtin_options_2"):
         where = f"{path}.{union}"
         if f"{union}_type" in tree:

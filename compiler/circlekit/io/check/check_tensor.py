@@ -16,7 +16,7 @@ from circlekit.ir.sparsity import sparsity_fault
 from circlekit.ir.value import Array, Quantization, Value
 
 MAX_TENSOR_BYTES = 1 << 63
-"""A tensor has fewer bytes than this."""
+"""Tensors must have fewer bytes than this, as sizes are signed 64-bit numbers."""
 
 
 def tensor_findings(value: Value, tree: Tree, path: str, external: set[int]) -> Iterator[Finding]:
@@ -74,7 +74,10 @@ def _data_findings(
 
 
 def _strings_fault(data: Array, count: int) -> str:
-    """Return what is wrong with ``count`` strings: number, offsets and end (all int32), bytes."""
+    """Return what is wrong with the data of ``count`` strings, "" for nothing.
+
+    It holds their number, the offset of each and of the end of the last (all int32), and their bytes.
+    """
     words = np.frombuffer(data[: len(data) & ~3].tobytes(), "<i4").astype(np.int64)
     found = int(words[0]) if len(words) else 0
     if not 0 <= found <= len(words) - 2 and found:
@@ -97,9 +100,9 @@ def _quantization_findings(value: Value, quantization: Quantization, path: str) 
     if misfit is not None:
         is_axis = 0 <= quantization.quantized_dimension < len(value.shape or ())
         yield Finding("quantization", f"{path}.{'scale' if is_axis else 'quantized_dimension'}", misfit)
-    low, high = (0 if limits is None else len(limits) for limits in (quantization.min, quantization.max))
-    if low != high or low not in (0, 1, len(scale) or low):
-        message = f"expected 0, 1 or {len(scale)} minima and as many maxima, got {low} and {high}"
+    minima, maxima = (0 if ends is None else len(ends) for ends in (quantization.min, quantization.max))
+    if minima != maxima or minima not in (0, 1, len(scale) or minima):
+        message = f"expected 0, 1 or {len(scale)} minima and as many maxima, got {minima} and {maxima}"
         yield Finding("min-max", path, message)
     invalid = np.flatnonzero(~(np.isfinite(scale) & (scale > 0)))
     if len(invalid):

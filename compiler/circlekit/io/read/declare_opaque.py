@@ -2,7 +2,7 @@
 """Give the opaque operators of a text their declared classes.
 
 A text may write any operator as ``Opaque``, with the code and the options of a file; earlier versions wrote
-all of them so.  Without its class an operator is a wall for passes, and has no kernel.
+every operator so.  Passes do not change an operator without its class, and it has no kernel.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 
 
 def declare_opaque(model: Model, label: str) -> None:
-    """Replace each opaque operator of ``model``, which was parsed from a text, whose code has a class.
+    """Replace each opaque operator of ``model`` whose code has a class by an operator of this class.
 
-    Custom operators and unknown codes stay opaque.  So does an operator with the extra field ``misfit``: the
-    reason why the file that was printed did not fit the declaration.  Raise ParseError for other misfits.
+    ``label``: the name of the text that ``model`` was parsed from.  Custom operators and unknown codes stay
+    opaque.  So does an operator with the extra field ``misfit``, the reason why it did not fit the class when
+    it was printed.  Raise ParseError for others that do not fit.
     """
     loader = OpLoader(memoryview(b""), label, model.format, [], model.graphs)
     numbers = {id(graph): index for index, graph in enumerate(model.graphs)}

@@ -28,19 +28,22 @@ HEADER_BYTES = 8
 """Size of the smallest file: offset of the root, identifier."""
 
 MAX_WARNINGS = 20
-"""Number of lost fields that are reported."""
+"""Largest number of lost fields that are reported."""
 
 MAX_TABLES = 4_000_000
-"""A model of half a million operators has fewer; each table takes a few hundred bytes of memory."""
+"""A file has at most this many tables, each of which takes a few hundred bytes of memory.
+
+A model of half a million operators has fewer.
+"""
 
 MAX_SHARED_TABLES = 100_000
-"""Largest number of vector elements that refer to the table of an earlier element; each is read again."""
+"""At most this many elements of vectors refer to the table of an earlier element; each is read again."""
 
 RUNTIME_TABLES = 1_000_000
 """Largest number of tables that the C++ verifier, and so LiteRT, accepts; shared tables count repeatedly."""
 
 MAX_OFFSET = 1 << 31
-"""Offsets and sizes of vectors are below this number of bytes: the C++ library reads them as signed."""
+"""Offsets and sizes of vectors are below this many bytes: the C++ library reads them as signed numbers."""
 
 Note = Callable[[str, str], None]
 """Called with the path of a field and a sentence about the part of it that is lost."""
@@ -54,9 +57,9 @@ class Layout(NamedTuple):
 
     size: Bytes of a table.
     unpack: Reads all fields in the table itself; ``names``: of these fields, in order.
-    enums: (name, names of its numbers) of fields that hold enum values.
+    enums: (name of the field, member names by number) of fields that hold enum values.
     references: (field, offset in the table) of fields whose value is stored outside of the table.
-    unions: (type field, offset of the union or None), or (union, its offset) if the table lacks the type.
+    unions: (type field, offset of the union, None if the table lacks it); (union, its offset) without a type.
     wide: Offsets of the fields of 8 bytes.
     unknown: Slots that the schema lacks.
     """
@@ -78,7 +81,7 @@ def identify(data: memoryview) -> str | None:
 
 
 def decode(data: memoryview, fmt: str, name: str = "<bytes>") -> Tree:
-    """Return the tree of the whole file, whose vectors are views of ``data``.  ``name`` is for messages."""
+    """Return the tree of a file; its vectors are views of ``data``.  Raise InvalidFile, with ``name``."""
     return Decoder(data, fmt, name).root()
 
 
@@ -87,8 +90,9 @@ class Decoder:
 
     note: Called for the first MAX_WARNINGS fields that are lost; by default a FormatWarning is issued.
     path: Path of the current field.
-    references, bytes: How many references may still be followed, and how many bytes be read.
+    references_left, bytes_left: How many references may still be followed, and how many bytes be read.
     tables, shared: Number of tables read, and of those that were read before.
+    layouts: By name of the table and position of the vtable.  ``strings``: by position.
     """
 
     def __init__(self, data: memoryview, fmt: str, name: str, note: Note | None = None) -> None:
@@ -97,8 +101,8 @@ class Decoder:
         self.format = fmt
         self.name = name
         self.path: list[str | int] = []
-        self.references = self.size // 4
-        self.bytes = 4 * self.size
+        self.references_left = self.size // 4
+        self.bytes_left = 4 * self.size  # short vectors may be shared
         self.note = note or self.warn
         self.notes = 0
         self.tables = 0
@@ -121,6 +125,7 @@ class Decoder:
         return text[1:] or "the root"
 
     def fail(self, what: str, leaf: str = "") -> NoReturn:
+        """Raise InvalidFile at the current field, or at field ``leaf`` in it."""
         raise InvalidFile.of(self.name, "flatbuffer", self.where(leaf), what)
 
     def lose(self, what: str, leaf: str) -> None:
@@ -134,9 +139,9 @@ class Decoder:
 
     def spend(self, references: int, size: int = 0) -> None:
         """Account for references followed (each takes four bytes of a file) and for bytes read."""
-        self.references -= references
-        self.bytes -= size
-        if self.references < 0 or self.bytes < 0:
+        self.references_left -= references
+        self.bytes_left -= size
+        if self.references_left < 0 or self.bytes_left < 0:
             self.fail("the file refers to the same data too often")
 
     # -- tables --------------------------------------------------------------------------------
@@ -217,21 +222,21 @@ class Decoder:
         for offset, field in present:
             if offset < max(end, 4) or offset + field.size > size or offset % min(field.size, 4):
                 self.fail(f"the vtable gives it the invalid offset {offset}", field.name)
-            code += f"{offset - end}x{field.code if field.kind is Kind.SCALAR else 'BI'[field.size == 4]}"
+            code += f"{offset - end}x{field.code if field.kind in (Kind.SCALAR, Kind.UNION_TYPE) else 'I'}"
             end = offset + field.size
-        known = len(spec.fields)
-        unknown = tuple(slot for slot, at in enumerate(offsets[known:], known) if at)[:MAX_WARNINGS]
-        at = {field.name: offset for offset, field in present}
+        count = len(spec.fields)
+        unknown = tuple(slot for slot, offset in enumerate(offsets[count:], count) if offset)[:MAX_WARNINGS]
+        offset_of = {field.name: offset for offset, field in present}
         union_types = [field for _, field in present if field.kind is Kind.UNION_TYPE]
-        untyped = [f for _, f in present if f.kind is Kind.UNION and f.name + "_type" not in at]
-        unions = [(f, at.get(f.name.removesuffix("_type"))) for f in union_types]
+        untyped = [f for _, f in present if f.kind is Kind.UNION and f.name + "_type" not in offset_of]
+        unions = [(f, offset_of.get(f.name.removesuffix("_type"))) for f in union_types]
         return Layout(
             size,
             struct.Struct(code),
             tuple(field.name for _, field in present),
             tuple((f.name, f.enum.names) for _, f in present if f.enum and f.kind is Kind.SCALAR),
             tuple((f, o) for o, f in present if Kind.STRING <= f.kind <= Kind.TABLES),
-            (*unions, *((f, at[f.name]) for f in untyped)),
+            (*unions, *((f, offset_of[f.name]) for f in untyped)),
             tuple(offset for offset, field in present if field.size == 8),
             unknown,
         )
@@ -276,7 +281,7 @@ class Decoder:
             self.path.pop()
 
     def vector(self, at: int, offset: int, size: int) -> tuple[int, int]:
-        """Return first byte and number of the elements of the vector that the offset at ``at`` points to."""
+        """Return the position and the number of the elements of the vector that the offset points to."""
         position = self.target(at, offset)
         (count,) = _U32.unpack_from(self.data, position)
         if position + 4 + count * size > self.size or count * size >= MAX_OFFSET:
@@ -287,11 +292,11 @@ class Decoder:
 
     def scalars_at(self, at: int, offset: int, field: Field) -> Any:
         """Read a vector of numbers as a view of the file, or of enum values as a list of names."""
-        numbers = np.dtype(field.code).newbyteorder("<")
-        start, count = self.vector(at, offset, numbers.itemsize)
+        dtype = np.dtype(field.code).newbyteorder("<")
+        start, count = self.vector(at, offset, dtype.itemsize)
         if not field.is_data:
-            self.spend(0, count * numbers.itemsize)
-        view = np.frombuffer(self.data, numbers, count, start) if count else np.zeros(0, numbers)
+            self.spend(0, count * dtype.itemsize)
+        view = np.frombuffer(self.data, dtype, count, start) if count else np.zeros(0, dtype)
         if field.enum is None:
             return view
         self.spend(count)

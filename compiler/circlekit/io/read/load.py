@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load files as models.  The decoder checks every offset, this module every index."""
+"""Load files as models.  The decoder checks every offset in a file, this module every index."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.value import MAX_RANK, Array, Shape, Value, format_shape
 
+# vectors and strings of the table Model of which Origin.absent records that the file lacks them
 MODEL_VECTORS = ("operator_codes", "subgraphs", "description", "buffers", "metadata", "signature_defs")
 
 
@@ -40,7 +41,10 @@ def load(path: str | os.PathLike[str]) -> Model:
 
 
 def load_bytes(data: bytes | bytearray | memoryview, name: str = "<bytes>") -> Model:
-    """Load a model from the bytes of a file; constants are views of ``data``.  ``name`` is for messages."""
+    """Load a model from the bytes of a file; constants are views of ``data``.  ``name``: for messages.
+
+    Raises FormatError if the bytes are not a valid model.  Warns (FormatWarning) of what the model lacks.
+    """
     view = memoryview(data).cast("B").toreadonly()
     fmt = identify(view)
     if fmt is None:
@@ -98,7 +102,7 @@ class Loader:
         warnings.warn(f"{self.name}: {path}: {what}", FormatWarning, stacklevel=2)
 
     def index(self, value: int, among: int, path: str, what: str) -> int:
-        """Return ``value`` if it is an index into ``among`` elements of a list of ``what``s, else fail."""
+        """Return ``value`` if it is an index into a list of ``among`` things named ``what``; else fail."""
         if not 0 <= value < among:
             self.fail(f"{what}-index", path, f"index {value}, there are {among} {what}s")
         return value
@@ -132,7 +136,7 @@ class Loader:
         model.version = tree.get("version", 0)
         model.description = tree.get("description")
         indices = []
-        copies: dict[Place, bytes] = {}
+        copies: dict[Place, bytes] = {}  # one per buffer: entries that share it could outgrow the file
         for number, item in enumerate(tree.get("metadata", ())):
             path = f"metadata[{number}].buffer"
             index = self.index(item.get("buffer", 0), len(self.buffers), path, "buffer")
@@ -144,7 +148,7 @@ class Loader:
                 copies[place] = b"" if data is None else data.tobytes()
             model.metadata.append((item.get("name", ""), copies[place]))
         numbers = tree.get("metadata_buffer")
-        known = {*MODEL_VECTORS, "version", "metadata_buffer"}
+        interpreted = {*MODEL_VECTORS, "version", "metadata_buffer"}
         model.extra["origin"] = Origin(
             format=self.format,
             codes=tuple(operators.codes),
@@ -159,7 +163,7 @@ class Loader:
             archive=attached_archive(self.data),
             is_complete=self.is_complete,
             source=self.data.obj if isinstance(self.data.obj, FileMap) else None,
-            rest={name: value for name, value in tree.items() if name not in known},
+            rest={name: value for name, value in tree.items() if name not in interpreted},
         )
 
     def signatures(self, graphs: list[Graph]) -> list[Signature]:
@@ -174,9 +178,9 @@ class Loader:
                     name, where = item.get("name", ""), f"{path}.{side}[{i}]"
                     if name in values:
                         self.warn(where, f"{name!r} is listed twice; the first is lost")
-                    known = self.values[graph]
-                    where += ".tensor_index"
-                    values[name] = known[self.index(item.get("tensor_index", 0), len(known), where, "tensor")]
+                    listed, where = self.values[graph], where + ".tensor_index"
+                    index = self.index(item.get("tensor_index", 0), len(listed), where, "tensor")
+                    values[name] = listed[index]
                 sides.append(values)
             if "deprecated_tag" in tree:
                 self.warn(f"{path}.deprecated_tag", f"{tree['deprecated_tag']!r} is lost")
@@ -228,9 +232,9 @@ class Loader:
             if value.producer is None and id(value) not in inputs:
                 if not value.use_count and id(value) not in outputs:
                     unused.append(value)
-                kind = value.dtype.numpy
-                if value.data is None and _is_empty(value) and kind is not None and not value.is_variable:
-                    value.data = np.zeros(value.static_shape, kind)
+                dtype = value.dtype.numpy
+                if value.data is None and _is_empty(value) and dtype is not None and not value.is_variable:
+                    value.data = np.zeros(value.static_shape, dtype)
         if unused:
             graph.extra["unused"] = unused
 
@@ -250,10 +254,10 @@ class Loader:
     def value(self, tree: Tree, path: str) -> Value:
         """Return the value of a tensor.  Its fields that the IR does not interpret become ``extra``."""
         pop = tree.pop
-        kind = pop("type", "FLOAT32")
-        if not isinstance(kind, str):
-            raise UnknownType.of(self.name, "dtype", f"{path}.type", f"the schema has no type {kind}")
-        dtype = DType[kind]
+        type_name = pop("type", "FLOAT32")
+        if not isinstance(type_name, str):
+            raise UnknownType.of(self.name, "dtype", f"{path}.type", f"the schema has no type {type_name}")
+        dtype = DType[type_name]
         index = self.index(pop("buffer", 0), len(self.buffers), path + ".buffer", "buffer")
         self.used_buffers.add(index)
         data = self.buffers[index] if index else None  # buffer 0 means no data, whatever it contains
@@ -274,7 +278,7 @@ class Loader:
         return value
 
     def shape(self, tree: Tree, is_const: bool, path: str) -> Shape | None:
-        """Return the shape; remove the fields of ``tree`` that save can derive from it."""
+        """Return the shape in ``tree``; remove the fields of ``tree`` that save can derive from the shape."""
         stored = tree.get("shape")
         signature = tree.get("shape_signature")
         ranked = tree.pop("has_rank", False)
@@ -301,18 +305,18 @@ class Loader:
 
     def constant(self, data: Array, value: Value, path: str) -> Array:
         """Return the data as an array of the value's type, or bytes if it is packed, sparse or compressed."""
-        kind = value.dtype.numpy
+        dtype = value.dtype.numpy
         compression = value.extra.get("compression_type", "NONE")
-        if kind is None or "sparsity" in value.extra or compression != "NONE":
+        if dtype is None or "sparsity" in value.extra or compression != "NONE":
             return data
         if not value.is_static:
             shape = format_shape(value.shape)
             self.fail("data-size", path, f"expected a static shape for a constant, got {shape}")
-        size = kind.itemsize * math.prod(value.static_shape)
+        size = dtype.itemsize * math.prod(value.static_shape)
         if size != len(data):
             expected = f"expected {size} bytes for {value.dtype.short}{list(value.static_shape)}"
             self.fail("data-size", path, f"{expected}, got {len(data)}")
-        return data.view(kind).reshape(value.static_shape)
+        return data.view(dtype).reshape(value.static_shape)
 
 
 def _is_empty(value: Value) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert operators of a decoded file to Ops, of their declared class if they fit one, else opaque."""
+"""Convert operators of a decoded file to Ops: of their declared class, or opaque if they do not fit it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from circlekit.ir.value import Value
 class OpLoader:
     """Creates the operators of one file.
 
-    keys: Key of every operator code.
-    used: Indices of the operator codes that operators have.
+    data, name: Bytes and name of the file.  ``codes``: its operator codes; ``keys``: the CodeKey of each.
+    graphs: All graphs of the model.  ``used``: indices of the operator codes that operators have.
     """
 
     def __init__(self, data: memoryview, name: str, fmt: str, codes: list[Tree], graphs: list[Graph]) -> None:
@@ -38,7 +38,10 @@ class OpLoader:
         raise InvalidFile.of(self.name, rule, path, what)
 
     def op(self, tree: Tree, values: list[Value], path: str) -> Op:
-        """Return the operator for a table; fields that the IR does not represent become its ``extra``."""
+        """Return the operator of table ``tree``; fields that the IR does not represent become its ``extra``.
+
+        ``values``: those of the operator's graph.  Raise InvalidFile for an invalid index.
+        """
         index = tree.pop("opcode_index", 0)
         if index >= len(self.codes):
             message = f"index {index}, there are {len(self.codes)} operator codes"
@@ -112,7 +115,10 @@ class OpLoader:
     def declared(
         self, code: str, tree: Tree, operands: list[Value | None], results: list[Value], path: str
     ) -> Op | str:
-        """Return an operator of its declared class; else why it does not fit, "" if no class has ``code``."""
+        """Return an operator of the class with ``code``; else why it does not fit, "" without a class.
+
+        What is converted is removed from ``tree``; fields of the options without an attribute stay in it.
+        """
         kind = REGISTRY.get(code)
         if kind is None:
             return ""
@@ -144,11 +150,11 @@ class OpLoader:
         return kind(*operands, results=results, **attributes)
 
     def attributes(self, plan: OptionsPlan, options: Tree, path: str) -> dict[str, Any] | str:
-        """Return the attributes by name; or which value the declaration does not allow."""
+        """Return the attributes by name, or a sentence about a value that the declaration does not allow."""
         out: dict[str, Any] = {}
         for slot in plan.slots:
             attribute, field = slot
-            if field.name not in options and not attribute.is_graph and not slot.differs:
+            if field.name not in options and not attribute.is_graph and not slot.defaults_differ:
                 continue
             value = options.get(field.name, field.default)
             try:

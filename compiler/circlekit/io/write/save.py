@@ -11,7 +11,7 @@ import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.io.origin import NO_ORIGIN, Origin, drop_absent
-from circlekit.io.schema import EXTENSIONS, FORMATS, Tree, enumeration, table
+from circlekit.io.schema import EXTENSIONS, FORMATS, TFLITE_VERSION, Tree, enumeration, table
 from circlekit.io.tensor_fields import quantization_tree, shape_fields, with_indices
 from circlekit.io.write.buffer_table import BufferTable, ConstantBytes, Key
 from circlekit.io.write.file_writer import write_file
@@ -19,9 +19,6 @@ from circlekit.io.write.flatbuffer_encoder import MAX_INLINE_BYTES, Encoded, enc
 from circlekit.io.write.save_ops import OpSaver
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value
-
-TFLITE_VERSION = 3
-"""The only schema version that LiteRT accepts; circle files often have 0."""
 
 # keys of Value.extra that are not copied into the tree of a tensor
 OWN_KEYS = frozenset({"buffer", "stored_name", "stored_quantization", "absent", "shape", "shape_signature"})

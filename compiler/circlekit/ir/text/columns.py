@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables as plain text and as Markdown; text that is cut."""
+"""Format tables as plain text and as Markdown; wrap and shorten text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 
 PAGE_COLUMNS = 80
-"""The width of a page of text where no terminal says another."""
+"""The width of printed text, in characters, where no terminal gives another."""
 
 
 def cut(text: str, limit: int) -> str:
@@ -33,7 +33,7 @@ def format_columns(rows: Sequence[Sequence[object]], left: int = 1) -> str:
 
 
 def format_definitions(rows: Sequence[tuple[str, str]], width: int = PAGE_COLUMNS, indent: str = "") -> str:
-    """Return ``rows`` of a term and its description as two columns; descriptions are wrapped to ``width``."""
+    """Return terms and their descriptions (one row or more) in two columns, wrapped to ``width``."""
     column = max(len(term) for term, _ in rows) + len(indent) + 2
     lines = []
     for term, text in rows:
@@ -60,7 +60,7 @@ def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]
 
 
 def paragraphs(text: str, width: int) -> list[str]:
-    """Return the lines of ``text``, wrapped; a paragraph with an indented line or a list stays as it is."""
+    """Return ``text`` in lines of ``width``; a paragraph with an indented line or a list is not wrapped."""
     lines = []
     for block in text.split("\n\n"):
         is_prose = not any(line.startswith((" ", "- ")) for line in block.splitlines())
@@ -73,12 +73,12 @@ def abridged(name: str, width: int) -> str:
 
     A width below 24 counts as 24: less of a name says nothing.
     """
-    room = max(width, 24) - 3
-    return name if len(name) <= room + 3 else f"{name[: room // 2]}...{name[-(room - room // 2) :]}"
+    kept = max(width, 24) - 3
+    return name if len(name) <= kept + 3 else f"{name[: kept // 2]}...{name[-(kept - kept // 2) :]}"
 
 
 def format_markdown(rows: Sequence[Sequence[object]], left: int = 1) -> str:
-    """Return ``rows`` as a Markdown table; the first row is the header, ``left`` as in format_columns."""
+    """Return ``rows``, the first a header, as a Markdown table; ``left`` as in format_columns."""
     header, *others = rows
     rule = ["---" if index < left else "---:" for index in range(len(header))]
     lines = (" | ".join(str(cell).replace("|", "/") for cell in row) for row in (header, rule, *others))

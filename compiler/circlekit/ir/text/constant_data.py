@@ -29,10 +29,10 @@ from circlekit.ir.text.type_syntax import TypeSpec
 from circlekit.ir.value import Array, Shape, format_shape
 
 Resolve = Callable[[str, int, int], Any]
-"""Returns the bytes at (file, offset, size), or refuses a file that the text may not read."""
+"""Returns ``size`` bytes for (file, offset, size), or raises an error if the text may not read the file."""
 
 LARGEST_ELEMENTS = 1 << 48
-"""Bound of the product of a constant's dimensions, zeros left out: numpy refuses larger shapes."""
+"""The product of a constant's dimensions other than 0 is below this: numpy refuses larger shapes."""
 
 _BYTES = ("base64", "raw", "file")
 
@@ -45,18 +45,18 @@ def constant_array(
     resolve: Resolve | None,
     fail: Fail,
 ) -> tuple[Shape | None, Array]:
-    """Return shape and data of a constant; ``spec``: its type, ``names``: they make the seed of a filler.
+    """Return shape and data of a constant; ``payload``: the text after ``spec``, its type.
 
     The data of ``raw(...)`` and ``file(..., raw: true)``, bytes of a packed or sparse constant, is rank-1
-    uint8; other data has ``dtype`` and the shape.
+    uint8; other data has ``dtype`` and the shape.  ``names``: graph and value, which seed a filler.
     """
     call = Arguments(payload, [], {}, spec.token) if isinstance(payload, Symbol) else payload
     if not isinstance(call, Arguments):
         array = array_of(call, dtype, _static(spec, fail) if spec.has_shape else None, fail)
         return array.shape, array
     if call.name in _BYTES:
-        data, raw = _bytes(call, resolve, fail)
-        if raw:
+        data, is_raw = _bytes(call, resolve, fail)
+        if is_raw:
             if not spec.has_shape:
                 fail("raw bytes need a shape in the type")
             return spec.shape, np.frombuffer(data, np.uint8)
@@ -65,8 +65,8 @@ def constant_array(
         shape = _static(spec, fail)
         return shape, array_of_bytes(data, dtype, shape, fail)
     if call.name not in FILLERS:
-        known = [*FILLERS, *_BYTES]
-        near = near_miss(call.name, known) or f"; expected one of {', '.join(known)}"
+        choices = [*FILLERS, *_BYTES]
+        near = near_miss(call.name, choices) or f"; expected one of {', '.join(choices)}"
         fail(f"no filler is named {call.name}{near}")
     shape = _static(spec, fail)
     try:
@@ -76,6 +76,7 @@ def constant_array(
 
 
 def _static(spec: TypeSpec, fail: Fail) -> tuple[int, ...]:
+    """Return the shape in ``spec``; fail if it is missing, not static or too large for numpy."""
     if not spec.has_shape:
         fail("the type needs a shape here, such as f32[2,3]")
     if spec.shape is None or None in spec.shape:
@@ -111,7 +112,7 @@ _KINDS = {DType.FLOAT32: "f", DType.INT32: "iuf", DType.BOOL: "b"}
 
 
 def inline_array(literal: Literal, allowed: Sequence[DType], alike: DType | None, fail: Fail) -> Array:
-    """Return the array of a literal operand, with the dtype that the text on top of this module describes.
+    """Return the array of a literal operand; the docstring of this module says of which dtype.
 
     ``allowed``: its declared dtypes; ``alike``: that of another operand, from ``dtype_alike``.
     """
@@ -126,8 +127,8 @@ def dtype_alike(
 ) -> DType | None:
     """Return the dtype of the first operand that is not a literal and has the declared dtypes of ``spec``.
 
-    ``values``: the operands, None for literals; ``specs``: their declarations.  None if there is no such
-    operand, or if the operator calls graphs.
+    ``values``: the operands, None for literals; ``specs``: their declarations.  The result is None without
+    such an operand, and for an operator class ``cls`` that declares no operands or calls graphs.
     """
     if not cls.operands or any(attribute.is_graph for attribute in cls.attributes):
         return None
@@ -136,4 +137,5 @@ def dtype_alike(
 
 
 def _holds(dtype: DType, default: DType) -> bool:
+    """Return whether ``dtype`` can hold a literal with the ``literal_dtype`` ``default``."""
     return dtype.numpy is not None and dtype.numpy.kind in _KINDS[default]

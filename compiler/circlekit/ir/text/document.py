@@ -49,7 +49,7 @@ FORMATS = ("circle", "tflite")
 
 
 @dataclass(eq=False, repr=False)
-class Declaration:
+class ValueNode:
     """A value without a producer: an input, a variable, or a value that is only listed."""
 
     token: Token
@@ -58,13 +58,13 @@ class Declaration:
 
 @dataclass(eq=False, repr=False)
 class GraphNode:
-    """A graph.  ``table``: the values in the order of the file; empty: in the order of the text."""
+    """A graph.  ``table``: its values in the order of the file, [] for that of the text, None if absent."""
 
     name: Token
-    inputs: list[Declaration]
+    inputs: list[ValueNode]
     outputs: list[Token] = field(default_factory=list)
     named: Arguments | None = None
-    statements: list[Call | Constant | Declaration] = field(default_factory=list)
+    statements: list[Call | Constant | ValueNode] = field(default_factory=list)
     table: list[Token] | None = None
     extra: dict[str, Literal] | None = None
 
@@ -87,7 +87,7 @@ class SignatureNode:
 
 @dataclass(eq=False, repr=False)
 class Document:
-    """The syntax tree of a text.  ``model``: the model without its graphs and signatures.
+    """The syntax tree of a text.  ``model``: a Model that still lacks its graphs and signatures.
 
     ``rules``: the function calls of each block of rules; ``recipes.rules`` defines the functions.
     """
@@ -151,6 +151,7 @@ def _parse_header(source: Source, model: Model) -> None:
 
 
 def _metadata(data: Literal, fail: Fail) -> bytes:
+    """Return the bytes of a string, in UTF-8, or of ``base64("...")``."""
     if type(data) is str:
         return data.encode("utf-8", "surrogatepass")
     if not isinstance(data, Arguments) or data.name != "base64" or len(data.positional) != 1:
@@ -195,9 +196,9 @@ def _parse_graph(source: Source) -> GraphNode:
     return node
 
 
-def _parse_input(source: Source) -> Declaration:
+def _parse_input(source: Source) -> ValueNode:
     token = source.expect_kind("value")
-    return Declaration(token, parse_type(source) if source.accept(":") else None)
+    return ValueNode(token, parse_type(source) if source.accept(":") else None)
 
 
 def _parse_line(source: Source, node: GraphNode) -> None:

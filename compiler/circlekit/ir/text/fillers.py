@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fillers make constants from a seed: ``gaussian(0, 0.1)``, ``zeros``.
+"""Fillers: functions that make constants, such as ``gaussian(0, 0.1)`` (random numbers) and ``zeros``.
 
 The same text gives the same bytes on every machine and in every version: random bits are the raw stream of
 PCG64, and integer arithmetic, + and * of IEEE 754 (no logarithm, no cosine) make the numbers from them.
@@ -32,7 +32,7 @@ def _gaussian(size: int, mean: float = 0.0, std: float = 1.0, *, seed: int) -> A
 
 
 def _uniform(size: int, low: float = 0.0, high: float = 1.0, *, seed: int) -> Array:
-    """Return numbers from ``low`` up to, but not including, ``high``."""
+    """Return uniformly distributed numbers from ``low`` to ``high``, which only rounding can reach."""
     words = np.asarray(np.random.PCG64(seed).random_raw(size), np.uint64)
     unit = (words >> np.uint64(11)).astype(np.float64) / float(1 << 53)
     return np.asarray(unit * (high - low) + low)
@@ -54,14 +54,14 @@ FILLERS: dict[str, Callable[..., Array]] = {
     "ones": lambda size: np.ones(size, np.float64),
     "arange": _arange,
 }
-"""By name: a function of the number of elements and the arguments in the text, to a float64 array."""
+"""Fillers by name.  Each takes the number of elements and the arguments in the text; returns float64."""
 
 SCRATCH_BYTES_PER_ELEMENT = {"gaussian": 40, "uniform": 32}
-"""Upper bound of the temporary memory of a filler, by its name; 24 for the others."""
+"""Upper bound of the temporary memory of a filler, by its name; 24 for those that are not here."""
 
 
 def seed_of(*names: str) -> int:
-    """Return the seed of the constant with these names (graph, value)."""
+    """Return the seed of a constant: ``names`` are those of its graph and of its value."""
     return zlib.crc32("/".join(names).encode("utf-8", "surrogatepass"))
 
 
@@ -73,10 +73,10 @@ def fill(
     shape: Sequence[int],
     seed: int,
 ) -> Array:
-    """Return the array of filler ``name``, of ``dtype`` and ``shape``.
+    """Return the array, of ``dtype`` and ``shape``, of filler ``name`` with these arguments.
 
     Integers are rounded (``uniform``: down, so that ``high`` is excluded; others: to nearest) and clipped to
-    the range of the dtype.  An argument ``seed: 7`` overrides ``seed``.  ModelError for arguments or
+    the range of the dtype.  An argument ``seed: 7`` overrides ``seed``.  Raise ModelError for arguments or
     a dtype that the filler does not take, LimitError for an array above the memory limit.
     """
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":
@@ -104,6 +104,7 @@ def fill(
 
 
 def _cast(values: Array, dtype: DType, floor: bool) -> Array:
+    """Convert ``values`` to ``dtype``; integers are clipped, and rounded down (``floor``) or to nearest."""
     assert dtype.numpy is not None  # checked by the caller
     if dtype.numpy.kind == "f":
         with np.errstate(over="ignore"):
@@ -114,5 +115,6 @@ def _cast(values: Array, dtype: DType, floor: bool) -> Array:
         return values >= 0.5 if floor else values != 0
     info = np.iinfo(dtype.numpy)  # type: ignore[type-var]  # the kind is i or u
     whole = np.floor(values) if floor else np.rint(values)
+    # the largest int64 and uint64 are no float64: the next larger number would overflow
     top = float(info.max) if info.bits < 64 else float(np.nextafter(float(info.max), 0))
     return np.clip(whole, float(info.min), top).astype(dtype.numpy)

@@ -38,7 +38,7 @@ def tree_of(
     values: Mapping[str, Value] | None = None,
     graphs: Mapping[str, Graph] | None = None,
 ) -> Any:
-    """Return a literal as plain data (the inverse of format_tree); it may name ``values`` and ``graphs``."""
+    """Return a literal as plain data (inverse of format_tree); ``values``, ``graphs``: what it may name."""
     if isinstance(literal, Symbol):
         if literal == "none":
             return None
@@ -59,6 +59,7 @@ def tree_of(
 
 
 def _named(name: str, shown: str, known: Mapping[str, T], fail: Fail) -> T:
+    """Return ``known[name]``; ``shown``: the name with its sigil, for the error."""
     if name not in known:
         fail(f"{shown} is not defined before this place{near_miss(name, known)}")
     return known[name]
@@ -98,7 +99,7 @@ def bytes_of(literal: Literal, fail: Fail) -> bytes:
 
 
 def array_of_bytes(data: Any, dtype: DType, shape: tuple[int, ...], fail: Fail) -> Array:
-    """Return a view of the bytes of ``data`` as an array."""
+    """Return ``data``, bytes or another buffer, as an array without a copy."""
     assert dtype.numpy is not None  # packed types stay bytes
     expected = prod(shape) * dtype.numpy.itemsize
     size = memoryview(data).nbytes
@@ -114,7 +115,7 @@ def literal_dtype(literal: Literal, fail: Fail) -> DType:
 
 
 def array_of(literal: Literal, dtype: DType, shape: tuple[int, ...] | None, fail: Fail) -> Array:
-    """Return the array of a number or a list, flat or nested; ``shape`` None: that of the nested lists."""
+    """Return the array of a number or a list, flat or nested; by default in the shape of the lists."""
     numbers = _numbers(literal, fail)
     if shape is None:
         shape = numbers.shape
@@ -157,14 +158,16 @@ def _elements_of(flat: list[int | float | bool], dtype: DType, fail: Fail) -> Ar
 
 
 def _float_elements(flat: list[int | float | bool], dtype: np.dtype[Any], fail: Fail) -> Array:
+    """Return the numbers rounded to ``dtype``; fail for a finite number that becomes infinite."""
     try:
         exact = np.array([float(x) for x in flat], np.float64)
     except OverflowError:
         fail("a number does not fit a float")
     with np.errstate(over="ignore"):
         rounded = exact.astype(dtype)
-    for index in np.flatnonzero(np.isinf(rounded) & ~np.isinf(exact)).tolist():
-        fail(f"{flat[index]} does not fit {DType.of(dtype).short}")
+    overflowed = np.flatnonzero(np.isinf(rounded) & ~np.isinf(exact))
+    if overflowed.size:
+        fail(f"{flat[overflowed[0]]} does not fit {DType.of(dtype).short}")
     return rounded
 
 

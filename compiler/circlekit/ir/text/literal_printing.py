@@ -19,7 +19,7 @@ Reference = Callable[[Value | Graph], str]
 """Returns the text that refers to a value (``%x``) or a graph (``@main``)."""
 
 LONGEST_ARRAY_LIST = 64
-"""Arrays of rank 1 up to this size are printed as lists, others as base64."""
+"""Arrays of rank 1 with up to this many elements are printed as lists, others as base64."""
 
 # -- arrays ------------------------------------------------------------------------------------
 
@@ -39,10 +39,7 @@ def elements(array: Array) -> list[str] | None:
 
 
 def _floats(flat: Array) -> list[str] | None:
-    if flat.dtype.itemsize == 8:
-        texts = [repr(x) for x in flat.tolist()]
-    else:
-        texts = [repr(float(str(x))) for x in flat]
+    texts = [repr(float(str(x))) for x in flat]  # numpy's str is the shortest decimal of this dtype
     doubles = np.array([float(t) for t in texts], np.float64)
     with np.errstate(over="ignore"):
         parsed = doubles.astype(flat.dtype)
@@ -50,7 +47,7 @@ def _floats(flat: Array) -> list[str] | None:
     for index in np.flatnonzero(parsed.view(unsigned) != flat.view(unsigned)).tolist():
         if np.isnan(flat[index]):
             return None  # a NaN with a payload or a sign
-        texts[index] = repr(float(flat[index]))
+        texts[index] = repr(float(flat[index]))  # rounding twice, to float64 first, gave other bits
     return texts
 
 
@@ -82,9 +79,9 @@ def format_base64(data: bytes) -> str:
 
 
 def format_tree(data: Any, reference: Reference | None = None) -> str:
-    """Return a literal for an uninterpreted field of a file: number, text, bytes, array, list, dict...
+    """Return a literal for an uninterpreted field of a file: a number, text, bytes, array, list or dict.
 
-    ``reference``: how to refer to values and graphs; by their names if None.
+    ``reference``: returns the text for a value or a graph, by default its name with % or @.
     """
     if data is None:
         return "none"
@@ -147,7 +144,7 @@ def plain_items(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_plain(data: Any) -> bool:
-    """Whether ``format_tree`` can print ``data``."""
+    """Return whether ``format_tree`` can print ``data``."""
     if isinstance(data, Mapping):
         return all(isinstance(k, str) and _is_plain(x) for k, x in data.items())
     if isinstance(data, list | tuple):
@@ -164,12 +161,12 @@ _NUMBER = (int, float, np.number)
 
 
 def same_attribute(a: Any, b: Any) -> bool:
-    """Whether two attribute values are stored equally: floats as float32; lists, tuples and arrays alike."""
+    """Return whether two attribute values are equal in a file: floats as float32, any kind of list alike."""
     if a is b:
         return True
     if isinstance(a, _SEQUENCE) and isinstance(b, _SEQUENCE):
         return len(a) == len(b) and all(map(same_attribute, a, b))
-    if isinstance(a, _NUMBER) and isinstance(b, _NUMBER) and not isinstance(a, bool) | isinstance(b, bool):
+    if isinstance(a, _NUMBER) and isinstance(b, _NUMBER) and bool not in (type(a), type(b)):
         exact = isinstance(a, int | np.integer) and isinstance(b, int | np.integer)
         return int(a) == int(b) if exact else format_float32(float(a)) == format_float32(float(b))
     return type(a) is type(b) and bool(a == b)

@@ -98,13 +98,13 @@ OTHER_NAMES = {
     "Sum, Exp and Log": "ReduceLogSumExp logsumexp",
     "Div with 1 as its first operand": "Reciprocal",
 }
-"""From operators of the schema to their names in PyTorch, ONNX, TensorFlow, Keras, JAX and Caffe.
+"""By operators of the schema: their names in PyTorch, ONNX, TensorFlow, Keras, JAX and Caffe.
 
 A key with ``or`` lists alternatives; one with ``and`` or ``with`` says how to write what the schema lacks.
 """
 
 MISSPELT_LENGTH = 4
-"""One wrong letter is recognized in names of other frameworks that are longer than this."""
+"""A word with one wrong letter is recognized as a name of another framework only if it has more letters."""
 
 
 def suggest_operator(word: str, names: Iterable[str]) -> str:
@@ -127,7 +127,7 @@ def suggest_operator(word: str, names: Iterable[str]) -> str:
 
 
 def _shown(phrase: str, by_key: Mapping[str, str]) -> str:
-    """Return the suggestion for a key of OTHER_NAMES, "" if an operator in it is not in ``by_key``."""
+    """Return the suggestion for a key of OTHER_NAMES; "" if an operator in it is not in ``by_key``."""
     steps = re.findall(r"[A-Z]\w*", phrase)
     if not all(_comparable(step) in by_key for step in steps):
         return ""

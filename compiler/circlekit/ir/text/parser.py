@@ -19,7 +19,7 @@ from circlekit.ir.graph import Model, Signature, postorder
 from circlekit.ir.op import REGISTRY, OpaqueOp
 from circlekit.ir.resource_limits import adding_up
 from circlekit.ir.text.constant_data import Resolve, constant_array, dtype_alike, inline_array
-from circlekit.ir.text.document import Declaration, GraphNode, SignatureNode, parse_document
+from circlekit.ir.text.document import GraphNode, SignatureNode, ValueNode, parse_document
 from circlekit.ir.text.lexer import Source, Token
 from circlekit.ir.text.literal_parsing import attribute_of, literal_dtype, tree_of
 from circlekit.ir.text.operator_names import suggest_operator
@@ -29,7 +29,7 @@ from circlekit.ir.text.type_syntax import TypeSpec, name_of, read_type
 OPAQUE = "Opaque"
 """The name, in the text form, of an operator without a declaration."""
 
-_UNDECLARED = Operand(())
+_UNDECLARED = Operand(())  # stands for the operands of an operator class that declares none
 _UNDECLARED.name = "operand"
 
 _PLAIN: dict[str, tuple[type, str]] = {
@@ -39,16 +39,17 @@ _PLAIN: dict[str, tuple[type, str]] = {
     "custom_code": (str, "a string"),
     "options": (dict, "{field: value, ...}"),
 }
-"""Entries in braces other than declared attributes: the first two for any operator, all for ``Opaque``."""
+"""Entries in braces beside attributes, and their types: the first two for any operator, all for Opaque."""
 
 
 @adding_up()
 def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) -> Model:
-    """Return the model that ``text`` describes; ParseError with a caret under the place of an error.
+    """Return the model that ``text`` describes; ``circlekit.ops`` must have been imported.
 
     ``label``: the name of the text in errors, such as its path.  ``resolve``: reads constants from files;
-    without it a text that refers to a file is refused.  ``circlekit.ops`` must have been imported.
-    ShapeError if an operator does not fit its operands, LimitError if all constants exceed the memory limit.
+    without it a text that refers to a file is refused.  Raise ParseError, with a caret under the place, for
+    a mistake, ShapeError if an operator does not fit its operands, LimitError if the constants together
+    exceed the memory limit.
     """
     source = Source(text, label)
     document = parse_document(source)
@@ -95,9 +96,9 @@ def _signature(
 class _GraphBuilder:
     """Fills one graph: resolves names, makes constants, checks and creates operators.
 
-    ``graphs``: all graphs of the text by label.  ``values``: the graph's values by their names in the text;
+    ``graphs``: all graphs of the text by name.  ``values``: the graph's values by their names in the text;
     ``order``: all its values in order of definition; ``renamed``: values and their names in the model, where
-    these differ; ``inline``: the constants of literal operands.
+    these differ from the text; ``inline``: the constants of literal operands.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class _GraphBuilder:
         for statement in self.node.statements:
             if isinstance(statement, Constant):
                 self._constant(statement)
-            elif isinstance(statement, Declaration):
+            elif isinstance(statement, ValueNode):
                 self._declare(statement.token, statement.type)
             else:
                 self._call(statement)

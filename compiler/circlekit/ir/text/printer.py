@@ -27,14 +27,14 @@ from circlekit.ir.value import Value
 __all__ = ["Locate", "print_graph", "print_model", "print_op"]
 
 ALIGN_LIMIT = 78
-"""Result types are aligned in one column, at most this one; longer lines do not count."""
+"""Result types are aligned behind the longest call of at most this many characters."""
 
 
 def print_model(model: Model, locate: Locate | None = None, shorten: bool = False) -> str:
     """Return the text form of a model.
 
-    ``locate``: the text refers to the files that it returns instead of containing base64.  ``shorten``: show
-    only the first elements of large constants; such a text cannot be parsed.
+    ``locate``: finds constants in files, to which the text then refers instead of containing base64.
+    ``shorten``: show only the first elements of large constants; such a text cannot be parsed.
     """
     graph_labels = _unique(model.graphs, "graph")
     names = {id(g): _GraphNames(g, graph_labels) for g in model.graphs}
@@ -60,12 +60,12 @@ def _header(model: Model) -> str:
 
 
 def _metadata(data: bytes) -> str:
-    """Return metadata as a string if it is text, perhaps padded with zeros, else as base64."""
+    """Return metadata as a string if it is text, else as base64."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         text = ""
-    bare = text.rstrip("\0")
+    bare = text.rstrip("\0")  # converters pad the text of min_runtime_version to 16 bytes
     if bare.isprintable() and len(text) - len(bare) < 16 and len(bare) > 0:
         return quote(text)
     return f"base64({format_base64(data)})"
@@ -106,7 +106,7 @@ def _mentioned(data: Any) -> Iterator[Value]:
 
 
 def _unique(things: Sequence[Value] | Sequence[Graph], nameless: str) -> dict[int, str]:
-    """Return a label for each id: the name for the first thing with it, else the name with a number."""
+    """Return labels by ``id``: the first thing with a name gets this name, others get it with a number."""
     labels: dict[int, str] = {}
     taken: set[str] = set()
     for thing in things:

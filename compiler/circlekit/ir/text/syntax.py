@@ -13,7 +13,8 @@
                | name "(" argument {"," argument} ")" | "{" {(name | string) ":" literal} "}"
     ref       := "%" name, or a bare name (in pictures)
 
-Readers of the tree (``ir.text``, ``rewrite.picture``) decide which operators, dtypes and fillers exist.
+``parse_X`` parses rule X; all raise ParseError.  ``tree``: the form of a literal in braces.  Readers of the
+syntax tree (``ir.text``, ``rewrite.picture``) decide which operators, dtypes and fillers exist.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class AttributeNode:
 
 @dataclass(eq=False, repr=False)
 class Call:
-    """An operator.  ``kinds``: alternatives of its name; ``like``: the result whose attributes are copied."""
+    """An operator.  ``kinds``: its name or, in pictures, alternatives; ``like``: see ``rewrite.picture``."""
 
     results: list[Token]
     kinds: list[Token]
@@ -168,8 +169,7 @@ def parse_operand(source: Source) -> OperandNode:
 def parse_type(source: Source) -> TypeNode:
     token = source.peek
     dtype = source.take().text if token.kind == "name" else None
-    if dtype == "_":
-        dtype = None
+    dtype = None if dtype == "_" else dtype  # "_" is any dtype, in pictures
     dims: list[int | str] | None = None
     if source.accept("["):
         dims = separated(source, "]", lambda: _parse_dim(source))
@@ -183,7 +183,7 @@ def parse_type(source: Source) -> TypeNode:
 
 
 _SUFFIXES = frozenset({"quant", "sparse", "extra", "like", "named"})
-_FLAGS = frozenset({"variable"})
+_FLAGS = frozenset({"variable"})  # suffixes without parentheses
 
 
 def _parse_dim(source: Source) -> int | str:
@@ -275,4 +275,4 @@ def parse_tree(source: Source) -> dict[str, Literal]:
     return tree
 
 
-_MAX_NUMBER_CHARACTERS = 1000
+_MAX_NUMBER_CHARACTERS = 1000  # Python converts at most 4300 digits, in quadratic time

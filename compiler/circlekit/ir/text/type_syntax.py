@@ -19,7 +19,10 @@ from circlekit.ir.value import LARGEST_DIMENSION, MAX_RANK, Array, Quantization,
 
 @dataclass
 class TypeSpec:
-    """A type as written.  ``dtype``: None if left out; ``has_shape``: whether a shape or ``[*]`` is there."""
+    """A type as written.  ``dtype``: None if left out; ``has_shape``: whether a shape or ``[*]`` is there.
+
+    ``name``: that of ``named("...")``, None without one.
+    """
 
     dtype: DType | None
     has_shape: bool
@@ -31,7 +34,7 @@ class TypeSpec:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def apply_to(self, value: Value) -> None:
-        """Set all fields but name and data; dtype, shape and quantization only if they are written."""
+        """Set the fields of ``value`` except name and data; dtype, shape, quantization only if written."""
         value.dtype = self.dtype or value.dtype
         if self.has_shape:
             value.shape = self.shape
