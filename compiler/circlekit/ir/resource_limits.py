@@ -74,8 +74,7 @@ def limited(memory: int | str | None = None, calls: int | None = None) -> Iterat
     size = parse_size(memory) if isinstance(memory, str) else memory
     outside = limits()
     inside = outside._replace(
-        memory=outside.memory if size is None else size,
-        calls=outside.calls if calls is None else calls,
+        memory=outside.memory if size is None else size, calls=outside.calls if calls is None else calls
     )
     token = _LIMITS.set(inside)
     try:
