@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limit of numpy's BLAS to one thread, for models whose matrix products are too small for several.
+"""Limit numpy's BLAS to one thread for models whose matrix products are too small for several.
 
 A BLAS library splits each product among its threads and waits for the last one.  Beside other busy processes
 this wait takes longer than the product: with a load of 8 on two cores, models above 1 ms ran 2.5 times faster
@@ -14,10 +14,10 @@ from functools import cache
 from threadpoolctl import ThreadpoolController
 
 SMALL_MACS = 1 << 18
-"""Multiply-accumulates of an operator up to which OpenBLAS itself uses one thread."""
+"""OpenBLAS itself uses one thread for operators of up to this many multiply-accumulates."""
 
 LARGE_MACS = 1 << 26
-"""Multiply-accumulates of an operator from which several threads pay."""
+"""Several threads pay for operators of at least this many multiply-accumulates."""
 
 
 @cache

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computation of one operator on given arrays; checks of inputs and results against their declarations."""
+"""Compute one operator on given arrays; check inputs and results against their types in the model."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.program.custom import CUSTOM_KERNELS, why_unsupported
 
 CustomKernel = Callable[..., Any]
-"""``kernel(op, *operands)``, None for an absent operand; returns the result, or a sequence of them."""
+"""The kernel of a custom operator: see ``register_custom``."""
 
 _custom_kernels: dict[str, CustomKernel] = dict(CUSTOM_KERNELS)
 
 
 def register_custom(name: str, kernel: CustomKernel) -> None:
-    """Register ``kernel`` for the custom operator ``name``, replacing an earlier one.
+    """Register ``kernel`` for the custom operator ``name``, instead of an earlier one.
 
     ``kernel(op, *operands)`` gets read-only arrays (None for an absent operand) and returns the result, or a
     sequence of results, of the dtypes and shapes that the model declares.
@@ -41,9 +41,9 @@ def unregister_custom(name: str) -> None:
 
 
 def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -> list[Array]:
-    """Return the results of ``op`` for ``operands``, None where absent.
+    """Return the results of ``op`` for ``operands``, which are None where absent.
 
-    ``run`` executes the graphs that the operator calls.  Raise UnsupportedError if there is no kernel for the
+    ``run``: executes the graphs that the operator calls.  Raise UnsupportedError without a kernel for the
     operator with these operands, ShapeError if a result does not have its declared type, LimitError if the
     results would exceed the memory limit.
     """
@@ -77,7 +77,7 @@ def compute(
 
 
 def check_type(value: Value, array: Array, role: str) -> None:
-    """Raise ShapeError if dtype or shape of ``array`` contradict the declaration of ``value``.
+    """Raise ShapeError if dtype or shape of ``array`` contradict those of ``value`` in the model.
 
     ``role``: "input" or "result", for the message.
     """
@@ -86,12 +86,10 @@ def check_type(value: Value, array: Array, role: str) -> None:
     shape = value.shape
     if shape is None or not _is_rank_known(value):
         return
-    if len(shape) != array.ndim or any(
-        declared not in (None, size) for declared, size in zip(shape, array.shape, strict=True)
-    ):
-        raise ShapeError(
-            f"{role} %{value.name}: expected shape {format_shape(shape)}, got {format_shape(array.shape)}"
-        )
+    pairs = zip(shape, array.shape, strict=False)
+    if len(shape) != array.ndim or any(declared not in (None, size) for declared, size in pairs):
+        actual = format_shape(array.shape)
+        raise ShapeError(f"{role} %{value.name}: expected shape {format_shape(shape)}, got {actual}")
 
 
 def _results(op: Op, operands: Sequence[Array | None], run: Run | None) -> Sequence[Any]:
@@ -106,7 +104,7 @@ def _results(op: Op, operands: Sequence[Array | None], run: Run | None) -> Seque
 
 
 def _is_rank_known(value: Value) -> bool:
-    """Return whether the declared shape tells the rank: files also write [] for a result of unknown rank."""
+    """Return whether the shape tells the rank: files also write [] for a result of unknown rank."""
     return value.shape is not None and (value.shape != () or value.producer is None)
 
 
@@ -152,16 +150,16 @@ def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
     """
     if not 0 <= graph < len(model.graphs):
         raise ModelError(f"expected a graph number below {len(model.graphs)}, got {graph}")
-    called = model.graphs[graph]
+    chosen = model.graphs[graph]
     try:
         if not isinstance(inputs, Mapping):
-            return check_inputs(called, inputs)
-        missing = [_declared(v) for v in called.inputs if v.name not in inputs]
-        unknown = [f"%{name}" for name in inputs if name not in {v.name for v in called.inputs}]
-        faults = [f"missing {name}" for name in missing] + [f"unknown {name}" for name in unknown]
+            return check_inputs(chosen, inputs)
+        faults = [f"missing {_declared(v)}" for v in chosen.inputs if v.name not in inputs]
+        names = {v.name for v in chosen.inputs}
+        faults += [f"unknown %{name}" for name in inputs if name not in names]
         if faults:
-            raise ShapeError(f"graph {called.name}: expected inputs {_listed(called)}: {', '.join(faults)}")
-        return check_inputs(called, [inputs[v.name] for v in called.inputs])
+            raise ShapeError(f"graph {chosen.name}: expected inputs {_listed(chosen)}: {', '.join(faults)}")
+        return check_inputs(chosen, [inputs[v.name] for v in chosen.inputs])
     except CirclekitError as error:
         if model.source is not None:
             error.note(f"in {model.source}")
@@ -172,9 +170,8 @@ def check_inputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
     """Return ``inputs`` as arrays; raise ShapeError if number, dtypes or shapes differ from ``graph``."""
     arrays = [np.asarray(x) for x in inputs]
     if len(arrays) != len(graph.inputs):
-        raise ShapeError(
-            f"graph {graph.name}: expected {len(graph.inputs)} inputs ({_listed(graph)}), got {len(arrays)}"
-        )
+        expected = f"{len(graph.inputs)} inputs ({_listed(graph)})"
+        raise ShapeError(f"graph {graph.name}: expected {expected}, got {len(arrays)}")
     for value, array in zip(graph.inputs, arrays, strict=True):
         check_type(value, array, "input")
     return arrays

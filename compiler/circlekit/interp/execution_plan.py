@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Execution plan of a graph: operators in order, sizes of their results, and when a value is last used."""
+"""The execution plan of a graph: operators in order, sizes of their results, and last uses of values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.dimensions import element_count
 
 WORK_PER_ELEMENT = 8
-"""Multiply-accumulates that take as long as one element of a result."""
+"""Number of multiply-accumulates that take as long as computing one element of a result."""
 
 POINTER_BYTES = 8
 """Bytes of an array element that is a Python object: a string."""
@@ -26,20 +26,20 @@ POINTER_BYTES = 8
 class ResultMemory:
     """Check of the memory for the results of one operator, before they are computed.
 
-    ``static_bytes``: size of the results if the shapes in the model determine it, else None; the result types
-    of an operator without a shape rule (OpaqueOp) are those in the model.  A size that depends on the shapes
-    of the operands at run time is inferred again only when these shapes change.
+    ``static_bytes``: size of the results if the shapes in the model determine it, else None.  A size that
+    depends on the shapes of the operands at run time is inferred again only when these shapes change.
     """
 
     def __init__(self, op: Op) -> None:
         self.op = op
-        declared = [v.type for v in op.results] if isinstance(op, OpaqueOp) else _inferred_types(op)
-        self.static_bytes = _total_bytes(declared)
+        # without a shape rule (OpaqueOp) the result types are those in the model
+        types = [v.type for v in op.results] if isinstance(op, OpaqueOp) else _inferred_types(op)
+        self.static_bytes = _total_bytes(types)
         self._shapes: list[tuple[int, ...] | None] | None = None
         self._shaped_bytes: int | None = None
 
     def check(self, operands: Sequence[Array | None], held_bytes: int = 0) -> None:
-        """Raise LimitError if the results exceed the limit together with ``held_bytes`` of the same run."""
+        """Raise LimitError if results for ``operands`` and ``held_bytes`` together exceed the limit."""
         size = self.static_bytes
         if size is None:
             shapes = [None if a is None else a.shape for a in operands]
@@ -90,24 +90,24 @@ def _inferred_types(op: Op) -> Sequence[TensorType]:
 def _total_bytes(types: Sequence[TensorType]) -> int | None:
     """Return the bytes of arrays of these types; None if a dimension is unknown or there are no types."""
     total = 0
-    for kind in types:
-        if kind.shape is None or None in kind.shape:
+    for result in types:
+        if result.shape is None or None in result.shape:
             return None
-        if kind.dtype.numpy is not None:
-            element_bytes = kind.dtype.numpy.itemsize
-        elif kind.dtype is DType.BFLOAT16:  # held as float32
+        if result.dtype.numpy is not None:
+            element_bytes = result.dtype.numpy.itemsize
+        elif result.dtype is DType.BFLOAT16:  # held as float32
             element_bytes = 4
         else:  # packed numbers take a byte each
-            element_bytes = 1 if kind.dtype.bits else POINTER_BYTES
-        total += prod(kind.shape) * element_bytes  # type: ignore[arg-type]  # no None is left
+            element_bytes = 1 if result.dtype.bits else POINTER_BYTES
+        total += prod(result.shape) * element_bytes  # type: ignore[arg-type]  # no None is left
     return total if types else None
 
 
 class ExecutionPlan:
     """Operators of a graph with their fast paths, lifetimes of values, and decoded constants.
 
-    It is valid while ``graph.epoch`` equals ``epoch``: changed operators need a new plan, new contents of
-    a constant do not.  ``largest_macs``: multiply-accumulates of the largest operator.
+    It is valid while ``graph.epoch`` equals ``epoch``: changed operators need a new plan.  The elements of
+    constants must not change.  ``largest_macs``: multiply-accumulates of the largest operator.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -115,14 +115,14 @@ class ExecutionPlan:
         self.operators = [PlannedOp(op) for op in graph]
         self.largest_macs = max((op.macs() for op in graph if op.results), default=0)
         self._constants: dict[Value, Array] = {}
-        # each operator releases the values that it uses or produces last, except graph outputs
-        last: dict[Value, PlannedOp] = {}
+        # the last operator that uses or produces a value releases it, unless it is an output of the graph
+        last_op: dict[Value, PlannedOp] = {}
         for planned in self.operators:
             for value in (*planned.op.inputs, *planned.op.results):
                 if value is not None and value.data is None:
-                    last[value] = planned
+                    last_op[value] = planned
         outputs = set(graph.outputs)
-        for value, planned in last.items():
+        for value, planned in last_op.items():
             if value not in outputs:
                 planned.released.append(value)
 
@@ -153,7 +153,7 @@ class PlannedOp:
 
 
 def work_of(op: Op) -> int:
-    """Return an estimate of the time that ``op`` takes, in multiply-accumulates."""
+    """Return an estimate of the time that ``op`` takes, in multiply-accumulates of the same time."""
     elements = sum(element_count(value.shape) for value in op.results)
     return 1 + WORK_PER_ELEMENT * elements + (op.macs() if op.results else 0)
 

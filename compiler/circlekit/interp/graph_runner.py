@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Execution of graphs: operators in order, each by its kernel, values freed after their last use."""
+"""Run graphs: operators in order, each by its kernel; values are freed after their last use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Observe = Callable[[Op, Sequence[Array]], None]
 """Called with every operator and its results, in execution order; must not change the arrays."""
 
 OnValue = Callable[[str, Array], None]
-"""Called with name and elements of every graph input and every result; must not change the array."""
+"""Called with name and array of every graph input and every result; must not change the array."""
 
 Environment = dict[Value, Array]
 """The values of a running graph that exist at the moment: inputs and results, not constants."""
@@ -33,7 +33,7 @@ Environment = dict[Value, Array]
 class GraphRunner:
     """Runs graphs that share one state; operators call it to run other graphs.
 
-    ``model``: the model of the graphs, named in errors.  ``kernels``: LiteRT's kernels to be equal to.
+    ``model``: that of the graphs, for errors.  ``kernels``: the kernels of LiteRT whose results to reproduce.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class GraphRunner:
         self._plans: dict[Graph, ExecutionPlan] = {}
         self._observe: Observe | None = None
         self._on_value: OnValue | None = None
-        # bytes of live results, calls of graphs by operators, depth of active calls
+        # bytes of results not yet released; graph calls so far; graph calls that have not returned
         self._held_bytes = self._calls = self._depth = 0
 
     def run(
@@ -57,7 +57,7 @@ class GraphRunner:
     ) -> list[Array]:
         """Return the outputs of ``graph`` as arrays that share no memory with anything else.
 
-        ``inputs``: checked arrays in graph order.
+        ``inputs``: arrays for all inputs, in order, as ``check_inputs`` returns them.
         """
         self._held_bytes = self._calls = self._depth = 0
         self._observe, self._on_value = observe, on_value
@@ -78,10 +78,8 @@ class GraphRunner:
     def __call__(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
         """Return the outputs of a graph that an operator calls; raise LimitError for too many calls."""
         self._calls += 1
-        if self._calls > limits().calls:
-            raise LimitError(
-                f"operators called graphs {self._calls} times in one run, the limit is {limits().calls}"
-            )
+        if self._calls > (limit := limits().calls):
+            raise LimitError(f"operators called graphs {self._calls} times in one run, the limit is {limit}")
         if self._depth >= MAX_CALL_DEPTH:
             raise LimitError(f"graph {graph.name} is called at depth {self._depth}, which is the limit")
         arrays = check_inputs(graph, inputs)
@@ -137,8 +135,7 @@ class GraphRunner:
         return results
 
     def _read(self, value: Value, plan: ExecutionPlan, environment: Environment) -> Array:
-        array = environment.get(value)
-        if array is not None:
+        if (array := environment.get(value)) is not None:
             return array
         if value.data is not None:
             return plan.constant(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time of whole runs and of single operators in the interpreter, on the machine that it runs on."""
+"""Measure the time of whole runs and of single operators in the interpreter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from circlekit.ir.value import Array
 
 @dataclass
 class OpTime:
-    """The seconds of one operator in one run, all its calls together: the median of several runs."""
+    """The median of several runs of the seconds that one operator takes in a run, all its calls together."""
 
     op: Op
     seconds: float
@@ -23,7 +23,7 @@ class OpTime:
 
 @dataclass
 class Timing:
-    """Seconds of each run after the first, and times of the operators, longest first, if asked for."""
+    """Seconds of each measured run; times of the operators, longest first, empty if not asked for."""
 
     runs: list[float]
     ops: list[OpTime]
@@ -36,9 +36,9 @@ class Timing:
 def time_runs(
     interpreter: Interpreter, inputs: Sequence[Array], graph: int, count: int, per_op: bool = False
 ) -> Timing:
-    """Run once without measuring, then ``count`` times; each run begins in the initial state.
+    """Run graph number ``graph`` once without measuring, then ``count`` times, each in the initial state.
 
-    ``per_op``: measure operators too.  An operator that calls graphs does not contain their time.
+    ``per_op``: measure operators too.  The time of an operator is without the graphs that it calls.
     """
     seconds: list[float] = []
     operators: dict[Op, list[float]] = {}

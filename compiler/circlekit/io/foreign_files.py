@@ -27,6 +27,7 @@ Fields = dict[int, memoryview | int]
 
 TORCH = "export the module again with litert-torch (.tflite) or TICO (.circle)"
 KERAS = "load it with Keras, and convert it with tf.lite.TFLiteConverter.from_keras_model"
+FROZEN_GRAPH = "convert it with tf.compat.v1.lite.TFLiteConverter.from_frozen_graph"
 SAVED_MODEL = "convert the folder with tf.lite.TFLiteConverter.from_saved_model"
 UNPACK = "unpack it, the model may be in it"
 
@@ -146,19 +147,12 @@ KINDS: list[tuple[str, Callable[[memoryview], bool], str]] = [
     ("a text in UTF-16", _starts(b"\xff\xfe", b"\xfe\xff"), "save it in UTF-8"),
     ("an XML file", _text(rb"<\?xml\b"), "expected a .circle or .tflite file"),
     ("a JSON file", _text(rb"\{\s*[\"}]"), "expected a .circle or .tflite file"),
-    (
-        "a TFLite model of an old schema",
-        _at(4, rb"TFL[0-2]"),
-        "convert the original model again with a current TensorFlow",
-    ),
+    ("a TFLite model of an old schema", _at(4, rb"TFL[0-2]"), "convert the original model again"),
     ("a program of ExecuTorch (.pte)", _at(4, rb"ET\d\d"), TORCH),
     ("an HDF5 file, such as a Keras model (.h5)", _starts(b"\x89HDF\r\n\x1a\n"), KERAS),
     ("a Keras model (.keras)", _zip_with(b"model.weights.h5"), KERAS),
-    (
-        "a PyTorch file (.pt, .pt2)",
-        _zip_with(b"data.pkl", b"exported_program.json", b"archive_format"),
-        TORCH,
-    ),
+    ("a PyTorch file (.pt2)", _zip_with(b"exported_program.json", b"archive_format"), TORCH),
+    ("a PyTorch file (.pt)", _zip_with(b"data.pkl"), TORCH),
     ("an npz file of arrays", _zip_with(b".npy"), "expected a model; arrays are inputs of models"),
     ("an npy file with an array", _starts(b"\x93NUMPY"), "expected a model; arrays are inputs of models"),
     ("a zip archive", _starts(b"PK\3\4", b"PK\5\6"), UNPACK),
@@ -172,11 +166,7 @@ KINDS: list[tuple[str, Callable[[memoryview], bool], str]] = [
     ("an ONNX model", _is_onnx, "convert it with onnx2tf (.tflite) or one-import-onnx of ONE (.circle)"),
     ("the file of a TensorFlow SavedModel", _is_saved_model, SAVED_MODEL),
     ("a Core ML model", _is_core_ml, "convert the model that it was made from"),
-    (
-        "a frozen graph of TensorFlow",
-        _is_frozen_graph,
-        "convert it with tf.compat.v1.lite.TFLiteConverter.from_frozen_graph",
-    ),
+    ("a frozen graph of TensorFlow", _is_frozen_graph, FROZEN_GRAPH),
 ]
 """What a file is, the test of its bytes, and what to do.  The first test that holds decides."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Specialised kernels for operators whose parameters are constant, each a faster equal of the plain kernel.
+"""Fast paths: kernels for operators whose parameters are constant, which equal the plain kernels.
 
 Only those are here that make models of a millisecond and more at least 1.3 times as fast.
 """
@@ -20,11 +20,11 @@ from circlekit.ops.convolution.conv import DepthwiseConv2D, TransposeConv
 from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 
 FastKernel = Callable[..., Array]
-"""Called like ``Op.kernel``, with one array per operand; returns the single result."""
+"""A function that is called like ``Op.kernel``, with one array per operand; returns the one result."""
 
 
 def prepare(op: Op) -> FastKernel | None:
-    """Return a kernel for ``op`` with its constants prepared, or None if ``op.kernel`` is to be used."""
+    """Return a fast path for ``op`` with its constants prepared; None if it has none: use ``op.kernel``."""
     if has_table(op):
         return ElementwiseTable(op)
     if not isinstance(op, ConvolutionLayer):
@@ -42,7 +42,7 @@ def prepare(op: Op) -> FastKernel | None:
 
 
 def _convolution(op: ConvolutionLayer) -> FastKernel | None:
-    """Return a kernel for all but grouped convolutions and filters that are empty or not finite."""
+    """Return the fast path of ``op``; None for a grouped convolution, an empty or a not finite filter."""
     depth, filter = op.input.shape[3], constant_elements(op.filter)
     if depth is None or filter.size == 0 or not np.isfinite(filter).all():
         return None

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fast convolutions: matrix products of cache-sized blocks of patches (im2col); einsum for depthwise ones."""
+"""Fast paths of convolutions: matrix products of cache-sized blocks of patches (im2col); depthwise by einsum.
+
+N images, H x W input, OH x OW output, KH x KW taps (places of a filter), I input and O output channels.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +28,21 @@ CACHE_BLOCK_BYTES = 1 << 20
 """Largest scratch memory of one block of patches and sums, so that the block stays in the cache."""
 
 LARGEST_SCRATCH_RATIO = 8
-"""A transposed convolution runs in the plain kernel if its scratch exceeds its result by this factor."""
+"""A transposed convolution runs in the plain kernel if its scratch exceeds this many times its result."""
 
 KEPT_BYTES = 1 << 20
-"""Prepared weights up to this size are kept; larger ones are prepared again in every run."""
+"""Prepared weights of up to this size are kept; larger ones are prepared again in every run."""
 
 
 class FastConvolution:
-    """Base class of convolutions on floats or integers, with constant filter and bias.
+    """Base class of convolutions on floats or quantized integers, with constant filter and bias.
 
-    ``dtype``: the float dtype of sums.  ``result_dtype``: the dtype of results.  ``stage``: None for floats.
+    ``dtype``: the float dtype of sums.  ``result_dtype``: the dtype of results.  ``stage``: converts integer
+    sums to results; None for floats.  ``prepared``: the weights, None if they are too large to keep.
     """
 
     def __init__(self, op: ConvolutionLayer, depth: int) -> None:
-        """``depth``: channels of the input.  Raise UnsupportedError for dynamic quantization."""
+        """``depth``: input channels.  Raise UnsupportedError for a float input with an integer filter."""
         self.op, self.zero_point = op, 0
         filter = constant_elements(op.filter)
         bias = None if op.bias is None else constant_elements(op.bias)
@@ -53,25 +57,26 @@ class FastConvolution:
             raise UnsupportedError(f"{op.code} with dynamic quantization has no fast kernel")
         else:
             self.zero_point, exact = zero_point_of(op.input), op.exact_filter(filter)
-            taps = tuple(axis for axis in range(4) if axis != op.channel_axis)
-            bound = greatest_magnitude(op.input, self.zero_point) * float(np.abs(exact).sum(axis=taps).max())
+            summed_axes = tuple(axis for axis in range(4) if axis != op.channel_axis)
+            largest_sum = float(np.abs(exact).sum(axis=summed_axes).max())
+            bound = greatest_magnitude(op.input, self.zero_point) * largest_sum
             self.stage = FastOutputStage(op.output_stage(depth, filter, bias), bound)
         weights = self.arranged(exact)
         self.prepared = weights if weights.nbytes <= KEPT_BYTES else None
         self.dtype, self.result_dtype = exact.dtype, np.dtype(op.input.dtype.numpy)
 
     def weights(self, filter: Array) -> Array:
-        """Return the weights as floats without zero points, in the form of ``arranged``."""
+        """Return ``filter`` as floats, its zero points subtracted, in the form of ``arranged``."""
         if self.prepared is not None:
             return self.prepared
         return self.arranged(filter if self.is_float else self.op.exact_filter(filter))
 
     def arranged(self, filter: Array) -> Array:
-        """Return a float filter in the shape that the subclass multiplies by; by default unchanged."""
+        """Return a float filter in the form that the subclass multiplies by; by default unchanged."""
         return filter
 
     def centered(self, data: Array) -> Array:
-        """Return data as floats without zero point."""
+        """Return input data as floats, the zero point subtracted."""
         if self.stage is None:
             return data
         floats = data.astype(self.dtype)
@@ -87,7 +92,7 @@ class FastConvolution:
         return apply_fused_activation(sums, self.op.act)
 
     def padded(self, image: Array, geometry: Geometry) -> Array:
-        """Return an image [H, W, C] as floats minus the zero point, padded as its windows require."""
+        """Return an image [H, W, I] as floats, the zero point subtracted, padded as its windows require."""
         taps, strides, dilations, before, windows, _ = geometry
         size = [(windows[a] - 1) * strides[a] + (taps[a] - 1) * dilations[a] + 1 for a in (0, 1)]
         part = image[: size[0] - before[0], : size[1] - before[1]]
@@ -156,7 +161,7 @@ class FastTransposeConv(FastConvolution):
 
     def __call__(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
         shape = run_time_shape(output_shape, (len(input), None, None, len(filter)))
-        # zeros that pad the filter, times infinity, would be NaN
+        # the zeros that pad the filter, times infinity, would be NaN
         if self.is_extended and not np.isfinite(input).all():
             return np.asarray(self.op.kernel(output_shape, filter, input, bias))
         geometry = self.op.geometry(input.shape, filter.shape, shape)
@@ -168,14 +173,14 @@ class FastTransposeConv(FastConvolution):
             return np.asarray(self.op.kernel(output_shape, filter, input, bias))
         full = np.zeros(extent, self.dtype)
         data, step = self.centered(input), max(1, CACHE_BLOCK_BYTES // max(1, columns * matrix[0].nbytes))
-        for image, place in zip(data, full, strict=True):
+        for image, sums in zip(data, full, strict=True):
             for top in range(0, rows, step):
                 block = image[top : top + step]
                 products = np.matmul(block.reshape(-1, block.shape[2]), matrix).reshape(
                     len(block), columns, groups_h, groups_w, stride_h, stride_w, shape[3]
                 )
                 for i, j in np.ndindex(groups_h, groups_w):
-                    target = place[top + i : top + i + len(block), :, j : j + columns]
+                    target = sums[top + i : top + i + len(block), :, j : j + columns]
                     target += products[:, :, i, j].swapaxes(1, 2)
         whole = full.reshape(len(input), (rows + groups_h - 1) * stride_h, -1, shape[3])
         return self.finished(cropped(whole, geometry.before, shape))
@@ -204,7 +209,7 @@ class FastTransposeConv(FastConvolution):
 
 
 class FastDepthwiseConv2D(FastConvolution):
-    """DEPTHWISE_CONV_2D: one sum of products over all windows of an image.
+    """DEPTHWISE_CONV_2D: for each image one einsum over all its windows.
 
     With stride 1, the channels of several columns form one longer axis, because numpy is slow on short ones.
     """
@@ -220,15 +225,15 @@ class FastDepthwiseConv2D(FastConvolution):
         multiplier = channels // input.shape[3]
         count = repeats(columns, channels) if geometry.strides[1] == 1 else 1
         taps = np.tile(self.weights(filter)[0], count)
-        for image, total in zip(input, sums, strict=True):
+        for image, image_sums in zip(input, sums, strict=True):
             repeated = image if multiplier == 1 else image.repeat(multiplier, axis=2)
             windows = window_view(self.padded(repeated, geometry), geometry, count)
-            np.einsum("hwyxc,yxc->hwc", windows, taps, out=total.reshape(rows, -1, count * channels))
+            np.einsum("hwyxc,yxc->hwc", windows, taps, out=image_sums.reshape(rows, -1, count * channels))
         return self.finished(sums)
 
 
 def cropped(array: Array, before: Sequence[int], shape: Sequence[int]) -> Array:
-    """Return ``array`` [N, H, W, C] cut or padded with zeros to ``shape``; ``before``: first row, column."""
+    """Return ``array`` [N, H, W, O] from place ``before`` on, cut or padded with zeros to ``shape``."""
     part = array[:, before[0] : before[0] + shape[1], before[1] : before[1] + shape[2]]
     if part.shape == tuple(shape):
         return np.ascontiguousarray(part)
@@ -238,15 +243,16 @@ def cropped(array: Array, before: Sequence[int], shape: Sequence[int]) -> Array:
 
 
 def window_view(image: Array, geometry: Geometry, count: int = 1) -> Array:
-    """Return a view [OH, OW, KH, KW, C] of the windows of a contiguous padded image [H, W, C].
+    """Return a view [OH, OW, KH, KW, I] of the windows of a contiguous padded image [H, W, I].
 
-    ``count``: columns that are joined if the stride is 1; the shape is [OH, OW / count, KH, KW, count * C].
+    ``count``: how many columns to join, at stride 1: the shape is [OH, OW / count, KH, KW, count * I].
     """
-    channel = image.itemsize  # not from image.strides: numpy ignores the stride of an axis of one element
-    wide = image.shape[2] * channel
-    high = image.shape[1] * wide
-    strides, dilations = geometry.strides, geometry.dilations
-    steps = (high * strides[0], wide * strides[1] * count, high * dilations[0], wide * dilations[1], channel)
+    # bytes from one element to the next; image.strides does not tell them for an axis of one element
+    channel = image.itemsize
+    column = image.shape[2] * channel
+    row = image.shape[1] * column
+    (stride_h, stride_w), (dilation_h, dilation_w) = geometry.strides, geometry.dilations
+    steps = (row * stride_h, column * stride_w * count, row * dilation_h, column * dilation_w, channel)
     rows, columns = geometry.windows
     shape = (rows, columns // count, *geometry.taps, image.shape[2] * count)
     view: Array = np.ndarray(shape, image.dtype, image, 0, steps)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables for elementwise functions of 8 or 16 bits: the results of the plain kernel for all arguments."""
+"""Tables of elementwise operators on integers of 8 or 16 bits: all results of the plain kernel."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.quantization import is_per_channel, is_quantized_8_or_16_bits
 
 INDEX_BITS = 16
-"""Largest number of bits of all operands together for which a table is made."""
+"""A table is made if one element of each operand has up to this many bits together."""
 
 
 def has_table(op: Op) -> bool:
-    """Return whether ``op`` is elementwise on quantized operands of INDEX_BITS or less together."""
+    """Return whether ``op`` is elementwise, on quantized operands of up to INDEX_BITS together."""
     values: Sequence[Value | None] = (*op.inputs, *op.results)
     return (
         op.elementwise
@@ -30,7 +30,7 @@ def has_table(op: Op) -> bool:
 
 
 class ElementwiseTable:
-    """Runs the plain kernel until it has computed more elements than a table has; then uses a table."""
+    """Runs the plain kernel until it has computed more elements than the table has; then uses the table."""
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -59,7 +59,7 @@ class ElementwiseTable:
         return self.table.take(index, mode="clip")
 
     def _all_results(self) -> Array:
-        """Return the results for all operands, indexed by their bits as one unsigned number."""
+        """Return the results for all elements of the operands, by their bits as one unsigned number."""
         numbers = [np.arange(1 << (8 * t.itemsize), dtype=f"u{t.itemsize}").view(t) for t in self.dtypes]
         if len(numbers) == 2:
             numbers = [numbers[0][:, None], numbers[1][None, :]]

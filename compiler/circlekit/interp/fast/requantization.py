@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Output stages of quantized layers in float64, where the results equal LiteRT's fixed-point arithmetic.
 
-FIXED_POINT rounds twice: q = floor(t * mantissa / 2^31 + 1/2), then q / 2^right, halves away from zero or up.
-float64 holds t * mantissa, of 31 bits, for |t| < 2^21 with bits to spare; a greater t must be so large that
-its result is clipped.  With |q| < 2^22, a divisor times 1 + 2^-30 moves the quotient by less than its last
-bit, so that floor(x + 1/2) takes a half away from zero.  WIDE_FIXED_POINT rounds once; 15-bit mantissa.
+A stage multiplies t, a sum plus its bias, by mantissa * 2^(left - right - 31); the mantissa has 31 bits, and
+left or right is 0.  FIXED_POINT rounds twice: q = floor(t * mantissa * 2^(left - 31) + 1/2), and q / 2^right,
+where a half goes away from zero or up.  float64 is exact for |t| < 2^21; the result of a greater t must be
+clipped.  If |q| < 2^22, a factor of 1 + 2^-30 moves q / 2^right by less than its last bit, so that
+floor(x + 1/2) rounds a half away from zero.  WIDE_FIXED_POINT rounds once, with a mantissa of 15 bits.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ EXACT_SUM = 2.0**21  # float64 holds a smaller sum times a mantissa of 31 bits e
 EXACT_WIDE_SUM = 2.0**36  # the same with a mantissa of 15 bits
 INT32_END = 2.0**31
 
-AWAY_FROM_ZERO = 1 + 2.0**-30  # factor of divisors: see the module's docstring
+AWAY_FROM_ZERO = 1 + 2.0**-30  # see the docstring of this module
 
 LONG_VECTOR_ELEMENTS = 1 << 11
-"""Elements of vectors that are long enough for numpy's inner loops."""
+"""Vectors are repeated up to this many elements, which is long enough for numpy's inner loops."""
 
 
 class FastOutputStage:
     """A faster form of ``stage`` with equal results, for integer sums in a float dtype up to ``bound``.
 
-    For t = sum + ``bias``: floor(floor(t * ``factor`` + 1/2) * ``divisor`` + 1/2) + zero point, clipped.
-    ``rounds_once``: the second floor is left out.  ``is_exact``: if False, ``stage`` computes the results.
+    With t = sum + ``bias``: floor(floor(t * ``factor`` + 1/2) * ``last_factor`` + 1/2) + zero point, clipped;
+    if ``rounds_once``: floor(t * ``factor`` + 1/2) + zero point.  ``is_exact``: if not, ``stage`` is called.
     """
 
     def __init__(self, stage: OutputStage, bound: float) -> None:
@@ -43,24 +44,24 @@ class FastOutputStage:
         if self.rounds_once:
             factor = np.ldexp(np.minimum((mantissa + (1 << 15)) >> 16, 0x7FFF), shift - 15)
             fits = (shift >= -20) & (shift <= 14) & (bound * factor < INT32_END)
-            self.factor, self.divisor = ChannelVector(factor), ChannelVector(np.ones(1))
+            self.factor, self.last_factor = ChannelVector(factor), ChannelVector(np.ones(1))
             self.is_exact = bound < EXACT_WIDE_SUM and bool(np.all(fits))
             return
         self.factor = ChannelVector(np.ldexp(mantissa.astype(np.float64), left - 31))
-        self.divisor = ChannelVector(np.ldexp(np.where(stage.rounds_up, 1.0, AWAY_FROM_ZERO), -right))
+        self.last_factor = ChannelVector(np.ldexp(np.where(stage.rounds_up, 1.0, AWAY_FROM_ZERO), -right))
         clipped = max(abs(limit - stage.zero_point) for limit in stage.limits) + 2.0
         fits = (bound < EXACT_SUM) | (EXACT_SUM * np.ldexp(mantissa / INT32_END, -right) > clipped)
         fits &= bound * 2.0**left < INT32_END
         self.is_exact = stage.arithmetic is Arithmetic.FIXED_POINT and bool(np.all(fits | (mantissa == 0)))
 
     def write(self, sums: Array, out: Array) -> None:
-        """Write the results of sums [.., columns, C] into ``out``; the sums are overwritten."""
+        """Write the results of sums [..., columns, channels] into ``out``; the sums are overwritten."""
         if not self.is_exact:
             out[...] = self.stage(sums)
             return
         low, high = self.stage.limits
         columns, channels = sums.shape[-2:]
-        bias, factor, divisor = (v.of(columns, channels) for v in (self.bias, self.factor, self.divisor))
+        bias, factor, last = (v.of(columns, channels) for v in (self.bias, self.factor, self.last_factor))
         rows = sums.reshape(-1, factor.size)
         if self.stage.bias is not None:
             rows = np.add(rows, bias, out=rows if bias.dtype == rows.dtype else None)
@@ -68,7 +69,7 @@ class FastOutputStage:
         steps += 0.5
         if not self.rounds_once:
             np.floor(steps, steps)
-            steps *= divisor
+            steps *= last
             steps += 0.5
         # the lowest result is subtracted: nothing is negative, so the conversion to integers rounds down
         steps += self.stage.zero_point - low
@@ -79,7 +80,7 @@ class FastOutputStage:
 
 
 class ChannelVector:
-    """One number, or one per channel, and copies of it that are repeated for several columns.
+    """One number, or one per channel, and the vectors that repeat this for several columns.
 
     Repeating avoids the broadcasting of short vectors, which is several times slower in numpy.
     """
@@ -89,7 +90,7 @@ class ChannelVector:
         self.repeated: dict[int, Array] = {}
 
     def of(self, columns: int, channels: int) -> Array:
-        """Return a vector [n * channels] for n columns, the divisor of ``columns`` given by ``repeats``."""
+        """Return the numbers of n columns, [n * channels], where n = repeats(columns, channels)."""
         count = repeats(columns, channels)
         if count not in self.repeated:
             self.repeated[count] = np.broadcast_to(self.vector, (count, channels)).reshape(-1)
@@ -97,6 +98,6 @@ class ChannelVector:
 
 
 def repeats(columns: int, channels: int) -> int:
-    """Return how often to repeat a vector of ``channels`` to make it long: a divisor of ``columns``."""
+    """Return how often to repeat ``channels`` elements: a divisor of ``columns`` that gives a long vector."""
     largest = min(columns, max(1, LONG_VECTOR_ELEMENTS // max(channels, 1)))
     return next(n for n in range(largest, 0, -1) if columns % n == 0)

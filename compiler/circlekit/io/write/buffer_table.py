@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Assignment of constant data to the buffers of a file to be written."""
+"""Assign constant data to the buffers of a file that is to be written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from circlekit.ir.value import Array
 
 
 class ConstantBytes:
-    """The bytes of an array in the order and byte order of a file.
+    """The bytes of an array, in the order and byte order of the file.
 
     ``len`` is the number of bytes.  ``place`` is where they are in memory; None if the array is not
     contiguous or is stored as another type.
@@ -42,17 +42,17 @@ class ConstantBytes:
         return content.chunks(self.array, self.dtype)
 
     def sample(self) -> bytes:
-        """Return some of the bytes: equal for equal data, and cheap for any length."""
+        """Return some of the bytes: equal for equal data, and read in constant time."""
         return content.sample(self.array, self.dtype)
 
     def digest(self) -> bytes:
-        """Return a digest of all bytes; computed once."""
+        """Return a hash of all bytes, which is computed once."""
         self._digest = self._digest or content.digest(self.array, self.dtype)
         return self._digest
 
 
 def as_constant_bytes(data: Any) -> ConstantBytes:
-    """Return ``data`` as ConstantBytes, which it may be already."""
+    """Return ``data`` itself if it is ConstantBytes, else ConstantBytes of it."""
     return data if isinstance(data, ConstantBytes) else ConstantBytes(data)
 
 
@@ -72,6 +72,8 @@ class BufferTable:
     so an unchanged model is written without reading its constants.
 
     Buffers that are no longer used are dropped.  Indices are therefore known only after all data was added.
+    ``old``: the buffers of the input file; ``places``, ``lengths``: their indices by place in memory and by
+    length.  ``new``: the data of new buffers.  ``used``: the keys of the buffers to write.
     """
 
     def __init__(self, origin: Origin) -> None:
@@ -125,7 +127,7 @@ class BufferTable:
         return found
 
     def trees(self) -> tuple[list[Tree], dict[Key, int]]:
-        """Return the tables of all used buffers, and the index of every key."""
+        """Return the tables of all used buffers in order, and the index of each by its key."""
         keys = sorted(self.used)
         trees: list[Tree] = []
         for is_new, index in keys:

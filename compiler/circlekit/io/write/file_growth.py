@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a written file is larger than the file that its model was read from."""
+"""Explain why a written file is larger than the file that its model was read from."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from circlekit.io.write.flatbuffer_encoder import Encoded
 
 
 def explain_growth(origin: Origin, old_size: int, file: Encoded) -> str:
-    """Return ``grew by N bytes: ...`` with the parts that grew; empty if the file did not grow.
+    """Return ``grew by N bytes: ...`` with the changes of its parts; "" if the file did not grow.
 
-    ``origin`` and ``old_size``: of the file that was read.  Its padding cannot be told from its tables.
+    ``origin``, ``old_size`` (bytes): of the file that was read.  Its padding cannot be told from its tables.
     """
     size = file.size + len(file.tail)
     if size <= old_size:

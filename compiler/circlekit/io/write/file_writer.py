@@ -30,10 +30,10 @@ NEW_FILE_MODE = 0o666
 """Permissions of a new file, before the umask."""
 
 PRIVATE_MODE = 0o600
-"""Permissions of a temporary file that will replace an existing file; it gets that file's when complete."""
+"""Permissions of a temporary file that replaces an existing one, whose permissions it gets at the end."""
 
 MAX_STEM_BYTES = 100
-"""Bytes of the target's name in the temporary name: file systems allow 143 to 255 bytes in all."""
+"""Bytes of the target's name in the temporary name: names may have only 143 bytes in some file systems."""
 
 TEMPORARY = re.compile(r"\..+\.\d+-\d+\.circlekit", re.DOTALL)
 """Temporary names: ``.TARGET.PROCESS-NUMBER.circlekit``."""
@@ -41,12 +41,12 @@ TEMPORARY = re.compile(r"\..+\.\d+-\d+\.circlekit", re.DOTALL)
 
 @contextlib.contextmanager
 def replacement(target: Path, durable: bool = True) -> Iterator[int]:
-    """Yield a descriptor of a new file that becomes ``target`` when the block ends without an error.
+    """Return a context with a descriptor of a new file, which becomes ``target`` if no error ends the block.
 
     On an error the new file is removed, and ``target`` stays as it was.  ``durable``: data and rename are
     flushed to the disk, so that a loss of power, too, leaves the old file or the new one.
 
-    Raises OSError if the file cannot be made.
+    Raises OSError if the file cannot be created, flushed or renamed.
     """
     descriptor, path = _create(target)
     try:
@@ -97,6 +97,7 @@ def remove_stale(folder: Path) -> None:
 
 
 def _remove_unlocked(path: Path) -> None:
+    """Remove a file, but not one that is locked, a link or no regular file; OSError if that fails."""
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, os.O_WRONLY | flags)
@@ -145,13 +146,13 @@ def _copy_permissions(descriptor: int, target: Path) -> None:
 
 
 WRITE_STEP_BYTES = 1 << 18
-"""Largest number of bytes passed to one ``write``, so that mapped pages stay in the processor's cache."""
+"""At most this many bytes are passed to one ``write``: mapped pages then stay in the processor's cache."""
 
 REPORT_STEP_BYTES = 1 << 22
-"""Progress is reported after so many bytes."""
+"""Progress is reported each time this many bytes were written."""
 
 BUFFER_BYTES = 1 << 16
-"""Smaller pieces are gathered up to this size before they are written."""
+"""Pieces smaller than this are gathered up to this size before they are written."""
 
 Piece = bytes | bytearray | memoryview
 
@@ -173,7 +174,7 @@ def write_file(
 
     ``path`` may be the file that ``pieces`` are views of.  A symbolic link is followed; a device or a pipe is
     written directly.  ``durable``: a file that replaces another is flushed to the disk first, so that a loss
-    of power leaves one of the two.  ``size``: that of all pieces, if progress is to be reported.
+    of power leaves one of the two.  ``size``: bytes of all pieces, if progress is to be reported.
 
     Raises FileError if the file cannot be written.
     """

@@ -25,7 +25,7 @@ from circlekit.io.write.buffer_table import ConstantBytes, as_constant_bytes
 from circlekit.io.write.file_writer import Piece
 
 LARGEST_ZERO = 2.0**-150
-"""Numbers of at most this magnitude are rounded to zero in float32."""
+"""Float32 rounds numbers of at most this magnitude to zero."""
 
 ALIGNMENT_BYTES = 16
 """Constant data starts at a multiple of this many bytes from the start of the file."""
@@ -37,18 +37,18 @@ MAX_INLINE_BYTES = 2**31 - 1
 """Largest size of a flatbuffer in bytes; the constants of larger files are external data."""
 
 MAX_SHARED_BYTES = 32
-"""Size, with its length, of the longest vector of numbers that fields share if they have equal ones.
+"""Vectors of numbers of up to this size, their length included, are shared by fields with equal ones.
 
-Readers that bound their work by the size of the file, like ours, count a vector again for every reference.
+The size is small because readers that bound their work by the size of the file, as ours does, count
+a vector again for every reference to it.
 """
 
 _U32 = struct.Struct("<I")
-_ZEROS = tuple(bytes(n) for n in range(8))
 _U64 = struct.Struct("<Q")
 
 
 class Payload(NamedTuple):
-    """Constant data at ``position`` of the file."""
+    """Constant data at ``position`` of the file, as a vector of the flatbuffer or as external data."""
 
     position: int
     data: ConstantBytes
@@ -68,6 +68,7 @@ class Payload(NamedTuple):
 class Encoded:
     """A file to be written.
 
+    skeleton: Everything except the data of buffers, which is in ``payloads``.
     size: Bytes without ``tail``, which is appended as it is.
     source: The map of the file that the model was loaded from, if parts are views of it.
     """
@@ -100,8 +101,8 @@ class Encoded:
 class Layout(NamedTuple):
     """The layout of tables that have the same fields.
 
-    pack: Packs the offset of the vtable and the fields in ``order``.
-    order: Slots of the fields, largest first.
+    pack: Packs the distance to the vtable and the fields in ``order``.
+    order: Slots of the fields, the largest fields first.
     references: (slot, offset in the table, field) of fields whose value is stored outside of the table.
     is_wide: Whether there are fields of 8 bytes.
     """
@@ -114,7 +115,7 @@ class Layout(NamedTuple):
 
 
 def plan(spec: Table, mask: int) -> Layout:
-    """Lay out the fields in ``mask`` (a bit per slot), largest first; 8-byte ones start at byte 4."""
+    """Lay out the fields of ``spec`` whose slots are bits of ``mask``: 8-byte ones first, from byte 4 on."""
     fields = [f for f in spec.fields if mask >> f.slot & 1]
     slots = [0] * (fields[-1].slot + 1 if fields else 0)
     packed = sorted(fields, key=lambda f: -f.size)
@@ -133,7 +134,10 @@ def plan(spec: Table, mask: int) -> Layout:
 
 
 def encode(tree: Tree, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
-    """Return the file of ``tree`` in format ``fmt``; from ``limit`` bytes on, constants are external data."""
+    """Return the file of ``tree`` in format ``fmt``; from ``limit`` bytes on, constants are external data.
+
+    Raise UnsupportedError for what the format lacks, ModelError for numbers that a field cannot hold.
+    """
     encoded = Encoder(fmt).run(tree)
     if encoded.size < limit:
         return encoded
@@ -169,7 +173,7 @@ class Encoder:
         self.shared: dict[tuple[int, bytes], int] = {}
 
     def run(self, tree: Tree) -> Encoded:
-        """Encode ``tree``, a table Model; raise UnsupportedError for what the format lacks."""
+        """Return the file of ``tree``, a table Model; raise the errors of ``encode``."""
         self.out += bytes(4) + IDENTIFIERS[self.format]
         self.write_table(0, tree, table("Model", self.format))
         while self.pending:
@@ -194,11 +198,10 @@ class Encoder:
         return Encoded(self.out, list(payloads.values()), end)
 
     def align(self, size: int, ahead: int = 0) -> int:
-        """Add zeros until the position ``ahead`` bytes later is a multiple of ``size``; return the end."""
+        """Add zeros until the position ``ahead`` bytes on is a multiple of ``size``; return the end."""
         end = len(self.out)
         gap = -(end + ahead) % size
-        if gap:
-            self.out += _ZEROS[gap]
+        self.out += bytes(gap)
         return end + gap
 
     def begin(self, at: int, size: int = 4, ahead: int = 0) -> int:
@@ -318,8 +321,7 @@ class Encoder:
     def put_vector(self, at: int, size: int, data: bytes) -> None:
         """Write length and elements of a vector, or let the offset at ``at`` point to an equal short vector.
 
-        ``size``: the alignment of the elements.  Only a vector behind ``at`` can be shared: offsets are
-        positive.
+        ``size``: alignment of the elements.  A vector before ``at`` cannot be shared: offsets are positive.
         """
         if len(data) <= MAX_SHARED_BYTES:
             start = self.shared.get((size, data), 0)

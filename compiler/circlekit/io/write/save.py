@@ -25,11 +25,11 @@ OWN_KEYS = frozenset({"buffer", "stored_name", "stored_quantization", "absent", 
 
 
 Target = str | os.PathLike[str] | BinaryIO
-"""What a file is written to: a path, or a stream opened in binary mode."""
+"""Where to write a file: a path, or a stream opened in binary mode."""
 
 
 def save(model: Model, path: str | os.PathLike[str], format: str | None = None) -> int:
-    """Write ``model`` as ``format`` ("circle" or "tflite"; by default that of the extension).
+    """Write ``model`` as ``format`` ("circle" or "tflite"; by default that of the extension or of the model).
 
     Returns the size of the file in bytes.  The file appears whole or not at all; ``path`` may be the file
     that the model was loaded from.  A file that replaces the only copy of the model is on the disk when this
@@ -41,7 +41,7 @@ def save(model: Model, path: str | os.PathLike[str], format: str | None = None) 
 
 
 def write(file: Encoded, target: Target, source: str | None) -> int:
-    """Write ``file`` and return its size, as ``save`` does; ``source``: the file that holds the model too."""
+    """Write ``file`` as ``save`` does; return its size.  ``source``: the file that the model came from."""
     if not isinstance(target, str | os.PathLike):
         for piece in file.pieces():
             target.write(piece)
@@ -65,12 +65,12 @@ def check_format(format: str) -> None:
 
 
 def to_bytes(model: Model, format: str | None = None) -> bytes:
-    """Return the file as bytes; ``format`` is by default that of the model."""
+    """Return the bytes of the file of ``model``; ``format`` and errors as in ``save``."""
     return b"".join(encoded(model, format or model.format).pieces())
 
 
 def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
-    """Return the file in pieces, which refer to the constants without copies.  ``limit``: see ``encode``."""
+    """Return the file of ``model``; it refers to constants without copies.  ``limit``: see ``encode``."""
     check_format(fmt)
     saver = Saver(model, fmt)
     origin = saver.origin
@@ -86,8 +86,8 @@ class Saver:
 
     is_native: Whether the model was loaded from a file of the same format.
     listed: The values of each graph in the order of the file, by ``id(graph)``.
-    has_rank: Whether tensors of known rank are marked so, except those that the input file did not mark.
-    must_mark: Whether these are marked, too: without any mark an unknown rank would be read as a scalar.
+    has_rank: Whether tensors of known rank get the mark has_rank, except those without it in the input file.
+    must_mark: Whether these get it, too: without any mark an unknown rank would be read as a scalar.
     signed: The values that signatures name, by ``id(graph)``.
     indices: Index of each value in its graph's list of tensors, by ``id(graph)`` and ``id(value)``.
     tensors: The tree of every tensor, and its buffer.
@@ -170,7 +170,7 @@ class Saver:
         return tree
 
     def values(self, graph: Graph) -> list[Value]:
-        """Return the values to write, in the order of the file: all in use or unused since load."""
+        """Return the values to write, in the order of the file: those in use, and those unused since load."""
         keep = {id(v) for v in graph.extra.get("unused", ())}
         keep.update(id(v) for v in (*graph.inputs, *graph.outputs))
         late: list[Value] = []
@@ -221,12 +221,12 @@ class Saver:
     @staticmethod
     def stored_type(value: Value, data: Array) -> np.dtype[Any]:
         """Return the type of a constant's elements in the file."""
-        kind = value.dtype.numpy
-        if data.dtype == kind or (data.dtype == np.uint8 and data.ndim == 1):
+        dtype = value.dtype.numpy
+        if data.dtype == dtype or (data.dtype == np.uint8 and data.ndim == 1):
             return data.dtype
-        if kind is None or data.dtype.newbyteorder("<") != kind:
+        if dtype is None or data.dtype.newbyteorder("<") != dtype:
             raise ModelError(f"%{value.name}: expected data of type {value.dtype.short}, got {data.dtype}")
-        return kind
+        return dtype
 
     def check(self, tree: Tree, value: Value, graph: Graph) -> None:
         """Raise UnsupportedError, with the tensor's name, if the format lacks its type or a field of it."""
