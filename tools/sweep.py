@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from circlekit.cli.command import INTERRUPTED
-from circlekit.cli.progress_line import ProgressLine
-from circlekit.cli.terminal import is_terminal
+from circlekit.cli.output.progress_line import ProgressLine
+from circlekit.cli.output.terminal import is_terminal
 
 T = TypeVar("T")
 

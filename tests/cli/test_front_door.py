@@ -142,7 +142,8 @@ COLORS = re.compile(r"\x1b\[(?:\d+;)*(?:3\d|4\d|9\d|10\d)[;m]")
 
 IN_TWO_TERMINALS = """
 import os, sys
-from circlekit.cli import front_door, progress_line
+from circlekit.cli import front_door
+from circlekit.cli.output import progress_line
 progress_line.DELAY_SECONDS = 0
 words = ["optimize", "net.ck", "-o", "net.circle", "--O1", "--verify"]
 os.environ |= {"TERM": "dumb", "COLUMNS": "80"}

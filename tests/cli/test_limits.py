@@ -19,7 +19,7 @@ from circlekit.cli import (
     inspection,
     tensor_commands,
 )
-from circlekit.cli.terminal import printable, shortened
+from circlekit.cli.output.terminal import printable, shortened
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.text import parse_model
 

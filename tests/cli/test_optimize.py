@@ -15,7 +15,8 @@ import pytest
 import tflite
 
 import circlekit
-from circlekit.cli import front_door, progress_line
+from circlekit.cli import front_door
+from circlekit.cli.output import progress_line
 
 Output = pytest.CaptureFixture[str]
 

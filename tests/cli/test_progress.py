@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.cli.progress_line import ProgressLine
+from circlekit.cli.output.progress_line import ProgressLine
 from tools.sweep import sweep
 
 HELD = """
 import sys, time
-from circlekit.cli import command, progress_line
+from circlekit.cli import command
+from circlekit.cli.output import progress_line
 from {module} import main
 
 class Held(progress_line.ProgressLine):

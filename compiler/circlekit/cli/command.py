@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from circlekit.cli.arguments import Parser
-from circlekit.cli.progress_line import ProgressLine
-from circlekit.cli.terminal import escaped_stdout, is_terminal, printable, shortened
+from circlekit.cli.output.progress_line import ProgressLine
+from circlekit.cli.output.terminal import escaped_stdout, is_terminal, printable, shortened
 from circlekit.errors import CirclekitError
 from circlekit.ir.resource_limits import limited
 

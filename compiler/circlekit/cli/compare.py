@@ -15,8 +15,8 @@ from circlekit.api import load
 from circlekit.api.models import records_of
 from circlekit.cli.arguments import Parser, add_inputs, non_negative_number
 from circlekit.cli.command import FAILED, Command
+from circlekit.cli.output.terminal import text_columns
 from circlekit.cli.result import source_of
-from circlekit.cli.terminal import text_columns
 from circlekit.equivalence.array_files import ARRAY_SUFFIXES, compare_files
 from circlekit.equivalence.input_files import GIVEN
 from circlekit.equivalence.layer_comparison import compare_layers, compare_models

@@ -13,7 +13,7 @@ from circlekit.api.models import check_target
 from circlekit.cli.arguments import Parser, positive_count
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED, Command
-from circlekit.cli.terminal import text_columns
+from circlekit.cli.output.terminal import text_columns
 from circlekit.equivalence.tensor_files import check_folder
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.progress import progress
@@ -76,7 +76,7 @@ def _run(arguments: argparse.Namespace) -> int:
         progress().advance(1, f"{failed} failed so far" if failed else "none failed so far")
     in_order = [results[index] for index in range(len(cases))]
     if arguments.junit is not None:
-        from circlekit.cli.junit import junit_xml
+        from circlekit.cli.output.junit import junit_xml
 
         write_file(arguments.junit, [junit_xml(cases, in_order)])
     return _report(cases, in_order, arguments.all, litert.why_not_compared(not arguments.no_litert))

@@ -13,7 +13,7 @@ import numpy as np
 from circlekit.api import load
 from circlekit.cli.arguments import Parser, input_file
 from circlekit.cli.command import Command
-from circlekit.cli.terminal import number_text
+from circlekit.cli.output.terminal import number_text
 from circlekit.errors import ModelError
 from circlekit.io.schema import Tree, number_of, table
 from circlekit.ir.text import print_model

@@ -12,7 +12,7 @@ from circlekit.api.models import load
 from circlekit.cli.arguments import MODEL_HELP, Parser
 from circlekit.cli.circle2circle import parse_pass_or_all, parse_passes
 from circlekit.cli.command import Command
-from circlekit.cli.explanations import print_explanations
+from circlekit.cli.output.explanations import print_explanations
 from circlekit.cli.result import source_of
 from circlekit.passes.engine.explain import ALL_PASSES
 

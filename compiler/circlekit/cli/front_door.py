@@ -11,7 +11,7 @@ from pathlib import Path
 
 from circlekit.cli.arguments import USAGE_ERROR, Parser
 from circlekit.cli.command import Command
-from circlekit.cli.terminal import printable
+from circlekit.cli.output.terminal import printable
 from circlekit.errors import near_miss
 from circlekit.ir.text.columns import format_definitions
 

@@ -13,8 +13,8 @@ import circlekit.ops  # noqa: F401  # declares the operators, whose rules circle
 from circlekit.api.models import check_apart
 from circlekit.cli.arguments import MODEL_HELP, Parser, input_file
 from circlekit.cli.command import FAILED, Command, for_each_file
-from circlekit.cli.model_summary import summary_of, summary_text
-from circlekit.cli.terminal import number_text, printable, text_columns
+from circlekit.cli.output.model_summary import summary_of, summary_text
+from circlekit.cli.output.terminal import number_text, printable, text_columns
 from circlekit.io.check.check_file import check_bytes
 from circlekit.io.file_map import map_file
 from circlekit.io.read.flatbuffer_decoder import identify

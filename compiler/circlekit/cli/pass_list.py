@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from circlekit.cli.arguments import Parser
 from circlekit.cli.command import Command
-from circlekit.cli.terminal import text_columns
+from circlekit.cli.output.terminal import text_columns
 from circlekit.passes.engine.describe import section, table
 from circlekit.passes.engine.registry import every_pass, unknown_name
 from circlekit.passes.pipelines import in_order

@@ -14,8 +14,8 @@ from typing import BinaryIO
 
 from circlekit.api import ModelFile, Options, convert
 from circlekit.cli.arguments import Parser
-from circlekit.cli.explanations import print_explanations
-from circlekit.cli.terminal import is_terminal, printable, printing_to_stderr, text_columns
+from circlekit.cli.output.explanations import print_explanations
+from circlekit.cli.output.terminal import is_terminal, printable, printing_to_stderr, text_columns
 from circlekit.errors import FileError
 from circlekit.ir.progress import Progress, watched
 from circlekit.ir.text.columns import format_columns, wrapped

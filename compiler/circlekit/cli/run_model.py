@@ -20,8 +20,8 @@ from circlekit.cli.arguments import (
     positive_count,
 )
 from circlekit.cli.command import Command
+from circlekit.cli.output.terminal import text_columns
 from circlekit.cli.result import source_of
-from circlekit.cli.terminal import text_columns
 from circlekit.equivalence.input_files import read_records
 from circlekit.equivalence.output_files import check_output, write_outputs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs

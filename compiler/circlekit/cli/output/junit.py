@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from circlekit.cli.terminal import printable
+from circlekit.cli.output.terminal import printable
 from circlekit.recipes.dredd_cases import Case
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from circlekit.cli.terminal import printable, text_columns
+from circlekit.cli.output.terminal import printable, text_columns
 from circlekit.ir.text.columns import wrapped
 from circlekit.passes.engine.explanation import Explanation, OpExplanation, places
 
