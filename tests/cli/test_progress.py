@@ -19,7 +19,7 @@ from circlekit.cli.output.progress_line import ProgressLine
 from tools.sweep import sweep
 
 HELD = """
-import sys, time
+import signal, sys, time
 from circlekit.cli import command
 from circlekit.cli.output import progress_line
 from {module} import main
@@ -35,6 +35,7 @@ class Held(progress_line.ProgressLine):
             print("held", flush=True)
             time.sleep(10)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background process ignores it
 progress_line.DELAY_SECONDS = progress_line.INTERVAL_SECONDS = 0
 command.ProgressLine = Held
 sys.exit(main(sys.argv[3:]))
