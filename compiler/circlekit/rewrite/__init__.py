@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewriting: pictures, the matcher that explains itself, and what a pass is.
+"""Rewriting: pictures (graphs as text), their matcher, which says why they do not match, and base classes.
 
 A pass of your own needs these names alone: a class with a ``name`` is known to ``circlekit.optimize`` from
 the moment that it is defined, in whatever package.

@@ -41,16 +41,13 @@ class Refusal:
 
     @property
     def distance(self) -> tuple[bool, int, int]:
-        """A key that orders refusals of all passes, the nearest first: what is missing less what matched.
-
-        A pass without a picture that gives no progress has examined the operator.
-        """
+        """A key that orders refusals of all passes, the nearest first: what is missing less what matched."""
         progress = self.progress or PROGRESS_OF_CODE
         return self.is_partial, self.missing - progress, -progress
 
 
 PROGRESS_OF_CODE = 3
-"""Progress of a pass that gives none: as of a picture of one operator that only a condition refuses."""
+"""Progress of a pass that gives none: that of a picture of one operator that only a condition refuses."""
 
 
 @dataclass
@@ -175,8 +172,8 @@ class Pass(ABC):
 
     ``formats``: the formats for which the pass makes sense; pipelines skip it for others, for example if it
     creates operators that only circle has.  ``undoes``: passes whose result this one reverts; pipelines skip
-    it if one of them is asked for.  ``changes_values``, ``changes_interface``: whether it does so on purpose;
-    its docstring says how, and verification starts again after it.  ``options``: what a user may set.
+    this one if a user asks for one of them.  ``changes_values``, ``changes_interface``: whether it does so
+    on purpose; its docstring says how, and verification starts again after it.  ``options``: for the user.
     """
 
     name: ClassVar[str] = ""
@@ -189,17 +186,17 @@ class Pass(ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.__dict__.get("name"):
-            known = PASSES.setdefault(cls.name, cls)
-            if known.__qualname__ != cls.__qualname__ or known.__module__ != cls.__module__:
-                raise RewriteError(f"{cls.__module__}: the pass {cls.name} is defined in {known.__module__}")
+            first = PASSES.setdefault(cls.name, cls)
+            if first.__qualname__ != cls.__qualname__ or first.__module__ != cls.__module__:
+                raise RewriteError(f"{cls.__module__}: the pass {cls.name} is defined in {first.__module__}")
             PASSES[cls.name] = cls  # a notebook may define a class again
 
     @classmethod
     def notes(cls, model: Model, context: Context, changes: int | None) -> Iterable[str]:
-        """Return sentences for the user about the optimized ``model``.
+        """Return sentences for the user about the optimized ``model``; called once after the last pass.
 
-        Called once after the last pass, for every known pass.  ``changes``: the number of changes that this
-        pass made; None if it was not run.
+        It is called for every class in PASSES.  ``changes``: the number of changes that this pass made; None
+        if it was not run.
         """
         return ()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Create the operators of ``after`` for one match, and check that they may replace those of ``before``."""
+"""Create the operators of a rewrite's picture ``after`` for a match of ``before``, and check their types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from circlekit.rewrite.picture import Node, OperandPattern
 class Builder:
     """Creates the operators of ``after`` for one match.
 
-    ``computed``: what the method ``constants`` returned.  ``base_name``: begins the names of new constants.
+    ``computed``: what the method ``constants`` of the rewrite returned.  ``base_name``: begins the names of
+    new constants.  ``values``: the new values by their names in the picture.
     """
 
     def __init__(self, graph: Graph, match: Match, computed: Mapping[str, Any], base_name: str) -> None:
@@ -35,7 +36,7 @@ class Builder:
         self.ops: list[Op] = []
 
     def op(self, node: Node) -> Op:
-        """Create the operator of ``node``, which is not yet in the graph; ModelError if it is not valid."""
+        """Create the operator of ``node`` outside of the graph; raise ModelError if it is not valid."""
         kind, declared = node.kinds[0], None
         if node.like is not None and type(like := self.match.ops[node.like]) in node.kinds:
             kind = type(like)  # some operators, such as QUANTIZE, have results of a declared type
@@ -45,8 +46,8 @@ class Builder:
             operands.pop()
         op = kind(*operands, results=declared, **self._attributes(node, kind))
         self.ops.append(op)
-        for value, found in zip(op.results, op.inferred() if declared else (), strict=False):
-            value.dtype, value.shape = found.dtype, found.shape
+        for value, inferred in zip(op.results, op.inferred() if declared else (), strict=False):
+            value.dtype, value.shape = inferred.dtype, inferred.shape
         fault = next(operand_faults(op), None)
         if fault is not None:
             raise ModelError(fault)
@@ -63,10 +64,10 @@ class Builder:
         if pattern.name in self.values:
             return self.values[pattern.name]
         if pattern.name in self.computed:
-            made = self.computed[pattern.name]
-            if made is None or isinstance(made, Value):
-                return made
-            self.values[pattern.name] = self._constant(spec.name, np.asarray(made, order="C"))
+            operand = self.computed[pattern.name]
+            if operand is None or isinstance(operand, Value):
+                return operand
+            self.values[pattern.name] = self._constant(spec.name, np.asarray(operand, order="C"))
             return self.values[pattern.name]
         if pattern.name not in self.match.values:
             raise RewriteError(f"after reads {pattern.name}, which is neither in before nor computed")
@@ -78,8 +79,8 @@ class Builder:
     def _attributes(self, node: Node, kind: type[Op]) -> dict[str, Any]:
         values: dict[str, Any] = {}
         if node.like is not None:
-            known = {a.name for a in kind.attributes}
-            values = {n: v for n, v in self.match.ops[node.like].attribute_items().items() if n in known}
+            names = {a.name for a in kind.attributes}
+            values = {n: v for n, v in self.match.ops[node.like].attribute_items().items() if n in names}
         for name, pattern in node.attributes.items():
             value = (pattern.choices or (None,))[0]
             if isinstance(value, Symbol):
@@ -94,43 +95,41 @@ class Builder:
 
 
 def type_refusal(old: Value, new: Value) -> str | None:
-    """Return how the type of the new result contradicts that of the old one; None if it does not."""
+    """Return how the type of ``new`` contradicts that of ``old``, which it would replace; else None."""
     if old.dtype is not new.dtype:
         return f"%{old.name}: is {old.dtype.short}, the rewrite gives {new.dtype.short}"
     if old.shape is None or new.shape is None:
         return None if old.shape == new.shape else f"%{old.name}: has an unknown rank"
-    if len(old.shape) != len(new.shape) or any(
-        a != b for a, b in zip(old.shape, new.shape, strict=True) if a is not None and b is not None
-    ):
-        return (
-            f"%{old.name}: has shape {format_shape(old.shape)}, the rewrite gives {format_shape(new.shape)}"
-        )
+    pairs = zip(old.shape, new.shape, strict=False)
+    if len(old.shape) != len(new.shape) or any(a != b for a, b in pairs if None not in (a, b)):
+        given = format_shape(new.shape)
+        return f"%{old.name}: has shape {format_shape(old.shape)}, the rewrite gives {given}"
     return None
 
 
 def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) -> str | None:
-    """Return which computed constant has overflowed, or has underflowed completely; None if there is none.
+    """Return which constant in ``computed`` has overflowed, or has underflowed completely; None for none.
 
     The product of two large factors of the model may be infinite, that of two small ones may be zero.
     ``underflow``: whether any element underflowed; this matters only if the element of largest magnitude did.
     """
-    made = {n: np.asarray(a) for n, a in computed.items() if isinstance(a, np.ndarray | np.generic)}
-    arrays = {n: a for n, a in made.items() if a.dtype.kind == "f"}
-    place = f"%{next(iter(match.ops.values())).output.name}"
-    broken = next((n for n, a in arrays.items() if not np.isfinite(_largest(a))), None)
-    if broken is not None:
-        return f"{place}: {broken} would not be finite"
+    numbers = {n: np.asarray(a) for n, a in computed.items() if isinstance(a, np.ndarray | np.generic)}
+    arrays = {n: a for n, a in numbers.items() if a.dtype.kind == "f"}
+    result = f"%{next(iter(match.ops.values())).output.name}"
+    infinite = next((n for n, a in arrays.items() if not np.isfinite(_largest(a))), None)
+    if infinite is not None:
+        return f"{result}: {infinite} would not be finite"
     constants = [v.data for v in match.values.values() if v is not None and v.data is not None]
     for name, array in arrays.items() if underflow else ():
         # zeros that come from a zero factor have not underflowed
         is_tiny = array.size and _largest(array) < np.finfo(array.dtype).tiny
         if is_tiny and (array.any() or all(data.any() for data in constants)):
-            return f"{place}: {name} would be too small for its dtype"
+            return f"{result}: {name} would be too small for its dtype"
     return None
 
 
 def quantized_refusal(match: Match) -> str | None:
-    """Return a sentence about the first quantized value of the match; None if there is none."""
+    """Return the refusal that names the first quantized value of the match; None if there is none."""
     for value in match.values.values():
         if value is not None and value.quantization is not None and value.quantization.scale.size:
             return f"%{value.name}: is quantized, this pass does not keep quantization parameters"

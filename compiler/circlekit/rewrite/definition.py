@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace the $words in the texts of a rewrite class, and parse and check its pictures."""
+"""Fill in the template of a rewrite class (its ``$words``), and parse and check its pictures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.rewrite.picture import Picture, carry_attributes, kind_name, parse_picture
 
 TEXTS = ("__doc__", "name", "before", "after")
-"""The class attributes in which words are replaced."""
+"""The attributes of a rewrite class in which words are replaced."""
 
 
 def is_template(cls: type) -> bool:
@@ -58,10 +58,10 @@ _CALL = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|=\s*(\w+(?:\s*\|\s*\w+)*)\s*\('
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Definition:
-    """The declarations of a rewrite class.
+    """The pictures of a rewrite class and facts about its methods.
 
     ``conditions``: names of the methods marked as conditions.  ``constant_names``: operands of
-    ``before`` that must be constant.  ``parameters``: by method, the names of its parameters.
+    ``before`` that must be constant.  ``parameters``: names of the parameters of each method, by its name.
     """
 
     before: Picture
@@ -83,17 +83,17 @@ def define(owner: type, before: str, after: str, computes_constants: bool) -> De
     old = parse_picture(before, label + ".before")
     new = parse_picture(after, label + ".after", sorted(old.bound()), free=True)
     _check_results(old, new, label)
-    known = {*_operand_names(old), *old.producer, *new.producer}
-    unknown = [name for name in _operand_names(new) if name not in known]
-    if unknown and not computes_constants:
-        raise RewriteError(f"{label}: after reads {unknown[0]}, which is neither in before nor computed")
+    in_pictures = {*_operand_names(old), *old.producer, *new.producer}
+    others = [name for name in _operand_names(new) if name not in in_pictures]
+    if others and not computes_constants:
+        raise RewriteError(f"{label}: after reads {others[0]}, which is neither in before nor computed")
     if operator_names(before) != tuple(tuple(map(kind_name, node.kinds)) for node in old.nodes):
         raise RewriteError(f"{label}: expected every operator of before in the form `result = Operator(...)`")
     carry_attributes(old, new)
-    members = {n: m for base in reversed(owner.__mro__) for n, m in vars(base).items()}
-    conditions = tuple(n for n, m in members.items() if getattr(m, "is_condition", False))
-    constant_names = frozenset(o.name for n in old.nodes for o in n.operands if o.name and o.const)
-    parameters = {n: _parameters(owner, old, n, label) for n in (*conditions, "constants")}
+    members = {name: member for base in reversed(owner.__mro__) for name, member in vars(base).items()}
+    conditions = tuple(name for name, m in members.items() if getattr(m, "is_condition", False))
+    constant_names = frozenset(o.name for node in old.nodes for o in node.operands if o.name and o.const)
+    parameters = {name: _parameters(owner, old, name, label) for name in (*conditions, "constants")}
     return Definition(old, new, conditions, constant_names, parameters)
 
 
@@ -102,23 +102,23 @@ def define(owner: type, before: str, after: str, computes_constants: bool) -> De
 
 @lru_cache(maxsize=1 << 14)
 def may_match(text: str, kinds: frozenset[type[Op]]) -> bool:
-    """Return whether ``kinds``, those of a graph, include all that the picture ``text`` needs."""
+    """Return whether ``kinds``, the operator classes of a graph, include all that picture ``text`` needs."""
     names = _names_of(kinds)
     return all(any(name in names for name in choice) for choice in operator_names(text))
 
 
 @lru_cache(maxsize=1024)
 def operator_names(text: str) -> tuple[Kinds, ...]:
-    """Return, without parsing, the operators of a picture in order, each with the names it accepts."""
+    """Return, without parsing, the names that each operator of a picture accepts, in order."""
     found = (match.group(1) for match in _CALL.finditer(text))
     return tuple(tuple(name.strip() for name in kinds.split("|")) for kinds in found if kinds)
 
 
 @lru_cache(maxsize=64)
 def _names_of(kinds: frozenset[type[Op]]) -> frozenset[str]:
-    """Return the names in pictures of operators of these kinds, and of registered base classes."""
-    known = {OpaqueOp, *REGISTRY.values()}  # an unregistered base class may share its name with an operator
-    return frozenset(kind_name(base) for kind in kinds for base in kind.__mro__ if base in known)
+    """Return the names in pictures of these operator classes, and of their registered base classes."""
+    registered = {OpaqueOp, *REGISTRY.values()}  # another base class may share its name with an operator
+    return frozenset(kind_name(base) for kind in kinds for base in kind.__mro__ if base in registered)
 
 
 # -- checks --------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def _operand_names(picture: Picture) -> Iterator[str]:
 
 
 def _check_results(old: Picture, new: Picture, label: str) -> None:
-    """Raise RewriteError unless ``after`` produces the results of ``before``, and no interior values."""
+    """Raise RewriteError if ``after`` lacks a result of ``before``, or names what it must not name."""
     if not old.nodes:
         raise RewriteError(f"{label}: before has no operator")
     if new.alias is not None:
@@ -151,10 +151,10 @@ def _check_results(old: Picture, new: Picture, label: str) -> None:
 def _parameters(owner: type, old: Picture, method: str, label: str) -> tuple[str, ...]:
     """Return the parameter names of a method; raise RewriteError if the picture does not bind one."""
     dims = {str(d).split("|")[0] for n in old.nodes for o in n.operands for d in o.dims or ()}
-    known = old.operand_names() | set(old.producer) | old.bound() | dims | {"match"}
+    bound = old.operand_names() | set(old.producer) | old.bound() | dims | {"match"}
     code = inspect.unwrap(getattr(owner, method)).__code__  # inspect.signature is slow
     names: tuple[str, ...] = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     for name in names:
-        if name not in known:
+        if name not in bound:
             raise RewriteError(f"{label}.{method}: the picture does not bind the parameter {name}")
     return names

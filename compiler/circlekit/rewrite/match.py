@@ -16,10 +16,10 @@ from circlekit.rewrite.picture import AttributePattern, Node, OperandPattern, Pi
 
 
 class Match(NamedTuple):
-    """What the names of a picture are bound to.
+    """What the names in a picture stand for in one place of a graph.
 
     ``values``: operands and results, None for an absent one; ``ops``: operators, by the name of each result;
-    ``dims``: sizes, by capital letter; ``attributes``: values of attributes that are given a name.
+    ``dims``: sizes, by capital letter; ``attributes``: attribute values, by the name after ``=``.
     """
 
     values: dict[str, Value | None]
@@ -28,14 +28,14 @@ class Match(NamedTuple):
     attributes: dict[str, Any]
 
     def value(self, name: str) -> Value:
-        """Return the value called ``name``; KeyError if it is absent."""
+        """Return the value that the picture calls ``name``; KeyError if it is absent."""
         value = self.values[name]
         if value is None:
             raise KeyError(name)
         return value
 
     def array(self, name: str) -> Array | None:
-        """Return the elements of the constant called ``name``, None if it is absent."""
+        """Return the elements of the constant that the picture calls ``name``; None if it is absent."""
         value = self.values[name]
         return None if value is None else value.array()
 
@@ -50,9 +50,9 @@ class Match(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Failure:
-    """Why the attempt with the most progress failed.
+    """Why the attempt at a match that had the most progress failed.
 
-    ``progress``: 2 for each operator that matched until then, 1 for one of which only the kind matched.
+    ``progress``: 2 for each operator that matched until then, 1 for one of which only the class matched.
     ``is_vague``: whether the reason may only be that the operands were tried in the wrong order.
     ``ops``: the operators that matched until then.
     """
@@ -66,7 +66,7 @@ class Failure:
 class Matcher:
     """Finds matches of one picture.
 
-    ``explain``: whether ``failure`` describes the attempt with the most progress; this takes longer.
+    ``explain``: whether to record in ``failure`` the attempt with the most progress; this takes longer.
     ``quantized``: whether attributes that only matter for quantized values must match too.
     """
 
@@ -94,10 +94,9 @@ class Matcher:
         yield from self._match_op(self.picture.root, root, Match({}, {}, {}, {}))
 
     def part(self, node: Node, op: Op) -> tuple[int, str, int]:
-        """Match the part of the picture that ends with ``node``, at ``op``.
+        """Match the part of the picture that ends with ``node``, with ``op`` as this last operator.
 
-        Returns the number of its operators, 0 if it does not match, and the sentence and progress of the
-        failure.
+        Returns the number of matched operators, or 0, and sentence and progress of the failure.
         """
         self.failure = Failure()
         match = next(self._match_op(node, op, Match({}, {}, {}, {})), None)
@@ -105,9 +104,9 @@ class Matcher:
         return count, self.failure.sentence, self.failure.progress
 
     def refuse(self, match: Match, progress: int, sentence: str, is_vague: bool = False) -> None:
-        """Record that ``match`` failed if it has more progress than the recorded one, or is less vague."""
-        known = self.failure
-        if progress > known.progress or (progress == known.progress and known.is_vague and not is_vague):
+        """Record that ``match`` failed if it has more progress than the last failure, or is less vague."""
+        last = self.failure
+        if progress > last.progress or (progress == last.progress and last.is_vague and not is_vague):
             self.failure = Failure(progress, sentence, is_vague, tuple(dict.fromkeys(match.ops.values())))
 
     # -- operators -----------------------------------------------------------------------------
@@ -116,13 +115,13 @@ class Matcher:
         if not node.fits(op) or not (self.explain or self._has_producers(node, op)):
             return
         progress = self._progress(match)
-        places = range(len(node.operands), len(op.inputs))
-        extra = next((index for index in places if op.inputs[index] is not None), None)
+        further = range(len(node.operands), len(op.inputs))
+        extra = next((index for index in further if op.inputs[index] is not None), None)
         if extra is not None:
             if self.explain:
                 name = op.operands[min(extra, len(op.operands) - 1)].name if op.operands else str(extra)
-                found = f"%{op.output.name}: has an operand {name}"
-                self.refuse(match, progress + 1, f"{found}, the picture has no place for it")
+                sentence = f"%{op.output.name}: has an operand {name}, the picture has no place for it"
+                self.refuse(match, progress + 1, sentence)
             return
         if not self.explain:
             bound = self._bind_attributes(node, op, match, progress + 1)
@@ -156,7 +155,7 @@ class Matcher:
     # -- attributes ----------------------------------------------------------------------------
 
     def _bind_attributes(self, node: Node, op: Op, match: Match, progress: int) -> dict[str, Any] | None:
-        """Return the attribute values that the picture names, None if an attribute does not match."""
+        """Return the attribute values that the picture names; None if an attribute does not match."""
         bound: dict[str, Any] = {}
         for spec in op.attributes:
             pattern = node.attributes.get(spec.name)
@@ -228,7 +227,7 @@ class Matcher:
     def _match_type(
         self, pattern: OperandPattern, value: Value, match: Match, progress: int
     ) -> dict[str, int] | None:
-        """Return ``match.dims`` with the sizes of this operand added; None if its type does not match."""
+        """Return ``match.dims`` and the sizes that ``value`` adds; None if its type does not match."""
         if pattern.const and (value.data is None or value.is_variable):
             found, expected = "is not constant", pattern.type_text()
         elif pattern.const and not value.is_plain:
@@ -252,9 +251,9 @@ class Matcher:
 def unify(
     pattern: tuple[int | str, ...], shape: tuple[int | None, ...] | None, dims: dict[str, int]
 ) -> dict[str, int] | None:
-    """Match ``shape`` against the dimensions of a picture.
+    """Match ``shape`` against ``pattern``, the dimensions in a picture.
 
-    Returns ``dims``, the known sizes by letter, with those that ``shape`` adds; None if they do not match.
+    Returns ``dims``, the known sizes by letter, with those that ``shape`` adds; None if it does not match.
     """
     if shape is None:
         return None
@@ -287,17 +286,15 @@ def unify(
 def _expected_values(
     pattern: AttributePattern | None, spec: Attribute, match: Match, bound: dict[str, Any]
 ) -> tuple[Any, ...] | None:
-    """Return the attribute values that match, None for any.  A name that is bound matches only its value."""
+    """Return the attribute values that match, None for any.  A name with a value matches only this value."""
     if pattern is None:
         return (spec.default,)
-    if pattern.bind:
-        for known in (match.attributes, bound):
-            if pattern.bind in known:
-                return (known[pattern.bind],)
-    return pattern.choices
+    values = bound | match.attributes
+    return (values[pattern.bind],) if pattern.bind in values else pattern.choices
 
 
 def _show(value: Any) -> str:
+    """Return an attribute value as text: an enum member by its name."""
     return str(getattr(value, "name", value))
 
 
@@ -313,11 +310,11 @@ def _equals_literal(value: Value, literal: Any) -> bool:
 
 
 PartialMatch = tuple[Op, str, int]
-"""The operator, the sentence that says what differs, and the progress of the match."""
+"""An operator, the sentence that says what differs, and the progress of the match."""
 
 
 def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
-    """Yield operators that match an interior node of the picture but lack the user that it shows."""
+    """Yield operators that match a node of the picture before the root but lack the user that it shows."""
     picture = matcher.picture
     for node in picture.nodes[:-1]:
         for at, name in enumerate(node.results):
@@ -333,7 +330,7 @@ def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
 
 
 def _other_user(matcher: Matcher, node: Node, op: Op, value: Value, expected: Node) -> Iterator[PartialMatch]:
-    """Yield ``op``, which may match ``node``, unless a user of its result ``value`` fits ``expected``."""
+    """Yield ``op``, which may match ``node``, if no user of its result ``value`` fits ``expected``."""
     if any(expected.fits(user) for user in value.users):
         return  # the refusal of the match with that user as root says more
     size, sentence, progress = matcher.part(node, op)

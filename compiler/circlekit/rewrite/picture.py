@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parse pictures: small graphs written as text, checked against the declarations of operators.
 
-Names without a producer in the picture are its inputs.  The grammar is that of ``ir.text.syntax``; here
+Names without a producer in the picture are its inputs.  The grammar is that of ``ir.text.syntax``.  Examples:
 
     w: const f32[*, O, _, 3]    a constant of dtype f32; O is equal to every other O, _ is any dimension,
                                 a leading * is any number of ones (or all is a scalar), ``O|1`` is O or 1
-    b?: const                   an operand that may be absent; of several kinds of operator, some may lack it
+    b?: const                   an operand that may be absent; of several operators, some may lack it
     0.5   [0, 2, 3, 1]          a constant with these elements (a number matches any shape of one element)
     {act: any = a}              any value, which is bound to the name ``a``;  {act: RELU|RELU6} one of these
-    {like y}                    in after: all attributes of ``y``, and, of several kinds, the kind of ``y``
+    {like y}                    in after: all attributes of ``y``; of several operators, the one of ``y``
     Custom("Erf", x)            in before: an operator with this custom code, or with one of "A|B"
 """
 
@@ -32,7 +32,7 @@ CUSTOM = "Custom"
 
 
 class OperandPattern(NamedTuple):
-    """One operand: either ``name`` or ``literal`` is set.  ``dims``: None for any shape."""
+    """One operand: a ``name``, or else a ``literal``.  ``dtype``, ``dims``: None for any."""
 
     name: str | None
     literal: Any = None
@@ -58,8 +58,8 @@ class AttributePattern(NamedTuple):
 class Node:
     """One operator of a picture.
 
-    ``carried``: attributes that ``after`` copies, so that any value matches.  ``custom``: the custom code,
-    or several separated by ``|``.
+    ``kinds``: the operator classes that match.  ``carried``: attributes that ``after`` copies, so that any
+    value matches.  ``custom``: the custom code, or several separated by ``|``.
     """
 
     kinds: tuple[type[Op], ...]
@@ -84,9 +84,9 @@ class Node:
 
 @dataclass(eq=False, repr=False)
 class Picture:
-    """A parsed picture: ``nodes`` in the order of the text, the last one being the root.
+    """A parsed picture: ``nodes`` in the order of the text, of which the last is the root.
 
-    ``producer``: the node of each result, by name.  ``alias``: the name, for a picture that is only a name.
+    ``producer``: the node of each result, by name.  ``alias``: the name, if the picture is only a name.
     """
 
     nodes: tuple[Node, ...]
@@ -112,11 +112,10 @@ def kind_name(kind: type[Op]) -> str:
 
 
 def parse_picture(text: str, label: str, variables: Sequence[str] = (), free: bool = False) -> Picture:
-    """Parse a picture; ParseError, with a caret under the place, for a mistake.
+    """Parse a picture; raise ParseError, with a caret under the place, for a mistake.
 
-    ``label``: begins the message of an error.  ``variables``: names that stand for attribute values, bound in
-    ``before``.  ``free``: whether other lower-case words stand for attribute values that the pass computes,
-    as in ``after``.
+    ``label``: begins the message of an error.  For a picture ``after``: ``variables``, the names of attribute
+    values that ``before`` binds; ``free``, so that other lower-case words are values that the pass computes.
     """
     source = Source(text, label)
     if source.peek.kind == "name" and source.ahead().kind == "end":
@@ -147,15 +146,14 @@ class _Reader:
     def add(self, call: Call) -> None:
         custom = self._custom_code(call)
         kinds = tuple(self._kind(token) for token in call.kinds)
+        required = count = len(call.operands)
+        while len(kinds) > 1 and required and call.operands[required - 1].optional:
+            required -= 1  # of several operators, some may lack the last operands
         for kind in kinds:
             specs = kind.operands
-            maximum = None if specs and specs[-1].variadic else len(specs)
+            maximum = count if specs and specs[-1].variadic else len(specs)
             minimum = sum(1 for s in specs if not s.optional and not s.variadic)
-            count = len(call.operands)
-            required = count
-            while len(kinds) > 1 and required and call.operands[required - 1].optional:
-                required -= 1
-            if kind is not OpaqueOp and (count < minimum or (maximum is not None and required > maximum)):
+            if kind is not OpaqueOp and (count < minimum or required > maximum):
                 names = ", ".join(s.name + ("?" if s.optional else "") for s in specs)
                 self.source.fail(f"{kind.__name__} has the operands ({names}), got {count}", call.kinds[0])
         operands = tuple(self._operand(kinds, i, node) for i, node in enumerate(call.operands))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that are declared by pictures: ``before``, ``after``, conditions and new constants."""
+"""Passes that are declared by two pictures, ``before`` and ``after``, conditions and computed constants."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from circlekit.rewrite.picture import Picture
 F = TypeVar("F", bound=Callable[..., str | None])
 
 MAX_USERS_COMPARED = 32
-"""Largest number of users of a value that are checked for being rewritten in the same way."""
+"""At most this many users of a value in ``spread`` are checked for being rewritten in the same way."""
 
 MAX_GROWING_REWRITES = 100
-"""Largest number of successive rewrites of one value, in addition to one per operator of the graph."""
+"""One value may be rewritten this many times, and once more per operator of the graph."""
 
 
 def condition(method: F) -> F:
@@ -142,10 +142,8 @@ class Rewrite(GraphPass):
             changes += 1
             if changes > limit:
                 name = self.name or type(self).__name__
-                raise RewriteError(
-                    f"the pass {name} does not terminate: it still matches its own result at %{value.name} "
-                    f"after {changes} rewrites"
-                )
+                place = f"its own result at %{value.name} after {changes} rewrites"
+                raise RewriteError(f"the pass {name} does not terminate: it still matches {place}")
             root = value.producer
         return changes
 
@@ -172,7 +170,7 @@ class Rewrite(GraphPass):
     # -- refusing ------------------------------------------------------------------------------
 
     def _refusal(self, graph: Graph, match: Match, compare_users: bool = True) -> str | None:
-        """Return why ``match`` must not be rewritten; None if it may be."""
+        """Return why ``match`` must not be rewritten, None if it may be (see _interior_refusal)."""
         sentence = (
             self._interior_refusal(graph, match, compare_users)
             or next(filter(None, map(_shape_error, match.ops.values())), None)
@@ -185,7 +183,7 @@ class Rewrite(GraphPass):
             return f"%{match.value(self.old.root.results[0]).name}: {error.message}"
 
     def _interior_refusal(self, graph: Graph, match: Match, compare_users: bool) -> str | None:
-        """Return which interior value has a user outside the match, or is an output of the graph.
+        """Return the refusal of an interior value that has a user outside the match, or is a graph output.
 
         ``compare_users``: whether other users of values in ``spread`` must be rewritten in the same way;
         if not, they are ignored.
@@ -256,9 +254,9 @@ class Rewrite(GraphPass):
                 built.discard()
                 return sentence
         for name in self.old.root.results:
-            made = built.values[name]
-            if made.producer is not None:
-                made.producer.take_result(made.result_index, match.value(name))
+            new = built.values[name]
+            if new.producer is not None:
+                new.producer.take_result(new.result_index, match.value(name))
         for op in ops:
             for value in op.results:
                 value.name = value.name or graph.unique_name(f"{old.name}/{type(op).__name__}")
@@ -290,7 +288,7 @@ class Rewrite(GraphPass):
 
 
 class Rules(GraphPass):
-    """A pass of several rules, mostly pictures, that are tried in order; their classes have no name."""
+    """A pass of several rules, mostly Rewrites, which run in order; their classes have no name."""
 
     rules: ClassVar[tuple[type[GraphPass], ...]] = ()
 

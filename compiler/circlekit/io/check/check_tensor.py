@@ -68,16 +68,12 @@ def _data_findings(
         fault = _strings_fault(data, count)
         if fault:
             yield Finding("strings", path, fault)
-    elif dtype.numpy is None and dtype.bits and len(data) != -(-count * dtype.bits // 8):
-        size = -(-count * dtype.bits // 8)
+    elif dtype.numpy is None and dtype.bits and len(data) != (size := -(-count * dtype.bits // 8)):
         yield Finding("packed-size", path, f"expected {size} bytes for {dtype.short}{shape}, got {len(data)}")
 
 
 def _strings_fault(data: Array, count: int) -> str:
-    """Return what is wrong with the data of ``count`` strings, "" for nothing.
-
-    It holds their number, the offset of each and of the end of the last (all int32), and their bytes.
-    """
+    """Return what is wrong with ``count`` strings, or "": their number, offsets and end (int32), bytes."""
     words = np.frombuffer(data[: len(data) & ~3].tobytes(), "<i4").astype(np.int64)
     found = int(words[0]) if len(words) else 0
     if not 0 <= found <= len(words) - 2 and found:

@@ -186,10 +186,9 @@ def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph],
         if literal not in graphs:
             fail(f"no graph is named @{literal}" + near_miss(literal, graphs))
         return graphs[literal]
-    if isinstance(default, DType):
-        return _member(spec, literal, BY_SHORT, fail)
     if isinstance(default, Enum):
-        return _member(spec, literal, type(default).__members__, fail)
+        members = BY_SHORT if isinstance(default, DType) else type(default).__members__
+        return _member(spec, literal, members, fail)
     value = tree_of(literal, fail)
     fault = spec.misfit(value)
     if fault is not None:

@@ -176,10 +176,8 @@ def format_attribute(value: Any, graph: Callable[[Graph], str]) -> str:
     """Return the literal of an attribute; ``graph``: returns the text that refers to a graph."""
     if isinstance(value, Graph):
         return graph(value)
-    if isinstance(value, DType):
-        return value.short
     if isinstance(value, Enum):
-        return value.name
+        return value.short if isinstance(value, DType) else value.name
     if isinstance(value, float | np.floating):
         return format_float32(float(value))
     if isinstance(value, _SEQUENCE):

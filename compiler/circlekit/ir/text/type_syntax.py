@@ -19,17 +19,14 @@ from circlekit.ir.value import LARGEST_DIMENSION, MAX_RANK, Array, Quantization,
 
 @dataclass
 class TypeSpec:
-    """A type as written.  ``dtype``: None if left out; ``has_shape``: whether a shape or ``[*]`` is there.
-
-    ``name``: that of ``named("...")``, None without one.
-    """
+    """A type as written.  ``dtype``: None if left out; ``has_shape``: whether a shape or ``[*]`` is there."""
 
     dtype: DType | None
     has_shape: bool
     shape: Shape | None
     token: Token
     quantization: Quantization | None = None
-    name: str | None = None
+    name: str | None = None  # that of ``named("...")``
     is_variable: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -111,14 +108,9 @@ def _quantization(suffix: Arguments, fail: Fail) -> Quantization:
     details = tree_of(given["details"], fail, UNRESOLVED) if "details" in given else None
     if details is not None and not isinstance(details, dict):
         fail("details must be {field: value, ...}")
-    return Quantization(
-        scale,
-        _vector(given.get("zero_point", zeros), DType.INT64, fail),
-        axis,
-        _vector(given["min"], DType.FLOAT32, fail) if "min" in given else None,
-        _vector(given["max"], DType.FLOAT32, fail) if "max" in given else None,
-        details,
-    )
+    zero_point = _vector(given.get("zero_point", zeros), DType.INT64, fail)
+    low, high = (_vector(given[n], DType.FLOAT32, fail) if n in given else None for n in ("min", "max"))
+    return Quantization(scale, zero_point, axis, low, high, details)
 
 
 def _vector(literal: Literal, dtype: DType, fail: Fail) -> Array:
