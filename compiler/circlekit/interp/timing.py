@@ -30,6 +30,7 @@ class Timing:
 
     @property
     def median(self) -> float:
+        """The median of ``runs``, in seconds."""
         return median(self.runs)
 
 

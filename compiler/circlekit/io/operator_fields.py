@@ -151,6 +151,7 @@ def stored_attribute(slot: Slot, value: Any, graphs: dict[int, int]) -> Any:
 
 
 FlexValue = bool | int | str | Sequence[int]
+"""A value that ``flexbuffer_map`` can encode."""
 
 
 def flexbuffer_map(values: Mapping[str, FlexValue]) -> bytes:

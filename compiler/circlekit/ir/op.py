@@ -97,8 +97,7 @@ class AttributeField(Attribute):
 
     def __set__(self, op: Op, value: Any) -> None:
         """Raise ModelError for a value of another type than the default's."""
-        fault = self.misfit(value)
-        if fault is not None:
+        if (fault := self.misfit(value)) is not None:
             raise ModelError(f"{type(op).__name__}: {fault}")
         op.attribute_values[self.name] = value
         op.touch()

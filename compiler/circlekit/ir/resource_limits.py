@@ -34,7 +34,7 @@ DEFAULT_CALLS = 1_000_000
 MAX_CALL_DEPTH = 64
 """Largest depth of nested graph calls: the interpreter calls itself for each, on Python's stack."""
 
-_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # exponents of 2
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
@@ -94,7 +94,7 @@ def adding_up() -> Iterator[None]:
 
 
 def need_memory(size: int, what: str | Callable[[], str]) -> None:
-    """Raise LimitError if ``size`` more bytes exceed the limit; ``what`` (or its result) says what for."""
+    """Raise LimitError if ``size`` more bytes exceed the limit: ``what`` (or its result) needs them."""
     here = limits()
     used = here.tally.used if here.tally is not None else 0
     if used + size > here.memory:

@@ -55,6 +55,7 @@ class Quantization:
 
     @property
     def is_per_channel(self) -> bool:
+        """Whether there is a scale per index of the quantized dimension, not one per tensor."""
         return self.scale.size > 1
 
     def misfit(self, shape: Shape | None) -> str | None:

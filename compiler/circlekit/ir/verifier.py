@@ -51,8 +51,7 @@ def check_order(model: Model) -> None:
         position = {id(op): index for index, op in enumerate(_walk(graph))}
         for index, op in enumerate(_walk(graph)):
             for value in op.inputs:
-                message = None if value is None else _early(value, position, index)
-                if message:
+                if value is not None and (message := _early(value, position, index)):
                     raise ModelError(f"graph {graph.name} > op {index} {kind_of(op)}: {message}")
 
 
@@ -91,8 +90,7 @@ class _Verifier:
             faults = chain(_link_faults(op, graph, position), op_faults(op, self.graphs))
             yield from (Finding(f"{where} > op {index} {kind_of(op)}", message) for message in faults)
         for value in graph.outputs:
-            message = _undefined(value, graph, position, len(ops))
-            if message:
+            if message := _undefined(value, graph, position, len(ops)):
                 yield Finding(f"{where} > outputs", message)
 
     def _signatures(self) -> Iterator[Finding]:
@@ -110,7 +108,7 @@ class _Verifier:
 
 
 def recursive_calls(model: Model) -> Iterator[tuple[Graph, Graph]]:
-    """Yield (caller, callee) for at least one call in each cycle of calls, so that none is missed."""
+    """Yield (caller, callee) for at least one call in each cycle of graphs that call each other."""
     calls = {
         id(g): list({id(c): c for op in _walk(g) for c in op.called_graphs()}.values()) for g in model.graphs
     }
@@ -147,8 +145,7 @@ def _link_faults(op: Op, graph: Graph, position: Mapping[int, int]) -> Iterator[
     for number, value in enumerate(op.inputs):
         if value is not None and (op, number) not in value._uses:
             yield f"%{value.name} does not list this use"
-        message = None if value is None else _undefined(value, graph, position, position[id(op)])
-        if message:
+        if value is not None and (message := _undefined(value, graph, position, position[id(op)])):
             yield message
     for number, value in enumerate(op.results):
         if value.producer is not op or value.result_index != number:
@@ -225,8 +222,7 @@ def _quantization_faults(value: Value, quantization: Quantization) -> Iterator[s
             yield f"{name} of its quantization is {found}, expected rank 1 of {dtype.__name__}"
     if zero_point.size not in (0, 1, scale.size):
         yield f"its quantization has {scale.size} scales and {zero_point.size} zero points"
-    misfit = quantization.misfit(value.shape)
-    if misfit is not None:
+    if (misfit := quantization.misfit(value.shape)) is not None:
         yield misfit
 
 
@@ -243,8 +239,7 @@ def op_faults(op: Op, graphs: Set[int]) -> Iterator[str]:
     yield from operand_faults(op)
     for spec in op.attributes:
         value = op.attribute_values.get(spec.name, spec.default)
-        fault = spec.misfit(value)
-        if fault is not None:
+        if (fault := spec.misfit(value)) is not None:
             yield fault
         if spec.is_graph and id(value) not in graphs:
             name = value.name if isinstance(value, Graph) else value

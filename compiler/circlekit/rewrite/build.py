@@ -48,8 +48,7 @@ class Builder:
         self.ops.append(op)
         for value, inferred in zip(op.results, op.inferred() if declared else (), strict=False):
             value.dtype, value.shape = inferred.dtype, inferred.shape
-        fault = next(operand_faults(op), None)
-        if fault is not None:
+        if (fault := next(operand_faults(op), None)) is not None:
             raise ModelError(fault)
         self.values.update(zip(node.results, op.results, strict=False))
         return op

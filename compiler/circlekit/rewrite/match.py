@@ -40,9 +40,11 @@ class Match(NamedTuple):
         return None if value is None else value.array()
 
     def with_value(self, name: str, value: Value | None) -> Match:
+        """Return a copy of this match in which ``name`` stands for ``value``."""
         return self._replace(values={**self.values, name: value})
 
     def with_op(self, node: Node, op: Op, attributes: dict[str, Any]) -> Match:
+        """Return a copy of this match in which ``node`` and its results stand for ``op`` and its results."""
         values = {**self.values, **dict(zip(node.results, op.results, strict=False))}
         ops = {**self.ops, **dict.fromkeys(node.results, op)}
         return Match(values, ops, self.dims, {**self.attributes, **attributes})

@@ -236,8 +236,7 @@ class Rewrite(GraphPass):
         underflows: list[str] = []
         with np.errstate(all="ignore", under="call", call=lambda kind, flag: underflows.append(kind)):
             computed = self._call("constants", match)
-        sentence = range_refusal(computed, bool(underflows), match)
-        if sentence is not None:
+        if (sentence := range_refusal(computed, bool(underflows), match)) is not None:
             return sentence
         built = Builder(graph, match, computed, old.name)
         try:

@@ -18,7 +18,7 @@ from circlekit.ops.numerics.quantized_layers import exact_float_dtype
 
 EXACT_SUM = 2.0**21  # float64 holds a smaller sum times a mantissa of 31 bits exactly
 EXACT_WIDE_SUM = 2.0**36  # the same with a mantissa of 15 bits
-INT32_END = 2.0**31
+INT32_END = 2.0**31  # the numbers of LiteRT's arithmetic are below this
 
 AWAY_FROM_ZERO = 1 + 2.0**-30  # see the docstring of this module
 

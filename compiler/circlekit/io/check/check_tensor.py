@@ -47,6 +47,7 @@ def tensor_findings(value: Value, tree: Tree, path: str, external: set[int]) -> 
 
 
 def _numbers(vector: Any) -> list[int]:
+    """Return the elements of a vector in a tree, [] if the file lacks it."""
     return [] if vector is None else [int(x) for x in vector]
 
 
@@ -65,8 +66,7 @@ def _data_findings(
         if fault:
             yield Finding("sparsity", f"{path}.sparsity", fault)
     elif dtype is DType.STRING:
-        fault = _strings_fault(data, count)
-        if fault:
+        if fault := _strings_fault(data, count):
             yield Finding("strings", path, fault)
     elif dtype.numpy is None and dtype.bits and len(data) != (size := -(-count * dtype.bits // 8)):
         yield Finding("packed-size", path, f"expected {size} bytes for {dtype.short}{shape}, got {len(data)}")
@@ -92,8 +92,7 @@ def _quantization_findings(value: Value, quantization: Quantization, path: str) 
     if len(zero_point) not in (0, 1, len(scale)):
         message = f"expected 0, 1 or {len(scale)} zero points, as there are scales, got {len(zero_point)}"
         yield Finding("quantization", path, message)
-    misfit = quantization.misfit(value.shape)
-    if misfit is not None:
+    if (misfit := quantization.misfit(value.shape)) is not None:
         is_axis = 0 <= quantization.quantized_dimension < len(value.shape or ())
         yield Finding("quantization", f"{path}.{'scale' if is_axis else 'quantized_dimension'}", misfit)
     minima, maxima = (0 if ends is None else len(ends) for ends in (quantization.min, quantization.max))

@@ -57,9 +57,8 @@ def unidentified(data: memoryview) -> str:
     """Return the error message for bytes that are neither a circle nor a TFLite file."""
     if not data:
         return "not a model: it is empty; was the download or the copy interrupted?"
-    kind = foreign_file(data)
-    if kind is not None:
-        return f"not a model that circlekit reads: it is {kind}"
+    if (description := foreign_file(data)) is not None:
+        return f"not a model that circlekit reads: it is {description}"
     start = bytes(data[:64])
     if len(data) >= 8 and all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in start):
         return "not a model file but a text; `circle2circle TEXT OUT.circle` writes the file of a recipe"
@@ -98,6 +97,7 @@ class Loader:
         raise InvalidFile.of(self.name, rule, path, what)
 
     def warn(self, path: str, what: str) -> None:
+        """Warn of something at ``path`` in the file that the model will lack."""
         self.is_complete = False
         warnings.warn(f"{self.name}: {path}: {what}", FormatWarning, stacklevel=2)
 
@@ -110,6 +110,7 @@ class Loader:
     # -- the model -----------------------------------------------------------------------------
 
     def model(self) -> Model:
+        """Return the model; raise InvalidFile for an invalid index or an invalid constant."""
         if not self.trees:
             self.fail("subgraphs", "subgraphs", "expected one graph or more, got none")
         graphs = [Graph(tree.get("name", "")) for tree in self.trees]

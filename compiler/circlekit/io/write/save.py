@@ -156,6 +156,7 @@ class Saver:
     # -- graphs --------------------------------------------------------------------------------
 
     def graph(self, graph: Graph) -> Tree:
+        """Return the table SubGraph of ``graph``."""
         values = self.values(graph)
         indices = {id(v): i for i, v in enumerate(values)}
         self.indices[id(graph)] = indices
@@ -191,6 +192,7 @@ class Saver:
     # -- tensors -------------------------------------------------------------------------------
 
     def tensor(self, value: Value, graph: Graph) -> Tree:
+        """Return the table Tensor of ``value``, to which ``tree`` adds the index of its buffer."""
         extra = value.extra
         tree: Tree = {name: item for name, item in extra.items() if name not in OWN_KEYS}
         loaded_name, name = extra.get("stored_name", (None, None))

@@ -137,5 +137,5 @@ def dtype_alike(
 
 
 def _holds(dtype: DType, default: DType) -> bool:
-    """Return whether ``dtype`` can hold a literal with the ``literal_dtype`` ``default``."""
+    """Return whether ``dtype`` can hold a literal whose ``literal_dtype`` is ``default``."""
     return dtype.numpy is not None and dtype.numpy.kind in _KINDS[default]

@@ -73,7 +73,7 @@ def fill(
     shape: Sequence[int],
     seed: int,
 ) -> Array:
-    """Return the array, of ``dtype`` and ``shape``, of filler ``name`` with these arguments.
+    """Return an array of ``dtype`` and ``shape`` that filler ``name`` makes from these arguments.
 
     Integers are rounded (``uniform``: down, so that ``high`` is excluded; others: to nearest) and clipped to
     the range of the dtype.  An argument ``seed: 7`` overrides ``seed``.  Raise ModelError for arguments or
@@ -115,6 +115,6 @@ def _cast(values: Array, dtype: DType, floor: bool) -> Array:
         return values >= 0.5 if floor else values != 0
     info = np.iinfo(dtype.numpy)  # type: ignore[type-var]  # the kind is i or u
     whole = np.floor(values) if floor else np.rint(values)
-    # the largest int64 and uint64 are no float64: the next larger number would overflow
+    # in float64 the largest int64 becomes 2^63, which int64 lacks; uint64 likewise
     top = float(info.max) if info.bits < 64 else float(np.nextafter(float(info.max), 0))
     return np.clip(whole, float(info.min), top).astype(dtype.numpy)

@@ -190,8 +190,7 @@ def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph],
         members = BY_SHORT if isinstance(default, DType) else type(default).__members__
         return _member(spec, literal, members, fail)
     value = tree_of(literal, fail)
-    fault = spec.misfit(value)
-    if fault is not None:
+    if (fault := spec.misfit(value)) is not None:
         fail(fault)
     if isinstance(value, int) and abs(value) >= 1 << 63:
         fail(f"{spec.name} does not fit 64 bits")

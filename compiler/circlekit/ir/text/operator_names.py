@@ -98,13 +98,13 @@ OTHER_NAMES = {
     "Sum, Exp and Log": "ReduceLogSumExp logsumexp",
     "Div with 1 as its first operand": "Reciprocal",
 }
-"""By operators of the schema: their names in PyTorch, ONNX, TensorFlow, Keras, JAX and Caffe.
+"""The names of operators in PyTorch, ONNX, TensorFlow, Keras, JAX and Caffe, by their name here.
 
 A key with ``or`` lists alternatives; one with ``and`` or ``with`` says how to write what the schema lacks.
 """
 
 MISSPELT_LENGTH = 4
-"""A word with one wrong letter is recognized as a name of another framework only if it has more letters."""
+"""In words with more letters than this, names of other frameworks are found in spite of one wrong letter."""
 
 
 def suggest_operator(word: str, names: Iterable[str]) -> str:
