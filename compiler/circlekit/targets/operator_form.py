@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The form of an operator: what a runtime looks at when it chooses a kernel, as one short text.
+
+``f32,i8qc,-:f32`` reads: a float operand, an int8 operand quantized per channel, an absent optional operand,
+and a float result.  The suffixes are ``q`` for one scale, ``qc`` for a scale per channel, ``qb`` for a scale
+per block, ``s`` for sparse data.  Scales of float, int32 and int64 tensors do not count, because no kernel
+reads them.
+"""
+
+from __future__ import annotations
+
+from circlekit.ir.dtypes import i32, i64
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+
+ABSENT = "-"
+"""Stands for an optional operand that is not there."""
+
+
+def type_text(value: Value | None) -> str:
+    """Return dtype and kind of quantization of an operand or result; ``-`` for None."""
+    if value is None:
+        return ABSENT
+    sparse = "s" if "sparsity" in value.extra else ""
+    quantization = value.quantization
+    if quantization is None or (not quantization.scale.size and not quantization.details):
+        return value.dtype.short + sparse
+    if quantization.details and quantization.details.get("") == "BlockwiseQuantization":
+        return f"{value.dtype.short}qb{sparse}"
+    if value.dtype.is_float or value.dtype in (i32, i64):
+        return value.dtype.short + sparse
+    return f"{value.dtype.short}{'q' if quantization.scale.size == 1 else 'qc'}{sparse}"
+
+
+def form_of(op: Op) -> str:
+    """Return the form of ``op``: the types of its operands and of its results.
+
+    Absent operands at the end are left out.  Operands of a variadic operand, and variadic results, count once
+    if they are alike.
+    """
+    operands = [type_text(value) for value in op.inputs]
+    while operands and operands[-1] == ABSENT:
+        operands.pop()
+    declared = op.operands
+    if declared and declared[-1].variadic:
+        operands = _once(operands, len(declared) - 1)
+    results = [type_text(value) for value in op.results]
+    return f"{','.join(operands)}:{','.join(_once(results, 0) if op.variadic_results else results)}"
+
+
+def _once(texts: list[str], first: int) -> list[str]:
+    """Return ``texts`` without repetitions from index ``first`` on."""
+    return texts[:first] + list(dict.fromkeys(texts[first:]))
