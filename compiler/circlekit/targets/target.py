@@ -74,7 +74,7 @@ class Target:
             known = ", ".join(sorted(forms, key=lambda other: _distance(form, other))[:SHOWN_FORMS])
             return f"{self.title} has no {op.code} for {form}; it has {known}"
         version = op.version or op.required_version()
-        if version > entry["version"]:
+        if entry["version"] is not None and version > entry["version"]:
             return f"{self.title} has {op.code} up to version {entry['version']}, got version {version}"
         obstacle = next(_obstacles(op, constraints), None)
         return None if obstacle is None else f"{self.title} has {op.code} for {form} only with {obstacle}"

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of ONE's interpreter and of TensorFlow Lite for Microcontrollers, which are read from sources.
+
+The oracle for the first are ONE's own tests: what they run, the table must allow.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+import circlekit
+import circlekit.ops  # declares the operators
+from circlekit.ir.declaration import DECLARATIONS
+from circlekit.ir.dtypes import BY_SHORT
+from circlekit.recipes.load import load_recipe
+from circlekit.targets.target import TABLES, find_target
+from tests.conftest import SHARED
+
+ONE = SHARED / "peer/one"
+NAMES = (Path(__file__).with_name("one_value_tests.txt")).read_text().partition("\n")[2].split()
+RUN_BY_ONE = [path for path in ONE.glob("*Recipes/*/test.recipe") if path.parent.name in NAMES]
+CIRCLE_ONLY = ["InstanceNorm_000", "InstanceNorm_001", "RmsNorm_000", "RoPE_000"]
+
+needs_recipes = pytest.mark.skipif(not RUN_BY_ONE, reason=f"no recipes of ONE at {ONE}")
+
+
+def refusals(target: str, model: circlekit.Model) -> list[str]:
+    return [why for op in model.ops() if (why := find_target(target).refusal(op))]
+
+
+@needs_recipes
+def test_luci_has_what_its_value_tests_run() -> None:
+    circle_only = [ONE / "CircleRecipes" / name / "test.recipe" for name in CIRCLE_ONLY]
+    wrong = {path.parent.name: refusals("luci", load_recipe(path)) for path in [*RUN_BY_ONE, *circle_only]}
+    assert len(wrong) > 80
+    assert not {name: why for name, why in wrong.items() if why}
+
+
+@needs_recipes
+def test_luci_has_what_its_tests_of_passes_run() -> None:
+    """ONE compares its interpreter on the optimized model with TensorFlow on the original.
+
+    One difference is left: a further pass of ONE separates activations from TRANSPOSE_CONV by default.
+    """
+    with (ONE / "pass-value.tsv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert len(rows) > 20
+    for row in rows:
+        model = load_recipe(ONE / "TensorFlowLiteRecipes" / row["recipe"] / "test.recipe")
+        circlekit.optimize(model, row["passes"].replace(" ", ","), format="circle")
+        for why in refusals("luci", model):
+            assert why.startswith("ONE's interpreter has TRANSPOSE_CONV"), row
+            assert "only with act of NONE" in why, row
+
+
+@pytest.mark.parametrize("name", ["luci", "tflm"])
+def test_forms_name_dtypes_operands_and_attributes(name: str) -> None:
+    table = json.loads((TABLES / f"{name}.json").read_text(encoding="utf-8"))
+    for code, entry in table["operators"].items():
+        kind = DECLARATIONS[code]
+        names = {operand.name for operand in kind.operands} | set(kind.result_names)
+        for form, constraints in {} if entry["forms"] == "any" else entry["forms"].items():
+            types = form.replace(":", ",").split(",")
+            assert all(t == "-" or _dtype_name(t) in BY_SHORT for t in types), (code, form)
+            assert {*constraints.get("constant", []), *constraints.get("symmetric", [])} <= names, code
+            assert set(constraints.get("values", {})) <= {a.name for a in kind.attributes}, code
+
+
+def _dtype_name(text: str) -> str:
+    return text.removesuffix("c").removesuffix("q") if text.endswith(("q", "qc")) else text
