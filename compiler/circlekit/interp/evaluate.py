@@ -43,9 +43,9 @@ def unregister_custom(name: str) -> None:
 def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -> list[Array]:
     """Return the results of ``op`` for ``operands``, which are None where absent.
 
-    ``run``: executes the graphs that the operator calls.  Raise UnsupportedError without a kernel for the
-    operator with these operands, ShapeError if a result does not have its declared type, LimitError if the
-    results would exceed the memory limit.
+    ``run``: executes the graphs that the operator calls.  Raise UnsupportedError if ``op`` has no kernel
+    for these operands, ModelError if the kernel fails on them, ShapeError if a result does not have its
+    declared type, LimitError if the results would exceed the memory limit.
     """
     ResultMemory(op).check(operands)
     with np.errstate(all="ignore"):  # overflow and NaN are ordinary results, as in other runtimes

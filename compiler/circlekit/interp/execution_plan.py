@@ -17,7 +17,7 @@ from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.dimensions import element_count
 
 WORK_PER_ELEMENT = 8
-"""Number of multiply-accumulates that take as long as computing one element of a result."""
+"""The time of one element of a result beside its multiply-accumulates, as a number of these."""
 
 POINTER_BYTES = 8
 """Bytes of an array element that is a Python object: a string."""
@@ -153,7 +153,7 @@ class PlannedOp:
 
 
 def work_of(op: Op) -> int:
-    """Return an estimate of the time that ``op`` takes, in multiply-accumulates of the same time."""
+    """Return an estimate of the time that ``op`` takes, as a number of multiply-accumulates."""
     elements = sum(element_count(value.shape) for value in op.results)
     return 1 + WORK_PER_ELEMENT * elements + (op.macs() if op.results else 0)
 

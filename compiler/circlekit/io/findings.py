@@ -79,7 +79,7 @@ class Finding(NamedTuple):
 
 
 class InvalidFile(FormatError):
-    """A file that breaks a rule of severity ``refused``; ``finding``: which rule, and where."""
+    """The error for a file that breaks a rule of severity ``refused``; ``finding``: which rule, and where."""
 
     finding: Finding
 
@@ -92,4 +92,4 @@ class InvalidFile(FormatError):
 
 
 class UnknownType(InvalidFile, UnsupportedError):
-    """A tensor of a type that the schema lacks."""
+    """The error for a tensor of a type that the schema lacks."""

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 HEAD_BYTES = 4096
-"""The kind of a file is decided by this many bytes at its beginning."""
+"""Patterns, and names in zip archives, are looked for in this many bytes at the beginning of a file."""
 
 ZIP_TAIL_BYTES = 1 << 16
-"""The kind of a zip archive is decided also by the names in this many bytes at its end."""
+"""Names in zip archives are looked for in this many bytes at the end of the file, too."""
 
 MAX_FIELDS = 64
 """Largest number of fields of a protobuf message that are read."""
@@ -119,7 +119,7 @@ def _starts(*prefixes: bytes) -> Callable[[memoryview], bool]:
 
 
 def _zip_with(*names: bytes) -> Callable[[memoryview], bool]:
-    """Return a test for a zip archive with an entry whose path ends with one of ``names``."""
+    """Return a test for a zip archive with an entry whose path contains one of ``names``."""
 
     def test(data: memoryview) -> bool:
         entries = bytes(data[:HEAD_BYTES]) + bytes(data[-ZIP_TAIL_BYTES:])

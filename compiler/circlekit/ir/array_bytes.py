@@ -29,7 +29,7 @@ def chunks(array: Array, dtype: np.dtype[Any] | None = None) -> Iterator[memoryv
 
 
 def sample(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
-    """Return a sample of ``array`` converted to ``dtype``, or all of it if small; equal for equal arrays."""
+    """Return a sample of ``array`` as ``dtype``, all bytes of a small one; equal for equal arrays."""
     if array.nbytes <= 2 * SAMPLE_BYTES:
         return np.asarray(array, dtype).tobytes()
     count = SAMPLE_BYTES // array.itemsize

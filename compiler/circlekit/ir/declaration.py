@@ -65,7 +65,7 @@ class Attribute:
         self.field = self.field or name
 
     def misfit(self, value: Any) -> str | None:
-        """Return why ``value`` does not have the type of the default; None if it has, or is a graph."""
+        """Return why ``value`` lacks the type of the default; None if it has it, and for graph attributes."""
         types, description = _EXPECTED.get(type(self.default), (object, ""))
         if isinstance(self.default, Named | DType):
             types, description = type(self.default), f"a member of {type(self.default).__name__}"

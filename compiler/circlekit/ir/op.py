@@ -107,7 +107,7 @@ class AttributeField(Attribute):
 
 
 def operand(*dtypes: DType) -> Value:
-    """Declare a required operand.  A literal in the text form takes the first of ``dtypes`` that fits it."""
+    """Declare a required operand with one of ``dtypes``; for literals see ``ir.text.constant_data``."""
     return cast("Value", OperandField(dtypes))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shape inference over a model: the shape rules of its operators, merged with those in the model."""
+"""Infer shapes by the shape rules of a model's operators; merge them with the shapes that it states."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Tensor:
     """Base of Value: everything except its producer and its uses.
 
     ``shape``: a tuple, with None for an unknown dimension; None if the rank is unknown.
-    ``data``: the elements of a constant, else None: an array of this shape or, if packed, sparse or
+    ``data``: None, or the elements of a constant: an array of this shape or, if packed, sparse or
     compressed, the file's bytes as rank-1 uint8.  It may be a view of a memory map: never write into it.
     ``extra``: fields of the schema's Tensor that the IR does not interpret, by the schema's name.
     """

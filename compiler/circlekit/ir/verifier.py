@@ -38,7 +38,7 @@ def check(model: Model) -> None:
 
 
 def verify(model: Model) -> list[Finding]:
-    """Return all faults of ``model`` in its order; an empty list if it is valid."""
+    """Return all faults of ``model``, in the order of its graphs and operators; [] if it is valid."""
     return list(_Verifier(model).findings())
 
 

@@ -130,7 +130,7 @@ def _operand_names(picture: Picture) -> Iterator[str]:
 
 
 def _check_results(old: Picture, new: Picture, label: str) -> None:
-    """Raise RewriteError if ``after`` lacks a result of ``before``, or names what it must not name."""
+    """Raise RewriteError if results, alias or ``like`` of ``after`` do not fit ``before``."""
     if not old.nodes:
         raise RewriteError(f"{label}: before has no operator")
     if new.alias is not None:

@@ -98,7 +98,7 @@ class Matcher:
     def part(self, node: Node, op: Op) -> tuple[int, str, int]:
         """Match the part of the picture that ends with ``node``, with ``op`` as this last operator.
 
-        Returns the number of matched operators, or 0, and sentence and progress of the failure.
+        Returns the number of its operators, 0 if it does not match; sentence and progress of the failure.
         """
         self.failure = Failure()
         match = next(self._match_op(node, op, Match({}, {}, {}, {})), None)
@@ -140,7 +140,7 @@ class Matcher:
         return 2 * len({id(o) for o in match.ops.values()}) if self.explain else 0
 
     def _has_producers(self, node: Node, op: Op) -> bool:
-        """Return whether some operand comes from an operator of each kind that the picture has there."""
+        """Return whether the operands have producers of all kinds that the picture shows."""
         expected = self._producer_kinds[id(node)]
         if not expected:
             return True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fast paths of convolutions: matrix products of cache-sized blocks of patches (im2col); depthwise by einsum.
 
-N images, H x W input, OH x OW output, KH x KW taps (places of a filter), I input and O output channels.
+Shapes: N images, H x W input, OH x OW output, KH x KW taps of the filter, I input and O output channels.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class FastConvolution:
         return floats
 
     def finish_floats(self, sums: Array) -> Array:
-        """Add the bias to float sums [.., columns, C] and apply the activation, in place."""
+        """Add the bias to float sums [..., columns, O] and apply the activation, in place."""
         if self.bias is not None:
             bias = self.bias.of(*sums.shape[-2:])
             rows = sums.reshape(-1, bias.size)

@@ -2,10 +2,10 @@
 """Output stages of quantized layers in float64, where the results equal LiteRT's fixed-point arithmetic.
 
 A stage multiplies t, a sum plus its bias, by mantissa * 2^(left - right - 31); the mantissa has 31 bits, and
-left or right is 0.  FIXED_POINT rounds twice: q = floor(t * mantissa * 2^(left - 31) + 1/2), and q / 2^right,
-where a half goes away from zero or up.  float64 is exact for |t| < 2^21; the result of a greater t must be
-clipped.  If |q| < 2^22, a factor of 1 + 2^-30 moves q / 2^right by less than its last bit, so that
-floor(x + 1/2) rounds a half away from zero.  WIDE_FIXED_POINT rounds once, with a mantissa of 15 bits.
+left or right is 0.  FIXED_POINT rounds to q = floor(t * mantissa * 2^(left - 31) + 1/2), then q / 2^right to
+an integer, a half away from zero or up.  float64 is exact for |t| < 2^21; a greater t must be so large that
+its result is clipped.  If |q| < 2^22, a factor of 1 + 2^-30 moves q / 2^right by less than its last bit, so
+that floor(x + 1/2) rounds a half away from zero.  WIDE_FIXED_POINT rounds once; its mantissa has 15 bits.
 """
 
 from __future__ import annotations

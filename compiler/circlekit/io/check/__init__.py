@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checking: all violated rules of a model file, each with its path in the file."""
+"""Check a model file: find all violated rules, each with its path in the file."""

@@ -37,7 +37,7 @@ def interface_findings(graph: Graph, path: str) -> Iterator[Finding]:
 
 
 def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
-    """Yield the findings of values that are computed too late, never, or although they are given."""
+    """Yield the findings of values computed too late or never, and of computed inputs or constants."""
     label = _labels(graph)
     inputs = {id(value) for value in graph.inputs}
     position = {id(op): index for index, op in enumerate(graph)}

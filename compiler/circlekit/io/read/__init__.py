@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading: flatbuffers to trees, and trees to models."""
+"""Read files: flatbuffers become trees, and trees become models."""

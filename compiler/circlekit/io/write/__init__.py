@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing: models to trees, trees to flatbuffers, and the output file."""
+"""Write files: models become trees, trees become flatbuffers, and these become files."""

@@ -58,7 +58,7 @@ def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]
 
 
 def paragraphs(text: str, width: int) -> list[str]:
-    """Return ``text`` in lines of ``width``; a paragraph with an indented line or a list is not wrapped."""
+    """Return ``text`` in lines of up to ``width``; paragraphs with an indented line or a list are kept."""
     lines = []
     for block in text.split("\n\n"):
         is_prose = not any(line.startswith((" ", "- ")) for line in block.splitlines())

@@ -3,7 +3,7 @@
 
     document  := ["model" format [tree]] {metadata | signature | extra} {graph} {rules}   in any order
     metadata  := "metadata" string (string | base64 "(" string ")")
-    signature := "signature" string graphref "(" ports ")" ["->" "(" ports ")"]   ports := {key ":" value}
+    signature := "signature" string graphref "(" ports ")" ["->" "(" ports ")"]   ports := {[key ":"] value}
     extra     := "extra" tree
     graph     := "graph" (name | string) "(" [input {"," input}] ")" ["->" value {"," value}]
                  ["named" "(" string ")"] "{" {line} "}"

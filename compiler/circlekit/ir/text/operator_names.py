@@ -98,7 +98,7 @@ OTHER_NAMES = {
     "Sum, Exp and Log": "ReduceLogSumExp logsumexp",
     "Div with 1 as its first operand": "Reciprocal",
 }
-"""The names of operators in PyTorch, ONNX, TensorFlow, Keras, JAX and Caffe, by their name here.
+"""Names of operators in PyTorch, ONNX, TensorFlow, Keras, JAX and Caffe, by those in the text form.
 
 A key with ``or`` lists alternatives; one with ``and`` or ``with`` says how to write what the schema lacks.
 """

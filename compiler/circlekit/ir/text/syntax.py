@@ -13,8 +13,8 @@
                | name "(" argument {"," argument} ")" | "{" {(name | string) ":" literal} "}"
     ref       := "%" name, or a bare name (in pictures)
 
-``parse_X`` parses rule X; all raise ParseError.  ``tree``: the form of a literal in braces.  Readers of the
-syntax tree (``ir.text``, ``rewrite.picture``) decide which operators, dtypes and fillers exist.
+Items in brackets and braces have commas between them.  ``parse_X`` parses rule X; all raise ParseError.
+``tree``: a literal in braces.  Readers of the syntax tree decide which operators, dtypes and fillers exist.
 """
 
 from __future__ import annotations
