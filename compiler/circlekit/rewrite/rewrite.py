@@ -126,6 +126,14 @@ class Rewrite(GraphPass):
         """The progress of a match that only a condition refuses."""
         return 2 * len(self.old.nodes) + 1
 
+    def wants(self, op: Op) -> bool:
+        """Return whether to try matches with root ``op``, an operator of the right kind."""
+        return True
+
+    def result_obstacle(self, ops: Sequence[Op]) -> str | None:
+        """Return why the new operators ``ops`` must not be made, as a sentence; None if they may be."""
+        return None
+
     def _rewrite_root(self, graph: Graph, op: Op, matcher: Matcher, context: Context, limit: int) -> int:
         """Rewrite matches with root ``op``, then with the operator that replaced it; return how many.
 
@@ -134,7 +142,7 @@ class Rewrite(GraphPass):
         root: Op | None = op
         changes = 0
         while root is not None and root.graph is graph and isinstance(root, self.old.root.kinds):
-            if not root.results:
+            if not root.results or not self.wants(root):
                 break
             value = root.output
             if not self._try(graph, root, matcher, context):
@@ -252,6 +260,10 @@ class Rewrite(GraphPass):
             if sentence is not None:
                 built.discard()
                 return sentence
+        sentence = self.result_obstacle(ops)
+        if sentence is not None:
+            built.discard()
+            return sentence
         for name in self.old.root.results:
             new = built.values[name]
             if new.producer is not None:

@@ -86,9 +86,9 @@ def fill(
     need_memory(size * (scratch + dtype.numpy.itemsize), f"{size} elements of {name}")
     hold_memory(size * dtype.numpy.itemsize)
     parameters = signature(FILLERS[name])
-    keywords = {"seed": seed, **named} if "seed" in parameters.parameters else named
+    given = {"seed": seed, **named} if "seed" in parameters.parameters else named
     try:
-        arguments = parameters.bind(size, *positional, **keywords).arguments
+        arguments = parameters.bind(size, *positional, **given).arguments
     except TypeError as error:
         names = ", ".join([*parameters.parameters][1:])
         raise ModelError(f"expected {name}({names}): {error}") from None

@@ -1,54 +1,132 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Legalize a model for a format: replace operators that the format lacks (design, section 10)."""
+"""Legalize a model: replace operators and forms that its format or its runtimes lack (design, section 10)."""
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Collection
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Collection, Sequence
 from functools import cache
 from importlib import import_module
 from typing import ClassVar
 
 import circlekit.passes.legal as legal_passes
 from circlekit.ir.clone import clone
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.rewrite import Rewrite
+from circlekit.targets.target import DEFAULT_TARGETS, Target
 
 LEGALIZATIONS: list[type[Legalization]] = []
 """Every legalization that has been defined, in the order of definition."""
 
+MAX_ROUNDS = 10
+"""How often all legalizations run at most: one may make what another one replaces."""
+
 
 class Legalization(GraphPass):
-    """A change that is made when a model is written as one of the formats in ``targets``.
+    """A replacement of an operator that the format or a runtime refuses by operators that all of them take.
 
     It has no ``name``, so neither users nor pipelines can run it earlier and hide from other passes the
-    operators that they look for.  ``lowers``: the name of what it replaces, by which the argument ``keep`` of
-    ``legalize`` can leave it out; empty if it is always run.
+    operators that they look for.  ``targets``: runtimes for which it also replaces operators that their
+    tables accept, because tables cannot say what is wrong with the form.  ``lowers``: the name of what it
+    replaces, by which the argument ``keep`` of ``legalize`` can leave it out; empty if it is always run.
+    ``changes_more``: it runs after the others, because it changes more than they do.
     """
 
     targets: ClassVar[frozenset[str]] = frozenset()
     lowers: ClassVar[str] = ""
+    changes_more: ClassVar[bool] = False
+
+    def __init__(
+        self, format: str = "", runtimes: Sequence[Target] = (), names: Collection[str] = ()
+    ) -> None:
+        self.format, self.runtimes = format, runtimes
+        self.is_forced = bool(self.targets.intersection(names))
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        is_base = not cls.targets or (issubclass(cls, Rewrite) and not cls.before)  # no format or picture
-        if not is_base:
+        if getattr(cls, "before", "") or getattr(cls, "kinds", ()):  # no base class
             LEGALIZATIONS.append(cls)
 
+    def wants(self, op: Op) -> bool:
+        """Return whether ``op`` has to be replaced."""
+        return self.is_forced or self.obstacle(op) is not None
 
-def legalize(model: Model, format: str, keep: Collection[str] = ()) -> Model:
-    """Return a copy of ``model`` without operators that ``format`` lacks.
+    def obstacle(self, op: Op) -> str | None:
+        """Return why the format or a runtime does not take ``op``, as a sentence; None if all do."""
+        if op.formats and self.format not in op.formats:
+            return f".{self.format} has no {op.code}"
+        return next(filter(None, (runtime.refusal(op) for runtime in self.runtimes)), None)
 
-    Constants are shared with ``model``.  Operators that no Legalization replaces are left as they are.
-    ``keep``: the ``lowers`` of the legalizations to leave out.
+    def result_obstacle(self, ops: Sequence[Op]) -> str | None:
+        """Return why one of the new operators is not taken; None if all are, or if they are needed anyway."""
+        return None if self.is_forced else next(filter(None, map(self.obstacle, ops)), None)
+
+
+class Lowering(Legalization, Rewrite):
+    """A legalization that is declared by a picture; its root is the operator that is replaced."""
+
+
+class Replacement(Legalization):
+    """A legalization of single operators of the classes ``kinds``, by a function."""
+
+    kinds: ClassVar[tuple[type[Op], ...]] = ()
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        ops = [op for op in graph.ops if isinstance(op, self.kinds) and op.results and self.wants(op)]
+        return sum(self._replace(graph, op) for op in ops)
+
+    def _replace(self, graph: Graph, op: Op) -> bool:
+        insert = Inserter(graph, op)
+        values = self.results(op, insert)
+        if values is not None and self.result_obstacle(insert.ops) is None:
+            insert.finish(*values)
+            return True
+        for made in reversed(insert.ops):
+            graph.remove(made)
+        return False
+
+    @abstractmethod
+    def results(self, op: Op, insert: Inserter) -> Sequence[Value] | None:
+        """Insert the operators that replace ``op``, return their results; None if that is not possible."""
+
+
+def legalize(
+    model: Model, format: str, keep: Collection[str] = (), targets: Sequence[Target] | None = None
+) -> Model:
+    """Return a legalized copy of ``model``, with which it shares its constants; see ``legalize_in_place``."""
+    copy = clone(model)
+    legalize_in_place(copy, format, keep, targets)
+    return copy
+
+
+def legalize_in_place(
+    model: Model, format: str, keep: Collection[str] = (), targets: Sequence[Target] | None = None
+) -> dict[str, int]:
+    """Replace operators that ``format`` or one of the runtimes ``targets`` lacks; return what was done.
+
+    An operator stays if no Legalization gives a result that all of them take.  ``keep``: the ``lowers`` of
+    the legalizations to leave out.  ``targets``: None for the runtime that files of the format are made for,
+    of which only those legalizations run that name it, because its compiler may have more than its
+    interpreter.  The result: how often each legalization was applied, by the name of its class.
     """
     _import_all()
-    copy = clone(model)
-    for legalization in LEGALIZATIONS:
-        if format in legalization.targets and legalization.lowers not in keep:
-            legalization().run(copy, Context(format=format))
-    return copy
+    names = [DEFAULT_TARGETS[format]] if targets is None else [target.name for target in targets]
+    runtimes = targets or ()
+    kinds = sorted(LEGALIZATIONS, key=lambda kind: kind.changes_more)
+    members = [kind(format, runtimes, names) for kind in kinds if kind.lowers not in keep]
+    made: Counter[str] = Counter()
+    for _ in range(MAX_ROUNDS):
+        changes = {type(member).__name__: member.run(model, Context(format=format)) for member in members}
+        made.update(changes)
+        if not any(changes.values()):
+            break
+    return dict(+made)
 
 
 @cache
@@ -56,9 +134,3 @@ def _import_all() -> None:
     """Import all modules of ``passes.legal``, which defines the legalizations."""
     for module in pkgutil.iter_modules(legal_passes.__path__, legal_passes.__name__ + "."):
         import_module(module.name)
-
-
-class Lowering(Legalization, Rewrite):
-    """A legalization for TFLite that is declared by a picture."""
-
-    targets = frozenset({"tflite"})

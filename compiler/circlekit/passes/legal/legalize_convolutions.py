@@ -19,6 +19,8 @@ from circlekit.rewrite.rewrite import condition
 class CompleteConvBias(Lowering):
     """conv(x, w)  ==  conv(x, w, 0)."""
 
+    targets = frozenset({"litert"})  # its delegate leaves the other form to slower kernels
+
     before = "z = Conv2D|DepthwiseConv2D(x: f32, w: f32[A, _, _, B])"
     after = "z = Conv2D|DepthwiseConv2D(x, w, b)    {like z}"
 
@@ -29,6 +31,7 @@ class CompleteConvBias(Lowering):
 class FitTransposeConv(Lowering):
     """tconv(x, any output size)  ==  slice(tconv(x, the output size for VALID padding))."""
 
+    targets = frozenset({"litert"})  # accepts only the sizes that its formula gives for the padding
     quantized = True  # data are f32, only the filter may be quantized
 
     before = """

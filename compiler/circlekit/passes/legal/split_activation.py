@@ -7,12 +7,9 @@ MAXIMUM and MINIMUM.  TANH does not limit integers, as in TFLite's kernels.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from circlekit.ir.enums import Activation
-from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.activation import Clamped, Relu, Relu6, ReluN1To1, Tanh
@@ -21,8 +18,8 @@ from circlekit.ops.convolution.conv import TransposeConv
 from circlekit.ops.movement.join import Concatenation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
 from circlekit.ops.quantization import dtype_limits
-from circlekit.passes.engine.legalize import Legalization
-from circlekit.rewrite.base import Context
+from circlekit.passes.engine.legalize import Replacement
+from circlekit.passes.support.insertion import Inserter
 
 OPERATORS: dict[Activation, type[Op]] = {
     Activation.RELU: Relu,
@@ -32,55 +29,54 @@ OPERATORS: dict[Activation, type[Op]] = {
 }
 
 
-class SplitActivation(Legalization):
+class _Split(Replacement):
     """op(x) with RELU fused  ==  relu(op(x)); all values have the quantization of the result."""
 
-    kind: ClassVar[type[Op]]
+    def wants(self, op: Op) -> bool:
+        return _activation(op) in OPERATORS and super().wants(op)
 
-    def run_graph(self, graph: Graph, context: Context) -> int:
-        ops = [op for op in graph.ops if isinstance(op, self.kind) and _activation(op) in OPERATORS]
-        for op in ops:
-            _split(graph, op)
-        return len(ops)
+    def results(self, op: Op, insert: Inserter) -> list[Value]:
+        act, result = _activation(op), op.output
+        attributes = {**op.attribute_items(), "act": Activation.NONE}
+        plain = Value("", result.dtype, result.shape, None, result.quantization)
+        value = insert.make(type(op)(*op.inputs, results=[plain], **attributes))
+        single = OPERATORS[act]
+        has_kernel = issubclass(single, Clamped) and result.dtype in single.quantized_dtypes
+        kinds: list[tuple[type[Op], list[Value]]] = [(single, [])]
+        if not result.dtype.is_float and not (result.quantization is not None and has_kernel):
+            kinds = [(kind, [_number(insert, result, n)]) for kind, n in _limits(act, result)]
+        for kind, others in kinds:
+            limited = Value("", result.dtype, result.shape, None, result.quantization)
+            value = insert.make(kind(value, *others, results=[limited]))
+        return [value]
 
 
-class SplitTransposeConvActivation(SplitActivation):
+class SplitActivation(_Split):
+    """For any operator that a runtime takes only without its activation."""
+
+    kinds = (Op,)
+
+    def wants(self, op: Op) -> bool:
+        return not isinstance(op, TransposeConv) and super().wants(op)
+
+
+class SplitTransposeConvActivation(_Split):
     """For TRANSPOSE_CONV, whose activation ONE's runtime ignores."""
 
-    targets = frozenset({"circle"})
+    targets = frozenset({"luci"})
     lowers = "fused_activations"
-    kind = TransposeConv
+    kinds = (TransposeConv,)
 
 
-class SplitConcatenationActivation(SplitActivation):
-    """For CONCATENATION, whose activation LiteRT and ONE's interpreter reject."""
+class SplitConcatenationActivation(_Split):
+    """For CONCATENATION, whose activation LiteRT and ONE's interpreter reject and ONE's runtime ignores."""
 
-    targets = frozenset({"circle", "tflite"})
-    kind = Concatenation
+    targets = frozenset({"luci", "onert", "litert"})
+    kinds = (Concatenation,)
 
 
 def _activation(op: Op) -> Activation:
-    act: Activation = op.attribute_items()["act"]
-    return act
-
-
-def _split(graph: Graph, op: Op) -> None:
-    result, act = op.output, _activation(op)
-    op.act = Activation.NONE  # type: ignore[attr-defined]  # the kinds above have it
-    kinds: list[tuple[type[Op], list[Value]]]
-    single = OPERATORS[act]
-    has_kernel = issubclass(single, Clamped) and result.dtype in single.quantized_dtypes
-    if result.dtype.is_float or (result.quantization is not None and has_kernel):
-        kinds = [(single, [])]
-    else:
-        kinds = [(kind, [_number(graph, result, n)]) for kind, n in _limits(act, result)]
-    for kind, others in kinds:
-        name = graph.unique_name(f"{result.name}/{type(op).__name__}")
-        value = Value(name, result.dtype, result.shape, None, result.quantization)
-        op.take_result(0, value)
-        activation = kind(value, *others, results=[result])
-        graph.insert_after(op, activation)
-        op = activation
+    return op.attribute_items().get("act", Activation.NONE)  # type: ignore[no-any-return]
 
 
 def _limits(act: Activation, value: Value) -> list[tuple[type[Op], int]]:
@@ -95,7 +91,8 @@ def _limits(act: Activation, value: Value) -> list[tuple[type[Op], int]]:
     return [*([(Maximum, low)] if low > lowest else []), *([(Minimum, high)] if high < highest else [])]
 
 
-def _number(graph: Graph, value: Value, number: int) -> Value:
+def _number(insert: Inserter, value: Value, number: int) -> Value:
     """Return a new constant of one element, with the type of ``value``."""
-    name = graph.unique_name(f"{value.name}/limit")
-    return Value.constant(name, np.array(number, value.dtype.numpy), value.quantization)
+    constant = insert.constant("limit", np.array(number, value.dtype.numpy))
+    constant.quantization = value.quantization
+    return constant

@@ -14,15 +14,21 @@ from circlekit.ops.movement.shape import Reshape, Transpose
 
 
 class Inserter:
-    """Inserts operators before ``op``, and names their results and constants after the result of ``op``."""
+    """Inserts operators before ``op``, and names their results and constants after the result of ``op``.
+
+    ``ops``: those that it has inserted.
+    """
 
     def __init__(self, graph: Graph, op: Op) -> None:
-        self.graph, self.op, self.base = graph, op, op.output.name
+        self.graph, self.op, self.base = graph, op, op.results[0].name
+        self.ops: list[Op] = []
 
     def make(self, op: Op) -> Value:
         """Insert ``op`` and return its first result."""
-        op.output.name = self.graph.unique_name(f"{self.base}/{type(op).__name__}")
-        return self.graph.insert_before(self.op, op).output
+        for value in op.results:
+            value.name = self.graph.unique_name(f"{self.base}/{type(op).__name__}")
+        self.ops.append(op)
+        return self.graph.insert_before(self.op, op).results[0]
 
     def constant(self, name: str, array: Array) -> Value:
         return Value.constant(self.graph.unique_name(f"{self.base}/{name}"), array)

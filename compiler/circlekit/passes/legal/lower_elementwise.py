@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lower activations, roundings and other elementwise operators to ones that more runtimes have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from circlekit.ir.value import Array, Value
+from circlekit.passes.engine.legalize import Lowering
+from circlekit.passes.replace.forms_for_runtimes import DecomposeHardSwish
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import condition
+
+
+class LowerHardSwish(Lowering):
+    """hard_swish(x)  ==  x * (relu6(x + 3) / 6)."""
+
+    before = DecomposeHardSwish.before
+    after = DecomposeHardSwish.after
+
+
+class LowerReluN1To1(Lowering):
+    """relu_n1_to_1(x)  ==  min(max(x, -1), 1)."""
+
+    before = "y = ReluN1To1(x: f32)"
+    after = "m = Maximum(x, -1.0)  y = Minimum(m, 1.0)"
+
+
+class LowerRelu0To1(Lowering):
+    """relu_0_to_1(x)  ==  min(relu(x), 1)."""
+
+    before = "y = Relu0To1(x: f32)"
+    after = "m = Relu(x)  y = Minimum(m, 1.0)"
+
+
+class LowerPRelu(Lowering):
+    """prelu(x, alpha)  ==  relu(x) + alpha * min(x, 0), for finite alpha."""
+
+    before = "y = PRelu(x: f32, alpha)"
+    after = """
+        p = Relu(x)
+        n = Minimum(x, 0.0)
+        a = Mul(n, alpha)
+        y = Add(p, a)
+    """
+
+
+class LowerCeil(Lowering):
+    """ceil(x)  ==  -floor(-x)."""
+
+    before = "y = Ceil(x)"
+    after = "n = Neg(x)  f = Floor(n)  y = Neg(f)"
+
+
+class LowerReduceMin(Lowering):
+    """min(x)  ==  -max(-x)."""
+
+    before = "y = ReduceMin(x: f32, axes)    {keep_dims: any = keep_dims}"
+    after = "n = Neg(x)  m = ReduceMax(n, axes) {keep_dims: keep_dims}  y = Neg(m)"
+
+
+class LowerL2Pool(Lowering):
+    """l2_pool(x)  ==  sqrt(average_pool(x * x))."""
+
+    before = """
+        y = L2Pool2D(x: f32) {padding: any = padding, stride_h: any = stride_h, stride_w: any = stride_w,
+                              filter_height: any = rows, filter_width: any = columns}
+    """
+    after = """
+        q = Mul(x, x)
+        a = AveragePool2D(q) {padding: padding, stride_h: stride_h, stride_w: stride_w,
+                              filter_height: rows, filter_width: columns}
+        y = Sqrt(a)
+    """
+
+
+class LowerEmbeddingLookup(Lowering):
+    """embedding_lookup(i, table)  ==  gather(table, i) along axis 0."""
+
+    quantized = True
+
+    before = "y = EmbeddingLookup(i, table)"
+    after = "y = Gather(table, i)"
+
+
+class CompleteFullyConnectedBias(Lowering):
+    """fully_connected(x, w)  ==  fully_connected(x, w, 0)."""
+
+    before = """
+        y = FullyConnected(x: f32, w: f32[O, _]) {act: any, weights_format: any, keep_num_dims: any,
+                                                  asymmetric_quantize_inputs: any}
+    """
+    after = "y = FullyConnected(x, w, b) {like y}"
+
+    def constants(self, match: Match, O: int) -> dict[str, Array]:  # named in the picture
+        return {"b": np.zeros(O, np.float32)}
+
+
+class KeepDimensionsByReshape(Lowering):
+    """fully_connected(x) that keeps the leading dimensions  ==  reshape(fully_connected(x))."""
+
+    targets = frozenset({"onert"})  # accepts the attribute and ignores it
+
+    before = """
+        y = FullyConnected(x: f32, w, b?) {act: any, weights_format: any, keep_num_dims: true,
+                                           asymmetric_quantize_inputs: any}
+    """
+    after = """
+        r = FullyConnected(x, w, b)   {like y, keep_num_dims: false}
+        y = Reshape(r, shape)         {new_shape: new_shape}
+    """
+
+    @condition
+    def has_leading_dimensions(self, y: Value) -> str | None:
+        if y.is_static and len(y.static_shape) > 2:
+            return None
+        return f"%{y.name}: expected a known shape of rank 3 or more, got {y.type}"
+
+    def constants(self, y: Value) -> dict[str, Any]:
+        return {"shape": np.array(y.static_shape, np.int32), "new_shape": y.static_shape}

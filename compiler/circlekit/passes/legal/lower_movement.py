@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lower operators that move data: SPLIT_V to slices, MIRROR_PAD and RESIZE_NEAREST_NEIGHBOR to gathers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.constant_operands import static_int_vector
+from circlekit.ops.movement.gather import Gather
+from circlekit.ops.movement.join import SplitV
+from circlekit.ops.movement.slice import MirrorPad, Slice
+from circlekit.ops.movement.space import ResizeNearestNeighbor
+from circlekit.passes.engine.legalize import Replacement
+from circlekit.passes.support.insertion import Inserter
+
+
+class SplitVToSlices(Replacement):
+    """split_v(x)  ==  a slice of x for each part."""
+
+    targets = frozenset({"onert"})  # accepts the operator and returns other parts
+    kinds = (SplitV,)
+
+    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
+        assert isinstance(op, SplitV)  # by kinds
+        axes = static_int_vector(op.split_dim)
+        if axes is None or not all(value.is_static for value in (op.value, *op.results)):
+            return None
+        axis = axes[0] % len(op.value.static_shape)
+        parts, begin = [], 0
+        for result in op.results:
+            first = np.zeros(len(result.static_shape), np.int32)
+            first[axis] = begin
+            size = np.array(result.static_shape, np.int32)
+            parts.append(
+                insert.make(Slice(op.value, insert.constant("begin", first), insert.constant("size", size)))
+            )
+            begin += result.static_shape[axis]
+        return parts
+
+
+class ResizeNearestToGathers(Replacement):
+    """resize_nearest(x)  ==  gather of the nearest rows, then of the nearest columns."""
+
+    kinds = (ResizeNearestNeighbor,)
+
+    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
+        assert isinstance(op, ResizeNearestNeighbor)  # by kinds
+        if not (op.input.is_static and op.output.is_static):
+            return None
+        sizes = [(axis, op.input.static_shape[axis], op.output.static_shape[axis]) for axis in (1, 2)]
+        return _gathered(op.input, {axis: op.nearest(size, out) for axis, size, out in sizes}, insert)
+
+
+class MirrorPadToGathers(Replacement):
+    """mirror_pad(x)  ==  gathers of the mirrored indices of each padded axis."""
+
+    kinds = (MirrorPad,)
+
+    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
+        assert isinstance(op, MirrorPad)  # by kinds
+        if not (op.input.is_static and op.paddings.is_plain):
+            return None
+        paddings = op.paddings.array().reshape(-1, 2)
+        shape = op.input.static_shape
+        padded = {axis: pair for axis, pair in enumerate(paddings.tolist()) if any(pair)}
+        mirrored = {a: op.kernel(np.arange(shape[a]), np.array([pair])) for a, pair in padded.items()}
+        return _gathered(op.input, mirrored, insert)
+
+
+def _gathered(value: Value, indices: Mapping[int, Array], insert: Inserter) -> list[Value] | None:
+    """Insert a GATHER for each axis whose indices are not all in order; None if there is none."""
+    data = value
+    for axis, numbers in indices.items():
+        if numbers.tolist() != list(range(value.static_shape[axis])):
+            constant = insert.constant("indices", numbers.astype(np.int32))
+            data = insert.make(Gather(data, constant, axis=axis))
+    return None if data is value else [data]

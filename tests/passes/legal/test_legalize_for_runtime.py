@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forms that a runtime lacks are replaced where it takes the result; values stay equal.
+
+The runtimes here are made up: they have all operators but those that a test takes away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from circlekit.interp.interpreter import run
+from circlekit.ir.declaration import DECLARATIONS
+from circlekit.ir.graph import Model
+from circlekit.ir.model_equality import difference
+from circlekit.ir.text import parse_model
+from circlekit.passes.engine.legalize import legalize
+from circlekit.targets.target import Target
+from tests.passes.kit import KINDS, assert_close, interface_of, make_input, verify
+
+ANY: Mapping[str, Any] = {"version": 99, "forms": "any"}
+NO_ACTIVATION: Mapping[str, Any] = {"values": {"act": ["NONE"]}}
+
+
+def runtime(
+    lacks: str = "", forms: Mapping[str, Mapping[str, Any]] | None = None, name: str = "bare"
+) -> Target:
+    """A runtime with all operators but those of ``lacks``, and some of them only in certain ``forms``."""
+    operators = {code: ANY for code in DECLARATIONS if code not in lacks.split()}
+    limited = {code: {"version": 99, "forms": kinds} for code, kinds in (forms or {}).items()}
+    return Target(name, name, "1", "made up", frozenset({"circle"}), {**operators, **limited})
+
+
+def check(body: str, target: Target, ops: str, outputs: str = "%y", shape: str = "1,8,6,4") -> Model:
+    """The legalized model has ``ops``, which the target takes, and the same values."""
+    model = parse_model(f"graph main(%x: f32[{shape}]) -> {outputs} {{\n{body}\n}}")
+    legal = legalize(model, "circle", targets=[target])
+    verify(legal)
+    assert [type(op).__name__ for op in legal.main] == ops.split()
+    assert interface_of(legal) == interface_of(model)
+    for kind in KINDS:
+        inputs = [make_input(value, kind) for value in model.main.inputs]
+        assert_close(run(legal, inputs), run(model, inputs), f"{kind} inputs")
+    if difference(legal, model) is not None:
+        assert not [sentence for op in legal.main if (sentence := target.refusal(op))]
+    assert difference(legalize(legal, "circle", targets=[target]), legal) is None
+    return legal
+
+
+@pytest.mark.parametrize(
+    ("lacks", "body", "ops"),
+    [
+        ("HARD_SWISH", "%y = HardSwish(%x)", "Add Relu6 Mul Mul"),
+        ("RELU_N1_TO_1", "%y = ReluN1To1(%x)", "Maximum Minimum"),
+        ("RELU_0_TO_1", "%y = Relu0To1(%x)", "Relu Minimum"),
+        ("PRELU", "%y = PRelu(%x, [[[0.1, -0.2, 0.0, 3.0]]])", "Relu Minimum Mul Add"),
+        ("CEIL", "%y = Ceil(%x)", "Neg Floor Neg"),
+        ("REDUCE_MIN", "%y = ReduceMin(%x, [1, 2]) {keep_dims: true}", "Neg ReduceMax Neg"),
+        ("INSTANCE_NORM", "%y = InstanceNorm(%x, [1.5], [0.1]) {act: RELU, epsilon: 1e-3}",
+         "Mean SquaredDifference Mean Add Rsqrt Mul Sub Mul Add"),
+        ("RMS_NORM", "%y = RmsNorm(%x, [1.0])", "Square Mean Add Rsqrt Mul"),
+        ("L2_POOL_2D", "%y = L2Pool2D(%x) {filter_height: 2, filter_width: 3, stride_h: 2}",
+         "Mul AveragePool2D Sqrt"),
+        ("RESIZE_NEAREST_NEIGHBOR", "%y = ResizeNearestNeighbor(%x, [16, 9])", "Gather Gather"),
+        ("RESIZE_NEAREST_NEIGHBOR", "%y = ResizeNearestNeighbor(%x, [8, 9]) {half_pixel_centers: true}",
+         "Gather"),
+        ("MIRROR_PAD", "%y = MirrorPad(%x, [[0,0],[2,1],[0,3],[0,0]])", "Gather Gather"),
+        ("MIRROR_PAD", "%y = MirrorPad(%x, [[0,0],[2,1],[0,0],[0,4]]) {mode: SYMMETRIC}", "Gather Gather"),
+    ],
+)  # fmt: skip
+def test_lacking_operator_is_replaced(lacks: str, body: str, ops: str) -> None:
+    check(body, runtime(lacks), ops)
+    (kept,) = parse_model(f"graph main(%x: f32[1,8,6,4]) -> %y {{\n{body}\n}}").main
+    check(body, runtime(), type(kept).__name__)
+
+
+def test_split_v_becomes_slices() -> None:
+    body = "%a, %b, %y = SplitV(%x, [3, 4, 1], 1) {num_splits: 3}"
+    check(body, runtime("SPLIT_V"), "Slice Slice Slice", "%a, %b, %y")
+    check("%a, %y = SplitV(%x, [1, 3], -1) {num_splits: 2}", runtime("SPLIT_V"), "Slice Slice", "%a, %y")
+
+
+def test_embedding_lookup_becomes_gather() -> None:
+    body = "%t = const f32[5,3] gaussian(0, 1)\n%e = EmbeddingLookup([0, 4, 0], %t)\n%y = Add(%x, %e)"
+    check(body, runtime("EMBEDDING_LOOKUP"), "Gather Add", shape="1,3,3")
+
+
+def test_result_that_the_runtime_lacks_too_is_not_made() -> None:
+    check("%y = HardSwish(%x)", runtime("HARD_SWISH RELU6"), "HardSwish")
+    check("%y = MirrorPad(%x, [[0,0],[2,1],[0,3],[0,0]])", runtime("MIRROR_PAD GATHER"), "MirrorPad")
+
+
+def test_unnamed_target_changes_nothing_for_a_table() -> None:
+    model = parse_model("graph main(%x: f32[2]) -> %y { %y = HardSwish(%x) }")
+    assert difference(legalize(model, "circle"), model) is None
+
+
+# -- activations and biases --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("act", "operator"), [("RELU", "Relu"), ("RELU6", "Relu6"), ("TANH", "Tanh")])
+def test_activation_that_the_runtime_does_not_fuse(act: str, operator: str) -> None:
+    target = runtime(forms={"ADD": {"f32,f32:f32": NO_ACTIVATION}})
+    check(f"%y = Add(%x, [1.0]) {{act: {act}}}", target, f"Add {operator}")
+    check("%y = Add(%x, [1.0])", target, "Add")
+
+
+CONV = """
+    %w = const f32[3,3,3,4] gaussian(0, 1)
+    %y = Conv2D(%x, %w) {act: RELU, stride_h: 2, stride_w: 2}
+"""
+
+
+def test_convolution_without_bias() -> None:
+    target = runtime(forms={"CONV_2D": {"f32,f32,f32:f32": {}}})
+    check(CONV, target, "Conv2D")
+    assert check(CONV, target, "Conv2D").main.ops[0].inputs[2] is not None
+    assert check(CONV, runtime(), "Conv2D").main.ops[0].inputs[2:] in ([], [None], (), (None,))
+
+
+def test_fully_connected_without_bias_and_with_leading_dimensions() -> None:
+    body = "%w = const f32[3,4] gaussian(0, 1)\n%y = FullyConnected(%x, %w) {keep_num_dims: true, act: RELU}"
+    with_bias: Mapping[str, Mapping[str, Any]] = {"FULLY_CONNECTED": {"f32,f32,f32:f32": {}}}
+    check(body, runtime(forms=with_bias), "FullyConnected")
+    check(body, runtime(name="onert", forms=with_bias), "FullyConnected Reshape")
+    body = "%r = Reshape(%x, [48, 4])\n" + body.replace("%x,", "%r,")
+    check(body, runtime(name="onert", forms=with_bias), "Reshape FullyConnected")
+
+
+# -- grouped and transposed convolutions ---------------------------------------------------------
+
+GROUPED = """
+    %w = const f32[6,3,3,2] gaussian(0, 1)
+    %y = Conv2D(%x, %w, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]) {act: RELU6, padding: VALID, dilation_w: 2}
+"""
+
+
+def test_grouped_convolution() -> None:
+    check(GROUPED, runtime(), "Conv2D")
+    check(GROUPED, runtime(name="onert"), "Split Conv2D Conv2D Concatenation")
+    check(GROUPED.replace("f32[6,3,3,2]", "f32[6,3,3,4]"), runtime(name="onert"), "Conv2D")
+
+
+def transposed(size: int, stride: int, padding: str, out: tuple[int, int], act: str, bias: str = "") -> str:
+    """A transposed convolution of [1,8,6,4] to three channels."""
+    return f"""
+        %w = const f32[3,{size},{size},4] gaussian(0, 1)
+        %y = TransposeConv([1, {out[0]}, {out[1]}, 3], %w, %x{bias})
+            {{stride_h: {stride}, stride_w: {stride}, padding: {padding}, act: {act}}}
+    """
+
+
+BIAS = ", [0.1, -0.2, 0.3]"
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "padding", "out", "ops"),
+    [
+        (2, 2, "VALID", (16, 12), "Conv2D DepthToSpace"),
+        (3, 2, "SAME", (16, 12), "Pad Conv2D DepthToSpace"),
+        (3, 2, "VALID", (17, 13), "Pad Conv2D DepthToSpace Slice"),
+        (4, 2, "SAME", (16, 12), "Pad Conv2D DepthToSpace Slice"),
+        (4, 2, "VALID", (18, 14), "Pad Conv2D DepthToSpace"),
+        (1, 2, "VALID", (15, 11), "Conv2D DepthToSpace Slice"),
+        (3, 1, "SAME", (8, 6), "Pad Conv2D"),
+        (3, 1, "VALID", (10, 8), "Pad Conv2D"),
+        (5, 3, "VALID", (26, 20), "Pad Conv2D DepthToSpace Slice"),
+    ],
+)
+def test_transposed_convolution(size: int, stride: int, padding: str, out: tuple[int, int], ops: str) -> None:
+    target = runtime("TRANSPOSE_CONV")
+    check(transposed(size, stride, padding, out, "NONE"), target, ops)
+    check(transposed(size, stride, padding, out, "RELU", BIAS), target, ops)
+
+
+def test_transposed_convolution_of_uneven_strides_or_computed_filter_stays() -> None:
+    target = runtime("TRANSPOSE_CONV")
+    uneven = transposed(2, 2, "VALID", (16, 6), "NONE").replace("stride_w: 2", "stride_w: 1")
+    check(uneven, target, "TransposeConv")
+    computed = transposed(2, 2, "VALID", (16, 12), "NONE").replace("%w, %x", "%v, %x")
+    check(computed.replace("%y =", "%v = Abs(%w)\n%y ="), target, "Abs TransposeConv")
+
+
+def test_bias_and_activation_of_transposed_convolution() -> None:
+    body = transposed(2, 2, "VALID", (16, 12), "RELU6", BIAS)
+    form, with_bias = "i32,f32,f32:f32", "i32,f32,f32,f32:f32"
+    check(body, runtime(forms={"TRANSPOSE_CONV": {with_bias: NO_ACTIVATION}}), "TransposeConv Relu6")
+    check(body, runtime(forms={"TRANSPOSE_CONV": {form: NO_ACTIVATION}}), "TransposeConv Add")
+    check(body, runtime(forms={"TRANSPOSE_CONV": {with_bias: {}}}), "TransposeConv")
