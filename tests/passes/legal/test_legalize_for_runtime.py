@@ -18,6 +18,7 @@ from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.legalize import legalize
 from circlekit.targets.target import Target
+from tests.ops.litert import run_litert
 from tests.passes.kit import KINDS, assert_close, interface_of, make_input, verify
 
 ANY: Mapping[str, Any] = {"version": 99, "forms": "any"}
@@ -189,3 +190,51 @@ def test_bias_and_activation_of_transposed_convolution() -> None:
     check(body, runtime(forms={"TRANSPOSE_CONV": {with_bias: NO_ACTIVATION}}), "TransposeConv Relu6")
     check(body, runtime(forms={"TRANSPOSE_CONV": {form: NO_ACTIVATION}}), "TransposeConv Add")
     check(body, runtime(forms={"TRANSPOSE_CONV": {with_bias: {}}}), "TransposeConv")
+
+
+# -- ranks, and loops --------------------------------------------------------------------------
+
+FIVE = "%a = Reshape(%x, [1, 8, 6, 2, 2])\n"
+RANK_4 = {"rank": 4}
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "ops"),
+    [
+        ("PAD", "%y = Pad(%a, [[0,0],[1,1],[1,2],[0,0],[0,0]])", "Reshape Pad Reshape"),
+        ("PADV2", "%y = PadV2(%a, [[0,0],[0,0],[0,0],[0,0],[1,0]], -1.0)", "Reshape PadV2 Reshape"),
+        ("SLICE", "%y = Slice(%a, [0,1,0,0,0], [1,4,6,2,2])", "Reshape Slice Reshape"),
+        ("SLICE", "%y = Slice(%a, [0,1,2,0,1], [1,-1,3,1,1])", "Slice"),
+        ("MEAN", "%y = Mean(%a, [1, 2])", "Reshape Mean Reshape"),
+        ("MEAN", "%y = Mean(%a, [-1, 1]) {keep_dims: true}", "Reshape Mean Reshape"),
+        ("MEAN", "%y = Mean(%a, [0, 2, 4])", "Mean"),
+    ],
+)
+def test_axes_that_are_treated_alike_become_one(code: str, body: str, ops: str) -> None:
+    forms = ("f32,i32:f32", "f32,i32,i32:f32", "f32,i32,f32:f32")
+    check(FIVE + body, runtime(forms={code: dict.fromkeys(forms, RANK_4)}), f"Reshape {ops}")
+
+
+GRU = """
+    %hh = const f32[9,2] gaussian(0, 0.4)
+    %hb = const f32[9] gaussian(0, 0.1)
+    %hi = const f32[9,3] gaussian(0, 0.4)
+    %ib = const f32[9] gaussian(0, 0.1)
+    %s = const f32[2,3] gaussian(0, 1)
+    %y = Gru(%x, %hh, %hb, %hi, %ib, %s) {return_sequences: false, time_major: true}
+"""
+STEP = "FullyConnected Split Split Add Logistic Add Logistic Mul Add Tanh Mul Sub Mul Add"
+
+
+def test_gru_is_unrolled() -> None:
+    head = "Reshape FullyConnected Reshape Unpack Reshape"
+    check(GRU, runtime("GRU"), f"{head} {STEP} {STEP} {STEP} Reshape", shape="3,2,2")
+    check(GRU, runtime(), "Gru", shape="3,2,2")
+
+
+@pytest.mark.parametrize("bias", ["%hb", "none"])
+def test_gru_runs_in_litert(bias: str) -> None:
+    model = parse_model("graph main(%x: f32[3,2,2]) -> %y {" + GRU.replace("%hb, %hi", f"{bias}, %hi") + "}")
+    legal = legalize(model, "tflite")
+    inputs = [make_input(value, "normal") for value in model.main.inputs]
+    assert_close(run_litert(legal.main, inputs), run(model, inputs), "LiteRT")

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unroll GRU, which only ONE's interpreter has, into elementary operators for each time step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.ir.dtypes import f32
+from circlekit.ir.enums import Activation
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ops.arithmetic.activation import Logistic, Tanh
+from circlekit.ops.arithmetic.binary import Add, Mul, Sub
+from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.movement.join import Split, Unpack
+from circlekit.ops.recurrent.rnn import Gru
+from circlekit.passes.engine.legalize import Replacement
+from circlekit.passes.support.insertion import Inserter
+
+MAX_STEPS = 256
+"""Length of the longest sequence that is unrolled; each step takes about 13 operators."""
+
+
+class UnrollGru(Replacement):
+    """gru(x)  ==  for each step: h = h * update + (1 - update) * tanh(reset * from_state + from_input).
+
+    Source of one step: the kernel in ops/recurrent.
+    """
+
+    changes_more = True
+    kinds = (Gru,)
+
+    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
+        assert isinstance(op, Gru)  # by kinds
+        values = (op.input, op.hidden_hidden, op.hidden_input, op.state)
+        if not all(value.is_static and value.dtype is f32 for value in values):
+            return None
+        count, batch, _ = op.input.static_shape
+        if not 0 < count <= MAX_STEPS or op.return_sequences or op.act is not Activation.NONE:
+            return None
+        rows = insert.reshaped(op.input, (-1, op.input.static_shape[2]))
+        sums = insert.make(FullyConnected(rows, op.hidden_hidden, op.hidden_hidden_bias))
+        unpack = Unpack(insert.reshaped(sums, (count, batch, -1)), num=count, axis=0)
+        insert.make(unpack)
+        axis = insert.constant("axis", np.array(1, np.int32))
+        one = insert.constant("one", np.array(1, np.float32))
+        hidden = insert.reshaped(op.state, (-1, op.state.static_shape[-1]))
+        for from_input in unpack.results:
+            from_state = insert.make(FullyConnected(hidden, op.hidden_input, op.hidden_input_bias))
+            parts = [Split(axis, value, num_splits=3) for value in (from_input, from_state)]
+            for split in parts:
+                insert.make(split)
+            inputs, states = (split.results for split in parts)
+            update, reset = (
+                insert.make(Logistic(insert.make(Add(a, b))))
+                for a, b in zip(states[:2], inputs[:2], strict=True)
+            )
+            gated = insert.make(Add(insert.make(Mul(reset, states[2])), inputs[2]))
+            candidate = insert.make(Tanh(gated))
+            kept = insert.make(Mul(hidden, update))
+            new = insert.make(Mul(insert.make(Sub(one, update)), candidate))
+            hidden = insert.make(Add(kept, new))
+        return [insert.reshaped(hidden, op.output.static_shape)]
