@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.errors import CirclekitError, FileError, FormatError, FormatWarning, UnsupportedError
 from circlekit.io.read.load import load, load_bytes
 from circlekit.io.write.save import to_bytes
+from circlekit.ir.clone import clone
 from tests.io.models import LIBRARY, File, recipe
 from tests.io.oracles import CIRCLE, LITERT
 
@@ -173,6 +175,31 @@ def test_unknown_tensor_type_is_refused() -> None:
         UnsupportedError, match=r"subgraphs\[0\].tensors\[1\].type: the schema has no type 99"
     ):
         load_bytes(broken(put("subgraphs[0].tensors[1].type", 99)))
+
+
+# -- warnings ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [[2], [0]])
+def test_constant_with_more_data_than_its_shape_needs(shape: list[int]) -> None:
+    """Other bytes than the elements are kept, until the elements change."""
+    f = File(LITERT)
+    stored = np.array([1.5, -2.0, 7.0], np.float32)
+    constant = f.tensor("w", shape, buffer=f.buffer(stored.tobytes()))
+    f.op("ADD", [0, constant], [1])
+    used = 4 * shape[0]
+    sentence = rf"subgraphs\[0\].tensors\[2\]: expected {used} bytes for f32.*got 12; the last {12 - used} "
+    with pytest.warns(FormatWarning, match=sentence):
+        model = load_bytes(f.pack())
+    value = model.main.table[2]
+    assert np.array_equal(value.data, stored[: shape[0]])
+    again = to_bytes(model)
+    for fmt in ("circle", "tflite"):
+        assert stored.tobytes() in bytes(to_bytes(clone(model), fmt))
+    with pytest.warns(FormatWarning, match="got 12"):
+        assert to_bytes(load_bytes(again)) == again
+    value.data = np.zeros(shape, np.float32)
+    assert stored.tobytes() not in bytes(to_bytes(model))
 
 
 # -- warnings for data that is lost ----------------------------------------------------------------

@@ -99,7 +99,11 @@ class Loader:
     def warn(self, path: str, what: str) -> None:
         """Warn of something at ``path`` in the file that the model will lack."""
         self.is_complete = False
-        warnings.warn(f"{self.name}: {path}: {what}", FormatWarning, stacklevel=2)
+        self.note(path, what)
+
+    def note(self, path: str, what: str) -> None:
+        """Warn of something unusual at ``path`` in the file."""
+        warnings.warn(f"{self.name}: {path}: {what}", FormatWarning, stacklevel=3)
 
     def index(self, value: int, among: int, path: str, what: str) -> int:
         """Return ``value`` if it is an index into a list of ``among`` things named ``what``; else fail."""
@@ -305,7 +309,10 @@ class Loader:
         return shape
 
     def constant(self, data: Array, value: Value, path: str) -> Array:
-        """Return the data as an array of the value's type, or bytes if it is packed, sparse or compressed."""
+        """Return the data as an array of the value's type, or bytes if it is packed, sparse or compressed.
+
+        Bytes beyond those of the elements are kept for the file that is saved, with a warning.
+        """
         dtype = value.dtype.numpy
         compression = value.extra.get("compression_type", "NONE")
         if dtype is None or "sparsity" in value.extra or compression != "NONE":
@@ -314,10 +321,13 @@ class Loader:
             shape = format_shape(value.shape)
             self.fail("data-size", path, f"expected a static shape for a constant, got {shape}")
         size = dtype.itemsize * math.prod(value.static_shape)
-        if size != len(data):
-            expected = f"expected {size} bytes for {value.dtype.short}{list(value.static_shape)}"
-            self.fail("data-size", path, f"{expected}, got {len(data)}")
-        return data.view(dtype).reshape(value.static_shape)
+        expected = f"expected {size} bytes for {value.dtype.short}{list(value.static_shape)}, got {len(data)}"
+        if size > len(data):
+            self.fail("data-size", path, expected)
+        if size < len(data):
+            self.note(path, f"{expected}; the last {len(data) - size} are not used")
+            value.extra["stored_data"] = data
+        return data[:size].view(dtype).reshape(value.static_shape)
 
 
 def _is_empty(value: Value) -> bool:

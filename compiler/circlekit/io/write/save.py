@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
-from circlekit.io.origin import NO_ORIGIN, Origin, drop_absent
+from circlekit.io.origin import NO_ORIGIN, Origin, drop_absent, place_of
 from circlekit.io.schema import EXTENSIONS, FORMATS, TFLITE_VERSION, Tree, enumeration, table
 from circlekit.io.tensor_fields import quantization_tree, shape_fields, with_indices
 from circlekit.io.write.buffer_table import BufferTable, ConstantBytes, Key
@@ -21,7 +21,9 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value
 
 # keys of Value.extra that are not copied into the tree of a tensor
-OWN_KEYS = frozenset({"buffer", "stored_name", "stored_quantization", "absent", "shape", "shape_signature"})
+OWN_KEYS = frozenset(
+    {"buffer", "stored_data", "stored_name", "stored_quantization", "absent", "shape", "shape_signature"}
+)
 
 
 Target = str | os.PathLike[str] | BinaryIO
@@ -216,6 +218,10 @@ class Saver:
         return tree
 
     def buffer(self, value: Value) -> Key:
+        """Return the buffer of the value's data, unchanged if that is the beginning of a larger one."""
+        stored = value.extra.get("stored_data")
+        if stored is not None and value.data is not None and place_of(stored)[0] == place_of(value.data)[0]:
+            return self.buffers.data(stored)
         if value.data is None or not value.data.size:
             return self.buffers.empty(value.extra.get("buffer"))
         return self.buffers.data(value.data, self.stored_type(value, value.data))
