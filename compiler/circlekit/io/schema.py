@@ -113,13 +113,13 @@ def table(name: str, fmt: str) -> Table:
 
 
 def _field(name: str, type_name: str, default: Any, slot: int, fmt: str, is_data: bool) -> Field:
-    inner = type_name.strip("[]")
-    enum = enumeration(inner, fmt) if inner in ENUMS else None
-    code = SCALARS[ENUMS[inner][0]] if inner in ENUMS else SCALARS.get(inner, "I")
+    element_type = type_name.strip("[]")
+    enum = enumeration(element_type, fmt) if element_type in ENUMS else None
+    code = SCALARS[ENUMS[element_type][0]] if element_type in ENUMS else SCALARS.get(element_type, "I")
     is_vector = type_name.startswith("[")
-    if inner in TABLES:
-        return Field(name, Kind.TABLES if is_vector else Kind.TABLE, slot, "I", None, None, inner)
-    if inner == "string":
+    if element_type in TABLES:
+        return Field(name, Kind.TABLES if is_vector else Kind.TABLE, slot, "I", None, None, element_type)
+    if element_type == "string":
         return Field(name, Kind.STRING, slot, "I")
     return Field(name, Kind.VECTOR if is_vector else Kind.SCALAR, slot, code, default, enum, "", is_data)
 

@@ -33,13 +33,13 @@ def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]
     cloner.values = {id(v): argument for v, argument in zip(source.inputs, arguments, strict=True)}
     input_ids = set(cloner.values)
     for op in source:
-        twin = cloner.op(op)
-        for index, value in enumerate(twin.inputs):
+        copied = cloner.op(op)
+        for index, value in enumerate(copied.inputs):
             if value is not None:
-                value._uses[twin, index] = None
-        for value in twin.results:
-            value.producer = twin
-        graph.insert_before(anchor, twin)
+                value._uses[copied, index] = None
+        for value in copied.results:
+            value.producer = copied
+        graph.insert_before(anchor, copied)
     outputs = [cloner.value(v) for v in source.outputs]
     for key, value in cloner.values.items():
         value.name = value.name if key in input_ids else graph.unique_name(value.name)
@@ -88,8 +88,8 @@ class _Cloner:
         new.table = self._all(graph.table)
         new.inputs = self._all(graph.inputs)
         for op in graph:
-            twin = new.append(self.op(op))
-            for old, value in zip(op.results, twin.results, strict=True):
+            new_op = new.append(self.op(op))
+            for old, value in zip(op.results, new_op.results, strict=True):
                 value.name = old.name  # append has named nameless results
         new.outputs = self._all(graph.outputs)
         new.epoch = graph.epoch

@@ -84,8 +84,8 @@ class OperandField(Operand):
 
     def __set__(self, op: Op, value: Value | None) -> None:
         if self.variadic:
-            kind = type(op).__name__
-            raise ModelError(f"{kind}.{self.name} is a list of operands: change one of them with set_input")
+            owner = type(op).__name__
+            raise ModelError(f"{owner}.{self.name} is a list of operands: change one of them with set_input")
         op.set_input(self.index, value)
 
 

@@ -95,12 +95,12 @@ def adding_up() -> Iterator[None]:
 
 def need_memory(size: int, what: str | Callable[[], str]) -> None:
     """Raise LimitError if ``size`` more bytes exceed the limit: ``what`` (or its result) needs them."""
-    here = limits()
-    used = here.tally.used if here.tally is not None else 0
-    if used + size > here.memory:
-        held = f" in addition to the {amount(used)} in use" if used else ""
+    current = limits()
+    used = current.tally.used if current.tally is not None else 0
+    if used + size > current.memory:
+        in_use = f" in addition to the {amount(used)} in use" if used else ""
         what = what if isinstance(what, str) else what()
-        raise LimitError(f"{what} would take {amount(size)}{held}, the limit is {amount(here.memory)}")
+        raise LimitError(f"{what} would take {amount(size)}{in_use}, the limit is {amount(current.memory)}")
 
 
 def hold_memory(size: int) -> None:

@@ -153,8 +153,8 @@ class Tensor:
         return self.data
 
     def __repr__(self) -> str:
-        kind = "const " if self.is_const else ""
-        return f"%{self.name}: {kind}{self.dtype.short}{format_shape(self.shape)}"
+        const = "const " if self.is_const else ""
+        return f"%{self.name}: {const}{self.dtype.short}{format_shape(self.shape)}"
 
 
 def same_array(a: Array | None, b: Array | None) -> bool:

@@ -186,8 +186,8 @@ def _walk(graph: Graph) -> Iterator[Op]:
 def value_faults(value: Value) -> Iterator[str]:
     """Yield what is wrong with a value: its shape, its data, its quantization, its uses."""
     if any(d is not None and not 0 <= d <= LARGEST_DIMENSION for d in value.shape or ()):
-        found = format_shape(value.shape)
-        yield f"its shape is {found}, expected dimensions from 0 to {LARGEST_DIMENSION}"
+        shape = format_shape(value.shape)
+        yield f"its shape is {shape}, expected dimensions from 0 to {LARGEST_DIMENSION}"
     if value.data is not None:
         yield from _data_faults(value, value.data)
     if value.quantization is not None:
@@ -218,8 +218,8 @@ def _quantization_faults(value: Value, quantization: Quantization) -> Iterator[s
     scale, zero_point = quantization.scale, quantization.zero_point
     for name, array, dtype in (("scale", scale, np.float32), ("zero_point", zero_point, np.int64)):
         if array.ndim != 1 or array.dtype != dtype:
-            found = f"{array.dtype}{list(array.shape)}"
-            yield f"{name} of its quantization is {found}, expected rank 1 of {dtype.__name__}"
+            actual = f"{array.dtype}{list(array.shape)}"
+            yield f"{name} of its quantization is {actual}, expected rank 1 of {dtype.__name__}"
     if zero_point.size not in (0, 1, scale.size):
         yield f"its quantization has {scale.size} scales and {zero_point.size} zero points"
     if (misfit := quantization.misfit(value.shape)) is not None:

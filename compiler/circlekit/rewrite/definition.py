@@ -39,8 +39,8 @@ def fill_template(cls: type, words: Mapping[str, Any]) -> None:
     used: set[str] = set()
     for attribute in TEXTS if values else ():
         text = (inspect.getdoc(cls) if attribute == "__doc__" else getattr(cls, attribute)) or ""
-        while found := {m["named"] or m["braced"] for m in Template.pattern.finditer(text)} & values.keys():
-            used |= found
+        while present := {m["named"] or m["braced"] for m in Template.pattern.finditer(text)} & values.keys():
+            used |= present
             text = Template(text).safe_substitute(values)
         setattr(cls, attribute, text)
     if unused := values.keys() - used:
@@ -110,8 +110,8 @@ def may_match(text: str, kinds: frozenset[type[Op]]) -> bool:
 @lru_cache(maxsize=1024)
 def operator_names(text: str) -> tuple[Kinds, ...]:
     """Return, without parsing, the names that each operator of a picture accepts, in order."""
-    found = (match.group(1) for match in _CALL.finditer(text))
-    return tuple(tuple(name.strip() for name in kinds.split("|")) for kinds in found if kinds)
+    choices = (match.group(1) for match in _CALL.finditer(text))
+    return tuple(tuple(name.strip() for name in kinds.split("|")) for kinds in choices if kinds)
 
 
 @lru_cache(maxsize=64)

@@ -270,7 +270,7 @@ def unify(
             shape = shape[lead:]
     if len(pattern) != len(shape):
         return None
-    found = dict(dims)
+    sizes = dict(dims)
     for expected, size in zip(pattern, shape, strict=True):
         if expected == "_":
             continue
@@ -280,9 +280,9 @@ def unify(
                 continue
         if size is None or (isinstance(expected, int) and expected != size):
             return None
-        if isinstance(expected, str) and found.setdefault(expected, size) != size:
+        if isinstance(expected, str) and sizes.setdefault(expected, size) != size:
             return None
-    return found
+    return sizes
 
 
 def _expected_values(
@@ -338,9 +338,9 @@ def _other_user(matcher: Matcher, node: Node, op: Op, value: Value, expected: No
     size, sentence, progress = matcher.part(node, op)
     if size:
         user = next(iter(value.users), None)
-        kind = "" if user is None else f"is read by {type(user).__name__}"
+        relation = "" if user is None else f"is read by {type(user).__name__}"
         where = f" %{user.output.name}" if user is not None and user.results else ""
-        sentence = f"%{value.name}: {kind or 'has no use'}{where}, expected {expected.kind_names()}"
+        sentence = f"%{value.name}: {relation or 'has no use'}{where}, expected {expected.kind_names()}"
         progress = 2 * size
     if sentence:
         yield op, sentence, progress

@@ -183,8 +183,8 @@ class _Reader:
             return OpaqueOp
         kind = self.by_name.get(token.text)
         if kind is None:
-            near = suggest_operator(token.text, self.by_name)
-            self.source.fail(f"no operator is named {token.text}{near}", token)
+            hint = suggest_operator(token.text, self.by_name)
+            self.source.fail(f"no operator is named {token.text}{hint}", token)
         return kind
 
     def _operand(self, kinds: tuple[type[Op], ...], index: int, node: OperandNode) -> OperandPattern:
@@ -209,8 +209,8 @@ class _Reader:
         for kind in kinds:
             spec = next((a for a in kind.attributes if a.name == name), None)
             if spec is None:
-                near = near_miss(name, [a.name for a in kind.attributes])
-                self.source.fail(f"{kind.__name__} has no attribute {name}{near}", node.token)
+                hint = near_miss(name, [a.name for a in kind.attributes])
+                self.source.fail(f"{kind.__name__} has no attribute {name}{hint}", node.token)
         if node.choices == [ANY]:
             return AttributePattern(None, node.bind)
         return AttributePattern(tuple(self._choice(spec, c, node.token) for c in node.choices), node.bind)

@@ -44,9 +44,9 @@ def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
     for number, op in enumerate(graph):
         for index, result in enumerate(op.results):
             if id(result) in inputs or _has_data(result):
-                kind = "an input of the graph" if id(result) in inputs else "a constant"
+                role = "an input of the graph" if id(result) in inputs else "a constant"
                 where = f"{path}.operators[{number}].outputs[{index}]"
-                yield Finding("overwrite", where, f"{label[id(result)]} is {kind}")
+                yield Finding("overwrite", where, f"{label[id(result)]} is {role}")
     uses: list[tuple[str, Value | None, int]] = []
     for number, op in enumerate(graph):
         uses += [(f"operators[{number}].inputs[{i}]", value, number) for i, value in enumerate(op.inputs)]

@@ -75,13 +75,13 @@ def _data_findings(
 def _strings_fault(data: Array, count: int) -> str:
     """Return what is wrong with ``count`` strings, or "": their number, offsets and end (int32), bytes."""
     words = np.frombuffer(data[: len(data) & ~3].tobytes(), "<i4").astype(np.int64)
-    found = int(words[0]) if len(words) else 0
-    if not 0 <= found <= len(words) - 2 and found:
-        return f"{len(data)} bytes cannot hold {found} strings"
-    ends = words[1 : found + 2]
-    if found and (np.any(ends[1:] < ends[:-1]) or ends[0] < 0 or ends[-1] > len(data)):
+    number = int(words[0]) if len(words) else 0
+    if not 0 <= number <= len(words) - 2 and number:
+        return f"{len(data)} bytes cannot hold {number} strings"
+    ends = words[1 : number + 2]
+    if number and (np.any(ends[1:] < ends[:-1]) or ends[0] < 0 or ends[-1] > len(data)):
         return "expected rising offsets of strings inside the data"
-    return "" if found == count else f"expected {count} strings, as the shape has elements, got {found}"
+    return "" if number == count else f"expected {count} strings, as the shape has elements, got {number}"
 
 
 # -- quantization ------------------------------------------------------------------------------

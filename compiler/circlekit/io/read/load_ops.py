@@ -127,7 +127,7 @@ class OpLoader:
         plan = options_plan(kind, self.format)  # type: ignore[arg-type]  # classes are hashable
         unions = [name for name in ("builtin_options", "builtin_options_2") if name in tree]
         tables = [tree[name][""] for name in unions]
-        if (tables != [kind.options] and unions) or (plan is not None and unions not in ([], [plan.union])):
+        if unions and (plan is None or unions != [plan.union] or tables != [kind.options]):
             return f"expected {kind.options or 'no options'}, got {' and '.join(map(str, tables))}"
         if plan is None:
             return kind(*operands, results=results)

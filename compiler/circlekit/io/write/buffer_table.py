@@ -118,13 +118,13 @@ class BufferTable:
                 other = ConstantBytes(self.old[index])
                 samples.setdefault(other.sample(), []).append(((0, index), other))
         bucket = samples.setdefault(blob.sample(), [])
-        found = next((key for key, other in bucket if other.digest() == blob.digest()), None)
-        if found is None:
-            found = (1, len(self.new))
-            bucket.append((found, blob))
+        key = next((old_key for old_key, other in bucket if other.digest() == blob.digest()), None)
+        if key is None:
+            key = (1, len(self.new))
+            bucket.append((key, blob))
             self.new.append(blob)
-        self.used.add(found)
-        return found
+        self.used.add(key)
+        return key
 
     def trees(self) -> tuple[list[Tree], dict[Key, int]]:
         """Return the tables of all used buffers in order, and the index of each by its key."""

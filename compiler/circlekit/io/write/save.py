@@ -103,10 +103,10 @@ class Saver:
         self.buffers = BufferTable(self.origin)
         self.operators = OpSaver(fmt, self.origin, model)
         self.listed = {id(graph): list(graph.values()) for graph in model.graphs}
-        every = [value for values in self.listed.values() for value in values]
-        has_unknown_rank = any(value.shape is None for value in every)
-        self.has_rank = self.origin.has_rank or has_unknown_rank or any("has_rank" in v.extra for v in every)
-        marked = (v.shape is not None and v.extra.get("has_rank", True) for v in every)
+        values = [value for listed in self.listed.values() for value in listed]
+        has_unknown_rank = any(value.shape is None for value in values)
+        self.has_rank = self.origin.has_rank or has_unknown_rank or any("has_rank" in v.extra for v in values)
+        marked = (v.shape is not None and v.extra.get("has_rank", True) for v in values)
         self.must_mark = has_unknown_rank and not any(marked)
         self.signed: dict[int, list[Value]] = {}
         for signature in model.signatures:
@@ -176,19 +176,19 @@ class Saver:
         """Return the values to write, in the order of the file: those in use, and those unused since load."""
         keep = {id(v) for v in graph.extra.get("unused", ())}
         keep.update(id(v) for v in (*graph.inputs, *graph.outputs))
-        late: list[Value] = []
+        others: list[Value] = []
         for op in graph:
-            inner = [v for v in op.extra.get("intermediates", ()) if v is not None]
-            keep.update(id(v) for v in (*op.inputs, *op.results, *inner))
-            late += inner
-        late += self.signed.get(id(graph), ())
-        keep.update(id(v) for v in late)
+            intermediates = [v for v in op.extra.get("intermediates", ()) if v is not None]
+            keep.update(id(v) for v in (*op.inputs, *op.results, *intermediates))
+            others += intermediates
+        others += self.signed.get(id(graph), ())
+        keep.update(id(v) for v in others)
         listed = self.listed[id(graph)]
         for value in listed:
             if id(value) in keep:
-                late += value.scale_values
-        keep.update(id(v) for v in late)
-        ordered = {id(v): v for v in (*listed, *late)}
+                others += value.scale_values
+        keep.update(id(v) for v in others)
+        ordered = {id(v): v for v in (*listed, *others)}
         return [v for key, v in ordered.items() if key in keep]
 
     # -- tensors -------------------------------------------------------------------------------

@@ -66,8 +66,8 @@ def constant_array(
         return shape, array_of_bytes(data, dtype, shape, fail)
     if call.name not in FILLERS:
         choices = [*FILLERS, *_BYTES]
-        near = near_miss(call.name, choices) or f"; expected one of {', '.join(choices)}"
-        fail(f"no filler is named {call.name}{near}")
+        hint = near_miss(call.name, choices) or f"; expected one of {', '.join(choices)}"
+        fail(f"no filler is named {call.name}{hint}")
     shape = _static(spec, fail)
     try:
         return shape, fill(call.name, call.positional, call.named, dtype, shape, seed_of(*names))

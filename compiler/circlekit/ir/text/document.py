@@ -140,12 +140,12 @@ def _parse_header(source: Source, model: Model) -> None:
         fail(f"expected the format circle or tflite, got {token.text}")
     model.format = token.text
     options = tree_of(parse_tree(source), fail) if source.at("{") else {}
-    kinds = {"version": (int, "an integer"), "description": (str, "a string")}
+    expected = {"version": (int, "an integer"), "description": (str, "a string")}
     for name, value in options.items():
-        if name not in kinds:
-            fail(f"a model has no {name}" + near_miss(name, kinds))
-        kind, description = kinds[name]
-        if type(value) is not kind:
+        if name not in expected:
+            fail(f"a model has no {name}" + near_miss(name, expected))
+        expected_type, description = expected[name]
+        if type(value) is not expected_type:
             fail(f"{name} of a model must be {description}")
         setattr(model, name, value)
 

@@ -86,9 +86,9 @@ def fill(
     need_memory(size * (scratch + dtype.numpy.itemsize), f"{size} elements of {name}")
     hold_memory(size * dtype.numpy.itemsize)
     parameters = signature(FILLERS[name])
-    given = {"seed": seed, **named} if "seed" in parameters.parameters else named
+    keywords = {"seed": seed, **named} if "seed" in parameters.parameters else named
     try:
-        arguments = parameters.bind(size, *positional, **given).arguments
+        arguments = parameters.bind(size, *positional, **keywords).arguments
     except TypeError as error:
         names = ", ".join([*parameters.parameters][1:])
         raise ModelError(f"expected {name}({names}): {error}") from None

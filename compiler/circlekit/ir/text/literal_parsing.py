@@ -110,8 +110,8 @@ def array_of_bytes(data: Any, dtype: DType, shape: tuple[int, ...], fail: Fail) 
 
 def literal_dtype(literal: Literal, fail: Fail) -> DType:
     """Return the default dtype of a literal: f32 if it has a float, bool if it has only bools, else i32."""
-    kinds = {type(x) for x in _numbers(literal, fail).flat}
-    return DType.FLOAT32 if float in kinds else DType.BOOL if kinds == {bool} else DType.INT32
+    types = {type(x) for x in _numbers(literal, fail).flat}
+    return DType.FLOAT32 if float in types else DType.BOOL if types == {bool} else DType.INT32
 
 
 def array_of(literal: Literal, dtype: DType, shape: tuple[int, ...] | None, fail: Fail) -> Array:
@@ -199,8 +199,8 @@ def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph],
 
 def _member(spec: Attribute, literal: Literal, members: Mapping[str, Any], fail: Fail) -> Any:
     if not isinstance(literal, Symbol) or literal not in members:
-        near = near_miss(str(literal), members) or f"; expected one of {', '.join(members)}"
-        fail(f"{spec.name} cannot be {literal}{near}")
+        hint = near_miss(str(literal), members) or f"; expected one of {', '.join(members)}"
+        fail(f"{spec.name} cannot be {literal}{hint}")
     return members[literal]
 
 

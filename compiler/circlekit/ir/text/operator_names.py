@@ -118,9 +118,9 @@ def suggest_operator(word: str, names: Iterable[str]) -> str:
     if key in by_key:
         return f"; did you mean {by_key[key]}?"
     others = {_comparable(name): phrase for phrase, listed in OTHER_NAMES.items() for name in listed.split()}
-    near = "" if key in others else near_miss(word, known)
-    if near or len(key) >= SEARCH_LIMIT_CHARACTERS:
-        return near
+    hint = "" if key in others else near_miss(word, known)
+    if hint or len(key) >= SEARCH_LIMIT_CHARACTERS:
+        return hint
     closest = min(others, key=lambda other: edit_distance(key, other))
     is_close = edit_distance(key, closest) <= (len(key) > MISSPELT_LENGTH)
     return _shown(others[closest], by_key) if is_close else ""

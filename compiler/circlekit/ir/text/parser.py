@@ -78,17 +78,17 @@ def _signature(
 ) -> Signature:
     if node.graph.text not in graphs:
         source.fail(f"no graph is named @{node.graph.text}" + near_miss(node.graph.text, graphs), node.graph)
-    known = values[node.graph.text]
+    by_name = values[node.graph.text]
     sides: list[dict[str, Value]] = []
     for ports in (node.inputs, node.outputs):
         side: dict[str, Value] = {}
         for key, token in ports:
-            if token.text not in known:
-                near = near_miss(token.text, known)
-                source.fail(f"@{node.graph.text} has no %{token.text}{near}", token)
+            if token.text not in by_name:
+                hint = near_miss(token.text, by_name)
+                source.fail(f"@{node.graph.text} has no %{token.text}{hint}", token)
             if key in side:
                 source.fail(f"{key} is given twice", token)
-            side[key] = known[token.text]
+            side[key] = by_name[token.text]
         sides.append(side)
     return Signature(node.key.text, graphs[node.graph.text], *sides)
 
@@ -165,11 +165,11 @@ class _GraphBuilder:
         """Return the value that ``token`` names."""
         if token.kind != "value":
             self.source.fail(f"a value of a graph is written %{token.text}", token)
-        found = self.values.get(token.text)
-        if found is None:
-            near = near_miss(token.text, self.values)
-            self.source.fail(f"%{token.text} is not defined before this place{near}", token)
-        return found
+        value = self.values.get(token.text)
+        if value is None:
+            hint = near_miss(token.text, self.values)
+            self.source.fail(f"%{token.text} is not defined before this place{hint}", token)
+        return value
 
     def _define(self, token: Token, value: Value, spec: TypeSpec | None) -> None:
         """Enter a value by its name in the text; ``spec``: its type in the text, None if left out."""
@@ -226,8 +226,8 @@ class _GraphBuilder:
         try:
             op = cls(*operands, results=stated if is_typed else None, **attributes)
         except CirclekitError as error:
-            shown = self.source.error_at(token.at, error.message)
-            raise type(error)(shown.message, *error.where, *shown.where) from None
+            located = self.source.error_at(token.at, error.message)
+            raise type(error)(located.message, *error.where, *located.where) from None
         if len(op.results) != len(call.results):
             self.source.fail(f"{token.text} has {len(op.results)} results, got {len(call.results)}", token)
         for index, (result, value) in enumerate(zip(call.results, op.results, strict=True)):
@@ -240,12 +240,12 @@ class _GraphBuilder:
     def _operator(self, token: Token) -> type[Op]:
         cls = self.operators.get(token.text)
         if cls is None:
-            near = suggest_operator(token.text, self.operators)
+            hint = suggest_operator(token.text, self.operators)
             if token.text.lower() == "custom":
-                near = f'; a custom operator is {OPAQUE}(...) {{code: "CUSTOM", custom_code: "NAME"}}'
+                hint = f'; a custom operator is {OPAQUE}(...) {{code: "CUSTOM", custom_code: "NAME"}}'
             if not self.operators:
-                near = "; none is declared yet, `import circlekit.ops` declares them"
-            self.source.fail(f"no operator is named {token.text}{near}", token)
+                hint = "; none is declared yet, `import circlekit.ops` declares them"
+            self.source.fail(f"no operator is named {token.text}{hint}", token)
         return cls
 
     def _operands(self, call: Call, cls: type[Op]) -> list[Value | None]:
@@ -279,9 +279,9 @@ class _GraphBuilder:
         """Return the keyword arguments for the constructor of the operator."""
         specs = {a.name: a for a in cls.attributes}
         attributes = {}
-        known = {*specs, *(_PLAIN if cls is OpaqueOp else ("version", "extra"))}
+        allowed = {*specs, *(_PLAIN if cls is OpaqueOp else ("version", "extra"))}
         for name, node in call.attributes.items():
-            if name not in known:
+            if name not in allowed:
                 hint = near_miss(name, specs) or f"; it has {', '.join(specs) or 'none'}"
                 self.source.fail(f"{call.kinds[0].text} has no attribute {name}{hint}", node.token)
             if name in specs:
@@ -301,10 +301,10 @@ class _GraphBuilder:
             return None
         kind, description = _PLAIN[name]
         fail = self.source.fail_at(node.token)
-        found = tree_of(self._single(node), fail, self.values, self.graphs)
-        if type(found) is not kind:
+        data = tree_of(self._single(node), fail, self.values, self.graphs)
+        if type(data) is not kind:
             fail(f"{name} must be {description}")
-        return found
+        return data
 
     def _single(self, node: AttributeNode) -> Literal:
         if len(node.choices) > 1 or node.bind is not None:

@@ -47,8 +47,8 @@ def read_type(node: TypeNode, source: Source) -> TypeSpec:
     if node.dtype is not None:
         dtype = BY_SHORT.get(node.dtype)
         if dtype is None:
-            near = near_miss(node.dtype, BY_SHORT) or f"; expected one of {', '.join([*BY_SHORT][:9])}, ..."
-            source.fail(f"no dtype is named {node.dtype}{near}", node.token)
+            hint = near_miss(node.dtype, BY_SHORT) or f"; expected one of {', '.join([*BY_SHORT][:9])}, ..."
+            source.fail(f"no dtype is named {node.dtype}{hint}", node.token)
     spec = TypeSpec(dtype, node.dims is not None, _shape(node, source), node.token)
     for suffix in node.suffixes:
         fail = source.fail_at(suffix.token)
