@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from circlekit.errors import UnsupportedError
+from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.constant_operands import packed
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.ops.quantization import dtype_limits
-from tests.ops.litert import check, const, kernel_results, var
+from tests.ops.litert import check, const, graph_of, kernel_results, run_litert, var
 from tests.ops.quantized import draw, draw_scale, draw_zero, generator, per_tensor, quantized
 
 ACTS = [Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1]
@@ -221,6 +222,33 @@ def test_batch_matmul(
     result = quantized(x_type, (*batch, shapes[0][-2], shapes[1][-1]), scale, draw_zero(rng, x_type))
     arrays = draw(rng, x_type, left), draw(rng, y_type, right)
     check(BatchMatMul(x, y, adj_x=adj[0], adj_y=adj[1], results=[result]), *arrays)
+
+
+@pytest.mark.parametrize("data", [i8, i16])
+@pytest.mark.parametrize("adjoint", [False, True])
+def test_batch_matmul_with_a_scale_per_column(data: DType, adjoint: bool) -> None:
+    """LiteRT's BATCH_MATMUL gives zeros, but its FULLY_CONNECTED is the same product."""
+    rng = generator("columns", data.short, adjoint)
+    w = weights(rng, i8, 5, 16, 5, 0)
+    assert w.quantization is not None
+    assert isinstance(w.data, np.ndarray)
+    x = quantized(data, (3, 16), 0.05, 7 if data is i8 else 0)
+    result = quantized(data, (3, 5), 0.3 if data is i8 else 20.0, -3 if data is i8 else 0)
+    numbers = draw(rng, data, (3, 16))
+    wanted = run_litert(graph_of(FullyConnected(x, w, results=[result])), [numbers])[0]
+    stored = w.data if adjoint else np.ascontiguousarray(w.data.T)
+    scales = replace(w.quantization, quantized_dimension=0 if adjoint else 1)
+    y = Value("", i8, stored.shape, stored, scales)
+    op = BatchMatMul(x, y, adj_y=adjoint, results=[result])
+    assert np.array_equal(kernel_results(op, [numbers])[0], wanted)
+    assert np.unique(wanted).size > 5
+
+
+def test_batch_matmul_with_a_scale_per_row_has_no_kernel() -> None:
+    y = Value("", i8, (2, 2), np.ones((2, 2), np.int8), Quantization(np.ones(2), np.zeros(2), 0))
+    op = BatchMatMul(quantized(i8, (2, 2), 1.0), y, results=[quantized(i8, (2, 2), 1.0)])
+    with pytest.raises(ModelError, match="expected scales along axis 1, the columns, got axis 0"):
+        kernel_results(op, [np.ones((2, 2), np.int8)])
 
 
 def test_batch_matmul_of_sums() -> None:

@@ -138,26 +138,45 @@ def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
     """Return [..., R, C]: integer ``x`` [..., R, K] times ``y`` [..., K, C], requantized.
 
     An int32 result of int8 operands is the product of the stored integers, without zero points and scales.
+    Otherwise y may have a scale for each column; then the result follows the definition and the kernels of
+    FULLY_CONNECTED: LiteRT 2.3 takes 0 for the scales of such a y, and gives zeros in all forms.
     """
     pair, output = (op.x.dtype, op.y.dtype), op.output.dtype
     is_plain = output is i32 and pair == (i8, i8)
     if not is_plain and (pair not in ((i8, i8), (i16, i16), (i16, i8)) or output is not op.x.dtype):
         names = f"{op.x.dtype.short} by {op.y.dtype.short} to {output.short}"
         raise UnsupportedError(f"{op.code} on {names} has no kernel")
-    x_zero, y_zero = (0, 0) if is_plain else (zero_point_of(op.x), zero_point_of(op.y))
-    bound = x.shape[-1] * greatest_magnitude(op.x, x_zero) * greatest_magnitude(op.y, y_zero)
-    dtype = exact_float_dtype(bound)
-    sums = (x.astype(dtype) - dtype.type(x_zero)) @ (y.astype(dtype) - dtype.type(y_zero))
+    x_zero, y_zeros = (0, np.zeros(1)) if is_plain else (zero_point_of(op.x), _column_zero_points(op, y))
+    y_magnitude = max(greatest_magnitude(op.y, int(zero)) for zero in (y_zeros.min(), y_zeros.max()))
+    dtype = exact_float_dtype(x.shape[-1] * greatest_magnitude(op.x, x_zero) * y_magnitude)
+    sums = (x.astype(dtype) - dtype.type(x_zero)) @ (y.astype(dtype) - y_zeros.astype(dtype))
     if is_plain:
         return np.asarray(sums.astype(np.int64).astype(np.int32))
     return OutputStage(
         None,
-        effective_scale(op.x, op.y, op.output, 1, rounded=True),
+        effective_scale(op.x, op.y, op.output, y.shape[-1], rounded=op.y.quantization.scale.size == 1),
         zero_point_of(op.output),
         dtype_limits(output),
         x.dtype,
         Arithmetic.WIDE_FIXED_POINT if op.x.dtype is i16 else Arithmetic.FIXED_POINT,
     )(sums)
+
+
+def _column_zero_points(op: Any, y: Array) -> Array:
+    """Return the zero points of ``y`` [..., K, C]: int64 [1], or [C] for a scale per column.
+
+    Raise ModelError if the scales belong to another axis.
+    """
+    quantization = op.y.quantization
+    if quantization is None or quantization.scale.size <= 1:
+        return np.array([zero_point_of(op.y)])
+    columns = y.ndim - (2 if op.adj_y else 1)
+    if quantization.quantized_dimension != columns:
+        raise ModelError(
+            f"%{op.y.name}: expected scales along axis {columns}, the columns, got axis "
+            f"{quantization.quantized_dimension}"
+        )
+    return np.asarray(np.broadcast_to(quantization.zero_point, y.shape[-1:]), np.int64)
 
 
 def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
