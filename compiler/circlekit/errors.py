@@ -83,7 +83,8 @@ def near_miss(word: str, names: Iterable[str], limit: int = 1) -> str:
     """Return ``; did you mean NAME?`` with up to ``limit`` of ``names`` that resemble ``word``, or "".
 
     A name resembles the word if it begins with it, or if few edits lead from one to the other: one edit, or
-    one for every three letters, of the whole and of each part between underscores.  Upper and lower case are
+    one for every three letters, of the whole and of each part between underscores; a
+    name of one letter resembles nothing else.  Upper and lower case are
     equal, and so are ``-`` and ``_``.  Of the names that need edits, those with the fewest are returned.
     """
     if len(word) >= SEARCH_LIMIT_CHARACTERS:
@@ -106,7 +107,7 @@ def _is_near(word: str, name: str) -> bool:
     pairs = [(word, name)]
     if word.count("_") == name.count("_"):
         pairs += zip(word.split("_"), name.split("_"), strict=True)
-    return all(edit_distance(a, b) <= max(1, len(a) // 3) for a, b in pairs)
+    return len(name) > 1 and all(edit_distance(a, b) <= max(1, len(a) // 3) for a, b in pairs)
 
 
 def _comparable(name: str) -> str:

@@ -112,6 +112,14 @@ def test_keep_option_keeps_the_files(folder: Path) -> None:
     assert {"good.circle", "good.opt.circle", "input.h5", "expected.h5", "opt.expected.h5"} <= names
 
 
+def test_a_model_is_no_recipe(tmp_path: Path) -> None:
+    (tmp_path / "net.tflite").write_bytes(bytes(4) + b"TFL3" + bytes(8))
+    done = run_script("dredd", str(tmp_path / "net.tflite"))
+    assert done.returncode == 1
+    assert "net.tflite: expected a recipe, got a tflite model" in done.stdout
+    assert "\n1 test: 0 passed, 1 failed\n" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -96,6 +96,18 @@ def test_recipe_becomes_a_model_and_back(tmp_path: Path) -> None:
     assert front_door.main(["recipe", "--gaussian", "a.ck", "b.circle"]) == 2
 
 
+def test_recipe_on_standard_streams(tmp_path: Path) -> None:
+    (tmp_path / "net.ck").write_text(RECIPE)
+    script = "cat net.ck | $0 -m circlekit recipe - - --format circle"
+    script += " | $0 -m circlekit recipe - back.ck --reverse"
+    command = ["bash", "-o", "pipefail", "-c", script, sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert circlekit.compare(circlekit.load(tmp_path / "net.ck"), circlekit.load(tmp_path / "back.ck"))
+    assert circlekit_process("recipe", "net.ck", "-", "--reverse", cwd=tmp_path).returncode == 2
+    assert not (tmp_path / "-").exists()
+
+
 def test_passes_are_in_groups() -> None:
     done = circlekit_process("passes")
     headings = [line for line in done.stdout.splitlines() if line and not line.startswith(" ")]

@@ -44,7 +44,7 @@ def test_report_of_a_pipeline(net: Path) -> None:
     assert done.stdout.startswith("<!doctype html>")
     assert 'id="changes"' in done.stdout
     size, verdict = done.stderr.splitlines()
-    assert size == f"wrote <standard stream>: {len(done.stdout.encode()):,} bytes"
+    assert size == f"wrote <stdout>: {len(done.stdout.encode()):,} bytes"
     assert re.fullmatch(r"values: (exactly )?equal.*", verdict)
 
 
@@ -109,6 +109,7 @@ def test_node_data(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = net.with_name("data.json")
     words = ["view", str(net), "--node-data-only", "-o", str(target)]
     assert front_door.main([*words, "--measure", "bytes"]) == 0
+    assert capsys.readouterr().out == f"wrote {target}\n"
     (data,) = json.loads(target.read_text()).values()
     assert [data["results"][str(i)]["value"] for i in range(2)] == [16 + 16 + 16, 16 + 16]
     assert front_door.main([*words, "--against", str(net)]) == 0

@@ -155,6 +155,7 @@ def test_unusable_inputs(name: str, net: str, tmp_path: Path, capsys: Output) ->
     ("words", "code", "sentence"),
     [
         (["-o", "out.txt"], 1, "out.txt: expected one of .npz, .npy, .h5"),
+        (["-o", "-"], 2, "expected a file or a folder, got -"),
         (["-o", "no/out.npz"], 1, "does not exist"),
         (["-o", "out.npy"], 1, "an npy file holds one output, got 2"),
         (["--inputs", "x.npz", "--seed", "1"], 2, "exclude each other"),

@@ -40,8 +40,9 @@ def test_a_command_writes_nothing_for_a_pointer(tmp_path: Path) -> None:
 
 
 def test_near_flags_are_suggested_and_far_ones_are_not() -> None:
-    for flag, hint in (("--txet", "; did you mean --text?"), ("--colour", "")):
-        done = run_script("circledump", flag, "net.circle")
+    for flag, hint in (("--txet", "; did you mean --text?"), ("--colour", ""), ("--O2", "")):
+        command = "circlekit optimize" if flag == "--O2" else "circledump"  # not -o
+        done = run_script(*command.split(), flag, "net.circle")
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(f"error: unknown flag {flag}{hint} (")
 

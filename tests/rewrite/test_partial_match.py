@@ -40,7 +40,7 @@ def sentences(body: str, name: str, inputs: str = "%x: f32[2,3]", outputs: str =
         (  # no operator of the picture
             "%y = Tanh(%x)",
             "decompose_softmax",
-            "%y: no operator of its model is Softmax",
+            "%y: the model has no Softmax",
         ),
         ("%y = Mul(%x, 2.0)", "fold_mul", "%y: reads %x, which is not constant"),
         ("%k = Add(1.0, 2.0)\n%y = Add(%x, %k)", "fold_mul", "%k: expected MUL, got ADD"),

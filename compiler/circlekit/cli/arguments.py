@@ -167,6 +167,13 @@ def input_file(word: str) -> str:
     return "/dev/stdin" if word == "-" else word
 
 
+def output_path(word: str) -> str:
+    """Return the path that an argument names; the result cannot go to the standard output, ``-``."""
+    if word == "-":
+        raise argparse.ArgumentTypeError("expected a file or a folder, got -, the standard output")
+    return word
+
+
 def _number(kind: type[int] | type[float], expected: str, fits: Callable[[float], bool]) -> Any:
     """Return a type for argparse: a finite ``kind`` that ``fits`` accepts; ``expected``: its description."""
 

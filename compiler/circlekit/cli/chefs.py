@@ -10,9 +10,11 @@ from circlekit.api import load, save
 from circlekit.api.models import check_apart, check_target, target_format
 from circlekit.cli.arguments import Parser, output_of
 from circlekit.cli.command import Command
+from circlekit.cli.result import PIPE, source_of
 from circlekit.errors import FileError
 from circlekit.io.file_map import read_all
 from circlekit.io.write.save import encoded
+from circlekit.ir.graph import Model
 from circlekit.passes.engine.legalize import legalize
 from circlekit.recipes.load import load_recipe, recipe_in
 from circlekit.recipes.recipe_export import write_recipe
@@ -31,17 +33,24 @@ def _cook_file(arguments: argparse.Namespace) -> int:
 
 
 def _cook_stream(arguments: argparse.Namespace) -> int:
+    _write_stream(_recipe_on_stdin(arguments.format), arguments.format)
+    return 0
+
+
+def _recipe_on_stdin(format: str | None) -> Model:
     if sys.stdin is None:
         raise FileError("expected a recipe on the standard input, which is closed")
     try:
         content = read_all(sys.stdin.buffer, "<stdin>")
     except OSError as error:
         raise FileError(f"<stdin>: cannot be read: {error.strerror}") from None
+    return recipe_in(content, "<stdin>", format)
+
+
+def _write_stream(model: Model, format: str) -> None:
     if sys.stdout is None:
         raise FileError("cannot write the model: the standard output is closed")
-    model = legalize(recipe_in(content, "<stdin>", arguments.format), arguments.format)
-    sys.stdout.buffer.writelines(encoded(model, arguments.format).pieces())
-    return 0
+    sys.stdout.buffer.writelines(encoded(legalize(model, format), format).pieces())
 
 
 RECIPE_TO_WRITE = (
@@ -65,16 +74,17 @@ def _add_gaussian(parser: Parser) -> None:
 def _reverse(arguments: argparse.Namespace) -> int:
     check_target(arguments.recipe)
     check_apart(arguments.model, arguments.recipe)
-    model = load(arguments.model)
+    model = load(source_of(arguments.model))
     write_recipe(model, arguments.recipe, arguments.format or model.format, arguments.gaussian)
     return 0
 
 
 def _declare_recipe(parser: Parser) -> None:
     parser.add_argument(
-        "input", help="a recipe (.ck in the text form, or test.recipe); with --reverse, a model"
+        "input",
+        help="a recipe (.ck in the text form, or test.recipe); with --reverse, a model; - is stdin",
     )
-    parser.add_output(f"the .circle or .tflite file to write; with --reverse, {RECIPE_TO_WRITE}")
+    parser.add_output(f"the .circle or .tflite file to write, - is stdout; with --reverse, {RECIPE_TO_WRITE}")
     parser.add_switch("--reverse", help="make a recipe from a model")
     _add_gaussian(parser)
     parser.add_format("format of the model")
@@ -84,11 +94,30 @@ def _recipe(arguments: argparse.Namespace) -> int:
     arguments.output = output_of(arguments)
     if arguments.reverse:
         arguments.model, arguments.recipe = arguments.input, arguments.output
+        if arguments.output == PIPE:
+            arguments.refuse("expected a file for the recipe, got -; circlekit dump --text prints a recipe")
         return _reverse(arguments)
     if arguments.gaussian:
         arguments.refuse("--gaussian is for --reverse")
     arguments.recipe = arguments.input
-    return _cook_file(arguments)
+    if PIPE not in (arguments.input, arguments.output):
+        return _cook_file(arguments)
+    return _cook_piped(arguments)
+
+
+def _cook_piped(arguments: argparse.Namespace) -> int:
+    """Make a model where the recipe or the model is a standard stream."""
+    format = arguments.format
+    if arguments.output != PIPE:
+        format = target_format(arguments.output, format)
+        check_target(arguments.output)
+    is_stdin = arguments.input == PIPE
+    model = _recipe_on_stdin(format) if is_stdin else load_recipe(arguments.input, format)
+    if arguments.output != PIPE:
+        save(model, arguments.output, format)
+    else:
+        _write_stream(model, format or model.format)
+    return 0
 
 
 def _commands(prefix: str, format: str) -> tuple[Command, Command, Command]:

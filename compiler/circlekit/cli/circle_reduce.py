@@ -9,7 +9,7 @@ from pathlib import Path
 
 from circlekit.api import load
 from circlekit.api.models import check_target
-from circlekit.cli.arguments import MODEL_HELP, Parser, count, positive_number
+from circlekit.cli.arguments import MODEL_HELP, Parser, count, output_path, positive_number
 from circlekit.cli.command import Command
 from circlekit.equivalence.delta_debugging import ShowsFault, reduce_model, write_model
 from circlekit.errors import CirclekitError
@@ -28,7 +28,11 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("model", help=MODEL_HELP)
     parser.add_argument("command", nargs="+", help="command that exits with 0 if a model shows the fault")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="where to write the result (default: MODEL.reduced.ck)"
+        "-o",
+        "--output",
+        type=output_path,
+        metavar="FILE",
+        help="where to write the result (default: MODEL.reduced.ck)",
     )
     parser.add_argument(
         "--tries", type=count, default=2000, metavar="N", help="maximum runs of COMMAND (default: 2000)"

@@ -16,7 +16,7 @@ from circlekit.api.models import records_of
 from circlekit.cli.arguments import Parser, add_inputs, non_negative_number
 from circlekit.cli.command import FAILED, Command
 from circlekit.cli.output.terminal import text_columns
-from circlekit.cli.result import source_of
+from circlekit.cli.result import source_name, source_of
 from circlekit.equivalence.array_files import ARRAY_SUFFIXES, compare_files
 from circlekit.equivalence.input_files import GIVEN
 from circlekit.equivalence.layer_comparison import compare_layers, compare_models
@@ -125,8 +125,8 @@ def _with_names_of(before: Model, after: Model) -> Model:
 
 def _lines(arguments: argparse.Namespace, result: Result) -> Iterator[str]:
     found = result.found
-    yield f"before  {arguments.before}"
-    yield f"after   {arguments.after}"
+    yield f"before  {source_name(arguments.before)}"
+    yield f"after   {source_name(arguments.after)}"
     kinds = list(dict.fromkeys(outcome.inputs for outcome in found.outputs))
     if any(kinds):
         own = arguments.inputs is not None

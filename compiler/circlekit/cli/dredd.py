@@ -101,13 +101,14 @@ def _report(cases: Sequence[Case], results: Sequence[Result], list_all: bool, wi
     for case, result in zip(cases, results, strict=True):
         if result.failures:
             where = case.recipe or case.place  # a list can name a recipe that does not exist
-            print(f"\n{result.name} ({where}) {' '.join(result.passes)}")
+            print(f"\n{result.name} ({where}) {' '.join(result.passes)}".rstrip())
             for failure in result.failures:
                 print("  " + failure.replace("\n", "\n  "))
     counts = Counter(result.status for result in results)
     compared = sum(result.compared > 0 for result in results)
     by_litert = f"with LiteRT in {sum(result.litert > 0 for result in results)}"
-    print(f"\n{len(results)} tests: {counts['passed']} passed, {counts['failed']} failed")
+    tests = "1 test" if len(results) == 1 else f"{len(results)} tests"
+    print(f"\n{tests}: {counts['passed']} passed, {counts['failed']} failed")
     print(f"values compared in {compared}, {without or by_litert}")
     return FAILED if counts["failed"] else 0
 

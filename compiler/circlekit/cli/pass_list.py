@@ -11,7 +11,7 @@ from circlekit.cli.command import Command
 from circlekit.cli.output.terminal import text_columns
 from circlekit.passes.engine.describe import section, table
 from circlekit.passes.engine.registry import every_pass, unknown_name
-from circlekit.passes.pipelines import in_order
+from circlekit.passes.pipelines import PIPELINES, in_order
 
 
 def _declare(parser: Parser) -> None:
@@ -24,6 +24,8 @@ def _declare(parser: Parser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     names = [name.replace("-", "_") for name in arguments.names]
     for name in names:
+        if name in PIPELINES:
+            arguments.refuse(f"{name} is a pipeline of passes, which circlekit passes lists by phase")
         if name not in every_pass():
             arguments.refuse(unknown_name("pass", name, every_pass()))
     print_passes(in_order(every_pass()) if arguments.all else names)

@@ -11,7 +11,7 @@ from circlekit.api.models import check_apart, check_target, read, records_of
 from circlekit.cli.arguments import MODEL_HELP, Parser, add_inputs
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import Command
-from circlekit.cli.result import PIPE, output_to, quietly
+from circlekit.cli.result import PIPE, output_to, quietly, source_name
 from circlekit.io.write.file_writer import write_file
 from circlekit.passes.pipelines import PIPELINES
 
@@ -51,7 +51,7 @@ def _declare(parser: Parser) -> None:
     )
     add_inputs(parser, "compare the values on the inputs")
     parser.add_switch("--no-values", help="do not run the models to compare their values")
-    parser.add_switch("-q", "--quiet", help="print errors only")
+    parser.add_switch("-q", "--quiet", help="print nothing but errors")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -80,7 +80,8 @@ def _run(arguments: argparse.Namespace) -> int:
         else:
             output.write(page)
         if not arguments.quiet:
-            print(f"wrote {_file_name(arguments.output)}: {len(page):,} bytes")
+            written = "<stdout>" if arguments.output == PIPE else arguments.output
+            print(f"wrote {written}: {len(page):,} bytes")
             if content.values is not None:
                 print(f"values: {content.values.verdict}")
     return 0
@@ -90,11 +91,7 @@ def _source(path: str) -> Source:
     from circlekit.report.content import Source
 
     model, file = read(sys.stdin.buffer if path == PIPE else path)
-    return Source(_file_name(path), model, None if file is None else len(file))
-
-
-def _file_name(path: str) -> str:
-    return "<standard stream>" if path == PIPE else path
+    return Source(source_name(path), model, None if file is None else len(file))
 
 
 main = Command("circlekit report", DESCRIPTION, "before [after]", _declare, _run)

@@ -42,6 +42,11 @@ def source_of(path: str) -> ModelFile:
     return sys.stdin.buffer if path == PIPE else path
 
 
+def source_name(path: str) -> str:
+    """Return the name of what ``source_of`` returns, for messages."""
+    return "<stdin>" if path == PIPE else path
+
+
 def run_conversion(arguments: argparse.Namespace, source: str, target: str, options: Options) -> None:
     """Convert ``source`` to ``target``, where ``-`` is a standard stream, and print the result."""
     with output_to(target) as output:
@@ -125,7 +130,7 @@ def _conclusion(report: Report, hint: str) -> Iterator[str]:
         nothing = "nothing to do: " if report.unchanged else ""
         yield f"{nothing}no pass found anything to change"
     if report.legalized:
-        yield f"operators were replaced by what .{report.after.format} has"
+        yield f"operators that .{report.after.format} lacks were replaced by ones that it has"
     yield f"{'copied unchanged' if report.unchanged else 'written'} in {report.seconds:.2f} s"
 
 

@@ -17,11 +17,12 @@ from circlekit.cli.arguments import (
     Parser,
     add_inputs,
     count,
+    output_path,
     positive_count,
 )
 from circlekit.cli.command import Command
 from circlekit.cli.output.terminal import text_columns
-from circlekit.cli.result import source_of
+from circlekit.cli.result import source_name, source_of
 from circlekit.equivalence.input_files import read_records
 from circlekit.equivalence.output_files import check_output, write_outputs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
@@ -68,8 +69,9 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("--seed", type=count, metavar="N", help="seed of random inputs (default: 0)")
     parser.add_argument(
         "-o",
-        dest="output",
-        metavar="OUTPUT",
+        "--output",
+        type=output_path,
+        metavar="PATH",
         help="save the outputs: .npz, .npy, .h5, a folder of raw files",
     )
     parser.add_argument(
@@ -169,7 +171,7 @@ def _lines(
     outputs: Mapping[str, Sequence[Array]],
     timing: Timing | None,
 ) -> Iterator[str]:
-    yield f"{arguments.model}, graph {entry.graph.name}"
+    yield f"{source_name(arguments.model)}, graph {entry.graph.name}"
     yield f"inputs: {_origin(arguments, entry.graph, len(records))}"
     for value, array in zip(entry.graph.inputs, next(iter(records.values())), strict=True):
         yield f"  {_typed(value.name, array)}"

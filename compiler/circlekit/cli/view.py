@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from circlekit.api.models import check_apart, check_target, load, save
-from circlekit.cli.arguments import MODEL_HELP, Parser
+from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.io.write.file_writer import write_file
@@ -47,7 +47,9 @@ def _declare(parser: Parser) -> None:
         "--measure", choices=("macs", "bytes", "error"), default=None,
         help="what --node-data-only writes (default: macs, with --against error)",
     )  # fmt: skip
-    parser.add_argument("-o", "--output", metavar="FILE", help="the file of --node-data-only")
+    parser.add_argument(
+        "-o", "--output", type=output_path, metavar="FILE", help="the file of --node-data-only"
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -88,6 +90,7 @@ def _write_node_data(arguments: argparse.Namespace) -> int:
     measure = arguments.measure or ("macs" if arguments.against is None else "error")
     data = _data(load(arguments.model), measure, arguments.against)
     write_file(arguments.output, [json.dumps(data, indent=1).encode()])
+    print(f"wrote {arguments.output}")
     return 0
 
 

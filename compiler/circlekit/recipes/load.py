@@ -12,6 +12,7 @@ from circlekit.errors import CirclekitError, FormatError, ModelError
 from circlekit.io.file_map import map_file
 from circlekit.io.foreign_files import foreign_file
 from circlekit.io.read.declare_opaque import declare_opaque
+from circlekit.io.read.flatbuffer_decoder import identify
 from circlekit.io.read.load import load_bytes, unidentified
 from circlekit.io.write.flatbuffer_encoder import MAX_INLINE_BYTES, encode
 from circlekit.ir.graph import Model
@@ -46,6 +47,10 @@ def recipe_in(content: memoryview, path: str | os.PathLike[str], fmt: str | None
 
 def decoded(content: memoryview, name: str) -> str:
     """Decode the text of a recipe; raise FormatError if it is not UTF-8 or the text of another program."""
+    if (binary := identify(content)) is not None:
+        raise FormatError(
+            f"{name}: expected a recipe, got a {binary} model; dump --text prints it as a recipe"
+        )
     kind = foreign_file(content)
     if kind is not None:
         raise FormatError(f"{name}: {unidentified(content)}")

@@ -26,7 +26,7 @@ def explained(body: str, name: str = PASS, outputs: str = "%y") -> list[tuple[st
         ("%m = Minimum(%x, 5.0)\n%y = Relu(%m)", [("%m/rhs: expected the constant 6.0", False)]),
         ("%m = Minimum(%x, 6.0)\n%y = Relu(%m)", []),
         ("%m = Minimum(%x, 6.0)\n%y = Tanh(%m)", [("%m: is read by Tanh %y, expected Relu", True)]),
-        ("%y = Tanh(%x)", [("%y: no operator of its model is Relu or Minimum", True)]),
+        ("%y = Tanh(%x)", [("%y: the model has no Relu or Minimum", True)]),
         ("%u = Relu(%x)\n%y = Tanh(%u)", [("%x: comes from an input, expected Minimum", True)]),
     ],
 )
@@ -35,9 +35,7 @@ def test_closest_refusals(body: str, refusals: list[tuple[str, bool]]) -> None:
 
 
 def test_missing_operator_is_reported_at_the_first_computed_output() -> None:
-    assert explained("%z = Tanh(%x)", outputs="%x, %z") == [
-        ("%z: no operator of its model is Relu or Minimum", True)
-    ]
+    assert explained("%z = Tanh(%x)", outputs="%x, %z") == [("%z: the model has no Relu or Minimum", True)]
     assert explained("", outputs="%x") == []
 
 

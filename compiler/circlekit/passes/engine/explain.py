@@ -13,6 +13,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.progress import progress
 from circlekit.ir.text.lines import print_op
+from circlekit.ir.text.operator_names import suggest_operator
 from circlekit.passes.engine.describe import rules_of
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.explanation import Explanation, OpExplanation
@@ -108,7 +109,7 @@ def _missing_root(model: Model, item: type[Pass]) -> list[Refusal]:
     if not roots or not outputs or any(root.fits(op) for root in roots for op in model.ops()):
         return []
     kinds = " or ".join(dict.fromkeys(root.kind_names() for root in roots[:MAX_PARTIAL_MATCHES]))
-    sentence = f"%{outputs[0].name}: no operator of its model is {kinds}"
+    sentence = f"%{outputs[0].name}: the model has no {kinds}"
     op = outputs[0].producer
     return [] if op is None else [Refusal(item.name, model.main.name, op, sentence, is_partial=True)]
 
@@ -170,7 +171,8 @@ def find_ops(model: Model, which: str, removed: Collection[str] = ()) -> list[Op
     found = [op for op in model.ops() if words & names_of_op(op)]
     if not found and not words & {*removed, *REGISTRY, *(kind.__name__ for kind in REGISTRY.values())}:
         known = sorted(set[str]().union(*map(names_of_op, model.ops())))
-        raise ModelError(f"the model has no operator or result {which}{near_miss(which, known, 3)}")
+        similar = near_miss(which, known, 3) or suggest_operator(which, REGISTRY)
+        raise ModelError(f"the model has no operator or result {which}{similar}")
     return found
 
 
