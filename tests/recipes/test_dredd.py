@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from circlekit.equivalence import hdf5, litert
+from circlekit.errors import EquivalenceError
 from circlekit.io.read.load import load
 from circlekit.ir.graph import Model
 from circlekit.recipes import dredd_runs
@@ -202,6 +203,39 @@ def many(folder: Path, count: int) -> list[Case]:
     for index in range(count):
         (folder / f"m{index:02}.ck").write_text(MODEL)
     return cases_of(folder)
+
+
+INT16_TCONV = """graph main(%x: i16[1,3,3,2] quant(scale: 0.5)) -> %y {
+  %w = const i16[2,1,1,2] quant(scale: [0.1, 0.2], axis: 0) [[[[1, 2]]], [[[3, 200]]]]
+  %y = TransposeConv([1,3,3,2], %w, %x) {ACT} : i16[1,3,3,2] quant(scale: 2.0)
+}
+"""
+"""LiteRT has no int16 filters; ONE's interpreter has, without an activation."""
+
+
+def test_model_of_one_that_litert_refuses_passes_with_a_note(tmp_path: Path) -> None:
+    result = run(tmp_path, "", INT16_TCONV.replace("ACT", "padding: VALID"))
+    assert result.status == PASSED
+    assert result.notes[-1].startswith("not run by LiteRT before, but by ONE's interpreter: LiteRT does not")
+    result = run(tmp_path, "", INT16_TCONV.replace("ACT", "padding: VALID, act: RELU"))
+    assert "LiteRT does not accept the model" in result.failures[0]
+
+
+@pytest.mark.parametrize(("fmt", "status"), [("tflite", FAILED), ("circle", PASSED)])
+def test_litert_must_run_the_tflite_result_of_what_it_ran(
+    fmt: str, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_model = litert.run_model
+
+    def refuse_the_second(model: Model, inputs: list[np.ndarray]) -> list[np.ndarray]:
+        if len(model.main) == 1:
+            raise EquivalenceError("LiteRT does not accept the model: for a test")
+        return run_model(model, inputs)
+
+    monkeypatch.setattr(litert, "run_model", refuse_the_second)
+    result = run(tmp_path, f"passes(fuse_mul_with_fullyconnected) format({fmt})")
+    assert result.status == status
+    assert "for a test" in str([*result.failures, *result.notes])
 
 
 @pytest.mark.parametrize("processes", [1, 2])
