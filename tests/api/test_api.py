@@ -194,13 +194,14 @@ def test_optimize_reports_what_it_did(model: circlekit.Model) -> None:
     assert (report.before.parameters, report.after.parameters) == (54 + 6, 54 + 3)
     assert report.before.macs == report.after.macs == 4 * 4 * 2 * 9 * 3
     assert str(report).splitlines() == [
-        "                before  after",
-        "ADD                  1      0",
-        "MUL                  1      0",
-        "TRANSPOSE_CONV       1      1",
-        "operators            3      1",
-        "parameters          60     57",
-        "MACs               864    864",
+        "                   before  after",
+        "ADD                     1      0",
+        "MUL                     1      0",
+        "TRANSPOSE_CONV          1      1",
+        "operators               3      1",
+        "parameters             60     57",
+        "MACs                  864    864",
+        "peak arena, bytes   1,664    896",
     ]
     assert report.verified
 

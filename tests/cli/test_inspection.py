@@ -91,12 +91,19 @@ SUMMARY = """\
   custom      1 Keep
   parameters  57
   MACs        324
+  peak arena  {arena}
   constants   2 (228 bytes)
 """
 """54 weights and 3 factors; 54 + 27 MACs for each of 1 x 4 pixels: an unknown dimension counts as 1."""
 
 
-@pytest.mark.parametrize("format", ["circle", "tflite"])
+ARENAS = {
+    "circle": "372 bytes (ONE's execution plan)",
+    "tflite": "498 bytes (LiteRT, built-in kernels, one thread)",
+}
+
+
+@pytest.mark.parametrize("format", ARENAS)
 def test_inspect_summarizes(
     format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
@@ -104,7 +111,9 @@ def test_inspect_summarizes(
     path = write(tmp_path / f"model.{format}")
     size = Path(path).stat().st_size
     assert inspection.circle_inspect([path]) == 0
-    assert capsys.readouterr().out == SUMMARY.format(path=path, format=format, size=size)
+    assert capsys.readouterr().out == SUMMARY.format(
+        path=path, format=format, size=size, arena=ARENAS[format]
+    )
 
 
 def test_summary_as_json(circle: str, capsys: Output) -> None:

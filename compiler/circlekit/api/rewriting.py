@@ -200,7 +200,7 @@ def convert(
     if content is not None:
         report.growth = explain_growth(origin, len(content), file)
     report.source, report.target = name, target_name
-    report.after = summarize(legal, write(file, target, model.source))
+    report.after = summarize(legal, write(file, target, model.source), format)
     report.after.format = format
     _conclude(report, verifier, started)
     return report
@@ -263,7 +263,7 @@ def _optimize(
     def announce(name: str) -> None:
         progress().begin(f"running {name}")
 
-    before = summarize(model, file_size)
+    before = summarize(model, file_size, format)
     passes = select_passes(options.passes, options.disable, format)
     if passes and options.validate:
         settle_ranks(model)
@@ -272,7 +272,7 @@ def _optimize(
     removed = set[str]().union(*map(names_of_op, model.ops())) if options.explain_op is not None else ()
     context = Context(format, settings=options.settings, exact=only_pipelines(options.passes))
     records = run_passes(model, passes, context, check_values, announce)
-    report = Report(before, summarize(model), records)
+    report = Report(before, summarize(model, format=format), records)
     if verifier is not None:
         report.verified, report.notes = True, verifier.notes
     changes = {record.name: record.changes for record in records}

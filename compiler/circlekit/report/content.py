@@ -20,8 +20,10 @@ from circlekit.report.model_changes import (
     compare_structure,
     trace_passes,
 )
-from circlekit.report.operator_cost import Arena, OperatorCost, activation_arena, operator_cost
 from circlekit.report.value_comparison import ValueComparison, compare_values
+from circlekit.targets.cost import OperatorCost, operator_cost
+from circlekit.targets.memory_plan import MemoryPlan, plan_memory
+from circlekit.targets.planners import default_planner
 
 
 @dataclass
@@ -40,14 +42,15 @@ class Side:
     title: str
     source: Source
     summary: Summary
-    arena: Arena
+    arena: MemoryPlan
     costs: dict[Op, OperatorCost] = field(default_factory=dict)
 
     @staticmethod
     def of(title: str, source: Source) -> Side:
         model = source.model
         costs = {op: operator_cost(op) for op in model.ops()}
-        return Side(title, source, summarize(model, source.file_size), activation_arena(model.main), costs)
+        arena = plan_memory(model.main, default_planner(model.format))
+        return Side(title, source, summarize(model, source.file_size), arena, costs)
 
 
 @dataclass

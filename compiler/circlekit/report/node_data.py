@@ -13,7 +13,7 @@ from typing import Any
 
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
-from circlekit.report.operator_cost import operator_cost
+from circlekit.targets.cost import operator_cost
 
 MEASURES: dict[str, tuple[str, Callable[[Op], float]]] = {
     "macs": ("MACs", lambda op: operator_cost(op).macs),

@@ -11,7 +11,7 @@ from circlekit.ir.value import Value
 from circlekit.passes.engine.describe import summary as pass_summary
 from circlekit.passes.engine.registry import find_pass
 from circlekit.report.content import Content, Side
-from circlekit.report.operator_texts import result_name, result_shape, shortened, value_name
+from circlekit.report.operator_texts import result_name, result_shape, shortened
 
 MAX_LISTED = 200
 """Lists of operators in the report end after this many, and say so."""
@@ -42,6 +42,7 @@ def summary_rows(content: Content) -> list[tuple[str, list[list[str]]]]:
         row("graphs", lambda side: count(len(side.source.model.graphs))),
         row("parameters", lambda side: count(side.summary.parameters)),
         row("multiply-accumulates (MACs)", lambda side: count(side.summary.macs)),
+        row("peak arena, bytes", lambda side: f"{side.arena.size:,} ({side.arena.planner.title})"),
         row("peak of live activations, bytes", lambda side: count(side.arena.peak_bytes)),
     ]
 
@@ -126,7 +127,7 @@ def cost_tables(content: Content) -> list[dict[str, Any]]:
 
 
 def arena_tables(content: Content) -> list[dict[str, Any]]:
-    """Return the peak of live activations of each model, with the operator and the tensors that make it."""
+    """Return the arena of each model: its size, the peak of live activations and the tensors that make it."""
     tables = []
     for side in content.sides:
         arena, ops = side.arena, side.source.model.main.ops
@@ -134,11 +135,11 @@ def arena_tables(content: Content) -> list[dict[str, Any]]:
             continue
         held = [
             {
-                "name": value_name(life.value.name),
-                "type": repr(life.value.type),
+                "name": shortened(life.buffer.name),
+                "type": repr(life.buffer.values[0].type) if life.buffer.values else "",
                 "size": life.size,
                 "first": life.first,
-                "last": life.last,
+                "last": min(life.last, len(ops) - 1),
             }
             for life in arena.held[:MAX_LISTED]
         ]
@@ -146,6 +147,8 @@ def arena_tables(content: Content) -> list[dict[str, Any]]:
             {
                 "title": side.title,
                 "peak": arena.peak_bytes,
+                "size": arena.size,
+                "planner": arena.planner.title,
                 "index": arena.peak,
                 "operator": shortened(print_op(ops[arena.peak])),
                 "held": held,

@@ -14,8 +14,8 @@ from circlekit.report.model_changes import (
     OpName,
     op_name,
 )
-from circlekit.report.operator_cost import OperatorCost
 from circlekit.report.operator_texts import result_name, result_shape, shortened
+from circlekit.targets.cost import OperatorCost
 
 LARGEST_ERROR = 1e300
 """Stands for an infinite relative difference: JSON has no infinity."""

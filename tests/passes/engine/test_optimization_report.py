@@ -14,8 +14,8 @@ from circlekit.passes.engine.optimization_report import (
     summarize,
 )
 
-BEFORE = Summary({"ADD": 1, "MUL": 2}, parameters=1234, macs=5, file_size=2048)
-AFTER = Summary({"MUL": 1}, parameters=0, macs=5, file_size=1024)
+BEFORE = Summary({"ADD": 1, "MUL": 2}, parameters=1234, macs=5, file_size=2048, arena_bytes=200)
+AFTER = Summary({"MUL": 1}, parameters=0, macs=5, file_size=1024, arena_bytes=100)
 
 
 def test_summary_of_a_model() -> None:
@@ -38,13 +38,14 @@ def test_summary_of_a_model() -> None:
 
 def test_report_prints_a_table() -> None:
     assert str(Report(BEFORE, AFTER)).splitlines() == [
-        "                  before  after",
-        "ADD                    1      0",
-        "MUL                    2      1",
-        "operators              3      1",
-        "file size, bytes   2,048  1,024",
-        "parameters         1,234      0",
-        "MACs                   5      5",
+        "                   before  after",
+        "ADD                     1      0",
+        "MUL                     2      1",
+        "operators               3      1",
+        "file size, bytes    2,048  1,024",
+        "parameters          1,234      0",
+        "MACs                    5      5",
+        "peak arena, bytes     200    100",
     ]
 
 

@@ -16,6 +16,7 @@ from circlekit.ir.text.columns import format_definitions
 from circlekit.ir.text.lines import Names, type_text
 from circlekit.ir.value import Value
 from circlekit.passes.engine.optimization_report import summarize
+from circlekit.targets.planners import default_planner
 
 SUMMARY_SCHEMA = 1
 """Increases when ``summary_of`` changes in a way that breaks readers of its JSON; docs/guide/inspect.md."""
@@ -35,6 +36,7 @@ def summary_of(path: str) -> dict[str, Any]:
     except CirclekitError as error:  # it can be loaded, but operators may lack what their cost follows from
         fault = error.message
         counts = {"format": model.format, "file_bytes": size, "parameters": None, "macs": None}
+        counts |= {"peak_arena_bytes": None}
     constants = {id(v): v.data for g in model.graphs for v in _values(g.ops) if v.data is not None}
     operators = Counter(op.code for op in model.ops())
     return {
@@ -116,6 +118,9 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name, label in (("parameters", "parameters"), ("macs", "MACs")):
         if summary[name] is not None:
             yield label, f"{summary[name]:,}"
+    if summary["peak_arena_bytes"] is not None:
+        title = default_planner(summary["format"]).title
+        yield "peak arena", f"{summary['peak_arena_bytes']:,} bytes ({title})"
     yield "constants", f"{summary['constants']} ({summary['constant_bytes']:,} bytes)"
     if summary["metadata"]:
         yield "metadata", ", ".join(f"{name} ({size:,} bytes)" for name, size in summary["metadata"].items())

@@ -13,6 +13,8 @@ from circlekit.ir.text.columns import format_columns
 from circlekit.ir.value import Shape, Value, format_shape
 from circlekit.passes.engine.explanation import Explanation, OpExplanation
 from circlekit.rewrite.base import Refusal
+from circlekit.targets.memory_plan import arena_bytes
+from circlekit.targets.planners import default_planner
 
 DOCUMENT_SCHEMA = 1
 """Increases when ``Report.document`` changes in a way that breaks readers; docs/guide/results.md."""
@@ -56,6 +58,7 @@ class Summary:
     ``ops``: number of operators in all graphs, by the name of their kind in the schema.
     ``parameters``: elements of float and quantized constants; shapes, axes and indices do not count.
     ``macs``: multiply-accumulates of one run of every graph; unknown dimensions, mostly a batch, count as 1.
+    ``arena_bytes``: size of the arenas of all graphs, as the default target of the format plans them.
     ``file_size``: bytes, None if there is no file.  ``format``: circle or tflite.
     """
 
@@ -66,6 +69,7 @@ class Summary:
     format: str = ""
     inputs: Sequence[Port] = ()
     outputs: Sequence[Port] = ()
+    arena_bytes: int = 0
 
     @property
     def op_count(self) -> int:
@@ -80,6 +84,7 @@ class Summary:
             "operators": self.ops,
             "parameters": self.parameters,
             "macs": self.macs,
+            "peak_arena_bytes": self.arena_bytes,
             "inputs": [port.document() for port in self.inputs],
             "outputs": [port.document() for port in self.outputs],
         }
@@ -155,6 +160,7 @@ class Report:
             "file size, bytes": (before.file_size, after.file_size),
             "parameters": (before.parameters, after.parameters),
             "MACs": (before.macs, after.macs),
+            "peak arena, bytes": (before.arena_bytes, after.arena_bytes),
         }
         return (
             [(kind, _number(before.ops.get(kind, 0)), _number(after.ops.get(kind, 0))) for kind in kinds],
@@ -223,8 +229,11 @@ def _number(count: int | None) -> str:
     return "" if count is None else f"{count:,}"
 
 
-def summarize(model: Model, file_size: int | None = None) -> Summary:
-    """Return the size and the interface of ``model``; ``file_size``: that of its file in bytes."""
+def summarize(model: Model, file_size: int | None = None, format: str | None = None) -> Summary:
+    """Return the size and the interface of ``model``; ``file_size``: that of its file in bytes.
+
+    ``format``: the arena is that of this format's default target; by default of the model's format.
+    """
     ops = Counter(op.code for op in model.ops())
     constants: dict[int, Value] = {
         id(value): value for op in model.ops() for value in op.inputs if value is not None and value.is_const
@@ -237,6 +246,7 @@ def summarize(model: Model, file_size: int | None = None) -> Summary:
             if value.is_static and (value.dtype.is_float or value.quantization is not None)
         ),
         macs=sum(op.macs() for op in model.ops() if op.results),
+        arena_bytes=arena_bytes(model, default_planner(format or model.format)),
         file_size=file_size,
         format=model.format,
         inputs=_ports(model.main.inputs),

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one run of an operator costs: multiply-accumulates, and bytes read and written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+
+
+@dataclass(frozen=True)
+class OperatorCost:
+    """What one run of an operator costs; sizes in bytes.
+
+    ``activation_bytes``: operands that are computed while the model runs; ``constant_bytes``: the others.
+    """
+
+    macs: int
+    activation_bytes: int
+    constant_bytes: int
+    written_bytes: int
+
+    @property
+    def moved_bytes(self) -> int:
+        """All bytes that the operator reads or writes."""
+        return self.activation_bytes + self.constant_bytes + self.written_bytes
+
+
+def value_bytes(value: Value) -> int:
+    """Return the size of a value; unknown dimensions count as 1, as in ``Op.macs``."""
+    if value.data is not None:
+        return value.data.nbytes
+    if value.shape is None:
+        return 0
+    elements = prod(1 if dim is None else dim for dim in value.shape)
+    return -(-elements * value.dtype.bits // 8)
+
+
+def operator_cost(op: Op) -> OperatorCost:
+    """Return the cost of one run; an operand that is read twice counts once."""
+    operands = list(dict.fromkeys(value for value in op.inputs if value is not None))
+    return OperatorCost(
+        op.macs() if op.results else 0,
+        sum(value_bytes(value) for value in operands if not value.is_const),
+        sum(value_bytes(value) for value in operands if value.is_const),
+        sum(map(value_bytes, op.results)),
+    )

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers of a graph: which values share memory, and from which operator to which one they are needed.
+
+Sharing does not depend on the order of the operators, so that the search for an order can use it, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.targets.cost import value_bytes
+from circlekit.targets.planners import Planner
+
+SMALLEST_SHARED_BYTES = 5
+"""Buffers up to the size of a scalar are not used in place by operators that change them."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Memory of values, or of the kernel of ``owner`` if ``values`` is empty.
+
+    ``size``: in bytes.  ``producer``: the operator whose result it first holds; None for a graph input.
+    ``users``: the other operators that read or write it.  ``is_kept``: no operator releases it.
+    """
+
+    values: tuple[Value, ...]
+    size: int
+    producer: Op | None
+    users: frozenset[Op]
+    is_kept: bool
+
+    @property
+    def name(self) -> str:
+        """``%name``, or the kernel that uses it as scratch memory."""
+        if self.values:
+            return " = ".join(f"%{value.name}" for value in self.values)
+        return f"scratch of {self.producer.code}" if self.producer is not None else "scratch"
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """A buffer in memory from operator number ``first`` to operator number ``last``, both included.
+
+    ``last`` is the number of operators if nothing releases the buffer.
+    """
+
+    buffer: Buffer
+    first: int
+    last: int
+
+    @property
+    def size(self) -> int:
+        return self.buffer.size
+
+    def overlaps(self, other: Lifetime) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def buffers_of(graph: Graph, planner: Planner) -> list[Buffer]:
+    """Return the buffers that ``planner`` places for one run of ``graph``, in order of their first operator.
+
+    Constants, variables and values whose size is 0 or unknown before a run (strings) are in no buffer.
+    Graphs that operators call have plans of their own.
+    """
+    ops = graph.ops
+    uses = _use_counts(graph, ops)
+    owners: dict[Value, Value] = {}
+    for op in ops:
+        shared = _shared_operand(graph, op, planner, uses, owners)
+        if shared is not None:
+            owners[op.results[0]] = owners.get(shared, shared)
+    members: dict[Value, list[Value]] = {}
+    inputs = [*graph.inputs] if planner.holds_interface else []
+    for value in (*inputs, *(result for op in ops for result in op.results)):
+        if value_bytes(value) and not value.is_variable and _is_placed(graph, value, planner):
+            members.setdefault(owners.get(value, value), []).append(value)
+    buffers = [_buffer(graph, values, planner) for values in members.values()]
+    scratch = [Buffer((), size, op, frozenset(), False) for op in ops for size in planner.scratch(op) if size]
+    return buffers + scratch
+
+
+def _use_counts(graph: Graph, ops: Sequence[Op]) -> Counter[Value]:
+    """Return how often each value is read, the graph's interface and variables included."""
+    counts = Counter(value for op in ops for value in op.inputs if value is not None)
+    counts.update((*graph.inputs, *graph.outputs))
+    counts.update(value for value in list(counts) if value.is_variable)
+    return counts
+
+
+def _is_placed(graph: Graph, value: Value, planner: Planner) -> bool:
+    if value.producer is not None and planner.is_computed_early(value.producer):
+        return False
+    return planner.holds_interface or not (graph.is_input(value) or graph.is_output(value))
+
+
+def _shared_operand(
+    graph: Graph, op: Op, planner: Planner, uses: Counter[Value], owners: dict[Value, Value]
+) -> Value | None:
+    """Return the operand whose buffer the first result of ``op`` takes; None if there is none."""
+    is_view = op.code in planner.views
+    candidates = op.inputs[: 1 if is_view else planner.in_place.get(op.code, 0)]
+    if not op.results or graph.is_output(op.results[0]) or not _is_placed(graph, op.results[0], planner):
+        return None
+    for value in candidates:
+        if value is None or value.is_const or value.is_variable or graph.is_input(value):
+            continue
+        if not _is_placed(graph, value, planner):
+            continue
+        if is_view:
+            return value
+        size = value_bytes(value)
+        if size < SMALLEST_SHARED_BYTES or size != value_bytes(op.results[0]) or uses[value] > 1:
+            continue
+        return value if uses[owners.get(value, value)] <= 1 else None
+    return None
+
+
+def _buffer(graph: Graph, values: list[Value], planner: Planner) -> Buffer:
+    """Return the buffer of ``values``, of which the first owns it."""
+    owner = values[0]
+    users = {op for value in values for op in value.users}
+    users.update(value.producer for value in values if value.producer is not None)
+    is_kept = any(graph.is_output(value) for value in values)
+    if planner.keeps_inputs and graph.is_input(owner):
+        is_kept = True
+    if planner.keeps_unused and not any(value.use_count for value in values):
+        is_kept = True
+    return Buffer(tuple(values), value_bytes(owner), owner.producer, frozenset(users), is_kept)
+
+
+def lifetimes(ops: Sequence[Op], buffers: Sequence[Buffer]) -> list[Lifetime]:
+    """Return when each buffer is needed if the operators run in the order of ``ops``."""
+    position = {op: index for index, op in enumerate(ops)}
+    found = []
+    for buffer in buffers:
+        first = 0 if buffer.producer is None else position[buffer.producer]
+        last = max((position[op] for op in buffer.users if op in position), default=first)
+        found.append(Lifetime(buffer, first, len(ops) if buffer.is_kept else last))
+    return found

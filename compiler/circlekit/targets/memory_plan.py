@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arena of activations as the planner of a runtime places it: offsets, size, and what makes the peak."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.targets.lifetimes import Lifetime, buffers_of, lifetimes
+from circlekit.targets.planners import Planner
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """The arena for one run of a graph.
+
+    ``lifetimes`` and ``offsets``: of each buffer, in the order in which the planner places them.
+    ``size``: of the arena in bytes, gaps included.  ``live_bytes``: by operator, the sizes of the buffers
+    that are needed while it runs; no arena is smaller than the largest.
+    """
+
+    planner: Planner
+    lifetimes: list[Lifetime]
+    offsets: list[int]
+    size: int
+    live_bytes: list[int]
+
+    @property
+    def peak(self) -> int:
+        """The number of the first operator with the most live bytes; -1 if there is no operator."""
+        return self.live_bytes.index(self.peak_bytes) if self.live_bytes else -1
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most live bytes while an operator runs."""
+        return max(self.live_bytes, default=0)
+
+    @property
+    def held(self) -> list[Lifetime]:
+        """The buffers that are live at the peak, largest first."""
+        live = (life for life in self.lifetimes if life.first <= self.peak <= life.last)
+        return sorted(live, key=lambda life: -life.size)
+
+
+def plan_memory(graph: Graph, planner: Planner, order: Sequence[Op] | None = None) -> MemoryPlan:
+    """Return the arena of ``graph`` under ``planner``.  ``order``: of operators, by default the graph's."""
+    ops = graph.ops if order is None else order
+    alive = _placement_order(lifetimes(ops, buffers_of(graph, planner)), planner, len(ops))
+    offsets = _offsets(alive, planner)
+    ends = (offset + _padded(life.size, planner) for offset, life in zip(offsets, alive, strict=True))
+    return MemoryPlan(planner, alive, offsets, max(ends, default=0), live_bytes(alive, len(ops)))
+
+
+def arena_bytes(model: Model, planner: Planner) -> int:
+    """Return the size of the arenas of all graphs; each graph has one of its own."""
+    return sum(plan_memory(graph, planner).size for graph in model.graphs)
+
+
+def live_bytes(alive: Sequence[Lifetime], op_count: int) -> list[int]:
+    """Return the sum of the sizes of what is needed while each of ``op_count`` operators runs."""
+    changes = [0] * (op_count + 2)
+    for life in alive:
+        changes[life.first] += life.size
+        changes[life.last + 1] -= life.size
+    return list(accumulate(changes))[:op_count]
+
+
+def _placement_order(alive: list[Lifetime], planner: Planner, op_count: int) -> list[Lifetime]:
+    """Return ``alive`` in the order in which the planner places it."""
+
+    def key(index: int) -> tuple[bool, int, int]:
+        life = alive[index]
+        if planner.latest_first:
+            return True, -_padded(life.size, planner), -index
+        if planner.whole_run_first and life.first == 0 and life.last == op_count:
+            return False, 0, 0
+        return True, -life.size, life.first
+
+    return [alive[index] for index in sorted(range(len(alive)), key=key)]
+
+
+def _padded(size: int, planner: Planner) -> int:
+    return aligned(size, planner.alignment) if planner.pads_sizes else size
+
+
+def aligned(offset: int, alignment: int) -> int:
+    """Return the next multiple of ``alignment``."""
+    return -(-offset // alignment) * alignment
+
+
+def _offsets(alive: Sequence[Lifetime], planner: Planner) -> list[int]:
+    """Return the offset of each buffer, placed one after the other among those that are needed with it."""
+    table = np.empty((4, len(alive)), np.int64)  # columns by offset; rows: offset, end, first, last
+    offsets = []
+    for count, life in enumerate(alive):
+        size = _padded(life.size, planner)
+        placed = table[:, :count]
+        others = placed[:2, (placed[2] <= life.last) & (placed[3] >= life.first)]
+        offset = _gap(others.T.tolist(), size, planner)
+        offsets.append(offset)
+        at = int(np.searchsorted(placed[0], offset, side="right"))
+        table[:, at + 1 : count + 1] = table[:, at:count]
+        table[:, at] = offset, offset + size, life.first, life.last
+    return offsets
+
+
+def _gap(others: Sequence[Sequence[int]], size: int, planner: Planner) -> int:
+    """Return where ``size`` bytes fit between or behind ``others``: pairs of begin and end, sorted."""
+    best: tuple[int, int] | None = None  # (waste, offset)
+    end = 0
+    for begin, other_end in others:
+        start = aligned(end, planner.alignment)
+        if start + size <= begin:
+            if not planner.best_fit:
+                return start
+            if best is None or begin - start < best[0]:
+                best = begin - end, start
+        end = max(end, other_end)
+    return aligned(end, planner.alignment) if best is None else best[1]

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How runtimes plan the memory of activations, as data: what shares a buffer, and how buffers are placed.
+
+Sources: LiteRT ``arena_planner.cc``, ``simple_memory_arena.cc`` and ``inplace_operator`` of its kernels;
+TFLM ``greedy_memory_planner.cc`` and ``micro_allocation_info.cc``; ONE ``ExecutionPlanner.cpp`` of
+circle-execution-plan; onert ``MemoryPlanner.cc`` (WIC, its default) and ``SharedMemoryOperands.cc``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from circlekit.errors import UnsupportedError, near_miss
+from circlekit.ir.op import Op
+from circlekit.targets.scratch_memory import litert_scratch, no_scratch, one_scratch
+from circlekit.targets.target import DEFAULT_TARGETS
+
+VIEWS = frozenset({"RESHAPE", "EXPAND_DIMS", "SQUEEZE"})
+"""Operators that do not change the bytes of their first operand."""
+
+
+@dataclass(frozen=True)
+class Planner:
+    """The memory planner of a runtime.
+
+    ``alignment``: of every offset, in bytes.  ``pads_sizes``: sizes are multiples of it, too.
+    ``keeps_inputs``: graph inputs stay in memory to the end.  ``keeps_unused``: so do results without a use.
+    ``holds_interface``: graph inputs and outputs are in the arena; otherwise the caller provides them.
+    ``views``: operators whose result shares the memory of the first operand.
+    ``in_place``: by operator, of how many first operands the result may take the memory, if it is the only
+    use and the sizes are equal.
+    ``best_fit``: a buffer goes into the smallest gap that holds it; otherwise into the first.
+    ``whole_run_first``: what is needed from the first operator to the end is placed before larger buffers.
+    ``latest_first``: of buffers of equal size, that of the later operator is placed first.
+    ``early``: operators whose result is computed before the first run if their operands are constant.
+    ``scratch``: sizes of the buffers that only the kernel of an operator uses.
+    """
+
+    name: str
+    title: str
+    alignment: int = 1
+    pads_sizes: bool = False
+    keeps_inputs: bool = False
+    keeps_unused: bool = False
+    holds_interface: bool = True
+    views: frozenset[str] = frozenset()
+    in_place: Mapping[str, int] = field(default_factory=dict)
+    best_fit: bool = False
+    whole_run_first: bool = False
+    latest_first: bool = False
+    early: frozenset[str] = frozenset()
+    scratch: Callable[[Op], list[int]] = no_scratch
+
+    def is_computed_early(self, op: Op) -> bool:
+        """Return whether the results of ``op`` are computed, and kept elsewhere, before the first run."""
+        return op.code in self.early and (
+            not op.reads_data or all(value is None or value.is_const for value in op.inputs)
+        )
+
+
+LITERT = Planner(
+    "litert",
+    "LiteRT, built-in kernels, one thread",
+    alignment=64,
+    keeps_inputs=True,
+    keeps_unused=True,
+    views=VIEWS | {"BITCAST"},
+    in_place={"ADD": 2, "SUB": 2, "MUL": 2, "DIV": 2, "SOFTMAX": 1, "DYNAMIC_UPDATE_SLICE": 1},
+    best_fit=True,
+    whole_run_first=True,
+    early=frozenset(
+        {"SHAPE", "RANK", "DEQUANTIZE", "DENSIFY", "CAST", "CONCATENATION", "GATHER", "MUL", "RANGE"}
+        | {"STRIDED_SLICE", "TILE", "REDUCE_PROD", "RESHAPE", "BROADCAST_ARGS"}
+    ),
+    scratch=litert_scratch,
+)
+
+PLANNERS = {
+    "litert": LITERT,
+    "litert-xnnpack": LITERT,
+    "tflm": Planner(
+        "tflm", "TFLM, greedy planner", alignment=16, pads_sizes=True, latest_first=True
+    ),
+    "onert": Planner("onert", "onert, WIC planner", holds_interface=False, views=VIEWS),
+    "luci": Planner(
+        "luci",
+        "ONE's execution plan",
+        keeps_inputs=True,
+        keeps_unused=True,
+        best_fit=True,
+        whole_run_first=True,
+        scratch=one_scratch,
+    ),
+}  # fmt: skip
+"""The planner of each target."""
+
+
+def find_planner(target: str) -> Planner:
+    """Return the planner of ``target``; raise UnsupportedError with the near name if there is none."""
+    if target not in PLANNERS:
+        raise UnsupportedError(
+            f"no target is named {target}{near_miss(target, PLANNERS)}; there are {', '.join(PLANNERS)}"
+        )
+    return PLANNERS[target]
+
+
+def default_planner(format: str) -> Planner:
+    """Return the planner of the runtime that files of ``format`` (circle, tflite) are made for."""
+    return PLANNERS[DEFAULT_TARGETS[format]]

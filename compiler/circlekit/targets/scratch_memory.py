@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes of the scratch buffers that kernels of LiteRT and ONE's interpreter have in the arena.
+
+Sources: ``Prepare`` of LiteRT's optimized kernels (``tflite/kernels``, temporaries of allocation type
+``kTfLiteArenaRw``; persistent and dynamic ones are elsewhere), run by one thread; ``ExecutionPlanner.cpp`` of
+ONE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64, u8
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
+from circlekit.ops.dimensions import element_count
+from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
+from circlekit.ops.reduction.reduce import Reduction
+from circlekit.targets.cost import value_bytes
+
+NARROW = (u8, i8, DType.INT4, DType.INT2)
+"""Dtypes of the weights of hybrid layers, whose float data is quantized at run time."""
+
+
+def no_scratch(op: Op) -> list[int]:
+    """Return no buffer: the planner knows of none."""
+    return []
+
+
+def litert_scratch(op: Op) -> list[int]:
+    """Return the sizes in bytes of the scratch buffers of LiteRT's kernel for ``op``, on one thread."""
+    if not op.results or len(op.inputs) < 2 or None in op.inputs[:2]:
+        return []  # an invalid operator
+    return next((sizes(op) for kind, sizes in _LITERT.items() if isinstance(op, kind)), [])
+
+
+def one_scratch(op: Op) -> list[int]:
+    """Return the size in bytes of the matrix of patches of a convolution in ONE's interpreter."""
+    return _patches(op) if isinstance(op, Conv2D) and op.input.dtype is not i16 else []
+
+
+def _patches(op: Conv2D) -> list[int]:
+    """Return the size of the matrix of patches (im2col); none if it would equal the input."""
+    filter_shape = op.filter.shape
+    if not filter_shape or (filter_shape[1:3] == (1, 1) and {*op.strides, *op.dilations} == {1}):
+        return []
+    count = element_count(op.output.shape[:3] if op.output.shape else None) * element_count(filter_shape[1:])
+    dtype = op.input.dtype if not _is_hybrid(op.input, op.filter) else i8
+    return [count * dtype.bits // 8]
+
+
+def _is_hybrid(data: Value, weights: Value) -> bool:
+    return data.dtype is f32 and weights.dtype in NARROW
+
+
+def _is_per_channel(weights: Value) -> bool:
+    scale = () if weights.quantization is None else weights.quantization.scale.reshape(-1).tolist()
+    return len(set(scale)) > 1
+
+
+def _convolution(op: Conv2D) -> list[int]:
+    sizes = _patches(op)
+    if _is_hybrid(op.input, op.filter):
+        data, filter_shape = op.input.shape or (), op.filter.shape or (1,)
+        groups = (data[-1] or 1) // (filter_shape[-1] or 1) if data else 1
+        rows = 4 * element_count(data[:3]) * groups
+        sums = 4 * element_count(op.output.shape)
+        sizes += [element_count(op.input.shape), rows, sums]
+        if _is_per_channel(op.filter):
+            sizes.append(rows)
+    return sizes
+
+
+def _depthwise(op: DepthwiseConv2D) -> list[int]:
+    if not _is_hybrid(op.input, op.filter):
+        return []
+    batches = 4 * ((op.input.shape or (1,))[0] or 1)
+    return [element_count(op.input.shape), batches, batches]
+
+
+def _dense(op: FullyConnected) -> list[int]:
+    weights = op.weights if hasattr(op, "weights") else op.inputs[1]
+    data = op.inputs[0]
+    if data is None or weights is None or not _is_hybrid(data, weights) or not weights.shape:
+        return []
+    units, depth = (dim or 1 for dim in weights.shape[-2:])
+    batches = element_count(data.shape) // depth
+    return [element_count(data.shape), 4 * batches, 4 * units * batches, 4 * batches]
+
+
+def _batch_matmul(op: BatchMatMul) -> list[int]:
+    left, right = op.inputs[:2]
+    if left is None or right is None or not left.shape or not right.shape:
+        return []
+    sizes = [value_bytes(left)]
+    if not right.is_const:
+        sizes.append(value_bytes(right))
+    if _is_hybrid(left, right):
+        rows = left.shape[-1 if op.adj_x else -2] or 1
+        units = right.shape[-2 if op.adj_y else -1] or 1
+        batches = 4 * element_count(left.shape[:-2]) * rows
+        sizes += [element_count(left.shape), batches, 4 * units * rows, batches]
+    return sizes
+
+
+_SUM_BYTES = {f32: 4, i32: 8, i64: 8, u8: 4, i8: 4, i16: 4, boolean: 1}
+"""By dtype of the input of a reduction: bytes of an element of the sums."""
+
+
+def _reduction(op: Reduction) -> list[int]:
+    data, axes = op.inputs[:2]
+    if data is None or axes is None:
+        return []
+    sizes = [4 * len(data.shape or ())]
+    if axes.is_const:
+        sizes.append(4 * element_count(axes.shape))
+        if op.code in ("MEAN", "SUM", "REDUCE_PROD"):
+            sizes.append(_SUM_BYTES.get(data.dtype, 4) * element_count(op.results[0].shape))
+    return sizes
+
+
+_LITERT: dict[type[Op], Callable[[Any], list[int]]] = {
+    Conv2D: _convolution,
+    DepthwiseConv2D: _depthwise,
+    FullyConnected: _dense,
+    BatchMatMul: _batch_matmul,
+    Reduction: _reduction,
+}
+"""By operator: the sizes of its scratch buffers."""

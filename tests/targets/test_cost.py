@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cost of operators, on figures that a reader can add up."""
+
+from __future__ import annotations
+
+import circlekit
+from circlekit.targets.cost import operator_cost
+
+NET = """
+graph main(%x: f32[1,4]) -> %y {
+  %w = const f32[8,4] gaussian(0, 1)
+  %wide = FullyConnected(%x, %w, none)  : f32[1,8]
+  %y = Add(%wide, %wide)                : f32[1,8]
+}
+"""
+
+
+def test_costs() -> None:
+    dense, twice = circlekit.parse(NET).main.ops
+    cost = operator_cost(dense)
+    assert (cost.macs, cost.activation_bytes, cost.constant_bytes, cost.written_bytes) == (32, 16, 128, 32)
+    assert operator_cost(twice).activation_bytes == 32  # the same operand twice is read once
+    assert cost.moved_bytes == 176

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planned arenas: against LiteRT's own, and the rules of each planner on small graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import circlekit
+from circlekit.equivalence.litert import is_available
+from circlekit.errors import UnsupportedError
+from circlekit.passes.engine.legalize import legalize
+from circlekit.targets.memory_plan import MemoryPlan, arena_bytes, plan_memory
+from circlekit.targets.planners import LITERT, PLANNERS, find_planner
+from circlekit.testing import random_model
+from tools.arenas import litert_arena_bytes
+
+NET = """
+graph main(%x: f32[100]) -> %y {
+  %a = Exp(%x)              : f32[100]
+  %b = Abs(%a)              : f32[100]
+  %c = Add(%b, %a)          : f32[100]
+  %d = Mul(%c, [2.0])       : f32[100]
+  %e = Reshape(%d, [50, 2]) : f32[50,2]
+  %y = Neg(%e)              : f32[50,2]
+}
+"""
+
+
+def plan_of(text: str, name: str) -> MemoryPlan:
+    return plan_memory(circlekit.parse(text).main, find_planner(name))
+
+
+def placed(plan: MemoryPlan) -> dict[str, tuple[int, int, int]]:
+    """Offset and lifetime of each buffer, by its name."""
+    return {
+        life.buffer.name: (offset, life.first, life.last)
+        for life, offset in zip(plan.lifetimes, plan.offsets, strict=True)
+    }
+
+
+@pytest.mark.skipif(not is_available(), reason="LiteRT is not installed")
+def test_sizes_equal_those_of_litert(model_path: Path) -> None:
+    model = legalize(circlekit.load(model_path), "tflite")
+    if model_path.stem == "lstm.f32":
+        pytest.skip("LiteRT keeps the results of WHILE elsewhere")
+    assert plan_memory(model.main, LITERT).size == litert_arena_bytes(model)
+
+
+def test_litert_shares_buffers_in_place_and_keeps_inputs() -> None:
+    plan = plan_of(NET, "litert")
+    assert placed(plan) == {
+        "%x": (0, 0, 6),
+        "%a": (448, 0, 2),  # used twice: Add cannot write to it
+        "%b = %c = %d = %e": (896, 1, 5),
+        "%y": (448, 5, 6),
+    }
+    assert plan.size == 896 + 400
+    assert plan.live_bytes == [800, 1200, 1200, 800, 800, 1200]
+    assert (plan.peak, plan.peak_bytes) == (1, 1200)
+    assert [life.buffer.name for life in plan.held] == ["%x", "%a", "%b = %c = %d = %e"]
+
+
+def test_tflm_releases_inputs_and_shares_nothing() -> None:
+    plan = plan_of(NET, "tflm")
+    assert {name: (first, last) for name, (_, first, last) in placed(plan).items()} == {
+        "%x": (0, 0),
+        "%a": (0, 2),
+        "%b": (1, 2),
+        "%c": (2, 3),
+        "%d": (3, 4),
+        "%e": (4, 5),
+        "%y": (5, 6),
+    }
+    assert plan.size == 3 * 400  # 400 is a multiple of 16
+
+
+def test_onert_does_not_hold_the_interface() -> None:
+    plan = plan_of(NET, "onert")
+    assert "%x" not in placed(plan)
+    assert "%y" not in placed(plan)
+    assert placed(plan)["%d = %e"] == (0, 3, 5)
+    assert plan.size == 1200
+
+
+def test_scratch_memory_of_a_convolution() -> None:
+    text = """
+graph main(%x: i8[1,8,8,4] quant(scale: 0.5)) -> %y {
+  %w = const i8[2,3,3,4] quant(scale: 0.5) constant(1)
+  %y = Conv2D(%x, %w, none) : i8[1,8,8,2] quant(scale: 0.5)
+}
+"""
+    lifetimes = plan_of(text, "litert").lifetimes
+    assert ("scratch of CONV_2D", 8 * 8 * 3 * 3 * 4) in [(life.buffer.name, life.size) for life in lifetimes]
+
+
+def test_a_graph_without_operators() -> None:
+    plan = plan_of("graph main(%x: f32[4]) -> %x {\n}", "litert")
+    assert (plan.size, plan.live_bytes, plan.peak, plan.peak_bytes) == (16, [], -1, 0)
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+@pytest.mark.parametrize("seed", range(4))
+def test_buffers_that_are_needed_together_do_not_overlap(seed: int, name: str) -> None:
+    model = random_model(seed)[0]
+    planner = find_planner(name)
+    for graph in model.graphs:
+        plan = plan_memory(graph, planner)
+        found = list(zip(plan.lifetimes, plan.offsets, strict=True))
+        for index, (life, offset) in enumerate(found):
+            assert offset % planner.alignment == 0
+            assert offset + life.size <= plan.size
+            for other, place in found[:index]:
+                apart = offset + life.size <= place or place + other.size <= offset
+                assert apart or not life.overlaps(other)
+        assert plan.size >= plan.peak_bytes
+    assert arena_bytes(model, planner) == sum(plan_memory(graph, planner).size for graph in model.graphs)
+
+
+def test_an_unknown_target() -> None:
+    with pytest.raises(UnsupportedError, match="no target is named litertt; did you mean litert"):
+        find_planner("litertt")

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compare planned arenas with LiteRT's own: ``python -m tools.arenas MODEL...``.
+
+LiteRT runs its built-in kernels on one thread, without delegates.  The size of its arena is read from the
+addresses of the tensors after ``allocate_tensors``: it begins with an input of the graph, and every other
+buffer in it begins at the first multiple of 64 bytes behind another one, or below.  That finds the kernels'
+scratch buffers, too, and leaves out tensors elsewhere: constants, variables and tensors of unknown size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+import circlekit
+from circlekit.equivalence.litert import make_interpreter
+from circlekit.io.write.save import to_bytes
+from circlekit.ir.graph import Model
+from circlekit.ops.numerics.output_stage import Kernels
+from circlekit.passes.engine.legalize import legalize
+from circlekit.targets.memory_plan import aligned, plan_memory
+from circlekit.targets.planners import LITERT
+
+TOLERANCE = 0.02
+"""Largest difference of a planned arena from LiteRT's, as a fraction of LiteRT's."""
+
+
+def litert_arena_bytes(model: Model) -> int:
+    """Return the size of LiteRT's arena for the main graph of a TFLite model, in bytes."""
+    interpreter = make_interpreter(to_bytes(model, "tflite"), Kernels.OPTIMIZED)
+    interpreter.allocate_tensors()
+    begin = min(filter(None, (_place(interpreter, d["index"]) for d in interpreter.get_input_details())))[0]
+    size = 0
+    places = (_place(interpreter, index) for index in range(interpreter._interpreter.NumTensors(0)))
+    for first, last in sorted(filter(None, places)):
+        if begin <= first <= begin + aligned(size, LITERT.alignment):
+            size = max(size, last - begin)
+    return size
+
+
+def _place(interpreter: Any, index: int) -> tuple[int, int] | None:
+    """Return the first address of a tensor and that behind it; None if it has no memory."""
+    try:
+        interpreter._interpreter.TensorType(index, 0)
+        interpreter._interpreter.TensorSize(index, 0)
+        array = interpreter.tensor(index)()
+    except ValueError:
+        return None
+    address = array.__array_interface__["data"][0]
+    return (address, address + array.nbytes) if array.nbytes else None
+
+
+def main() -> int:
+    """Print planned and actual sizes; return 1 if one differs by more than the tolerance."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="+")
+    is_wrong = False
+    for path in parser.parse_args().models:
+        model = legalize(circlekit.load(path), "tflite")
+        plan, actual = plan_memory(model.main, LITERT), litert_arena_bytes(model)
+        difference = plan.size / actual - 1
+        is_wrong |= abs(difference) > TOLERANCE
+        print(f"{path}: planned {plan.size:,}, LiteRT {actual:,} ({difference:+.2%})", flush=True)
+    return int(is_wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
