@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lower the version of operators that a file states higher than their form needs."""
+
+from __future__ import annotations
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.passes.engine.legalize import Legalization
+from circlekit.rewrite.base import Context
+
+
+class LowerVersion(Legalization):
+    """A runtime of before that version refuses the operator, although it has the form."""
+
+    kinds = (Op,)
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        return sum(op.version is not None and self._lower(op) for op in graph.ops)
+
+    def _lower(self, op: Op) -> bool:
+        stated, required = op.version, op.required_version()
+        if stated is None or stated <= required or self.obstacle(op) is None:
+            return False
+        op.version = required
+        is_taken = self.obstacle(op) is None
+        op.version = stated
+        if is_taken:
+            op.touch()  # forgets the version
+        return is_taken
