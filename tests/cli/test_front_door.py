@@ -63,6 +63,24 @@ def test_misspelt_subcommand_is_wrong_usage() -> None:
     assert "there is no sub-command 'optimse'; did you mean optimize?" in done.stderr
 
 
+def test_verbose_may_stand_before_the_subcommand(tmp_path: Path) -> None:
+    done = circlekit_process("-V", "inspect", "none.circle", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback ")
+    assert done.stderr.endswith("\nerror: none.circle: cannot be read: No such file or directory\n")
+
+
+def test_closed_standard_streams(tmp_path: Path) -> None:
+    (tmp_path / "net.ck").write_text(RECIPE)
+    for words, message in {
+        "run - <&-": "expected a model on the standard input, which is closed",
+        "convert net.ck - >&-": "cannot write to the standard output: it is closed",
+    }.items():
+        command = ["bash", "-c", f"$0 -m circlekit {words}", sys.executable]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", f"error: {message}\n")
+
+
 def test_file_in_place_of_a_subcommand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "net.ck"
     path.write_text(RECIPE)

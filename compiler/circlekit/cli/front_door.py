@@ -86,6 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     if words and words[0] == "help":  # not a flag, but what people try
         words = [*words[1:2], "--help"]
+    if len(words) > 1 and words[0] in ("-V", "--verbose"):
+        words = [words[1], words[0], *words[2:]]
     if words and words[0] in SUMMARIES:
         return find(words[0])(words[1:])
     return _door(words)

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from circlekit.api.models import check_apart, check_target, read, records_of
 from circlekit.cli.arguments import MODEL_HELP, Parser, add_inputs
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import Command
-from circlekit.cli.result import PIPE, output_to, quietly, source_name
+from circlekit.cli.result import PIPE, output_to, quietly, source_name, source_of
 from circlekit.io.write.file_writer import write_file
 from circlekit.passes.pipelines import PIPELINES
 
@@ -90,7 +89,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _source(path: str) -> Source:
     from circlekit.report.content import Source
 
-    model, file = read(sys.stdin.buffer if path == PIPE else path)
+    model, file = read(source_of(path))
     return Source(source_name(path), model, None if file is None else len(file))
 
 

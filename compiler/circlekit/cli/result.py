@@ -39,7 +39,11 @@ def add_result_flags(parser: Parser) -> None:
 
 def source_of(path: str) -> ModelFile:
     """Return what to load: ``path``, or the standard input for ``-``."""
-    return sys.stdin.buffer if path == PIPE else path
+    if path != PIPE:
+        return path
+    if sys.stdin is None:
+        raise FileError("expected a model on the standard input, which is closed")
+    return sys.stdin.buffer
 
 
 def source_name(path: str) -> str:
@@ -94,6 +98,8 @@ def output_to(path: str) -> Iterator[str | BinaryIO]:
     if path != PIPE:
         yield path
         return
+    if sys.stdout is None:
+        raise FileError("cannot write to the standard output: it is closed")
     if is_terminal(sys.stdout):
         raise FileError("the standard output is a terminal; redirect it to a file or a pipe, or name a file")
     stream = sys.stdout.buffer
