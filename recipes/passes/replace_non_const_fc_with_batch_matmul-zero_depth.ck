@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %w: has depth 0, so no Reshape can give matrices
+# Refused: %w: has no columns, so no Reshape can give matrices
 
 graph main(%x: f32[0,3], %w: f32[2,0]) -> %y {
   %y = FullyConnected(%x, %w) : f32[0,2]
@@ -8,5 +8,5 @@ graph main(%x: f32[0,3], %w: f32[2,0]) -> %y {
 rules {
   passes(replace_non_const_fc_with_batch_matmul)
   unchanged()
-  refused("has depth 0, so no Reshape can give matrices")
+  refused("has no columns, so no Reshape can give matrices")
 }

@@ -16,7 +16,7 @@ class _CallablePackage(ModuleType):
 
     def __call__(self) -> dict[str, Any]:
         """Return the class of every pass, those of installed packages included, by name."""
-        from circlekit.passes.engine.registry import every_pass  # imports all passes, most users need few
+        from circlekit.passes.engine.registry import every_pass  # slow: it imports the files of all passes
 
         return every_pass()
 

@@ -12,7 +12,7 @@ from circlekit.rewrite.base import Context, Pass
 
 
 class PassSequence(Pass):
-    """Run the passes named in ``members`` to a fixed point."""
+    """Run the passes named in ``members``, in this order, until none of them changes the model."""
 
     members: ClassVar[tuple[str, ...]] = ()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipelines: which passes run, in which order, and why.  This is the only place where an order is written.
+"""Pipelines: which passes run, in which order, and why.  No other file says in which order passes run.
 
 The phases of a pipeline run one after the other, each until none of its passes changes the model; then all
 phases run again until nothing changes.  A pass joins a pipeline by its name in one phase.
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Phase(NamedTuple):
-    """Passes that run together to a fixed point.  ``reason``: why the phase exists and runs at this point."""
+    """``passes`` that repeat until none changes the model; ``reason``: why they are a phase at this point."""
 
     name: str
     reason: str
@@ -33,23 +33,14 @@ CLEAN_UP_IMPORT = Phase(
     "clean up the import",
     "Exporters leave custom operators that have a builtin form, and operators that do nothing. The other "
     "phases look for builtin operators that are next to each other.",
-    (
-        *RESOLVE_CUSTOM,
-        "remove_identity",
-        "remove_unnecessary_cast",
-    ),
+    (*RESOLVE_CUSTOM, "remove_identity", "remove_unnecessary_cast"),
 )
 
 FOLD = Phase(
     "fold",
     "Later passes recognize weights, shapes and permutations only if they are constants. A condition that "
     "has become constant removes a branch.",
-    (
-        "fold_constants",
-        "fold_densify",
-        "fold_dequantize",
-        "remove_constant_if",
-    ),
+    ("fold_constants", "fold_densify", "fold_dequantize", "remove_constant_if"),
 )
 
 CANONICALIZE = Phase(
@@ -80,17 +71,13 @@ LAYOUT = Phase(
     "layout",
     "Transposes are moved through the graph to where the fewest bytes are moved. Fusion comes later because "
     "transposes and reshapes separate the operators that it looks for.",
-    (
-        "optimize_layout",
-        "forward_reshape_to_unaryop",
-        "forward_transpose_op",
-    ),
+    ("optimize_layout", "forward_reshape_to_unaryop", "forward_transpose_op"),
 )
 
 FUSE_NORMALIZATION = Phase(
     "fuse normalizations and activation functions",
-    "They are several operators in the file and one in circle. This comes before the fusion into layers, "
-    "which would take single operators out of the pattern.",
+    "An exporter writes several operators for what is one operator in circle. This comes before the fusion "
+    "into layers, which would merge some of these operators with others.",
     (
         "fuse_rmsnorm",
         "fuse_mul_with_rmsnorm",
@@ -126,12 +113,12 @@ FOLD_BATCHNORM = (
     "fuse_add_with_tconv",
     "fuse_add_with_fully_connected",
 )
-"""Passes that move constant factors and offsets of channels into the layer before or behind them."""
+"""Passes that fold constant factors and offsets of channels into the layer that computes their input."""
 
 FUSE = Phase(
     "fuse into layers",
     "Factors and offsets of channels move next to a convolution or a fully connected layer and into its "
-    "weights, then activations into the operator before them.",
+    "weights. Then activations move into the operator before them.",
     (
         "remove_reshape_around_batch_matmul",
         "remove_reshape_around_unaryop",
@@ -175,11 +162,7 @@ LEGALIZE = Phase(
 CLEAN_UP = Phase(
     "clean up",
     "Rewrites leave equal operators, equal constants and operators without users.",
-    (
-        "common_subexpression_elimination",
-        "remove_duplicate_const",
-        "remove_dead",
-    ),
+    ("common_subexpression_elimination", "remove_duplicate_const", "remove_dead"),
 )
 
 PIPELINES: dict[str, tuple[Phase, ...]] = {
@@ -193,35 +176,21 @@ ON_REQUEST = (
         "subsumed",
         "fold_constants does the same for all operators; the flags exist because ONE has them.",
         (
-            "fold_add_v2",
-            "fold_cast",
-            "fold_dwconv",
-            "fold_fully_connected",
-            "fold_gather",
-            "fold_mul",
-            "fold_reshape",
-            "fold_shape",
-            "fold_sparse_to_dense",
-            "fold_squeeze",
+            "fold_add_v2", "fold_cast", "fold_dwconv", "fold_fully_connected", "fold_gather", "fold_mul",
+            "fold_reshape", "fold_shape", "fold_sparse_to_dense", "fold_squeeze",
         ),
     ),
     Phase(
         "combinations",
-        "They run passes of O1 under the names of TensorFlow's graph transforms.",
+        "Each of these runs passes of O1 under the name of one of TensorFlow's graph transforms.",
         ("fold_batch_norms", "remove_nodes", "strip_unused_nodes"),
     ),
     Phase(
         "changed values",
         "The result has other values on purpose.",
         (
-            "freeze_batchnorm",
-            "fuse_bcq",
-            "make_batchnorm_gamma_positive",
-            "remove_dropout",
-            "remove_fakequant",
-            "remove_gather_guard",
-            "remove_nodes_of",
-            "remove_qdq_for_mpo",
+            "freeze_batchnorm", "fuse_bcq", "make_batchnorm_gamma_positive", "remove_dropout",
+            "remove_fakequant", "remove_gather_guard", "remove_nodes_of", "remove_qdq_for_mpo",
             "remove_quantdequant",
         ),
     ),
@@ -229,9 +198,7 @@ ON_REQUEST = (
         "changed interface",
         "Inputs or outputs of the model change on purpose.",
         (
-            "change_outputs",
-            "dynamic_batch_to_single_batch",
-            "nchw_to_nhwc_input_shape",
+            "change_outputs", "dynamic_batch_to_single_batch", "nchw_to_nhwc_input_shape",
             "nchw_to_nhwc_output_shape",
         ),
     ),
@@ -239,23 +206,17 @@ ON_REQUEST = (
         "other forms",
         "The result is not cheaper in general, but some runtime or later tool needs it.",
         (
-            "convert_nchw_to_nhwc",
-            "decompose_hardswish",
-            "decompose_softmax",
-            "expand_broadcast_const",
-            "replace_cw_mul_add_with_depthwise_conv",
-            "replace_sub_with_add",
-            "shuffle_weight_to_16x1float32",
-            "sparsify_tensor",
-            "unroll_unidirseqlstm",
+            "convert_nchw_to_nhwc", "decompose_hardswish", "decompose_softmax", "expand_broadcast_const",
+            "replace_cw_mul_add_with_depthwise_conv", "replace_sub_with_add",
+            "shuffle_weight_to_16x1float32", "sparsify_tensor", "unroll_unidirseqlstm",
         ),
     ),
-)
+)  # fmt: skip
 """Passes that are in no pipeline, with the reason; they run if they are asked for by name."""
 
 
 def pipeline_passes(name: str) -> list[str]:
-    """Return the passes of a pipeline in order."""
+    """Return the names of the passes of the pipeline ``name``, a key of PIPELINES, in order."""
     return [member for phase in PIPELINES[name] for member in phase.passes]
 
 

@@ -92,7 +92,7 @@ def test_table_is_dequantized_up_to_the_size_limit(
     context = Context(refusals=[])
     assert all_passes()["fold_dequantize"]().run(parse_model(lookup()), context) == changes
     sentences = [r.sentence for r in context.refusals or ()]
-    assert sentences == ([] if changes else ["%k: would have 24 bytes, the limit is 23"])
+    assert sentences == ([] if changes else ["%k: would have 24 bytes in float32, the limit is 23"])
 
 
 SPARSE = """graph main(%x: f32[2,4]) -> %y {

@@ -136,7 +136,7 @@ def test_computed_weights(text: str, kinds: list[str]) -> None:
             layer("FullyConnected(%x, %w) {weights_format: SHUFFLED4x16INT8}"),
             "expected weights of format DEFAULT, got SHUFFLED4x16INT8",
         ),
-        (layer("FullyConnected(%x, %w)", "[2,3,4]", w="[5,?]"), "%w: has an unknown depth"),
+        (layer("FullyConnected(%x, %w)", "[2,3,4]", w="[5,?]"), "%w: has an unknown number of columns"),
         (
             layer("FullyConnected(%x, %w, %c)", "[4,3]", before="%c = Reshape(%b, [4, 1])"),
             "%c: expected a bias of rank 1 or a constant one, got f32[4,1]",

@@ -39,6 +39,7 @@ def moves(count: int) -> str:
         (f"{CONV} %v = Add(%c, 2.0)", True, None),
         (f"{CONV} %v = Neg(%c)", True, f"%v: comes from Neg, {LAYER}"),
         ("%v = Mul(%x, 2.0)", True, f"%x: comes from an input, {LAYER}"),
+        ("%v = Transpose(%w, [0,1,2,3])", True, f"%w: comes from a constant, {LAYER}"),
         (f"{CONV} %v = Mul(%c, %c)", True, f"%v: comes from Mul, {LAYER}"),
         (f"{CONV} %v = Add(%c, 2.0) {{act: RELU}}", True, f"%v: comes from Add, {LAYER}"),
         (f"{CONV} %o = Neg(%c) %v = Mul(%c, 2.0)", True, f"%c: {SHARED}"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant folding of all operators, and of single operator kinds, for which ONE has separate passes."""
+"""Constant folding: fold_constants for all operators, and a pass for each operator for which ONE has one."""
 
 from __future__ import annotations
 
@@ -26,19 +26,22 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, condition
 
 MAX_GROWTH = 4
-"""The largest ratio of result bytes to operand bytes for results above SMALL_BYTES: limits the file size."""
+"""Largest ratio of result bytes to operand bytes, so that the file stays small; see SMALL_BYTES."""
 
 SMALL_BYTES = 64 << 10
-"""Results up to this size are computed for operands of any size."""
+"""Results of at most this size are computed whatever the size of the operands."""
 
 MIN_TOTAL_BYTES, MAX_TOTAL_BYTES, MAX_TOTAL_GROWTH = 128 << 20, 4 << 30, 16
-"""Limit of all results of one optimization: MAX_TOTAL_GROWTH times the model's constants, in this range."""
+"""All results of one optimization: at most MAX_TOTAL_GROWTH times the model's constants, in this range."""
 
 MIN_TOTAL_MACS, MAX_TOTAL_MACS, MACS_PER_BYTE = 1_000_000_000, 200_000_000_000, 1024
-"""Limit of all work of one optimization: grows with the constants; LoRA adapters of rank 1000 stay below."""
+"""All work of one optimization: at most MIN_TOTAL_MACS + MACS_PER_BYTE per byte of constants, then a maximum.
+
+Products of LoRA adapters (low-rank matrices) of rank 1000 stay below this limit.
+"""
 
 MAX_VIRTUAL_ELEMENTS = 1 << 58
-"""Limit for an operand of which only the shape is used; numpy counts the bytes of its view in 63 bits."""
+"""Limit for an operand of which only the shape is used, so that numpy can count its bytes in 63 bits."""
 
 
 class FoldConstants(Pass):
@@ -48,8 +51,8 @@ class FoldConstants(Pass):
     Results keep their names and quantization.  Outputs of the main graph may become constants; outputs of a
     graph that WHILE or IF calls stay computed.
 
-    ``codes``: the operators that are folded, by their names in the schema, custom ones by custom code; all if
-    it is empty.  ``max_growth``: the largest ratio of result bytes to operand bytes for large results.
+    ``codes``: the operators that are folded, as ``code_of`` names them; all if it is empty.  ``max_growth``:
+    the largest ratio of result bytes to operand bytes for results above SMALL_BYTES.
     """
 
     name = "fold_constants"
@@ -84,7 +87,7 @@ class FoldConstants(Pass):
         return count
 
     def _refuse_partial(self, op: Op, context: Context) -> None:
-        """Record why an operator of another kind or with other operands is not folded."""
+        """Record why ``op``, which is not in ``codes`` or not foldable, is not folded."""
         if not context.partial_matches or not op.results:
             return
         if _is_foldable(op):
@@ -131,12 +134,12 @@ class FoldConstants(Pass):
 
 
 def code_of(op: Op) -> str:
-    """Return the name of the operator in the schema, of a custom operator its custom code."""
+    """Return the name of the operator in the schema, or the custom code of a custom operator."""
     return (op.custom_code or op.code) if isinstance(op, OpaqueOp) else op.code
 
 
 def _is_foldable(op: Op) -> bool:
-    """Return whether ``op`` is pure and the shapes or elements that it uses of its operands are known."""
+    """Return whether ``op`` is pure, calls no graph, and all that it reads of its operands is known."""
     if not op.inputs or not is_pure(op) or op.called_graphs():
         return False
     return all(v is None or is_plain_constant(v) or _is_shape_enough(op, v) for v in op.inputs)
@@ -152,7 +155,7 @@ def _is_shape_enough(op: Op, value: Value) -> bool:
 
 
 def _elements(value: Value) -> Array:
-    """Return the elements of a constant; a view of one zero if ``value`` is used only for its shape."""
+    """Return the elements of a constant; for another value, of which only the shape is used, zeros."""
     if value.data is not None:
         return constant_elements(value)
     return np.broadcast_to(np.zeros((), value.dtype.numpy), value.static_shape)
@@ -171,7 +174,10 @@ def _result_refusal(graph: Graph, op: Op, is_main: bool) -> str | None:
 
 
 def _replace_by_constants(graph: Graph, op: Op, arrays: Sequence[Array]) -> dict[Value, Value]:
-    """Replace ``op`` by constants; return, for results that are no outputs, the constants by result."""
+    """Replace ``op`` by constants with the data ``arrays``; return the constant for each replaced result.
+
+    A result that is an output of the graph is not replaced: it becomes constant itself.
+    """
     constants = {}
     for index, (value, array) in enumerate(zip(tuple(op.results), arrays, strict=True)):
         if graph.is_output(value):
@@ -188,7 +194,7 @@ def _replace_by_constants(graph: Graph, op: Op, arrays: Sequence[Array]) -> dict
 
 
 def _owned(array: Array) -> Array:
-    """Return ``array``, or a copy if it is a view, which would keep its base alive."""
+    """Return ``array``, in a file if large; a view is copied, because it would keep its base in memory."""
     return moved_to_file(array) if array.flags.owndata and array.flags.c_contiguous else copied_to_file(array)
 
 
@@ -212,25 +218,16 @@ OPERATORS = {
     "fold_sparse_to_dense": "SPARSE_TO_DENSE",
     "fold_squeeze": "SQUEEZE",
 }
-"""The schema name or custom code of the operator that each pass folds."""
+"""The operator that each pass folds, as ``code_of`` names it."""
 
-PASSES = [
-    type(
-        f"FoldConstants_{code}",
-        (FoldConstants,),
-        {
-            "name": name,
-            "codes": frozenset({code}),
-            "__doc__": f"{code} of constants becomes a constant, as fold_constants does for all operators.",
-            "__module__": __name__,
-        },
-    )
-    for name, code in OPERATORS.items()
-]
+for _name, _code in OPERATORS.items():
+    _doc = f"{_code} of constants becomes a constant, as fold_constants does for all operators."
+    _body = {"name": _name, "codes": frozenset({_code}), "__doc__": _doc, "__module__": __name__}
+    type(f"FoldConstants_{_code}", (FoldConstants,), _body)  # defining the class registers the pass
 
 
 class DequantizeRows(Rewrite):
-    """dequantize(gather(table, indices))  ==  gather(dequantize(table), indices), a constant table."""
+    """dequantize(gather(table, indices))  ==  gather(dequantize(table), indices) for a constant table."""
 
     quantized = True
 
@@ -256,7 +253,7 @@ class DequantizeRows(Rewrite):
         size = 4 * table.numel
         if size <= MAX_FOLDED_BYTES:
             return None
-        return f"%{table.name}: would have {size} bytes, the limit is {MAX_FOLDED_BYTES}"
+        return f"%{table.name}: would have {size} bytes in float32, the limit is {MAX_FOLDED_BYTES}"
 
     def constants(self, match: Match) -> dict[str, Array]:
         op = Dequantize(match.value("table"))

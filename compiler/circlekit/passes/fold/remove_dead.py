@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove operators and values without uses."""
+"""Remove operators whose results have no use, and values without use."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from circlekit.rewrite.base import Context, Pass
 
 
 class RemoveDead(Pass):
-    """Remove operators that have no side effect and no used result, and the values that only they use.
+    """Remove operators that have no side effect and no used result, and values that nothing uses.
 
-    The inputs and outputs of every graph stay, including unused inputs, and so do the bodies of WHILE and IF.
+    All graphs stay, even uncalled ones, with all their inputs and outputs.
     """
 
     name = "remove_dead"
@@ -31,26 +31,26 @@ class RemoveDead(Pass):
 def _has_effect(op: Op, known: dict[Graph, bool]) -> bool:
     """Return whether ``op``, or a graph that it calls, may have a side effect or change a variable.
 
-    ``known``: answers for called graphs; new answers are added to it.
+    ``known``: the answers for graphs asked about before; the function adds new answers.
     """
     if not is_pure(op) or any(v is not None and v.is_variable for v in op.inputs):
         return True
     for graph in op.called_graphs():
         if graph not in known:
-            known[graph] = True  # a recursive graph may not terminate
+            known[graph] = True  # for a graph that calls itself, which may not terminate
             known[graph] = any(_has_effect(inner, known) for inner in graph)
     return any(known[graph] for graph in op.called_graphs())
 
 
 def _remove_ops(graph: Graph, effects: dict[Graph, bool], context: Context) -> int:
+    """Remove unused operators, users before producers; return how many.  ``effects``: see _has_effect."""
     count = 0
     for op in reversed(graph.ops):
         if any(v.use_count or graph.is_output(v) for v in op.results):
             continue
         if _has_effect(op, effects):
-            context.refuse(
-                RemoveDead.name, op, f"its results have no use, but {op.code} may have side effects"
-            )
+            sentence = f"its results have no use, but {op.code} may have side effects"
+            context.refuse(RemoveDead.name, op, sentence)
             continue
         graph.remove(op)
         count += 1
@@ -58,7 +58,7 @@ def _remove_ops(graph: Graph, effects: dict[Graph, bool], context: Context) -> i
 
 
 def _remove_values(graph: Graph, in_signatures: set[int]) -> int:
-    """Remove values that no operator or signature (ids ``in_signatures``) uses; return how many."""
+    """Remove values that no operator uses, except those with an id in ``in_signatures``; return how many."""
     needed = in_signatures | {id(v) for v in (*graph.inputs, *graph.outputs)}
     for op in graph:
         needed.update(id(v) for v in _values_in(op.extra))
@@ -79,7 +79,7 @@ def _remove_values(graph: Graph, in_signatures: set[int]) -> int:
 
 
 def _values_in(thing: Any) -> Iterator[Value]:
-    """Yield the values in fields that are kept as they are, such as the intermediates of an LSTM."""
+    """Yield the values in a field of the file that is kept as it is, such as the intermediates of an LSTM."""
     if isinstance(thing, Value):
         yield thing
     elif isinstance(thing, Mapping):

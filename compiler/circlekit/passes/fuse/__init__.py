@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that merge several operators into fewer."""
+"""Passes that merge operators, or move constants so that operators can be merged."""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move factors and offsets per channel towards the linear operator that can absorb them."""
+"""Move factors and offsets per channel up the graph, to the linear operator that can absorb them.
+
+A linear operator is a convolution or a fully connected layer; the fuse passes then merge both.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +33,16 @@ MOVES = (
     "Reshape|Squeeze|ExpandDims|Slice|StridedSlice|BatchToSpaceND|Transpose|Pad|AveragePool2D|Mean"
     "|ResizeBilinear|ResizeNearestNeighbor"
 )
-"""Operators that move data or compute averages whose weights sum to 1: they commute with c."""
+"""Operators that move elements, or average them with weights whose sum is 1.
+
+A factor or an offset per channel may be applied before them instead of behind them.
+"""
 
 
 class ForwardBatchNorm(Rewrite):
-    """move(x) * c  ==  move(x * d), and the same for sums; ``d`` has one number per channel of ``x``.
+    """move(x) * c  ==  move(x * d), and the same for sums, if x comes from a linear operator.
 
-    The rule applies only if ``x`` comes from a convolution or a fully connected layer, which can absorb d.
+    The constant ``d`` has the numbers of ``c``, one for each channel (index of the last axis) of ``x``.
     """
 
     name = "forward_batchnorm"
@@ -56,7 +62,7 @@ class ForwardBatchNorm(Rewrite):
 
     @condition
     def commutes(self, match: Match) -> str | None:
-        """The zeros of a Pad do not get an offset, and an activation does not commute with an average."""
+        """An offset before a Pad does not reach its zeros; an activation does not commute with an average."""
         y, z = match.ops["y"], match.ops["z"]
         if isinstance(y, Pad) and isinstance(z, Add):
             return f"%{y.output.name}: pads with zeros, which do not get the offset"
@@ -81,18 +87,18 @@ class ForwardBatchNorm(Rewrite):
 
 
 def _order_refusal(op: Op, x: Value, y: Value) -> str | None:
-    """Return a refusal unless the channels of ``y`` are known to be those of ``x``, in the same order."""
+    """Refuse unless the channels of the result ``y`` of ``op`` are those of ``x``, in the same order."""
     if isinstance(op, StridedSlice) and (static_int_vector(op.strides) or [-1])[-1] < 0:
         return f"%{y.name}: reverses the channels, or has steps that are not constant"
-    rank, channels = len(x.shape or ()), (x.shape or (None,))[-1]
-    axes = (static_int_vector(op.axis) or [rank - 1]) if isinstance(op, Mean) else []
-    if channels is not None and y.shape and y.shape[-1] == channels and not {-1, rank - 1} & {*axes}:
+    last, channels = len(x.shape or ()) - 1, (x.shape or (None,))[-1]
+    mean_axes = (static_int_vector(op.axis) or [last]) if isinstance(op, Mean) else []  # unknown: refused
+    if channels is not None and y.shape and y.shape[-1] == channels and not {-1, last} & {*mean_axes}:
         return None
     return f"%{y.name}: expected the channels of {format_shape(x.shape)}, got shape {format_shape(y.shape)}"
 
 
 def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
-    """Return a refusal unless ``c`` has one number per channel, along the axis where Transpose puts them."""
+    """Refuse unless ``c`` has one number, or one per channel of ``x`` along the axis of the transposed x."""
     perm, channels = static_int_vector(match.value("p")), (x.shape or (None,))[-1]
     if perm is None or channels is None:
         return f"%{x.name}: expected a constant perm and a known number of channels"
@@ -100,13 +106,12 @@ def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
     expected = [channels if index == axis else 1 for index in range(len(perm))][len(perm) - c.ndim :]
     if c.size == 1 or list(c.shape) == expected:
         return None
-    shape = format_shape(c.shape)
-    name = match.value("y").name
-    return f"%{name}: expected a constant with one number per channel, along axis {axis}, got {shape}"
+    constant = f"a constant with one number per channel, along axis {axis}"
+    return f"%{match.value('y').name}: expected {constant}, got {format_shape(c.shape)}"
 
 
 def _repeated(c: Array, x: Value) -> Array | None:
-    """Return one number per channel of ``x`` if ``c`` consists of repetitions of these, else None."""
+    """Return the row of one number per channel of ``x`` of which ``c`` consists of copies; else None."""
     channels = x.shape[-1] if x.shape else None
     if not channels or c.size % channels:
         return None
@@ -115,7 +120,7 @@ def _repeated(c: Array, x: Value) -> Array | None:
 
 
 class _Product(Rewrite):
-    """(a + b) * c  ==  a * c + b * c."""
+    """(a + b) * c  ==  a * d + b * d; ``d`` has the numbers of ``c`` in rank 1."""
 
     before = """
         y = Add(a, b)
@@ -147,7 +152,7 @@ class _Product(Rewrite):
 
 
 class _Offset(_Product):
-    """(a + b) + c  ==  (a + c) + b."""
+    """(a + b) + c  ==  (a + d) + b."""
 
     before = """
         y = Add(a, b)
@@ -166,10 +171,10 @@ class _Offset(_Product):
 
 
 class ForwardBatchNormOverAdd(Rules):
-    """(a + b) * c  ==  a * c + b * c, and (a + b) + c  ==  (a + c) + b, per channel.
+    """(a + b) * c  ==  a * c + b * c, and (a + b) + c  ==  (a + c) + b, for c with a number per channel.
 
-    A product moves only if both operands come from convolutions or fully connected layers, which can absorb
-    it, as at the end of a residual block.  For an offset, one operand from a layer of this kind is enough.
+    A factor moves only if a and b come from linear operators, as at the end of a residual block.  For an
+    offset it is enough that one of them does.
     """
 
     name = "forward_batchnorm_over_add"
@@ -177,10 +182,10 @@ class ForwardBatchNormOverAdd(Rules):
 
 
 class ForwardBatchNormOverConcat(GraphPass):
-    """concat(x, y) * c  ==  concat(x * c1, y * c2) along the channels; the same for sums.
+    """concat(x, y) * c  ==  concat(x * c1, y * c2) along the channels, and the same for sums.
 
-    All parts must come from convolutions or fully connected layers, which can absorb the factors: for example
-    a grouped convolution that an exporter has split.  A picture cannot express it: its operands are fixed.
+    All parts must come from linear operators, for example those of a grouped convolution that an exporter
+    has split.  This is no picture, because a picture has a fixed number of operands.
     """
 
     name = "forward_batchnorm_over_concat"
@@ -204,7 +209,7 @@ def _refusal(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value
     """Return why ``op`` cannot move before ``concat``; None if it can."""
     y = concat.output
     if not constant.is_const:
-        return f"%{constant.name}: is not constant"
+        return f"%{constant.name}: expected a constant"
     if y.dtype is not f32:
         return f"%{y.name}: expected f32, got {y.dtype.short}"
     if y.use_count > 1 or graph.is_output(y):
@@ -215,11 +220,12 @@ def _refusal(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value
         return f"%{y.name}: act is {concat.act.name}, expected NONE"
     if any(v.shape is None or v.shape[-1] is None for v in concat.values):
         return f"%{y.name}: has parts of unknown size"
-    sentences = (producer_refusal(v, isinstance(op, Add)) for v in concat.values)
-    return channel_refusal(constant.array(), y) or next(filter(None, sentences), None)
+    refusals = (producer_refusal(v, isinstance(op, Add)) for v in concat.values)
+    return channel_refusal(constant.array(), y) or next(filter(None, refusals), None)
 
 
 def _forward(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value) -> None:
+    """Apply ``op`` to each operand of ``concat``, with its part of ``constant``, and join the results."""
     numbers = constant.array().reshape(-1)
     sizes = [(v.shape or (None,))[-1] or 0 for v in concat.values]  # _refusal has checked that they are known
     parts = [numbers] * len(sizes) if numbers.size == 1 else np.split(numbers, np.cumsum(sizes)[:-1])
@@ -233,7 +239,7 @@ def _forward(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value
 
 
 class _Factor(Rewrite):
-    """batch_matmul($old) * c  ==  batch_matmul($new), with m = x * c."""
+    """batch_matmul($old) * c  ==  batch_matmul($new) with m = x * c, for a constant c of one element."""
 
     before = """
         y = BatchMatMul($old)
@@ -253,9 +259,9 @@ class _Factor(Rewrite):
 
 
 class ForwardNumber(Rules):
-    """Move a product with one number before a BATCH_MATMUL if a layer before that can absorb it.
+    """Move a factor of one number before a BATCH_MATMUL if one operand comes from a linear operator.
 
-    For example, the scale of an attention moves into the layer that computes its queries.
+    For example, the scale of an attention moves to the layer that computes the queries.
     """
 
     name = "forward_number"

@@ -59,7 +59,7 @@ def _matchers() -> list[Matcher]:
 
 
 def training_norms(graph: Graph) -> Collection[TrainingNorm]:
-    """Return the mean and the variance of each batch norm in training mode, in the order of the graph."""
+    """Return the batch norms in training mode in ``graph``, in the order of its operators."""
     found: dict[Value, TrainingNorm] = {}
     matchers = _matchers() if Mean in graph.kinds else []
     for match in (match for op in graph for matcher in matchers for match in matcher.matches(op)):
@@ -69,12 +69,12 @@ def training_norms(graph: Graph) -> Collection[TrainingNorm]:
     return found.values()
 
 
-def _is_over_batch(x: Value, one: Array, two: Array) -> bool:
-    """Whether axes ``one`` and ``two`` are equal: the first and all others of ``x`` but one, the channels."""
+def _is_over_batch(x: Value, mean_axes: Array, variance_axes: Array) -> bool:
+    """Return whether both are the same axes of ``x``: all but one, the channels; the batch is among them."""
     if x.rank is None:
         return False
-    axes, same = ({normalized_axis(axis, x.rank) for axis in int_list(array)} for array in (one, two))
-    return axes == same and 0 in axes and len(axes) + 1 == x.rank
+    axes, others = ({normalized_axis(a, x.rank) for a in int_list(v)} for v in (mean_axes, variance_axes))
+    return axes == others and 0 in axes and len(axes) + 1 == x.rank
 
 
 Records = Sequence[Sequence[Array] | Mapping[str, Array]]
@@ -82,6 +82,7 @@ Records = Sequence[Sequence[Array] | Mapping[str, Array]]
 
 
 def _decay(text: str) -> float:
+    """Parse the option freeze_decay."""
     number = float(text)
     if not 0 <= number < 1:
         raise ValueError(f"expected a number from 0 to below 1, got {text}")
@@ -89,21 +90,17 @@ def _decay(text: str) -> float:
 
 
 class FreezeBatchNorm(Pass):
-    """Give batch norms in training mode constant statistics, computed from data, and fold them.
+    """Give batch norms in training mode constant statistics, computed from data, and fold the batch norms.
 
-    The statistics are exponential moving averages over the batches of the data, as in training:
+    The statistics are moving averages over the batches of the data, as in training:
     average = decay * average + (1 - decay) * statistic.  The first batches, the warm-up, have equal weights.
+    If the main graph has such batch norms, data is required: without the option, RewriteError.
     """
 
     name = "freeze_batchnorm"
     changes_values = True
     options = (
-        Option(
-            "freeze_batchnorm",
-            "constant statistics for batch norms in training mode",
-            "DATA.h5",
-            records=True,
-        ),
+        Option("freeze_batchnorm", "freeze statistics of batch norms in training", "DATA.h5", records=True),
         Option("freeze_decay", "weight of the old average at each new batch (0.99)", "X", _decay, 0.99),
         Option("freeze_warmup", "number of first batches with equal weights (100)", "N", int, 100),
     )
@@ -143,15 +140,18 @@ class FreezeBatchNorm(Pass):
 def averages(
     model: Model, values: Sequence[Value], records: Records, decay: float, warmup: int
 ) -> list[Array]:
-    """Return the moving average (float32) of each of ``values`` over runs of ``model`` on ``records``."""
-    number = {id(value): index for index, value in enumerate(values)}
+    """Return the moving average (float32) of each of ``values`` over runs of ``model`` on ``records``.
+
+    ``decay``, ``warmup``: as in FreezeBatchNorm.  Raise CirclekitError if the model cannot run on a record.
+    """
+    indices = {id(value): index for index, value in enumerate(values)}
     totals: list[Array | None] = [None] * len(values)
     latest: dict[int, Array] = {}
 
     def observe(op: Op, results: Sequence[Array]) -> None:
         for value, array in zip(op.results, results, strict=True):
-            if id(value) in number:
-                latest[number[id(value)]] = np.asarray(array, np.float64)
+            if id(value) in indices:
+                latest[indices[id(value)]] = np.asarray(array, np.float64)
 
     interpreter = Interpreter(model)
     for count, record in enumerate(records):
@@ -161,6 +161,6 @@ def averages(
             raise error.note(f"in record {count} of the data for freeze_batchnorm") from None
         weight = count / (count + 1) if count < warmup else decay
         for index, array in latest.items():
-            before = totals[index]
-            totals[index] = array if before is None else weight * before + (1 - weight) * array
+            old = totals[index]
+            totals[index] = array if old is None else weight * old + (1 - weight) * array
     return [np.asarray(total, np.float32) for total in totals]

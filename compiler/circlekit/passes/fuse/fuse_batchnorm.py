@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewrite batch norms so that convolutions absorb them: constants as sums and products, RELU in between."""
+"""Rewrite batch norms so that layers can absorb them: as sums and products, or with a RELU in between."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class _Normalized(Rewrite):
-    """Base class: arithmetic with a constant ``c`` after a linear operator that can absorb it.
+    """Conditions: a constant ``c`` with a number per channel of ``y``, which comes from a linear operator.
 
-    ``shifts``: whether ``c`` is an offset, not a factor.  ``any_axis``: whether the channels of transposed
+    ``is_offset``: whether ``c`` is an offset, not a factor.  ``any_axis``: whether the channels of transposed
     data may be along another axis than the last.
     """
 
-    shifts: ClassVar[bool] = True
+    is_offset: ClassVar[bool] = True
     any_axis: ClassVar[bool] = True
 
     @condition
     def follows_a_linear_operator(self, y: Value) -> str | None:
-        return producer_refusal(y, self.shifts)
+        return producer_refusal(y, self.is_offset)
 
     @condition
     def is_per_channel(self, c: Array, y: Value) -> str | None:
@@ -52,7 +52,7 @@ class _Difference(_Normalized):
 class _Quotient(_Normalized):
     """y / c  ==  y * (1 / c)."""
 
-    shifts = False
+    is_offset = False
 
     before = "z = Div(y, c: const f32)  {act: any = act}"
     after = "z = Mul(y, d)  {act: act}"
@@ -62,7 +62,7 @@ class _Quotient(_Normalized):
 
 
 class _DifferenceFromConstant(_Normalized):
-    """c - y  ==  y * (-1) + c; one operator more, so it requires that both can be absorbed at once."""
+    """c - y  ==  y * (-1) + c; this is one operator more, so the fuse passes must be able to absorb both."""
 
     any_axis = False
 
@@ -79,8 +79,8 @@ class _DifferenceFromConstant(_Normalized):
 class NormalizeBatchNorm(Rules):
     """Write x - c and x / c after a convolution or a fully connected layer as sums and products.
 
-    The fuse passes then absorb (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant statistics,
-    one operator after the other, in any order in which an exporter has written them.
+    The fuse passes then absorb (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant mean and
+    variance, one operator after the other, whatever order an exporter has chosen for them.
     """
 
     name = "normalize_batchnorm"
@@ -88,7 +88,7 @@ class NormalizeBatchNorm(Rules):
 
 
 class IntoConvBefore(Rewrite):
-    """relu(conv(x, w) * gamma + beta)  ==  relu(conv(x, w * gamma) + beta), with a separate RELU."""
+    """relu(conv(x, w) * gamma + beta)  ==  relu(conv(x, w * gamma) + beta); RELU becomes an operator."""
 
     before = """
         c = Conv2D(x: f32, w: const f32[C, _, _, _], b?: const f32[*, C])
@@ -106,7 +106,7 @@ class IntoConvBefore(Rewrite):
 
 
 class ThroughMaxPool(IntoConvBefore):
-    """IntoConvBefore with a max pool after the convolution; no factor may be negative."""
+    """IntoConvBefore with a max pool between convolution and factors, of which none may be negative."""
 
     before = """
         c = Conv2D(x: f32, w: const f32[C, _, _, _], b?: const f32[*, C])
@@ -169,14 +169,14 @@ class IntoConvBehindMean(IntoConvBehind):
 
 
 class FusePreActivationBatchNorm(Rules):
-    """Fold the factors and offsets between a convolution, a RELU and a convolution into one of the two."""
+    """Fold factors and offsets that precede a RELU into the convolution before them or behind the RELU."""
 
     name = "fuse_preactivation_batchnorm"
     rules = (IntoConvBefore, ThroughMaxPool, IntoConvBehind, IntoConvBehindMean)
 
 
 class MakeBatchNormGammaPositive(Rewrite):
-    """Replace each negative gamma in relu(x * gamma + beta) by 1e-10: these channels become relu(beta).
+    """Replace each negative gamma in relu(x * gamma + beta) by 1e-10: its channel becomes about relu(beta).
 
     fuse_preactivation_batchnorm, which requires positive factors, then applies.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace operators by BCQ operators in models that carry binary codes of their weights."""
+"""Replace layers by BCQ operators, which read binary-coded quantized weights, if a model contains these."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, Pass
 
 Operands = tuple[Value, Value, Value]
-"""Scales, codes and clusters, in one graph."""
+"""The constants that a BCQ operator reads: scales, codes and clusters."""
 
 
 class FuseBcq(Pass):
     """Replace FULLY_CONNECTED and GATHER on weights with binary codes by BCQ operators, which read the codes.
 
-    The codes are extra outputs of the model, behind a marker (``passes/support/binary_codes.py``).  These
-    outputs are removed unless no operator could be replaced.  Values change by the error of the codes; codes
-    of other weights are refused.
+    The codes are extra outputs of the model, behind a marker (``passes/support/binary_codes.py``).  They are
+    then removed; they stay if an obstacle has prevented every replacement.  Values change by the error of the
+    codes, and codes with a large error, which are those of other weights, are refused.
     """
 
     name = "fuse_bcq"
@@ -45,8 +45,8 @@ class FuseBcq(Pass):
         for sentence in info.wrong:
             context.refuse(self.name, first, sentence)
         graphs = [_Graph(graph, info, context) for graph in model.graphs]
-        done = sum(graph.run() for graph in graphs)
-        if not done and (info.wrong or any(graph.refused for graph in graphs) or not context.may_rewrite):
+        replaced = sum(graph.run() for graph in graphs)
+        if not replaced and (info.wrong or any(graph.refused for graph in graphs) or not context.may_rewrite):
             return 0
         dropped = [v for v in model.main.outputs if v not in info.outputs]
         model.main.outputs = list(info.outputs)
@@ -54,11 +54,11 @@ class FuseBcq(Pass):
             if signature.graph is model.main:
                 signature.outputs = {k: v for k, v in signature.outputs.items() if v not in dropped}
         RemoveDead().run(model, Context(context.format))
-        return done + 1
+        return replaced + 1
 
 
 class _Graph:
-    """Replaces operators of one graph; ``refused``: whether one had to stay."""
+    """Replaces operators of one graph; ``refused``: whether an obstacle has kept one on coded weights."""
 
     def __init__(self, graph: Graph, info: Info, context: Context) -> None:
         self.graph, self.info, self.context = graph, info, context
@@ -69,10 +69,10 @@ class _Graph:
         return sum(self.fuse(op) for op in self.graph.ops if isinstance(op, FullyConnected | Gather))
 
     def fuse(self, op: FullyConnected | Gather) -> bool:
-        found = self.find(op)
-        if found is None:
+        """Replace ``op`` if it reads coded weights and has no obstacle; return whether it did."""
+        if (pair := self.find(op)) is None:
             return False
-        coded, constant = found
+        coded, constant = pair
         error, error_transposed = coded.distance(constant.array()), coded.distance(constant.array().T)
         is_transposed, error = error_transposed < error, min(error, error_transposed)
         sentence = obstacle(op, constant, is_transposed)
@@ -89,7 +89,7 @@ class _Graph:
         return True
 
     def find(self, op: FullyConnected | Gather) -> tuple[Coded, Value] | None:
-        """Return the codes of a constant that ``op`` reads, and the constant; None without codes."""
+        """Return the codes of a constant that ``op`` reads, and the constant; None if there are no codes."""
         for value in (op.params,) if isinstance(op, Gather) else (op.weights, op.input):
             if value.is_plain and value.rank == 2 and value.dtype is f32:
                 array = value.array()
@@ -102,22 +102,25 @@ class _Graph:
 
     def codes(self, coded: Coded) -> Operands:
         """Return the operands of BCQ operators for ``coded``, shared by all operators of the graph."""
-        known = self.operands.get(id(coded))
-        if known is None:
+        operands = self.operands.get(id(coded))
+        if operands is None:
             arrays = {"scales": coded.scales, "binary": coded.binary, "clusters": coded.clusters}
             scales, binary, clusters = (
                 Value.constant(self.graph.unique_name(f"{coded.name}/{name}"), array)
                 for name, array in arrays.items()
             )
-            known = self.operands[id(coded)] = (scales, binary, clusters)
-        return known
+            operands = self.operands[id(coded)] = (scales, binary, clusters)
+        return operands
 
     def connected(self, new: Inserter, op: FullyConnected, coded: Coded, constant: Value) -> Value:
-        """Replace FULLY_CONNECTED by W @ transpose(x), transposed back unless ``constant`` is its input."""
+        """Insert coded @ transpose(x) for FULLY_CONNECTED and return its result, transposed back.
+
+        If ``constant`` is the input of ``op``, x is its weights, and the result is not transposed back.
+        """
         scales, binary, clusters = self.codes(coded)
         hidden = constant.static_shape[1]
-        left = constant is op.input
-        x = op.weights if left else op.input
+        is_input = constant is op.input
+        x = op.weights if is_input else op.input
         if x.rank != 2 or (x.shape or ())[-1] != hidden:
             x = new.reshaped(x, [-1, hidden])
         transposed = new.transposed(x, [1, 0])
@@ -125,13 +128,13 @@ class _Graph:
             transposed, scales, binary, op.bias, clusters, weights_hidden_size=hidden, act=op.act
         )
         y = new.make(product)
-        if left:
+        if is_input:
             return y
         y = new.transposed(y, [1, 0])
         return y if op.output.rank == 2 else new.reshaped(y, op.output.shape or ())
 
     def gathered(self, new: Inserter, op: Gather, coded: Coded, transposed: bool) -> Value:
-        """Replace GATHER by BCQ_GATHER; ``transposed``: the codes are of the transposed constant."""
+        """Insert BCQ_GATHER, return its result; ``transposed``: the codes are of the transposed constant."""
         scales, binary, clusters = self.codes(coded)
         axis, rank = normalized_axis(op.axis, 2), op.indices.rank or 0
         hidden = op.params.static_shape[0 if transposed else 1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge data movement behind a convolution into its filter: slices, pixel shuffle."""
+"""Merge data movement behind a convolution into its filter: a slice, or a pixel shuffle."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 def leading_pad(padding: Padding, output: int, kernel: int, stride: int) -> int:
-    """Return how many leading rows of the full result TRANSPOSE_CONV omits.
+    """Return how many leading rows of the full result a TRANSPOSE_CONV of ``output`` rows omits.
 
-    Source: TFLite's ComputePaddingHeightWidth, on the forward convolution's window arithmetic.
+    ``kernel``: rows of the filter.  Columns are alike.  Source: TFLite's ComputePaddingHeightWidth.
     """
-    steps = forward_size(padding, output, kernel, stride)
-    return max(0, ((steps - 1) * stride + kernel - output) // 2)
+    windows = forward_size(padding, output, kernel, stride)
+    return max(0, ((windows - 1) * stride + kernel - output) // 2)
 
 
 def forward_size(padding: Padding, output: int, kernel: int, stride: int) -> int:
-    """Return the number of windows of a forward convolution with this padding over ``output`` rows."""
-    window = kernel if padding is Padding.VALID else 1
-    return (output + stride - window) // stride
+    """Return the number of windows of a CONV_2D with this padding over ``output`` rows.
+
+    The TRANSPOSE_CONV of the same filter has this number of input rows.
+    """
+    return (output + stride - (kernel if padding is Padding.VALID else 1)) // stride
 
 
 class FuseSliceWithTransposeConv(Rewrite):
-    """slice(tconv(x, w))  ==  tconv(x, sliced output channels of w), with padding that omits the rest."""
+    """slice(tconv(x, w))  ==  tconv(x, sliced output channels of w), with padding that omits other rows."""
 
     name = "fuse_slice_with_tconv"
 
@@ -72,7 +74,7 @@ def _slice_bounds(shape: Array, begin: Array, size: Array) -> tuple[list[int], l
 
 
 def _padding(match: Match, first: list[int], out: list[int]) -> Padding | None:
-    """Return the padding with which the smaller output is exactly the slice; None if no padding fits."""
+    """Return the padding that gives exactly the slice from ``first`` of size ``out``; None if none does."""
     old, shape = match.attributes["padding"], match.value("shape").array()
     for new in (Padding.SAME, Padding.VALID):
         if all(
@@ -89,10 +91,10 @@ def _padding(match: Match, first: list[int], out: list[int]) -> Padding | None:
 
 
 def _is_possible(new: Padding, old: Padding, out: int, kernel: int, stride: int, rows: int) -> bool:
-    """Return whether a transposed convolution of ``rows`` input rows may have ``out`` output rows.
+    """Return whether a TRANSPOSE_CONV from ``rows`` to ``out`` rows with padding ``new`` is possible.
 
-    Either the sizes match exactly, or the old padding is VALID and every input row still reaches the output.
-    LiteRT requires an exact match: FitTransposeConv restores the slice when a .tflite file is written.
+    Either a CONV_2D of the output has ``rows`` rows, or the old padding is VALID and every input row still
+    reaches the output.  LiteRT allows only the first case: FitTransposeConv restores the slice for .tflite.
     """
     if forward_size(new, out, kernel, stride) == rows:
         return True
@@ -102,7 +104,8 @@ def _is_possible(new: Padding, old: Padding, out: int, kernel: int, stride: int,
 class FusePixelShuffle(Rewrite):
     """pixel_shuffle(conv(x, w))  ==  depth_to_space(conv(x, w with permuted output channels)).
 
-    Element (i, j) of a block is channel (c, i, j) in PyTorch, (i, j, c) in DEPTH_TO_SPACE.
+    Element (i, j) of a block of channel c comes from channel (c, i, j) in PyTorch, but from (i, j, c) in
+    DEPTH_TO_SPACE.  The result stays NCHW, as in PyTorch, so one Transpose remains.
     """
 
     name = "fuse_pixel_shuffle"
@@ -123,20 +126,20 @@ class FusePixelShuffle(Rewrite):
     @condition
     def expected_perms(self, match: Match, first: Array, second: Array) -> str | None:
         for name, perm, expected in (("t", first, [0, 3, 1, 2]), ("u", second, [0, 1, 4, 2, 5, 3])):
-            found = [int(axis) % perm.size for axis in perm]
-            if found != expected:
-                return f"%{match.value(name).name}: expected perm {expected}, got {found}"
+            axes = [int(axis) % perm.size for axis in perm]
+            if axes != expected:
+                return f"%{match.value(name).name}: expected perm {expected}, got {axes}"
         return None
 
     @condition
     def expected_shapes(self, t: Value, r: Value, z: Value, O: int) -> str | None:
         """The first Reshape splits the channels into square blocks; the last one joins these to an image."""
-        image, parts = t.shape or (), r.shape or ()
-        known = tuple(size for size in parts[1:] if size is not None)
-        if len(known) == 5:
-            channels, block, columns, height, width = known
+        image, split = t.shape or (), r.shape or ()
+        sizes = tuple(size for size in split[1:] if size is not None)
+        if len(sizes) == 5:
+            channels, block, columns, height, width = sizes
             if block == columns > 1 and channels * block * block == O and (height, width) == image[2:]:
-                expected = (parts[0], channels, height * block, width * block)
+                expected = (split[0], channels, height * block, width * block)
                 if z.shape == expected:
                     return None
                 return f"%{z.name}: expected shape {format_shape(expected)}, got {format_shape(z.shape)}"

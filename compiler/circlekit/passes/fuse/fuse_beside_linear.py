@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fold per-channel arithmetic before or after a convolution or fully connected layer into its constants.
 
-Each kind of arithmetic is one template; tables list the layers and whether a Transpose stands before them.
+Each kind of arithmetic is one template.  Tables list the values of its $words: one row per kind of layer.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ CONVOLUTIONS: tuple[dict[str, Any], ...] = (
     {"layer": "DepthwiseConv2D", "filter": "[1, _, _, O]", "spread": ("a",), **IMAGE, **DIRECT},
     {"layer": "Conv2D", "filter": "[O, _, _, I]", "data": "", "numbers": "", **BEHIND_TRANSPOSE},
 )
-"""Values of the $words in the templates.  The last entry is for NCHW images, which a Transpose converts."""
+"""Layers behind arithmetic.  In the last row a Transpose ``t`` converts the NCHW result ``a`` to NHWC."""
 
 
 class BeforeLinear(Rewrite):
-    """Arithmetic with a constant ``c`` before a linear operator; its result has the shape of ``x``."""
+    """Arithmetic of ``x`` and a constant ``c`` before a layer; the result has the shape of ``x``."""
 
     @condition
     def does_not_broadcast_x(self, match: Match) -> str | None:
@@ -48,7 +48,7 @@ class BeforeLinear(Rewrite):
 
     @condition
     def one_per_channel(self, match: Match) -> str | None:
-        """Behind a Transpose, the constant varies only along the axis that becomes the last one."""
+        """With a Transpose, the constant may vary only along the axis that becomes the last one."""
         c, perm = match.value("c"), match.values.get("perm")
         if perm is None:
             return None
@@ -58,17 +58,20 @@ class BeforeLinear(Rewrite):
         return f"%{c.name}: expected one number per channel behind the Transpose, got shape {shape}"
 
     def numbers(self, match: Match) -> Array:
-        """The constant as the linear operator sees it, behind the Transpose if there is one."""
+        """Return the constant in the layout of the layer's input: transposed if a Transpose is in between."""
         c, perm = match.value("c").array(), match.values.get("perm")
         return c if perm is None else permuted_array(c, perm.array())
 
     def for_filter(self, values: Array, w: Array) -> Array:
-        """Return a number for each element of the last axis of ``w``, from ``values`` per input channel."""
+        """Return ``values``, one per input channel, repeated for the last axis of ``w``.
+
+        Only in a depthwise filter this axis is longer: it has several output channels per input channel.
+        """
         return values.repeat(w.shape[-1] // max(values.size, 1))
 
 
 class _Sum(BeforeLinear):
-    """$layer(x + c, w) + b  ==  $layer(x, w) + (b + sum(w * c)); with a difference, minus that sum."""
+    """$layer(x + c, w) + b  ==  $layer(x, w) + (b + sum(w * c)); for x - c, it is b - sum(w * c)."""
 
     before = """
         a = Add|Sub(x: f32$data, c: const f32$numbers)
@@ -97,7 +100,7 @@ class _Sum(BeforeLinear):
 
 
 class FuseAddToConvBias(Rules):
-    """conv(x + c, w) + b  ==  conv(x, w) + (b + sum(w * c)), and the same for x - c; only without padding."""
+    """conv(x + c, w) + b  ==  conv(x, w) + (b + sum(w * c)) without padding, and similarly for x - c."""
 
     name = "fuse_add_to_conv_bias"
     rules = tuple(_Sum.member(**words) for words in CONVOLUTIONS)
@@ -123,7 +126,7 @@ class FuseAddToFullyConnectedBias(BeforeLinear):
 
 
 class _Product(BeforeLinear):
-    """$layer(x * c, w)  ==  $layer(x, w * c), and the same for x / c; zeros of the padding stay zeros."""
+    """$layer(x * c, w)  ==  $layer(x, w * c), and the same for x / c; the padding may be SAME: 0 * c is 0."""
 
     before = """
         a = $arithmetic(x: f32$data, c: const f32$numbers)
@@ -143,7 +146,7 @@ class _Product(BeforeLinear):
 
 
 class FuseMulToConvWeights(Rules):
-    """conv(x * c, w)  ==  conv(x, w * c), and the same for x / c; for example, image normalization."""
+    """conv(x * c, w)  ==  conv(x, w * c), and the same for x / c, as in the normalization of images."""
 
     name = "fuse_mul_to_conv_weights"
     rules = tuple(_Product.member(arithmetic="Mul|Div", attributes="", **words) for words in CONVOLUTIONS)
@@ -163,12 +166,12 @@ class FuseMulToFullyConnectedWeights(
 
 
 class AfterLinear(Rewrite):
-    """Arithmetic after a linear operator.  ``output_axis``: the axis of output channels in the filter."""
+    """Arithmetic after a layer.  ``output_axis``: the axis of output channels in the filter ``w``."""
 
     output_axis: ClassVar[int] = 0
 
     def scaled(self, w: Array, scale: Array) -> Array:
-        """Return ``w`` with each output channel multiplied by its factor; ``scale`` has rank 1."""
+        """Return ``w`` with each output channel multiplied by its factor from ``scale`` [channels]."""
         return w * scale.reshape([-1 if axis == self.output_axis else 1 for axis in range(w.ndim)])
 
 
@@ -204,7 +207,7 @@ class FuseMul(AfterLinear):
 
 
 class FuseBatchNorm(AfterLinear):
-    """$layer(x, w) * scale + shift  ==  $layer(x, w * scale) + shift, with numbers per output channel."""
+    """$layer(x, w) * scale + shift  ==  $layer(x, w * scale) + shift, with one of each per output channel."""
 
     name = "fuse_batchnorm_with_$layer"
 
@@ -228,7 +231,7 @@ LAYERS: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 FULLY_CONNECTED = {"kind": "FullyConnected", "first": "x", "filter": "[O, _]", "rest": ""}
 
-PASSES = (
+PASSES_AFTER_LAYERS = (
     *(FuseAdd.member(**words) for words in LAYERS),
     FuseAdd.member(layer="fully_connected", **FULLY_CONNECTED),
     *(FuseMul.member(attributes="", **words) for words in LAYERS),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognize a dilated convolution, written as a convolution between space-to-batch and batch-to-space."""
+"""Recognize a dilated convolution that is written as a convolution between space-to-batch and its inverse."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 Pads = list[tuple[int, int]]
+"""Rows of padding before and after the data along each dimension of the image."""
 
 
 def total_padding(pads: Array, crops: Array, block: Array, inner: Padding, w: Value) -> Pads:
-    """Return the padding (before, after) of each image dimension by which a single convolution replaces all.
+    """Return the padding with which one dilated convolution gives the result of the three operators.
 
-    Crops of the result cancel padding.  A row that SAME padding adds to the inner convolution counts for
-    ``block`` rows of the whole image.
+    ``pads`` and ``crops`` [dims, 2]: those of the whole image; a crop cancels padding.  ``inner``: padding of
+    the convolution with filter ``w`` between them; each row of it counts for ``block`` rows of the image.
     """
-    out = []
+    total = []
     for pad, crop, step, size in zip(pads, crops, block, w.static_shape[1:], strict=False):
         added = int(size) - 1 if inner is Padding.SAME else 0
         first = added // 2
-        out.append((int(pad[0] - crop[0] + first * step), int(pad[1] - crop[1] + (added - first) * step)))
-    return out
+        total.append((int(pad[0] - crop[0] + first * step), int(pad[1] - crop[1] + (added - first) * step)))
+    return total
 
 
 class _Blocks(Rewrite):
     """Conditions and constants of a convolution between space-to-batch and batch-to-space.
 
-    ``static``: the values, of one letter each, that must have static shapes.  ``block_dims``: the number of
-    dimensions of the block.  ``explicit``: whether ``after`` has a Pad; else padding is SAME or VALID.
+    ``static``: the names, of one letter each, of values that must have static shapes.  ``block_dims``: the
+    number of dimensions of the block.  ``explicit``: whether a Pad in ``after`` does all padding; otherwise
+    the new convolution does, with SAME or VALID.
     """
 
     static: ClassVar[str] = "w"
@@ -51,9 +53,9 @@ class _Blocks(Rewrite):
     def is_one_block(self, match: Match, block: Array, same_block: Array) -> str | None:
         if block.size == self.block_dims and np.array_equal(block, same_block):
             return None
-        name, dims = match.value("z").name, "two dimensions" if self.block_dims == 2 else "one dimension"
-        found = f"{block.tolist()} and {same_block.tolist()}"
-        return f"%{name}: expected the same block of {dims} twice, got {found}"
+        dims = "two dimensions" if self.block_dims == 2 else "one dimension"
+        blocks = f"{block.tolist()} and {same_block.tolist()}"
+        return f"%{match.value('z').name}: expected the same block of {dims} twice, got {blocks}"
 
     @condition
     def is_a_padding(self, match: Match, inner: Padding) -> str | None:
@@ -85,7 +87,7 @@ class _Blocks(Rewrite):
 
 
 class _Dilated(_Blocks):
-    """batch_to_space(conv(space_to_batch(x)))  ==  conv(x), dilated by the block."""
+    """batch_to_space(conv(space_to_batch(x)))  ==  conv(x) with the block as dilation."""
 
     before = """
         s = SpaceToBatchND(x, block: const, pads: const)
@@ -111,7 +113,10 @@ class FuseSpaceToBatchWithConv(Rules):
 
 
 class _Dilated1D(_Blocks):
-    """batch_to_space(conv(space_to_batch(x)))  ==  conv(x) with the block as dilation, for [N, W, C]."""
+    """batch_to_space(conv(space_to_batch(x)))  ==  conv(x) with the block as dilation, for x [N, W, C].
+
+    $insert gives the convolution, which needs an image, a height of 1; $drop removes the height again.
+    """
 
     static = "xseyqzw"
     block_dims = 1
@@ -159,7 +164,7 @@ class _Dilated1D(_Blocks):
 
 
 def _height_axis(low: Value, high: Value) -> int | None:
-    """Return the axis of the height of 1 that ``high`` adds to ``low``, [N, W, C]; None if there is none."""
+    """Return 1 or 2, the axis of ``high`` that is 1 and that ``low`` [N, W, C] lacks; None if neither is."""
     flat, shape = low.static_shape, high.static_shape
     return next((axis for axis in (1, 2) if shape == (*flat[:axis], 1, *flat[axis:])), None)
 
@@ -172,10 +177,8 @@ class FuseSpaceToBatchWithConv1D(Rules):
     """Merge SPACE_TO_BATCH_ND, a convolution of height 1 and BATCH_TO_SPACE_ND into a dilated convolution."""
 
     name = "fuse_space_to_batch_with_conv1d"
-    rules = (
-        *(_Dilated1D.member(pad="", padded="i", **words) for words in (EXPANDED, RESHAPED)),
-        *(
-            _Dilated1D.member(pad="p = Pad(i, all)", padded="p", explicit=True, **words)
-            for words in (EXPANDED, RESHAPED)
-        ),
+    rules = tuple(
+        _Dilated1D.member(pad=pad, padded=padded, explicit=bool(pad), **words)
+        for pad, padded in (("", "i"), ("p = Pad(i, all)", "p"))
+        for words in (EXPANDED, RESHAPED)
     )

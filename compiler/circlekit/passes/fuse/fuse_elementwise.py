@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge two elementwise operators into one: negation, division, reciprocal of a square root."""
+"""Merge elementwise operators: product and quotient, NEG and what reads it, quotient and square root."""
 
 from __future__ import annotations
 
-from circlekit.ir.value import Array
+from circlekit.ir.value import Array, Value
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
@@ -70,7 +70,7 @@ class _NegProduct(Rewrite):
 
 
 class _NegFactor(Rewrite):
-    """(-a) * 2  ==  a * (-2)."""
+    """(-a) * c  ==  a * (-c) for a constant c."""
 
     before = """
         n = Neg(a)
@@ -83,7 +83,7 @@ class _NegFactor(Rewrite):
 
 
 class FuseNeg(Rules):
-    """Merge NEG into the ADD, SUB or MUL by a constant behind it; the result is bit-exact."""
+    """Merge NEG into the ADD, SUB, or MUL by a constant that reads its result; results are bit-exact."""
 
     name = "fuse_neg"
     rules = (
@@ -104,7 +104,7 @@ class _FloatRsqrt(Rewrite):
 
 
 class _Int16Rsqrt(Rewrite):
-    """1 / sqrt(x)  ==  rsqrt(x) for quantized int16, rounded once, not twice; no runtime has this SQRT."""
+    """1 / sqrt(x)  ==  rsqrt(x) for quantized int16, with one rounding less; no runtime has SQRT of int16."""
 
     quantized = True
     approximate = True
@@ -140,7 +140,7 @@ class FuseRsqrt(Rules):
 
 
 class TransformSqrtDivToRsqrtMul(Rewrite):
-    """a / sqrt(x)  ==  a * rsqrt(x); for 1 / sqrt(x) see fuse_rsqrt."""
+    """a / sqrt(x)  ==  a * rsqrt(x) for an a that is not constant; for 1 / sqrt(x) see fuse_rsqrt."""
 
     name = "transform_sqrt_div_to_rsqrt_mul"
 
@@ -154,6 +154,5 @@ class TransformSqrtDivToRsqrtMul(Rewrite):
     """
 
     @condition
-    def divides_no_constant(self, match: Match) -> str | None:
-        a = match.value("a")
+    def divides_no_constant(self, a: Value) -> str | None:
         return f"%{a.name}: is constant" if a.is_const else None

@@ -21,15 +21,15 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 NEGLIGIBLE_EPSILON = 1e-8
 """Largest epsilon e, added to the standard deviation d instead of the variance, that a pipeline accepts.
 
-sqrt(d^2 + e^2) differs from d + e by at most e: for d >= 1e-3, the relative error of a quotient is at most
-1e-5.  If d is 0, the dividend is 0 too, and nothing changes.
+The rewrite replaces d + e by sqrt(d^2 + e^2), which differs by at most e: for d >= 1e-3, the relative error
+of (x - mean) / (d + e) is at most 1e-5.  If d is 0, x - mean is 0 too, and nothing changes.
 """
 
 SMALL_EPSILON = 1e-5
 """Largest epsilon, added to the standard deviation, that the pass accepts if it is requested by name.
 
-(d + e)^2 = d^2 + 2 e d + e^2, and the rewrite assumes a typical d of 1/4 in the middle term: the quotient
-changes by at most 15 e for d from 0.1 to 10, and not at all if d is 0.
+(d + e)^2 = d^2 + 2 e d + e^2, and the rewrite assumes a typical d of 1/4 in the middle term: the relative
+error of the quotient is about 15 e or less for d from 0.1 to 10, and there is none if d is 0.
 """
 
 
@@ -37,7 +37,8 @@ class InstanceNorm(Rewrite):
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta; the means may have other users.
 
     ``m`` and ``m2`` are the means (often the same value), ``v`` the variance, ``g`` and ``b`` gamma and beta
-    if present.  A Reshape to ``s`` in front may append a dimension of 1 behind the channels.
+    if present.  A Reshape from x to ``s`` may append a dimension of 1 behind the channels.
+    ``max_epsilon``: the largest epsilon that is accepted.
     """
 
     shared = ("m", "m2")
@@ -113,12 +114,12 @@ class InstanceNorm(Rewrite):
         }
 
     def added_to_variance(self, epsilon: float) -> float:
-        """Return the epsilon of INSTANCE_NORM, which it adds to the variance, for the one in the graph."""
+        """Return the epsilon that INSTANCE_NORM adds to the variance, for the ``epsilon`` in the graph."""
         return epsilon
 
 
 class EpsilonAddedToDeviation(InstanceNorm):
-    """Instance normalization with a small epsilon added to the standard deviation, not to the variance."""
+    """Instance normalization with a small epsilon that is added to the standard deviation."""
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         self.max_epsilon = NEGLIGIBLE_EPSILON if context.exact else SMALL_EPSILON
@@ -178,7 +179,7 @@ WITH_ACTIVATION = {"x": "x", "first": "", "z": "z", "last": "    {act: any = act
 
 
 def _forms() -> Iterator[type[Rewrite]]:
-    """Yield all forms: those between Reshapes first, and longer forms before shorter ones they contain."""
+    """Yield a rule for each form: those between Reshapes first, and a form before those that it contains."""
     quotients = [*((InstanceNorm, q) for q in QUOTIENTS), (EpsilonAddedToDeviation, QUOTIENT_BY_DEVIATION)]
     endings = [
         *((InstanceNorm, ending) for ending in SUMS),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge reductions with a reduction, Reshape, Squeeze or Transpose beside them."""
+"""Merge a reduction with a Transpose or a mean before it, or a Reshape or Squeeze behind it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class FuseMeanWithMean(Rewrite):
-    """mean(mean(x, a), b)  ==  mean(x, a and b)."""
+    """mean(mean(x, first), second)  ==  mean(x, the axes of both)."""
 
     name = "fuse_mean_with_mean"
 
@@ -24,10 +24,9 @@ class FuseMeanWithMean(Rewrite):
     after = "z = Mean(x, axes)  {keep_dims: keep2}"
 
     @condition
-    def treats_all_axes_alike(
-        self, x: Value, y: Value, z: Value, match: Match, keep1: bool, keep2: bool
-    ) -> str | None:
+    def treats_all_axes_alike(self, match: Match, keep1: bool, keep2: bool) -> str | None:
         """A single mean either keeps all reduced axes with size 1 or drops all, so both means must agree."""
+        x, y, z = map(match.value, "xyz")
         if x.shape is None:
             return f"%{x.name}: expected a known rank"
         first, second = self.axes(match)
@@ -49,6 +48,7 @@ class FuseMeanWithMean(Rewrite):
 
 
 def _axes(array: Array, rank: int) -> set[int]:
+    """Return the axes in ``array``, each from 0 to ``rank`` - 1."""
     return {normalized_axis(int(axis), rank) for axis in array.reshape(-1)}
 
 
@@ -56,7 +56,7 @@ REDUCTIONS = "Mean|Sum|ReduceProd|ReduceMax|ReduceMin|ReduceAny|ReduceAll"
 
 
 class _Dropped(Rewrite):
-    """$move(reduce(x, keep_dims)) to the shape without the reduced dimensions  ==  reduce(x)."""
+    """$move(reduce(x) with keep_dims)  ==  reduce(x) without, if $move drops the reduced dimensions."""
 
     before = f"""
         y = {REDUCTIONS}(x, axis: const)     {{keep_dims: true}}
@@ -86,7 +86,7 @@ class FuseReshapeWithMean(Rules):
 
 
 class FuseTransposeWithMean(Rewrite):
-    """mean(transpose(x), axes)  ==  mean(x, the axes of x that these were)."""
+    """reduce(transpose(x), axes)  ==  reduce(x, the same axes of x), for a mean and other reductions."""
 
     name = "fuse_transpose_with_mean"
     undoes = frozenset({"convert_nchw_to_nhwc"})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognize RMS_NORM and ROPE, circle operators that exporters write as several simpler ones."""
+"""Recognize RMS_NORM (root mean square) and ROPE (rotary position embedding) in what exporters write."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ DIVISIONS = ("r = Rsqrt(a)  z = Mul(x, r)", "r = Sqrt(a)  z = Div(x, r)")
 
 
 class RmsNormForm(Rewrite):
-    """Conditions of x / sqrt(mean(x^2) + epsilon) with a mean over the last axis."""
+    """Conditions on x / sqrt(mean(x^2) + epsilon): the mean is over the last axis, epsilon is above 0."""
 
     @condition
     def mean_over_the_last_axis(self, x: Value, axes: Array) -> str | None:
         last = len(x.shape or ()) - 1
-        if x.shape is None or axes.size != 1 or int(axes.reshape(-1)[0]) not in (-1, last):
-            found = axes.reshape(-1).tolist()
-            return f"%{x.name}: expected a mean over the last axis alone, got axes {found}"
-        return None
+        numbers = axes.reshape(-1).tolist()
+        if x.shape is not None and numbers in ([-1], [last]):
+            return None
+        return f"%{x.name}: expected a mean over the last axis alone, got axes {numbers}"
 
     @condition
     def epsilon_is_positive(self, x: Value, eps: Array) -> str | None:
@@ -70,10 +70,9 @@ class FuseMulWithRmsNorm(Rewrite):
 
     @condition
     def one_factor_per_channel(self, x: Value, w: Array) -> str | None:
-        last = None if not x.shape else x.shape[-1]
-        return (
-            None if w.size == last else f"%{x.name}: expected {last} factors, one per channel, got {w.size}"
-        )
+        channels = x.shape[-1] if x.shape else None
+        fits = w.size == channels
+        return None if fits else f"%{x.name}: expected {channels} factors, one per channel, got {w.size}"
 
     def constants(self, gamma: Array, w: Array) -> dict[str, Array]:
         return {"gamma2": w.reshape(-1) * gamma}
@@ -143,7 +142,8 @@ class _LayerNormWithBeta(_LayerNorm):
 class FuseLayerNorm(Rules):
     """(x - mean(x)) / sqrt(variance(x) + epsilon) * gamma + beta  ==  rms_norm(x - mean(x), gamma) + beta.
 
-    Circle only.  The mean and the sum with beta stay.  fuse_rmsnorm takes the form that divides x - mean(x).
+    Circle only.  The operators for mean(x) and the sum with beta stay.  This pass recognizes forms in which x
+    and mean(x) are multiplied separately; fuse_rmsnorm recognizes those that divide x - mean(x).
     """
 
     name = "fuse_layernorm"
@@ -164,7 +164,7 @@ HALVES = (
 
 
 class _Rope(Rewrite):
-    """x * cos + concat(-x[half:], x[:half]) * sin, with one of several ways to split x into halves."""
+    """x * cos + concat(-hi, lo) * sin, where $halves splits the last axis of x into the halves lo and hi."""
 
     before = """
         $halves
@@ -210,14 +210,14 @@ class _Rope(Rewrite):
 
 
 def _moved_elements(op: Op, result: Value, index: Array) -> Array:
-    """Run ``op``, a data movement, on ``index`` instead of its data, and return what becomes ``result``."""
+    """Run ``op``, a slice or split, on ``index`` instead of its data, and return what becomes ``result``."""
     data = [index if v is not None and v.data is None else v and v.data for v in op.inputs]
     moved = op.kernel(*data)
     return np.asarray(moved[result.result_index] if isinstance(moved, tuple | list) else moved)
 
 
 class FuseRope(Rules):
-    """x * cos + rotate_half(x) * sin  ==  rope(x, sin, cos), for tables of one row (circle only)."""
+    """x * cos + rotate_half(x) * sin  ==  rope(x, sin, cos), if sin and cos have one row (circle only)."""
 
     name = "fuse_rope"
     formats = frozenset({"circle"})

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes that choose the order of axes."""
+"""Passes that choose the layout of data: the order of its axes."""

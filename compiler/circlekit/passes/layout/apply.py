@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewrite a graph so that the operators of a region work on the sides that were chosen for them."""
+"""Rewrite a graph so that the operators of a region work on the sides (layouts) that were chosen for them.
+
+``region.py`` defines side, tensor, variable and region.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from circlekit.passes.support.axes import (
 
 
 class Constants:
-    """Creates constants in a graph; equal ones are created once."""
+    """Creates constants in a graph; ``transposed`` and ``vector`` create equal ones once."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -52,7 +55,7 @@ class Constants:
 
 
 class Applier:
-    """Rewrites the regions of one graph."""
+    """Rewrites the regions that ``finder`` has found in its graph."""
 
     def __init__(self, finder: RegionFinder, constants: Constants) -> None:
         self.finder = finder
@@ -61,13 +64,13 @@ class Applier:
         self.order = {op: index for index, op in enumerate(finder.graph.ops)}
 
     def apply(self, region: Region, labels: Sequence[int]) -> None:
-        """Put variable number i of ``region`` on side ``labels[i]``, and create the copies needed."""
+        """Put variable number i of ``region`` on side ``labels[i]``, and create the required copies."""
         chosen = {v.op: labels[v.number] for v in region.variables}
         demands = [self.finder.demand(tensor) for tensor in region.tensors]
-        values = [*labels, 1, 0]  # indices -1 and -2 are FIXED
+        sides = [*labels, 1, 0]  # indices -1 and -2 are FIXED
         for tensor, demand in zip(region.tensors, demands, strict=True):
-            origin = values[demand.producer]
-            self.place(tensor, origin, any(values[c] != origin for c in demand.consumers), chosen)
+            origin = sides[demand.producer]
+            self.place(tensor, origin, any(sides[c] != origin for c in demand.consumers), chosen)
         for variable in region.variables:
             if labels[variable.number] != variable.side:
                 self.change(variable)
@@ -75,7 +78,10 @@ class Applier:
     # -- tensors -------------------------------------------------------------------------------
 
     def place(self, tensor: Tensor, origin: int, is_copied: bool, chosen: dict[Op, int]) -> None:
-        """Produce ``tensor`` on side ``origin``; if ``is_copied``, also copy it to the other side."""
+        """Produce ``tensor`` on side ``origin``; if ``is_copied``, also copy it to the other side.
+
+        ``chosen``, also below: the new side of each variable.  Moves that are no longer required are removed.
+        """
         source = self.value_on(tensor, origin)
         copy = self.value_on(tensor, 1 - origin) if is_copied else None
         kind = Reshape if self.finder.has_one_memory_order(tensor) else Transpose
@@ -95,13 +101,10 @@ class Applier:
             self.insert(mover, users)
 
     def value_on(self, tensor: Tensor, side: int) -> Value:
-        """Return the value of ``tensor`` on ``side``, preferably a graph output; else create it."""
-        there = [value for value, at in tensor.sides.items() if at == side]
-        for value in there:
-            if self.graph.is_output(value):
-                return value
-        if there:
-            return there[0]
+        """Return a value of ``tensor`` on ``side``, preferably an output of the graph; or create one."""
+        candidates = [value for value, its_side in tensor.sides.items() if its_side == side]
+        if candidates:
+            return next(filter(self.graph.is_output, candidates), candidates[0])
         root, perm = tensor.root, self.finder.perms[tensor.side]
         assert root.shape is not None  # only values of known shape have a side
         quantization = permuted_quantization(root.quantization, perm)
@@ -111,7 +114,7 @@ class Applier:
     def rewire(
         self, tensor: Tensor, origin: int, source: Value, copy: Value | None, chosen: dict[Op, int]
     ) -> list[Op]:
-        """Let every user read the value on the side that it requires; return the users of ``copy``."""
+        """Let every user read ``source`` (on side ``origin``) or ``copy``; return the users of ``copy``."""
         moves = set(tensor.moves)
         users: list[Op] = []
         for value, side in tensor.sides.items():
@@ -131,42 +134,45 @@ class Applier:
         return users
 
     def mover(self, tensor: Tensor, perm: Perm, source: Value, copy: Value) -> Op:
-        """Return a new operator that produces ``copy`` from ``source`` instead of a former producer."""
+        """Return a new Transpose by ``perm``, or an equal Reshape, from ``source`` to ``copy``.
+
+        The operator that has produced ``copy`` gets another result.
+        """
         if copy.producer is not None:
             stub = Value("", copy.dtype, copy.shape, None, copy.quantization)
             copy.producer.take_result(copy.result_index, stub)
         if not self.finder.has_one_memory_order(tensor) or copy.shape is None or source.shape is None:
             return Transpose(source, self.constants.vector("perm", perm), results=[copy])
-        dims = zip(copy.shape, permuted_shape(source.shape, perm), strict=True)
-        shape = [-1 if (d := there if here is None else here) is None else d for here, there in dims]
+        pairs = zip(copy.shape, permuted_shape(source.shape, perm), strict=True)  # either dim may be known
+        shape = [next((dim for dim in pair if dim is not None), -1) for pair in pairs]
         return Reshape(source, self.constants.vector("shape", shape), results=[copy], new_shape=shape)
 
     def insert(self, op: Op, users: Sequence[Op]) -> None:
-        """Insert ``op`` before the first of ``users``, or, if only an output needs it, after its operand."""
-        if op.graph is not None:
-            if not users:
-                return
-            self.graph.unlink(op)
+        """Insert or move ``op`` before the first of ``users``; without users, insert it after its operand.
+
+        There are no users if the result is only an output of the graph.
+        """
         if users:
-            self.graph.insert_before(min(users, key=lambda r: self.order[r]), op)
-        else:
+            if op.graph is not None:
+                self.graph.unlink(op)
+            self.graph.insert_before(min(users, key=lambda user: self.order[user]), op)
+        elif op.graph is None:
             source = op.inputs[0]
             self.graph.insert_after(None if source is None else source.producer, op)
 
     # -- operators -----------------------------------------------------------------------------
 
     def change(self, variable: Variable) -> None:
-        """Let the operator of ``variable`` work on the other side; ``place`` replaces its results."""
+        """Change the constants and attributes of a variable for the other side; ``place`` does its data."""
         op, perm = variable.op, self.finder.perms[variable.side]
         for index in sorted(variable.operands):
             value = op.inputs[index]
             if value is not None and value.is_const:
                 op.set_input(index, self.constants.transposed(value, perm))
         names = {o.name for o in op.operands}
-        for name, content in variable.changes.items():
-            if name not in names:
-                setattr(op, name, content)
-                continue
+        for name, new in variable.changes.items():
             old = getattr(op, name)
-            if not np.array_equal(old.array(), content):
-                setattr(op, name, self.constants.new(old.name, np.ascontiguousarray(content)))
+            if name not in names:
+                setattr(op, name, new)
+            elif not np.array_equal(old.array(), new):
+                setattr(op, name, self.constants.new(old.name, np.ascontiguousarray(new)))

@@ -17,7 +17,7 @@ from circlekit.passes.layout.apply import Applier, Constants
 from circlekit.passes.layout.labels import FIXED
 from circlekit.passes.layout.region import Region, RegionFinder
 from circlekit.passes.pipelines import RESOLVE_CUSTOM
-from circlekit.passes.support.axes import Perm, constant_perm, inverse
+from circlekit.passes.support.axes import Perm, constant_perm, inverse, permuted_shape
 from circlekit.passes.support.conditions import remove_unused
 from circlekit.rewrite.base import Context, GraphPass
 
@@ -25,43 +25,42 @@ TO_NHWC: Perm = (0, 2, 3, 1)
 TO_NCHW: Perm = (0, 3, 1, 2)
 
 NCHW, NHWC = 0, 1
-"""The sides of a transpose by TO_NHWC: it leads from NCHW to NHWC."""
+"""The sides (see region.py) for a RegionFinder with the permutation TO_NHWC."""
 
-CHANNELS_LAST = frozenset(
-    {
-        "AVERAGE_POOL_2D", "BATCH_TO_SPACE_ND", "CONV_2D", "DEPTHWISE_CONV_2D", "DEPTH_TO_SPACE",
-        "INSTANCE_NORM", "L2_POOL_2D", "LOCAL_RESPONSE_NORMALIZATION", "MAX_POOL_2D", "RESIZE_BILINEAR",
-        "RESIZE_NEAREST_NEIGHBOR", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "TRANSPOSE_CONV",
-    }
-)  # fmt: skip
+CHANNELS_LAST = frozenset({
+    "AVERAGE_POOL_2D", "BATCH_TO_SPACE_ND", "CONV_2D", "DEPTHWISE_CONV_2D", "DEPTH_TO_SPACE", "INSTANCE_NORM",
+    "L2_POOL_2D", "LOCAL_RESPONSE_NORMALIZATION", "MAX_POOL_2D", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR",
+    "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "TRANSPOSE_CONV",
+})  # fmt: skip
 """Operators whose data of rank 4 is NHWC by definition."""
 
 
 def nhwc_regions(graph: Graph) -> tuple[RegionFinder, list[Region]]:
-    """Return all regions of ``graph``, and the finder, whose ``sides`` has the side of every value.
+    """Return all regions of ``graph``, and the finder, whose ``sides`` has the layout of each value.
 
-    The sides of transposes follow from their permutation.  Data of a convolution or another operator
-    in CHANNELS_LAST is NHWC.  All other data is assumed to be NCHW.
+    The layout is NCHW or NHWC where a Transpose between these shows it, and NHWC for data of the operators in
+    CHANNELS_LAST.  All other data of rank 4 is assumed to be NCHW.
     """
     finder = RegionFinder(graph, TO_NHWC)
     transposes = [op for op in graph if isinstance(op, Transpose) and constant_perm(op) in finder.perms]
-    found = list(finder.regions(transposes))
-    found += _regions_of(finder, NHWC, _data(graph, is_known=True))
-    found += _regions_of(finder, NCHW, _data(graph, is_known=False))
-    return finder, found
+    regions = list(finder.regions(transposes))
+    regions += _regions_of(finder, NHWC, _data(graph, channels_last=True))
+    regions += _regions_of(finder, NCHW, _data(graph, channels_last=False))
+    return finder, regions
 
 
 def _regions_of(finder: RegionFinder, side: int, values: Iterator[Value]) -> Iterator[Region]:
+    """Yield the regions of those ``values`` that are in no region yet; they are on ``side``."""
     for value in values:
         if value not in finder.sides and finder.has_side(value):
             yield finder.region(value, side)
 
 
-def _data(graph: Graph, is_known: bool) -> Iterator[Value]:
-    """Yield the data of operators of CHANNELS_LAST (``is_known``), or of all operators."""
-    yield from () if is_known else graph.inputs
+def _data(graph: Graph, channels_last: bool) -> Iterator[Value]:
+    """Yield the data of operators in CHANNELS_LAST if ``channels_last``, or inputs and results of all."""
+    yield from () if channels_last else graph.inputs
     for op in graph:
-        if not is_known:
+        if not channels_last:
             yield from op.results
         elif op.code in CHANNELS_LAST:
             weight = getattr(op, "filter", None)  # it has a layout of its own
@@ -71,17 +70,19 @@ def _data(graph: Graph, is_known: bool) -> Iterator[Value]:
 def move_reductions(graph: Graph, sides: Mapping[Value, int], codes: Collection[str]) -> int:
     """Let the reductions in ``codes`` read NHWC instead of NCHW values; return how many changed.
 
-    A Transpose behind a reduction restores the order of the remaining dimensions if it changes.
+    ``sides``: as of RegionFinder.  A Transpose behind a reduction restores the order of its dimensions if
+    this changes.  Reductions with keep_dims do not change here: they may be variables of a region.
     """
     constants = Constants(graph)
     reductions = [op for op in graph.ops if isinstance(op, Reduction) and op.code in codes]
-    found = [op for op in reductions if _can_move(op, sides)]
-    for op in found:
+    movable = [op for op in reductions if _can_move(op, sides)]
+    for op in movable:
         _move(graph, op, constants)
-    return len(found)
+    return len(movable)
 
 
 def _can_move(op: Reduction, sides: Mapping[Value, int]) -> bool:
+    """Return whether ``op`` drops constant axes of NCHW data that can be transposed."""
     source = op.input
     if op.keep_dims or (source.quantization is not None and source.quantization.is_per_channel):
         return False
@@ -91,7 +92,7 @@ def _can_move(op: Reduction, sides: Mapping[Value, int]) -> bool:
 
 
 def _channels_last(value: Value) -> Value | None:
-    """Return the NHWC value of which ``value`` is the transpose, None if there is none."""
+    """Return the NHWC value, equally quantized, from which a Transpose makes ``value``; None if none does."""
     producer = value.producer
     if not isinstance(producer, Transpose) or constant_perm(producer) != TO_NCHW:
         return None
@@ -99,45 +100,42 @@ def _channels_last(value: Value) -> Value | None:
 
 
 def _move(graph: Graph, op: Reduction, constants: Constants) -> None:
+    """Let ``op`` reduce NHWC data along the same axes."""
     axes = op.normalized_axes(static_int_vector(op.axis) or [], 4)
     source = _channels_last(op.input)
     if source is None:
         move = Transpose(op.input, constants.vector("perm", TO_NHWC))
         graph.insert_before(op, move)
         source = move.output
-    dropped = op.input
+    nchw = op.input
     op.input = source
     op.axis = constants.new(op.axis.name, np.array([TO_NHWC.index(a) for a in axes], np.int32))
-    remove_unused(graph, dropped)
-    left = [axis for axis in TO_NHWC if axis not in axes]
-    if left == sorted(left):
+    remove_unused(graph, nchw)
+    remaining = [axis for axis in TO_NHWC if axis not in axes]
+    if remaining == sorted(remaining):
         return
-    order = inverse(tuple(left.index(axis) for axis in sorted(left)))
-    result = op.output
-    assert result.shape is not None
-    shape = tuple(result.shape[axis] for axis in order)
+    perm, result = tuple(remaining.index(axis) for axis in sorted(remaining)), op.output
+    assert result.shape is not None  # data of a region has a known shape
+    shape = permuted_shape(result.shape, inverse(perm))
     reduced = Value(graph.unique_name(result.name), result.dtype, shape, None, result.quantization)
     op.take_result(0, reduced)
-    back = inverse(order)
-    graph.insert_after(op, Transpose(reduced, constants.vector("perm", back), results=[result]))
+    graph.insert_after(op, Transpose(reduced, constants.vector("perm", perm), results=[result]))
 
 
-ALWAYS_NHWC = frozenset(
-    {
-        "ADD", "CONCATENATION", "DIV", "ELU", "GELU", "LEAKY_RELU", "LOGISTIC", "MAXIMUM", "MEAN", "MINIMUM",
-        "MIRROR_PAD", "MUL", "NEG", "PAD", "PADV2", "REDUCE_MAX", "REDUCE_MIN", "RELU", "RELU6", "RSQRT",
-        "SPLIT_V", "SQUARED_DIFFERENCE", "SUB",
-    }
-)  # fmt: skip
+ALWAYS_NHWC = frozenset({
+    "ADD", "CONCATENATION", "DIV", "ELU", "GELU", "LEAKY_RELU", "LOGISTIC", "MAXIMUM", "MEAN", "MINIMUM",
+    "MIRROR_PAD", "MUL", "NEG", "PAD", "PADV2", "REDUCE_MAX", "REDUCE_MIN", "RELU", "RELU6", "RSQRT",
+    "SPLIT_V", "SQUARED_DIFFERENCE", "SUB",
+})  # fmt: skip
 """Operators that always become NHWC: those that ONE's pass convert_nchw_to_nhwc converts."""
 
 
 class ConvertNchwToNhwc(GraphPass):
     """Let operators on NCHW data work on NHWC data if they can; transposes remain only around the others.
 
-    Unlike optimize_layout, it needs no gain in bytes: it is for runtimes that are fast only in NHWC.  Data
-    is assumed to be NCHW unless transposes or convolutions show its layout.  Known custom operators are first
-    replaced by builtin ones.  The pass runs once per graph.
+    Unlike optimize_layout, this pass does not weigh bytes: it is for runtimes that are fast only in NHWC.
+    Data is assumed to be NCHW unless transposes or convolutions show its layout.  Custom operators that have
+    a builtin form are replaced first.  Each graph is converted only once.
     """
 
     name = "convert_nchw_to_nhwc"
@@ -151,7 +149,7 @@ class ConvertNchwToNhwc(GraphPass):
         return sum(record.changes for record in records) + super().run(model, context)
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        if graph in self.done:  # other passes may undo some of it for fewer bytes
+        if graph in self.done:  # else it would convert again what another pass undoes to save bytes
             return 0
         self.done.add(graph)
         finder, regions = nhwc_regions(graph)
@@ -177,13 +175,12 @@ class ConvertNchwToNhwc(GraphPass):
                 rank = "unknown" if op.output.rank is None else op.output.rank
                 context.refuse(self.name, op, f"%{op.output.name}: expected rank 4, got {rank}", 1)
             elif op.results and op.code not in ALWAYS_NHWC:
-                context.refuse(
-                    self.name, op, f"%{op.output.name}: {op.code} moves only together with others", 1
-                )
+                sentence = f"%{op.output.name}: {op.code} changes only together with operators beside it"
+                context.refuse(self.name, op, sentence, 1)
 
 
 def _labels(finder: RegionFinder, region: Region) -> list[int]:
-    """Return NHWC for operators in ALWAYS_NHWC, and for others the label that moves the fewest bytes."""
+    """Return a label per variable: NHWC for those in ALWAYS_NHWC; the others move the fewest bytes."""
     forced = {v.number for v in region.variables if v.op.code in ALWAYS_NHWC}
 
     def pinned(number: int) -> int:

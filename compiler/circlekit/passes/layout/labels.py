@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of layouts as an energy minimization over labels 0 and 1, solved exactly by a minimum cut.
+"""The choice between two layouts, labelled 0 and 1: a sum of costs, minimized exactly by a minimum cut.
 
 A *variable* is an operator that can work in either layout; its label says in which.  A *tensor* is produced
 in one layout and used in one or both; a copy in the other layout costs its size once.  With P the label of
-the producer and C the labels of the consumers, the energy of a tensor of cost w is
+the producer and C the labels of the consumers, the energy of a tensor whose copy costs w is
 
     w [P = 0 and max C = 1]  +  w [P = 1 and min C = 0]
 
-which is submodular: with an auxiliary node for max C and one for min C it is a cut.
+where [...] is 1 if the condition holds, else 0.  This energy is submodular: with an auxiliary node for max C
+and one for min C, it is the cost of a cut that puts label 0 on the source's side, and 1 on the sink's.
 Source: Kolmogorov and Zabih, What Energy Functions Can Be Minimized via Graph Cuts, 2004.
 
 The minimum cut is found by the push-relabel algorithm of Goldberg and Tarjan, A New Approach to the
@@ -55,7 +56,7 @@ class Network:
     def minimum_cut(self) -> list[bool]:
         """Return for every node whether it is on the sink's side; of all minimum cuts, this side is smallest.
 
-        Call it once: it changes the capacities.
+        Call this method only once, because it changes the capacities.
         """
         heads, capacity, count = self.heads, self.capacity, len(self.arcs)
         excess = [0] * count
@@ -99,16 +100,19 @@ class Network:
         return [distance < count for distance in self.distances()]
 
     def distances(self) -> list[int]:
-        """Return the distance of each node to the sink in residual arcs; their count if unreachable."""
-        found = [len(self.arcs)] * len(self.arcs)
-        found[SINK] = 0
+        """Return the distance of each node to the sink in residual arcs; the number of nodes without a path.
+
+        The source gets the number of nodes, too, as push-relabel requires.
+        """
+        distance = [len(self.arcs)] * len(self.arcs)
+        distance[SINK] = 0
         for node in (queue := [SINK]):
             for arc in self.arcs[node]:
                 tail = self.heads[arc]
-                if found[tail] == len(self.arcs) and self.capacity[arc ^ 1] and tail != SOURCE:
-                    found[tail] = found[node] + 1
+                if distance[tail] == len(self.arcs) and self.capacity[arc ^ 1] and tail != SOURCE:
+                    distance[tail] = distance[node] + 1
                     queue.append(tail)
-        return found
+        return distance
 
 
 FIXED = (-1, -2)
@@ -116,10 +120,11 @@ FIXED = (-1, -2)
 
 
 class Cost(NamedTuple):
-    """The cost of moving data: bytes, number of operators that move them, and their position.
+    """The cost of moving data: the bytes moved, the number of operators that move them, and their positions.
 
-    ``ops_after``: the number of operators behind each move, summed.  Among equal solutions, later moves are
-    better, because operators can be fused into a convolution only if no transpose is between them.
+    ``ops_after``: the sum, over these moves, of the number of operators behind each.  Among solutions with
+    equal bytes and moves, later moves are better: a transpose between a convolution and an operator behind it
+    prevents their fusion.
     """
 
     bytes: int = 0
@@ -127,6 +132,7 @@ class Cost(NamedTuple):
     ops_after: int = 0
 
     def plus(self, other: Cost) -> Cost:
+        """Return the sum, field by field."""
         return Cost(self.bytes + other.bytes, self.moves + other.moves, self.ops_after + other.ops_after)
 
     def improves_on(self, other: Cost) -> bool:
@@ -147,25 +153,25 @@ class Demand:
 
 @dataclass(eq=False, repr=False)
 class Problem:
-    """Labels to choose: ``current`` ones of all variables, and the ``demands`` that cause costs."""
+    """The labels to choose; ``current``: those of the variables now; ``demands``: one for each tensor."""
 
     current: list[int] = field(default_factory=list)
     demands: list[Demand] = field(default_factory=list)
 
     def cost(self, labels: Sequence[int]) -> Cost:
         """Return the cost of all copies for these labels."""
-        values = [*labels, 1, 0]  # indices -1 and -2 are FIXED
+        all_labels = [*labels, 1, 0]  # indices -1 and -2 are FIXED
         total = Cost()
         for demand in self.demands:
-            produced = values[demand.producer]
-            if any(values[c] != produced for c in demand.consumers):
+            if any(all_labels[c] != all_labels[demand.producer] for c in demand.consumers):
                 total = total.plus(demand.cost)
         return total
 
     def solve(self, moves_first: bool = False) -> list[int]:
-        """Return the labels with the lowest (bytes, moves, ops_after, changes), in lexicographic order.
+        """Return the labels for which the tuple (bytes, moves, ops_after, changes) is the lowest.
 
-        ``changes``: the number of labels that differ from ``current``.  ``moves_first``: moves before bytes.
+        ``changes``: the number of labels that differ from ``current``.  ``moves_first``: compare
+        (moves, bytes, ops_after, changes) instead.
         """
         if not self.current:
             return []
@@ -173,10 +179,7 @@ class Problem:
         nodes = [network.add_node() for _ in self.current]
         ends = [*nodes, SINK, SOURCE]
         for node, label in zip(nodes, self.current, strict=True):
-            if label:
-                network.add_edge(node, SINK, 1)
-            else:
-                network.add_edge(SOURCE, node, 1)
+            network.add_edge(*((node, SINK) if label else (SOURCE, node)), 1)
         weights = self._weights(moves_first)
         for demand, weight in zip(self.demands, weights, strict=True):
             consumers = list(dict.fromkeys(ends[c] for c in demand.consumers))
@@ -186,7 +189,7 @@ class Problem:
         return [int(cut[node]) for node in nodes]
 
     def _weights(self, moves_first: bool) -> list[int]:
-        """Return an integer weight for each tensor; their sums compare in the order of ``solve``."""
+        """Return an integer weight for each tensor; sums of these compare like the tuples of ``solve``."""
         costs = [d.cost for d in self.demands]
         ranked = [(c.moves, c.bytes, c.ops_after) if moves_first else tuple(c) for c in costs]
         tie_break_range = len(self.current) + 1
@@ -195,14 +198,14 @@ class Problem:
 
 
 def _add_demand(network: Network, up: bool, producer: int, consumers: Sequence[int], weight: int) -> None:
-    """Add one of the two terms of the energy of a tensor: for copies from label 0 to 1 (``up``), or back.
+    """Add one term of the energy of a tensor: for a copy from label 0 to label 1 if ``up``, else from 1 to 0.
 
-    The edges for copies from 1 to 0 are reversed.
+    The edges for a copy from 1 to 0 are reversed.
     """
     copy_terminal = SINK if up else SOURCE  # the terminal that has the label of the copy
 
     def connect(original: int, copy: int, cost: int) -> None:
-        """Add ``cost`` if ``original`` has the label of the original and ``copy`` that of the copy."""
+        """Charge ``cost`` if node ``original`` has the original's label and node ``copy`` the copy's."""
         network.add_edge(*((original, copy) if up else (copy, original)), cost)
 
     free = [c for c in consumers if c not in (SOURCE, SINK, producer)]

@@ -16,9 +16,10 @@ from circlekit.rewrite.base import Context, Pass
 
 
 class InterfacePass(Pass):
-    """Change once the inputs or outputs of the main graph that are inferred to be NCHW; base of both passes.
+    """Change inputs or outputs of the main graph from NCHW to NHWC; the base class of both passes.
 
-    If the model already transposes such a value to NHWC, its Transpose and the new one cancel each other.
+    Changed are those that are not known to be NHWC (see nhwc_regions), only in the first run.  If the model
+    already transposes such a value to NHWC, its Transpose and the new one cancel each other.
     """
 
     changes_interface = True
@@ -35,9 +36,9 @@ class InterfacePass(Pass):
         for value in self.values(model.main):
             neighbor = value.producer or next(iter(value.users), None)
             if value not in values and neighbor is not None:
-                found = "an unknown rank" if value.rank is None else value.rank
-                channels_last = "expected NCHW, got NHWC, which its operators require"
-                why = channels_last if value.rank == 4 else f"expected rank 4, got {found}"
+                rank = "an unknown rank" if value.rank is None else value.rank
+                is_nhwc = "expected NCHW, got NHWC, which its operators require"
+                why = is_nhwc if value.rank == 4 else f"expected rank 4, got {rank}"
                 context.refuse(self.name, neighbor, f"%{value.name}: {why}")
         constants = Constants(model.main)
         for value in dict.fromkeys(values):
@@ -55,15 +56,15 @@ class InterfacePass(Pass):
 
     @abstractmethod
     def values(self, graph: Graph) -> tuple[Value, ...]:
-        """Return the inputs, or the outputs, that the pass may change."""
+        """Return the inputs, or the outputs, of ``graph`` that the pass may change if they are NCHW."""
 
     @abstractmethod
     def convert(self, graph: Graph, value: Value, twin: Value, constants: Constants) -> None:
-        """Replace ``value`` in the interface by ``twin`` in NHWC, and insert a transpose between them."""
+        """Replace the input or output ``value`` by ``twin`` in NHWC, and insert a Transpose between them."""
 
 
 class NchwToNhwcInputShape(InterfacePass):
-    """Inputs of rank 4 in NCHW become NHWC; the shape of the input changes."""
+    """Change the shape of each NCHW input of rank 4 to NHWC."""
 
     name = "nchw_to_nhwc_input_shape"
 
@@ -77,7 +78,7 @@ class NchwToNhwcInputShape(InterfacePass):
 
 
 class NchwToNhwcOutputShape(InterfacePass):
-    """Outputs of rank 4 in NCHW become NHWC; the shape of the output changes."""
+    """Change the shape of each NCHW output of rank 4 to NHWC."""
 
     name = "nchw_to_nhwc_output_shape"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the layout that moves the fewest bytes (design, section 9)."""
+"""Choose the layout in which transposes move the fewest bytes (design, section 9)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from circlekit.rewrite.base import Context, GraphPass
 class OptimizeLayout(GraphPass):
     """Let operators work on permuted axes if that leaves fewer bytes to transpose.
 
-    For each permutation among the transposes of the graph, a minimum cut finds the optimal choice.  Neither
-    the bytes moved nor the number of operators that move them increases.  Constants are permuted; inputs and
-    outputs keep their layout.  A transpose that only moves dimensions of 1 becomes a Reshape.
+    For each permutation among the transposes of the graph, a minimum cut finds the layouts (labels.py).
+    Neither the bytes moved nor the number of operators that move them increases.  Constants are permuted;
+    inputs and outputs keep their layout.  A remaining Transpose that only moves dimensions of 1 becomes a
+    Reshape.
     """
 
     name = "optimize_layout"
@@ -25,8 +26,8 @@ class OptimizeLayout(GraphPass):
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         changes = 0
-        while found := self.sweep(graph):
-            changes += found
+        while changed := self.sweep(graph):
+            changes += changed
         if context.refusals is not None:
             for perm, transposes in transposes_of(graph).items():
                 self.explain(graph, perm, transposes, context)
@@ -70,27 +71,28 @@ class OptimizeLayout(GraphPass):
                         context.refuse(self.name, value.producer, sentence)
 
     def note(self, finder: RegionFinder, op: Op, context: Context) -> None:
+        """Record why the layout of ``op`` is fixed, if it is."""
         sentence = finder.fixed.pop(op, None)  # removed, so that each operator is reported once
         if sentence is not None and finder.perm_of(op) not in finder.perms:
             context.refuse(self.name, op, f"%{op.output.name}: {sentence}")
 
 
 def transposes_of(graph: Graph) -> dict[Perm, list[Transpose]]:
-    """Group the transposes by their permutation; a permutation and its inverse are in one group."""
-    found: dict[Perm, list[Transpose]] = {}
+    """Return the transposes of ``graph`` by permutation; those of the inverse are in the same list."""
+    groups: dict[Perm, list[Transpose]] = {}
     for op in graph:
         perm = constant_perm(op)
         if perm is not None and isinstance(op, Transpose):
-            found.setdefault(min(perm, inverse(perm)), []).append(op)
-    return found
+            groups.setdefault(min(perm, inverse(perm)), []).append(op)
+    return groups
 
 
 def improved_labels(finder: RegionFinder, region: Region) -> list[int] | None:
-    """Return the best sides for the variables of ``region``; None if the current ones are as good."""
+    """Return the best label for each variable of ``region``; None if that is no better than the graph now."""
     problem, current = finder.problem(region), region.current_cost()
     labels = problem.solve()
     cost = problem.cost(labels)
-    if cost.moves > current.moves:  # fewer bytes in more operators: look for less of both
+    if cost.moves > current.moves:  # fewer bytes in more moves: look for fewer moves first
         labels = problem.solve(moves_first=True)
         cost = problem.cost(labels)
     return labels if cost.improves_on(current) else None

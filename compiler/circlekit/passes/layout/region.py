@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the regions of a graph whose operators can work on axes permuted by one permutation.
+"""Find the regions of a graph whose operators can work on data with permuted axes.
 
-Every value is on side 0 or 1: a transpose by ``perm`` leads from side 0 to side 1, one by the inverse back.
-Values that are connected by transposes are one *tensor*.  An operator that can work on either side is a
-*variable*; its operands and results are on the same side.  A *region* is a connected set of tensors and
-variables.
+For one permutation, every value is on *side* 0 or 1: a transpose by the permutation leads from side 0 to
+side 1, a transpose by its inverse leads back.  Values that are connected by such transposes are one *tensor*.
+An operator that can work on either side is a *variable*; its operands and results are on the same side.  A
+*region* is a connected set of tensors and variables.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from circlekit.passes.support.axes import (
 
 @dataclass(eq=False, repr=False)
 class Tensor:
-    """The values that transposes produce from ``root``, with the side of each.
+    """``root``, which no transpose produces, and the values that transposes produce from it.
 
-    ``ops_after``: how many operators that compute something come after the producer of ``root``.
-    ``moves``: the transposes, and reshapes that do the same.
+    ``sides``: all these values with their sides.  ``moves``: the transposes, and reshapes that do the same.
+    ``ops_after``: how many operators, except transposes and reshapes, come after the producer of ``root``.
     """
 
     root: Value
@@ -48,15 +48,16 @@ class Tensor:
 
     @property
     def side(self) -> int:
+        """The side of ``root``."""
         return self.sides[self.root]
 
 
 @dataclass(eq=False, repr=False)
 class Variable:
-    """An operator that can work on either side.
+    """An operator that can work on either side, and now works on ``side``.
 
-    ``number``: its index in the region.  ``operands``: the indices of inputs that have a side.  ``changes``:
-    its attributes and operands on the other side, from ``Op.permuted``.
+    ``number``: its index in the region.  ``operands``: the indices of its inputs that have a side.
+    ``changes``: the attributes and operands that change for the other side, from ``Op.permuted``.
     """
 
     op: Op
@@ -85,7 +86,9 @@ class Region:
 class RegionFinder:
     """Finds the regions of a graph for one permutation.
 
-    ``sides``: the side of every value found.  ``fixed``: why an operator next to a region is no variable.
+    ``perms[side]``: the permutation from that side to the other.  ``sides``: the side of every value found.
+    ``variables``: those found.  ``fixed``: why an operator next to a region is no variable.  ``ops_after``:
+    as in Tensor, for each producer; None for inputs.
     """
 
     def __init__(self, graph: Graph, perm: Perm) -> None:
@@ -104,7 +107,7 @@ class RegionFinder:
         self.ops_after[None] = count  # after the inputs
 
     def regions(self, transposes: list[Transpose]) -> Iterator[Region]:
-        """Yield the regions of ``transposes``, whose perm is the permutation or its inverse."""
+        """Yield the regions around ``transposes``, which are by the permutation or its inverse."""
         for op in transposes:
             if op.input not in self.sides and self.is_pure_move(op):
                 yield self.region(op.input, self.perms.index(self.perm_of(op)))
@@ -112,9 +115,9 @@ class RegionFinder:
     # -- transposes ----------------------------------------------------------------------------
 
     def other_side(self, op: Op, side: int, back: bool = False) -> int | None:
-        """Return the side to which a transpose leads from ``side``; None for other operators.
+        """Return the side of the result of a transpose of a value on ``side``; None for other operators.
 
-        ``back``: ``side`` is that of its result.
+        ``back``: ``side`` is that of the result, and the side of the operand is returned.
         """
         if not isinstance(op, Transpose | Reshape):
             return None
@@ -125,17 +128,17 @@ class RegionFinder:
         return 1 - side
 
     def perm_of(self, op: Op) -> Perm | None:
-        """Return the permutation of a Transpose, or of a Reshape that moves dimensions of 1; else None."""
+        """Return the permutation of a Transpose, or of a Reshape that does the same; else None."""
         if not isinstance(op, Reshape):
             return constant_perm(op)
         before, after = op.input.shape, op.output.shape
         if before is None or len(before) != self.rank or None in before:
             return None
-        found = [p for p in self.perms if permuted_shape(before, p) == after and keeps_order(before, p)]
-        return found[0] if found else None
+        perms = (p for p in self.perms if permuted_shape(before, p) == after and keeps_order(before, p))
+        return next(perms, None)
 
     def is_pure_move(self, op: Transpose | Reshape) -> bool:
-        """Return whether operand and result differ only in the order of axes and may be replaced."""
+        """Return whether operand and result differ only in the order of axes, and both can be transposed."""
         source, result, perm = op.input, op.output, self.perm_of(op)
         if perm is None or not (is_movable(source) and is_movable(result) and self.has_side(source)):
             return False
@@ -143,7 +146,7 @@ class RegionFinder:
         return source.dtype is result.dtype and result.quantization == expected
 
     def has_side(self, value: Value) -> bool:
-        """Return whether ``value`` has a side: it is not constant and the permutation changes its shape."""
+        """Return whether ``value`` has a side: it is not constant, and a dimension that moves is not 1."""
         shape = value.shape
         if value.is_const or shape is None or len(shape) != self.rank:
             return False
@@ -152,7 +155,7 @@ class RegionFinder:
     # -- tensors -------------------------------------------------------------------------------
 
     def region(self, value: Value, side: int) -> Region:
-        """Return the region of ``value``, which is on ``side``."""
+        """Return the region of ``value``, which is on ``side`` and in no region yet."""
         region = Region()
         self.add_tensor(region, value, side)
         for tensor in region.tensors:  # the list grows in the loop
@@ -164,7 +167,7 @@ class RegionFinder:
         return region
 
     def add_tensor(self, region: Region, value: Value, side: int) -> None:
-        """Add the tensor of ``value`` to the region."""
+        """Add the tensor of ``value``, which is on ``side``, to the region."""
         root, root_side = value, side
         while root.producer is not None:
             other = self.other_side(root.producer, root_side, back=True)
@@ -177,7 +180,7 @@ class RegionFinder:
             region.tensors.append(self.tensor_of(value, side))
 
     def tensor_of(self, root: Value, side: int) -> Tensor:
-        """Return the tensor of ``root``: all values that transposes produce from it.
+        """Return the tensor of ``root``: all values that transposes produce from it, directly or indirectly.
 
         On each side at most one value may be an input or output of the graph; a second one is left out.
         """
@@ -204,18 +207,18 @@ class RegionFinder:
     # -- operators -----------------------------------------------------------------------------
 
     def visit(self, region: Region, op: Op, side: int) -> None:
-        """Add ``op``, whose data are on ``side``, to the region, or record why its layout is fixed."""
+        """Add ``op``, which reads or produces a value on ``side``, to ``region``, or to ``fixed``."""
         if op in self.variables or op in self.fixed:
             return
-        found = self.flexible(region, op, side)
-        if isinstance(found, str):
-            self.fixed[op] = found
+        variable = self.variable_of(region, op, side)
+        if isinstance(variable, str):
+            self.fixed[op] = variable
         else:
-            self.variables[op] = found
-            region.variables.append(found)
+            self.variables[op] = variable
+            region.variables.append(variable)
 
-    def flexible(self, region: Region, op: Op, side: int) -> Variable | str:
-        """Return ``op`` as a variable, or why its layout is fixed; add the tensors around it."""
+    def variable_of(self, region: Region, op: Op, side: int) -> Variable | str:
+        """Return ``op`` as a variable, with its tensors added to the region; or why its layout is fixed."""
         kind = type(op).__name__
         if not op.pure or not op.layout_operands:
             return f"{kind} works only in its own layout"
@@ -243,7 +246,7 @@ class RegionFinder:
         return Variable(op, len(region.variables), side, operands, changes)
 
     def can_follow(self, value: Value) -> bool:
-        """Return whether ``value`` has a side, can be transposed as a constant, or needs no transpose."""
+        """Return whether ``value``, beside a variable, can be transposed, or is the same on both sides."""
         if value.is_const:
             return is_movable_constant(value, self.rank)
         if value.shape is None or not is_movable(value):
@@ -257,7 +260,7 @@ class RegionFinder:
         return Problem([v.side for v in region.variables], [self.demand(tensor) for tensor in region.tensors])
 
     def demand(self, tensor: Tensor) -> Demand:
-        """Return producer, consumers and cost of ``tensor``."""
+        """Return the producer, the consumers and the cost of a copy of ``tensor``."""
         op = tensor.root.producer
         variable = None if op is None else self.variables.get(op)
         producer = FIXED[tensor.side] if variable is None else variable.number
@@ -277,17 +280,16 @@ class RegionFinder:
         return FIXED[side] if variable is None or index not in variable.operands else variable.number
 
     def accepts_either_side(self, tensor: Tensor, op: Op, index: int) -> bool:
-        """Return whether ``op`` is a Reshape that gives the same result for both sides of ``tensor``."""
+        """Return whether ``op`` is a Reshape of ``tensor`` that has the same result on both sides."""
         return isinstance(op, Reshape) and index == 0 and self.has_one_memory_order(tensor)
 
     def has_one_memory_order(self, tensor: Tensor) -> bool:
-        """Return whether the elements are in the same memory order on both sides."""
+        """Return whether the elements of ``tensor`` are in the same memory order on both sides."""
         shape = tensor.root.shape
         assert shape is not None  # it has a side
         return keeps_order(shape, self.perms[tensor.side])
 
     def cost(self, tensor: Tensor) -> Cost:
         """Return the cost of a copy on the other side; a Reshape moves no bytes."""
-        return Cost(
-            0 if self.has_one_memory_order(tensor) else size_in_bytes(tensor.root), 1, tensor.ops_after
-        )
+        moved = 0 if self.has_one_memory_order(tensor) else size_in_bytes(tensor.root)
+        return Cost(moved, 1, tensor.ops_after)

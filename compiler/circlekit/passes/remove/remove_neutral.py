@@ -16,7 +16,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class Removed(Rewrite):
-    """$call  ==  x."""
+    """$call  ==  x, the operand; the driver refuses it if the result has another type."""
 
     quantized = True
 
@@ -33,7 +33,7 @@ class _SameShape(Removed, call="BroadcastTo|Tile(x, shape: const)"):
 
 
 class _OneChoice(Rewrite):
-    """select($choice, x, y)  ==  $chosen."""
+    """select($choice, x, y)  ==  $chosen, if the condition is $choice for all elements."""
 
     quantized = True
 
@@ -51,8 +51,9 @@ class _OneChoice(Rewrite):
 class RemoveIdentity(Rules):
     """Remove operators that return their operand.
 
-    SQUEEZE of no dimension, CONCATENATION and ADD_N of one operand, SELECT with one choice, BROADCAST_TO and
-    TILE to the same shape, and custom operators that are left from training (Identity, StopGradient, ...).
+    These are SQUEEZE of no dimension, CONCATENATION and ADD_N of one operand, SELECT that always chooses the
+    same operand, BROADCAST_TO and TILE to the same shape, and custom operators without effect that training
+    has left (Identity, StopGradient, ...).
     """
 
     name = "remove_identity"
@@ -68,7 +69,7 @@ class RemoveIdentity(Rules):
 
 
 class _NeutralConstant(Rewrite):
-    """$example  ==  x; the constant has exactly this value, and does not broadcast x."""
+    """$example  ==  x, if the constant has exactly this value and does not broadcast x."""
 
     number: ClassVar[int]
 
@@ -82,11 +83,9 @@ class _NeutralConstant(Rewrite):
 
 
 class RemoveUnnecessaryAdd(
-    _NeutralConstant,
-    example="x + 0  ==  0 + x  ==  x - 0",
-    operator="Add|Sub",
+    _NeutralConstant, example="x + 0  ==  0 + x  ==  x - 0", operator="Add|Sub",
     attributes="{pot_scale_int16: any}",
-):
+):  # fmt: skip
     name = "remove_unnecessary_add"
     number = 0
 
@@ -122,13 +121,13 @@ class CastAndBack(Rewrite):
 def holds_all(wide: DType, narrow: DType) -> bool:
     """Return whether ``wide`` represents every number of ``narrow`` exactly."""
     a, b = wide.numpy, narrow.numpy
-    if a is None or b is None or not {a.kind, b.kind} <= set("biuf"):
+    if a is None or b is None or not {a.kind, b.kind} <= set("biuf"):  # bool, integers, floats
         return False
     if a == b or b.kind == "b":
         return True
     if a.kind == "f":
-        mantissa = np.finfo(a).nmant + 1  # type: ignore[type-var]  # the kind is f
-        return a.itemsize >= b.itemsize if b.kind == "f" else 8 * b.itemsize - (b.kind == "i") <= mantissa
+        bits = np.finfo(a).nmant + 1  # type: ignore[type-var]  # of the significand; the kind is f
+        return a.itemsize >= b.itemsize if b.kind == "f" else 8 * b.itemsize - (b.kind == "i") <= bits
     return a.kind in "iu" and b.kind in "iu" and np.can_cast(b, a, "safe")
 
 
@@ -163,7 +162,7 @@ class _FirstIsRedundant(Rewrite):
 
 
 class _FakeQuantAgain(Rewrite):
-    """fake_quant(y)  ==  y if y is already rounded to the same grid."""
+    """fake_quant(y)  ==  y if y is the result of the same FAKE_QUANT."""
 
     quantized = True
     shared = ("y",)
@@ -176,7 +175,7 @@ class _FakeQuantAgain(Rewrite):
 
 
 class _ReluOfFakeQuant(Rewrite):
-    """relu(y)  ==  y if y is rounded to a grid without negative numbers."""
+    """relu(y)  ==  y if y is the result of a FAKE_QUANT whose numbers begin at 0 or above."""
 
     quantized = True
     shared = ("y",)
@@ -193,7 +192,7 @@ class _ReluOfFakeQuant(Rewrite):
 
 
 class RemoveRedundantActivation(Rules):
-    """Remove one of two activations in a row (RELU and its variants, FAKE_QUANT) if it has no effect."""
+    """Remove one of two successive RELU (or its variants) or FAKE_QUANT if the other makes it superfluous."""
 
     name = "remove_redundant_activation"
     rules = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove Reshapes that change nothing, or that the operator behind them makes unnecessary."""
+"""Remove Reshapes that change nothing, or that the operators beside them make unnecessary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class _Reshaped(Rewrite):
-    """reshape($move(x), b)  ==  reshape(x, b); the first operator stays if it has other users."""
+    """reshape($move(x), shape)  ==  reshape(x, shape); the first operator stays if it has other users."""
 
     quantized = True
     shared = ("y",)
@@ -52,16 +52,16 @@ class SameShapeReshape(Removed, call="Reshape(x, shape?)  {new_shape: any}"):
 
 
 class ReshapeAndBack(RemoveReshapeAroundUnaryOp):
-    """reshape(f(reshape(x)), the shape of x)  ==  f(x) for elementwise functions."""
+    """reshape(f(reshape(x)), the shape of x)  ==  f(x) for elementwise functions f."""
 
     name = ""
     back = True
 
 
 class RemoveUnnecessaryReshape(Rules):
-    """reshape(x, the shape of x)  ==  x, also with elementwise operators between two Reshapes.
+    """reshape(x, the shape of x)  ==  x, and reshape(f(reshape(x)), the shape of x)  ==  f(x).
 
-    For the conditions of the latter see remove_reshape_around_unaryop.
+    The second rule has the conditions of remove_reshape_around_unaryop on the elementwise function f.
     """
 
     name = "remove_unnecessary_reshape"
@@ -82,7 +82,7 @@ class RemoveReshapeBeforeFullyConnected(Rewrite):
 
     @condition
     def has_rows(self, x: Value, y: Value) -> str | None:
-        """Runtimes require an input of two dimensions or more."""
+        """The new input must have two dimensions or more, because runtimes require them."""
         if x.shape is None or len(x.shape) < 2:
             return f"%{x.name}: expected two dimensions or more, got shape {format_shape(x.shape)}"
         return same_quantization(x, y)
@@ -93,9 +93,10 @@ MAX_RANK = 4
 
 
 class _BatchReshaped(Rewrite):
-    """$left @ $right, where u = reshape(a) and v = reshape(b)  ==  reshape($old_left @ $old_right).
+    """$left @ $right  ==  reshape($old_left @ $old_right), with u = reshape(a) and v = reshape(b).
 
-    a and b have shapes [..., rows, columns]; w is a constant with the batch dimensions of the other operand.
+    a and b have shapes [batch dimensions, rows, columns]; the Reshapes change only batch dimensions.  w is a
+    constant operand, reshaped to the batch dimensions of the other one.
     """
 
     before = """
@@ -110,8 +111,8 @@ class _BatchReshaped(Rewrite):
     @condition
     def only_the_batch(self, match: Match) -> str | None:
         pairs = [(match.values.get(o), match.values.get(n)) for o, n in (("a", "u"), ("b", "v"))]
-        values = [(old, new) for old, new in pairs if old is not None and new is not None]
-        return next((s for old, new in values if (s := _batch_refusal(old, new)) is not None), None)
+        reshaped = [(old, new) for old, new in pairs if old is not None and new is not None]
+        return next((s for old, new in reshaped if (s := _batch_refusal(old, new)) is not None), None)
 
     def constants(self, match: Match) -> dict[str, Any]:
         shape = match.value("z").static_shape
@@ -134,11 +135,8 @@ def _batch_refusal(old: Value, new: Value) -> str | None:
 class _BothReshaped(
     _BatchReshaped,
     reshapes="u = Reshape(a, ua?) {new_shape: any}\n        v = Reshape(b, vb?) {new_shape: any}",
-    left="u",
-    right="v",
-    old_left="a",
-    old_right="b",
-):
+    left="u", right="v", old_left="a", old_right="b",
+):  # fmt: skip
     """reshape(a) @ reshape(b)  ==  reshape(a @ b), if a and b have the same batch dimensions."""
 
     @condition
@@ -176,12 +174,13 @@ class _OneConstant(_BatchReshaped):
         return {**super().constants(match), "w": constant.array().reshape(shape)}
 
     def _operands(self, match: Match) -> tuple[Value, Value, Value]:
-        """Return the other operand before its Reshape and after it, and the constant operand."""
+        """Return the reshaped operand before its Reshape and after it, and the constant operand."""
         old, new, constant = "auv" if "a" in match.values else "bvu"
         return match.value(old), match.value(new), match.value(constant)
 
 
 def _is_one_matrix(constant: Value) -> bool:
+    """Return whether all batch dimensions of ``constant`` are 1."""
     return all(d == 1 for d in constant.static_shape[:-2])
 
 
@@ -193,16 +192,10 @@ class RemoveReshapeAroundBatchMatMul(Rules):
         _BothReshaped,
         _OneConstant.member(
             reshapes="u = Reshape(a, ua?) {new_shape: any}",
-            left="u",
-            right="v: const",
-            old_left="a",
-            old_right="w",
+            left="u", right="v: const", old_left="a", old_right="w",
         ),
         _OneConstant.member(
             reshapes="v = Reshape(b, vb?) {new_shape: any}",
-            left="u: const",
-            right="v",
-            old_left="w",
-            old_right="b",
+            left="u: const", right="v", old_left="w", old_right="b",
         ),
-    )
+    )  # fmt: skip

@@ -43,16 +43,17 @@ class Region:
 
 
 def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
-    """Return the elementwise operators from Reshapes to ``last``; None if other operators are their source.
+    """Return the elementwise operators from Reshapes to ``last``.
 
-    ``dead_ends``: values that are known to depend on other sources; the function adds those that it finds.
+    Return None if one of them reads something else that is not constant.  ``dead_ends``: values for which
+    that is known, so that the search stops; the function adds those that it finds.
     """
     region, seen = Region(), set[Value]()
     todo = [(last.input, False)]
     while todo:
-        value, done = todo.pop()
+        value, operands_done = todo.pop()
         producer = value.producer
-        if done and producer is not None:
+        if operands_done and producer is not None:
             region.ops.append(producer)
             continue
         if value in seen:
@@ -71,7 +72,7 @@ def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
 
 
 def operands_of(op: Op) -> list[Value] | None:
-    """Return the non-constant operands of an elementwise operator; None for any other operator."""
+    """Return the operands of an elementwise ``op`` that are not constant; None if there are none, or else."""
     if not op.elementwise:
         return None
     values = [v for v in op.inputs if v is not None and not is_constant(v)]
@@ -79,13 +80,14 @@ def operands_of(op: Op) -> list[Value] | None:
 
 
 def only_operand(op: Op) -> Value | None:
-    """Return the operand of an elementwise operator of one value and constant numbers; None for any other."""
+    """Return the operand of an elementwise ``op`` whose others are constants of one element; else None."""
     values = operands_of(op) or []
     others = [v for v in op.inputs if v is not None and is_constant(v)]
     return values[0] if len(values) == 1 and all(v.numel == 1 for v in others) else None
 
 
 def is_constant(value: Value) -> bool:
+    """Return whether ``value`` is a plain constant that no operator changes."""
     return value.is_plain and not value.is_variable
 
 
@@ -99,8 +101,8 @@ def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
         if value.quantization is not None and value.quantization.is_per_channel:
             return f"%{value.name}: is quantized along an axis"
         if value.shape is None or value.shape != first.shape:
-            what = "rank" if value.rank != first.rank else "shape"
-            return f"%{value.name}: is broadcast to another {what}"
+            changed = "rank" if value.rank != first.rank else "shape"
+            return f"%{value.name}: is broadcast to another {changed}"
     for value, source in zip(region.starts, sources, strict=True):
         if source.shape is None:
             return f"%{source.name}: has an unknown rank"
@@ -121,7 +123,7 @@ def _bound(graph: Graph, value: Value, region: Region, last: Reshape) -> str | N
 
 
 def saved(graph: Graph, region: Region, last: Reshape) -> tuple[int, str]:
-    """Return the number of Reshapes that would be removed, and the reason why the others stay."""
+    """Return the number of Reshapes that would be removed, and why another one stays ("" if none does)."""
     bound = [s for v in region.starts if (s := _bound(graph, v, region, last))]
     same = same_shape(sources_of(region)[0], last.output)
     return len(region.starts) - len(bound) + (same is None), next(iter(bound), same or "")
@@ -133,7 +135,10 @@ def sources_of(region: Region) -> list[Value]:
 
 
 def _unfit(value: Value | None, old: Value, new: Value) -> str | None:
-    """Return why ``value``, which is used with ``old``, cannot be reshaped for ``new``; None if it can."""
+    """Return why a constant beside ``old`` has no form beside ``new``, a reshaped ``old``.
+
+    Return None if it has one, or if ``value`` is not constant.
+    """
     if value is None or not is_constant(value) or value.numel == 1:
         return None
     if value.quantization is not None and value.quantization.is_per_channel:
@@ -143,13 +148,13 @@ def _unfit(value: Value | None, old: Value, new: Value) -> str | None:
         return f"%{value.name}: is used with an unknown shape, or with more than {most} elements"
     form = _form(value.array(), old.static_shape, new.static_shape)
     if form.size > value.numel or form.ndim > max(MAX_BROADCAST_RANK, value.rank or 0):
-        found, expected = format_shape(value.shape), format_shape(new.shape)
-        return f"%{value.name}: shape {found} cannot be reshaped for {expected}"
+        shapes = f"{format_shape(value.shape)} cannot be reshaped for {format_shape(new.shape)}"
+        return f"%{value.name}: shape {shapes}"
     return None
 
 
 def _form(array: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
-    """Return the smallest array that broadcasts to ``new`` with the elements of ``array`` in ``old``."""
+    """Return the smallest array whose broadcast to ``new`` has the elements of the broadcast to ``old``."""
     whole: Array = np.broadcast_to(array, old).reshape(new)
     for axis in range(len(new)):
         head = whole.take([0], axis)
@@ -161,13 +166,15 @@ def _form(array: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
 
 
 def _bits(array: Array) -> Array:
+    """Return floats as integers of the same bits, so that NaN equals itself and 0.0 differs from -0.0."""
     return array.view(f"u{array.itemsize}") if array.dtype.kind == "f" else array
 
 
 def move(graph: Graph, op: Op, new: dict[Value, Value], shape: Shape | None, old: Value) -> None:
-    """Replace operands of ``op`` by ``new``, reshape its constants, and set the shape of its result.
+    """Let the elementwise ``op`` work on data of ``shape``.
 
-    ``old``: a former operand; its shape is the former shape of the result.
+    Its operands that are keys of ``new`` are replaced, its constants are reshaped, and its result gets
+    ``shape``.  ``old``: a former operand, which had the shape of the former result.
     """
     for index, value in enumerate(op.inputs):
         if value is not None and value in new:
@@ -184,15 +191,16 @@ def move(graph: Graph, op: Op, new: dict[Value, Value], shape: Shape | None, old
 
 
 def _constant(graph: Graph, like: Value, array: Array) -> Value:
+    """Return a new constant with the data ``array`` and the quantization of ``like``."""
     return Value.constant(graph.unique_name(like.name), array, like.quantization)
 
 
 class RemoveReshapeAroundUnaryOp(GraphPass):
     """reshape(f(g(reshape(x, B))), C)  ==  reshape(f(g(x)), C), without any Reshape if x has shape C.
 
-    f and g are elementwise.  If they have two operands, both come from Reshapes of the same shape, or one is
-    a constant that can be reshaped for x.  Their results must have no other users and be no graph outputs,
-    and at least one Reshape must become unnecessary.
+    f and g are elementwise.  If one has two operands, either both come from Reshapes of values of one shape,
+    or one is a constant that can be reshaped for x.  The results of f and g must have no other users and be
+    no outputs of the graph, and at least one Reshape must become unnecessary.
 
     ``back``: whether x must have shape C.
     """
@@ -206,26 +214,28 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         return sum(1 for op in reshapes if self._remove(graph, op, context, dead_ends))
 
     def _remove(self, graph: Graph, last: Reshape, context: Context, dead_ends: set[Value]) -> bool:
-        """``dead_ends``: values known to have a source that is not a Reshape."""
+        """Rewrite the region before ``last``; return whether it could.  ``dead_ends``: see region_before."""
         region = region_before(last, dead_ends)
         if region is None:
             if context.partial_matches:
-                sentence = f"%{last.input.name}: is not computed from a Reshape by elementwise operators"
-                context.refuse(self.name, last, sentence, 1)
+                why = f"%{last.input.name}: is not computed from a Reshape by elementwise operators"
+                context.refuse(self.name, last, why, 1)
             return False
-        why, sources = obstacle(graph, region, last), sources_of(region)
-        if why is None:
-            count, reason = saved(graph, region, last)
-            why = same_shape(sources[0], last.output) if self.back else None if count else reason
-        if why is not None and context.refusals is None:
+        sentence, sources = obstacle(graph, region, last), sources_of(region)
+        if sentence is None and self.back:
+            sentence = same_shape(sources[0], last.output)
+        elif sentence is None:
+            removed, reason = saved(graph, region, last)
+            sentence = None if removed else reason
+        if sentence is not None and context.refusals is None:
             dead_ends.update(op.output for op in region.ops)
-        if not context.accepts(self.name, last, why, len(region.ops) + 3):
+        if not context.accepts(self.name, last, sentence, len(region.ops) + 3):
             return False
         end, new = last.input, dict(zip(region.starts, sources, strict=True))
         for op in region.ops:
             move(graph, op, new, sources[0].shape, region.starts[0])
         remove_unused(graph, *region.starts)
-        # end is an interior value, so it can also replace an output of the graph
+        # end is no output of the graph, so it can replace an output
         if same_shape(end, last.output) is None and end.quantization == last.output.quantization:
             graph.replace(last.output, end)
             graph.remove(last)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove slices and splits that take all elements, and padding of width 0 or that a slice removes."""
+"""Remove slices and splits that take all elements, and padding that has width 0 or that a slice cuts off."""
 
 from __future__ import annotations
 
@@ -52,11 +52,8 @@ class _Sliced(Rewrite):
         return same_quantization(x, p, y)
 
     def constants(self, match: Match, paddings: Array, begin: Array, size: Array) -> dict[str, Array]:
-        first = begin - paddings[:, 0]
-        return {
-            "begin2": first.astype(begin.dtype),
-            "size2": resolved(begin, size, match.value("p")).astype(size.dtype),
-        }
+        kept = resolved(begin, size, match.value("p"))
+        return {"begin2": (begin - paddings[:, 0]).astype(begin.dtype), "size2": kept.astype(size.dtype)}
 
 
 class _SlicedBack(_Sliced):
@@ -77,7 +74,7 @@ class _SlicedBack(_Sliced):
 
 
 class _SlicedBackByStrides(Rewrite):
-    """pad(x)[before:before + n]  ==  x."""
+    """pad(x)[before:before + n]  ==  x, where ``before`` is the padding in front, and n the size of x."""
 
     quantized = True
     shared = ("p",)
@@ -98,16 +95,15 @@ class _SlicedBackByStrides(Rewrite):
             return f"%{x.name}: expected a static shape, got {format_shape(x.shape)}"
         assert isinstance(op, StridedSlice)  # as in the picture
         slices = op.axis_slices(begin.tolist(), end.tolist(), strides.tolist(), len(p.static_shape))
-        parts = zip(slices, p.static_shape, strict=True)
-        kept = [range(dim)[op.axis_index(part, dim)] for part, dim in parts if part]
-        expected = [range(a, a + d) for a, d in zip(paddings[:, 0].tolist(), x.static_shape, strict=True)]
+        axes = zip(slices, p.static_shape, strict=True)
+        kept = [range(dim)[op.axis_index(part, dim)] for part, dim in axes if part]
+        expected = [range(b, b + n) for b, n in zip(paddings[:, 0].tolist(), x.static_shape, strict=True)]
         return None if kept == expected else f"%{op.output.name}: does not undo the padding of %{p.name}"
 
 
-def resolved(begin: Array, size: Array, of: Value) -> Array:
-    """Return the size of a slice of ``of``; -1 becomes the number of elements from ``begin`` on."""
-    left = [dim - b for dim, b in zip(of.static_shape, begin.tolist(), strict=True)]
-    return np.where(size == -1, left, size)
+def resolved(begin: Array, size: Array, sliced: Value) -> Array:
+    """Return the ``size`` of a slice; -1 becomes the number of elements of ``sliced`` from ``begin`` on."""
+    return np.where(size == -1, np.subtract(sliced.static_shape, begin), size)
 
 
 class RemoveUnnecessaryPad(Rules):
@@ -133,14 +129,13 @@ class RemoveUnnecessarySlice(Removed, call="Slice(x, begin: const, size: const)"
             return f"%{x.name}: expected a known rank"
         for axis, (dim, first, count) in enumerate(zip(x.shape, begin, size, strict=True)):
             if first != 0 or count not in (-1, dim):
-                return (
-                    f"%{y.name}: expected all {dim or 'elements'} of axis {axis}, got {count} from {first} on"
-                )
+                expected = f"all {dim or 'elements'} of axis {axis}"
+                return f"%{y.name}: expected {expected}, got {count} from {first} on"
         return None
 
 
 class RemoveUnnecessarySplit(Rules):
-    """Remove SPLIT and SPLIT_V into one part."""
+    """split(x) into one part  ==  x, and the same for split_v."""
 
     name = "remove_unnecessary_split"
     rules = (
@@ -150,7 +145,7 @@ class RemoveUnnecessarySplit(Rules):
 
 
 class RemoveUnnecessaryStridedSlice(Rewrite):
-    """x[:, 0:n, :]  ==  x; masks, ``offset`` and negative begins and ends are taken into account."""
+    """x[:, 0:n, :]  ==  x, however masks, ``offset`` and negative numbers express that all is taken."""
 
     name = "remove_unnecessary_strided_slice"
     quantized = True

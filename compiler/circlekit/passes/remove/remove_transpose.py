@@ -17,24 +17,28 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class Factor(NamedTuple):
-    """A factor of an original dimension.  ``place``: the sort key of its position in the original order."""
+    """A factor of an original dimension.
+
+    ``place``: the index of the dimension, then 0 (outer) or 1 (inner factor) for each time that it was split.
+    """
 
     size: int
     place: tuple[int, ...]
 
 
 class ElementOrder:
-    """The current axes of a tensor, each as a list of factors of its original dimensions, ``shape``."""
+    """The axes of a tensor after data movement, each as a list of factors of its original dimensions."""
 
     def __init__(self, shape: Iterable[int]) -> None:
         self.axes = [[Factor(size, (index,))] for index, size in enumerate(shape)]
 
     def transpose(self, perm: Iterable[int]) -> None:
+        """Apply a Transpose."""
         rank = len(self.axes)
         self.axes = [self.axes[normalized_axis(int(a), rank)] for a in perm]
 
     def reshape(self, shape: Iterable[int]) -> bool:
-        """Apply a Reshape; return False if an axis of ``shape`` is not a product of factors."""
+        """Apply a Reshape; return False if a size in ``shape`` and a factor do not divide one another."""
         pieces = [p for axis in self.axes for p in axis if p.size != 1]
         axes = []
         for size in shape:
@@ -122,12 +126,12 @@ class RemoveUnnecessaryTranspose(Rules):
 
 
 def composed(first: Array, second: Array) -> Array:
-    """Return the perm that equals a transpose by ``first`` and then by ``second``."""
+    """Return the perm of one Transpose that does the same as one by ``first``, then one by ``second``."""
     return np.asarray((first % first.size)[second % second.size], first.dtype)
 
 
 class Merge(Rewrite):
-    """transpose(transpose(x))  ==  transpose(x); the first one stays if it has other users."""
+    """transpose(transpose(x))  ==  transpose(x); the first Transpose stays if it has other users."""
 
     quantized = True
     shared = ("y",)
@@ -147,7 +151,7 @@ class Merge(Rewrite):
 
 
 class Cancel(Merge):
-    """transpose(transpose(x))  ==  x if the second one undoes the first."""
+    """transpose(transpose(x))  ==  x if the second Transpose undoes the first."""
 
     after = "x"
 
@@ -160,7 +164,7 @@ class Cancel(Merge):
 
 
 class Identity(IdentityPerm):
-    """Remove a Transpose that has no effect after the other rules."""
+    """transpose(x, [0, 1, 2, ...])  ==  x, which may be the result of the rule before."""
 
 
 class RemoveRedundantTranspose(Rules):

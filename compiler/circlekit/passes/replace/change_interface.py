@@ -12,6 +12,7 @@ from circlekit.rewrite.base import Context, Option, Pass
 
 
 def _names(text: str) -> list[str]:
+    """Parse names separated by commas; raise ValueError if one is empty."""
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise ValueError(f"expected names separated by commas, got {text!r}")
@@ -19,14 +20,15 @@ def _names(text: str) -> list[str]:
 
 
 class ChangeOutputs(Pass):
-    """Make the named results the outputs, in the order of the names; remove operators not needed any more."""
+    """Make the named results the outputs of the main graph, in this order, and remove unused operators.
+
+    Raise RewriteError if the number of names is not that of the outputs, or no operator has such a result.
+    """
 
     name = "change_outputs"
     changes_interface = True
     options = (
-        Option(
-            "change_outputs", "make these results the outputs, as many as there are now", "NAME,NAME", _names
-        ),
+        Option("change_outputs", "make these results the outputs; as many as now", "NAME,NAME", _names),
     )
 
     def run(self, model: Model, context: Context) -> int:
@@ -35,9 +37,8 @@ class ChangeOutputs(Pass):
         if not names or [v.name for v in graph.outputs] == names:
             return 0
         if len(names) != len(graph.outputs):
-            raise RewriteError(
-                f"change_outputs: expected {len(graph.outputs)} names, as many as outputs, got {len(names)}"
-            )
+            expected = f"{len(graph.outputs)} names, as many as outputs"
+            raise RewriteError(f"change_outputs: expected {expected}, got {len(names)}")
         results = {value.name: value for op in graph for value in op.results}
         chosen = [_find(name, results) for name in names]
         replacements = dict(zip(graph.outputs, chosen, strict=True))
@@ -50,13 +51,14 @@ class ChangeOutputs(Pass):
 
 
 def _find(name: str, results: dict[str, Value]) -> Value:
+    """Return the result called ``name``; RewriteError if there is none."""
     if name not in results:
         raise RewriteError(f"change_outputs: no operator has a result %{name}" + near_miss(name, results, 3))
     return results[name]
 
 
 class DynamicBatchToSingleBatch(Pass):
-    """Set the first dimension of every input to 1 if it is unknown.
+    """Set the first dimension of each input to 1 where it is unknown, and infer all shapes again.
 
     The inputs are those of the main graph and of all graphs with a signature.
     """
@@ -69,7 +71,7 @@ class DynamicBatchToSingleBatch(Pass):
         for graph in dict.fromkeys([model.main, *(s.graph for s in model.signatures)]):
             unknown = [v for v in graph.inputs if v.shape and v.shape[0] is None]
             for value in unknown:
-                assert value.shape is not None
+                assert value.shape is not None  # those in unknown have one
                 value.shape = (1, *value.shape[1:])
             graph.epoch += bool(unknown)
             count += len(unknown)

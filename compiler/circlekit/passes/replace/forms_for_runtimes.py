@@ -14,7 +14,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class DecomposeHardSwish(Rewrite):
-    """hard_swish(x)  ==  x * (relu6(x + 3) / 6); O1 then omits fuse_hardswish, which undoes it."""
+    """hard_swish(x)  ==  x * (relu6(x + 3) / 6); with this pass, O1 omits fuse_hardswish, which undoes it."""
 
     name = "decompose_hardswish"
 
@@ -28,7 +28,7 @@ class DecomposeHardSwish(Rewrite):
 
 
 class DecomposeSoftmax(Rewrite):
-    """softmax(x)  ==  e / sum(e) with e = exp(beta * (x - max(x))), over the last axis."""
+    """softmax(x)  ==  e / sum(e) with e = exp(beta * (x - max(x))); sum and max are over the last axis."""
 
     name = "decompose_softmax"
 
@@ -59,7 +59,7 @@ class ReplaceSubWithAdd(Rewrite):
 
 
 class ReplaceChannelwiseMulAdd(Rewrite):
-    """x * gamma + beta  ==  dwconv(x, gamma) + beta, with a filter of 1 x 1."""
+    """x * gamma + beta  ==  dwconv(x, gamma) + beta, with a filter of 1 x 1, if both are per channel."""
 
     name = "replace_cw_mul_add_with_depthwise_conv"
 
@@ -75,7 +75,7 @@ class ReplaceChannelwiseMulAdd(Rewrite):
 
 
 class _Expand(Rewrite):
-    """$operator($old)  ==  $operator($new), with a constant that is broadcast along exactly one dimension."""
+    """$operator($old)  ==  $operator($new), where ``full`` is ``c`` broadcast along exactly one dimension."""
 
     before = "z = $operator($old)  {act: any = act}"
     after = "z = $operator($new)  {like z, act: act}"
@@ -110,7 +110,7 @@ class _Expand(Rewrite):
 
 
 class ExpandBroadcastConst(Rules):
-    """Expand a constant operand of Add, Sub, Mul or Div that is broadcast along one dimension."""
+    """Expand a constant operand of ADD, SUB, MUL or DIV to the result's shape along one dimension."""
 
     name = "expand_broadcast_const"
     rules = (
@@ -120,7 +120,7 @@ class ExpandBroadcastConst(Rules):
 
 
 class ShuffleWeightTo16x1Float32(Rewrite):
-    """Shuffle float32 weights of fully connected layers in blocks of 16 rows, for ONE's runtime."""
+    """Store float32 weights of FULLY_CONNECTED in ONE's format SHUFFLED16x1FLOAT32, in blocks of 16 rows."""
 
     name = "shuffle_weight_to_16x1float32"
 

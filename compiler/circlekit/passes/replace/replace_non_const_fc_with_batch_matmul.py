@@ -21,12 +21,12 @@ class ReplaceNonConstFullyConnected(GraphPass):
     """fc(x, w, b)  ==  x @ transpose(w) + b, if w is not constant.
 
     A Transpose of the last two axes of x or w becomes an adj attribute of the BATCH_MATMUL.  A Reshape, an
-    ADD and an activation are created only where needed, which a picture cannot express.  A pipeline applies
-    the pass only if the number of operators does not grow.
+    ADD and an activation are created only where needed, so this is no picture.  A pipeline, which sets
+    ``context.exact``, applies the pass only if the number of operators does not grow.
     """
 
     name = "replace_non_const_fc_with_batch_matmul"
-    formats = frozenset({"circle"})  # LiteRT supports computed weights of FULLY_CONNECTED
+    formats = frozenset({"circle"})  # in .tflite the layer may stay: LiteRT supports computed weights
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         return sum(self._replace(graph, op, context) for op in graph.ops if isinstance(op, FullyConnected))
@@ -64,17 +64,20 @@ class ReplaceNonConstFullyConnected(GraphPass):
             return f"{name}: has operands or a result of unknown rank"
         if op.bias is not None and op.bias.rank != 1 and not op.bias.is_plain:
             return f"%{op.bias.name}: expected a bias of rank 1 or a constant one, got {op.bias.type}"
-        depth = (op.weights.shape or (None, None))[1]
-        if not takes_matrices(op) and not depth:
-            which = "an unknown depth" if depth is None else "depth 0"
-            return f"%{op.weights.name}: has {which}, so no Reshape can give matrices"
+        columns = (op.weights.shape or (None, None))[1]
+        if not takes_matrices(op) and not columns:
+            number = "an unknown number of" if columns is None else "no"
+            return f"%{op.weights.name}: has {number} columns, so no Reshape can give matrices"
         if (op.input.rank if takes_matrices(op) else 2) != op.output.rank and op.output.shape.count(None) > 1:
             return f"{name}: has more than one unknown dimension, which no Reshape can restore"
         return None
 
 
 class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
-    """fc(x, transpose(w))  ==  x @ w, if one operator replaces two."""
+    """fc(x, transpose(w))  ==  x @ w, and the same for a transposed x, if one operator replaces two.
+
+    So there must be no bias and no activation, and no Reshape must be required.
+    """
 
     name = "fuse_transpose_with_fullyconnected"
     formats = frozenset({"circle", "tflite"})
@@ -92,14 +95,14 @@ class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
 
 def growth(op: FullyConnected) -> int:
     """Return the number of operators that replacing ``op`` adds; negative if it removes some."""
-    reshaped = (op.input.rank != 2 and not op.keep_num_dims) or (op.input.rank or 0) < 2
-    added = int(reshaped) + int(op.bias is not None or op.act is not Activation.NONE)
-    removed = {v for v in (op.input, op.weights) if swapped_source(v) is not None and v.use_count == 1}
-    return added - len(removed)
+    is_reshaped = (op.input.rank != 2 and not op.keep_num_dims) or (op.input.rank or 0) < 2
+    added = int(is_reshaped) + int(op.bias is not None or op.act is not Activation.NONE)
+    transposed = {v for v in (op.input, op.weights) if swapped_source(v) is not None and v.use_count == 1}
+    return added - len(transposed)
 
 
 def swapped_source(value: Value) -> Value | None:
-    """Return the operand of the Transpose of only the last two axes that produces ``value``; else None."""
+    """Return the operand of the Transpose, of the last two axes alone, that makes ``value``; else None."""
     op = value.producer
     if not isinstance(op, Transpose) or not op.perm.is_plain:
         return None
@@ -111,8 +114,8 @@ def swapped_source(value: Value) -> Value | None:
 
 def takes_matrices(op: FullyConnected) -> bool:
     """Return whether the input is a batch of matrices that fit the weights; else it needs a Reshape."""
-    depth = (op.weights.shape or (None, None))[1]
-    return (op.input.rank or 0) >= 2 and (op.input.shape or (None,))[-1] == depth
+    columns = (op.weights.shape or (None, None))[1]
+    return (op.input.rank or 0) >= 2 and (op.input.shape or (None,))[-1] == columns
 
 
 def _product(new: Inserter, op: FullyConnected) -> Value:
@@ -129,6 +132,6 @@ def _product(new: Inserter, op: FullyConnected) -> Value:
     bias = op.bias
     if bias is None:
         return y if op.act is Activation.NONE else new.make(OPERATORS[op.act](y))
-    if bias.rank != 1:  # the layer accepts any shape, but an ADD would broadcast it
+    if bias.rank != 1:  # FULLY_CONNECTED accepts any shape, with which an ADD would broadcast the product
         bias = Value.constant(new.graph.unique_name(bias.name), bias.array().reshape(-1))
     return new.make(Add(y, bias, act=op.act))

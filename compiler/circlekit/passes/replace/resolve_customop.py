@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace TensorFlow's custom operators by those of the schema."""
+"""Replace custom operators with the names of TensorFlow operators by builtin ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class _Sum(Rewrite):
-    """add_v2(x, y)  ==  add(x, y)."""
+    """add_v2(x, y)  ==  add(x, y), for dtypes for which all runtimes have ADD."""
 
     before = 'z = Custom("AddV2", x, y)'
     after = "z = Add(x, y)"
@@ -32,7 +32,7 @@ class _Sum(Rewrite):
 
 
 class _BroadcastSum(_Sum):
-    """add_v2(x, y) of a BroadcastTo  ==  add(x, y) of its operand, if ADD broadcasts to the same shape."""
+    """add_v2($sum) with $broadcast  ==  add(x, y), if ADD broadcasts to the same shape."""
 
     shared = ("b",)
 
@@ -62,7 +62,7 @@ class ResolveCustomAdd(Rules):
 
 
 class ResolveFormerCustomOp(Rewrite):
-    """broadcast_to(x, shape) as a custom operator  ==  broadcast_to(x, shape)."""
+    """Replace BroadcastTo, which has been a custom operator, by the builtin BROADCAST_TO."""
 
     name = "resolve_former_customop"
 
@@ -73,7 +73,7 @@ class ResolveFormerCustomOp(Rewrite):
 class _MatMul(Rewrite):
     """mat_mul(x, y)  ==  fully_connected($operands), for one combination of MatMul's options.
 
-    ``transposed``: the values of transpose_a and transpose_b.  FULLY_CONNECTED transposes its weights.
+    ``transposed``: transpose_a and transpose_b.  FULLY_CONNECTED multiplies by its transposed weights.
     """
 
     transposed: ClassVar[tuple[bool, bool]]
@@ -87,15 +87,16 @@ class _MatMul(Rewrite):
     @condition
     def has_these_options(self, match: Match) -> str | None:
         options = options_of(match.ops["z"])
-        found = tuple(bool(options.get(name)) for name in ("transpose_a", "transpose_b"))
-        return None if found == self.transposed else f"%{match.value('z').name}: has other transpose options"
+        transposed = tuple(bool(options.get(name)) for name in ("transpose_a", "transpose_b"))
+        has_these = transposed == self.transposed
+        return None if has_these else f"%{match.value('z').name}: has other transpose options"
 
 
 TRANSPOSE_X, TRANSPOSE_Y = "t = Transpose(x, [1, 0])", "w = Transpose(y, [1, 0])"
 
 
 class ResolveCustomMatMul(Rules):
-    """Replace TensorFlow's MatMul by FULLY_CONNECTED with the second operand, transposed, as weights."""
+    """Replace TensorFlow's MatMul by FULLY_CONNECTED, with Transposes where its options require them."""
 
     name = "resolve_customop_matmul"
     rules = (
@@ -125,13 +126,13 @@ class ResolveCustomBatchMatMul(Rewrite):
 
 
 class ResolveCustomSplitV(GraphPass):
-    """Replace TensorFlow's SplitV by SPLIT_V, with constant sizes and axis as int32."""
+    """Replace TensorFlow's SplitV by SPLIT_V; sizes and axis must be constants, and become int32."""
 
     name = "resolve_customop_splitv"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        found = [op for op in graph.ops if isinstance(op, OpaqueOp) and op.custom_code == "SplitV"]
-        return sum(self._resolve(graph, op, context) for op in found if op.results)
+        ops = [op for op in graph.ops if isinstance(op, OpaqueOp) and op.custom_code == "SplitV"]
+        return sum(self._resolve(graph, op, context) for op in ops if op.results)
 
     def _resolve(self, graph: Graph, op: OpaqueOp, context: Context) -> bool:
         value, *parameters = op.inputs if len(op.inputs) == 3 else (None,)
@@ -148,7 +149,7 @@ class ResolveCustomSplitV(GraphPass):
 
 
 def _as_int32(graph: Graph, value: Value | None) -> Value | None:
-    """Return ``value`` as a constant of int32; None if it is no integer constant or exceeds int32."""
+    """Return ``value`` as an int32 constant; None if it is no signed integer constant or exceeds int32."""
     if value is None or not value.is_plain or value.is_variable or value.array().dtype.kind != "i":
         return None
     array = value.array()

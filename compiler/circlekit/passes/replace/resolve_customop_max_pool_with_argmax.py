@@ -28,18 +28,19 @@ from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_EXACT_INTEGER = 1 << 24
-"""All integers from 0 to this one are exact in float32."""
+"""Every integer from 0 to this one is exact in float32, in which positions are computed."""
 
 MAX_WINDOW_OR_CHANNELS = 1 << 12
-"""Largest number of elements in a window, and of channels; each channel needs operators of its own."""
+"""Limit for the elements in a window, which become channels, and for channels, which become operators."""
 
 
 class _PositionBuilder(Inserter):
     """Inserts, before ``op``, the operators that compute the maximum of each window and its position.
 
     For one channel, a convolution with unit vectors moves the elements of each window to the last axis.
-    Their ARG_MAX is ky * window width + kx, for row ky and column kx of the window.  The position in an image
-    of width W with C channels is ((top + ky) * W + left + kx) * C + channel, (top, left) being the corner.
+    Their ARG_MAX is ky * window width + kx, where ky and kx are the row and the column in the window.  If the
+    window begins at (top, left), the position in an image of width W with C channels is
+    ((top + ky) * W + left + kx) * C + channel.  ``counts_images``: add the elements of the images before.
     """
 
     def __init__(self, graph: Graph, op: OpaqueOp) -> None:
@@ -51,12 +52,15 @@ class _PositionBuilder(Inserter):
         self.windows = [conv_padding(size, n, step, 1, self.padding) for size, n, step in axes]
 
     def array(self, array: Array) -> Value:
+        """Return a new constant with the data ``array``."""
         return self.constant("constant", array)
 
     def number(self, number: float) -> Value:
+        """Return a new float32 constant."""
         return self.array(np.asarray(number, np.float32))
 
     def pool(self, x: Value) -> Value:
+        """Return the maxima."""
         sizes: dict[str, Any] = {"filter_height": self.window[0], "filter_width": self.window[1]}
         steps: dict[str, Any] = {"stride_h": self.strides[0], "stride_w": self.strides[1]}
         return self.make(MaxPool2D(x, padding=self.padding, **sizes, **steps))
@@ -91,7 +95,7 @@ class _PositionBuilder(Inserter):
         rows, columns = (w.number for w in self.windows)
         shape = self.array(np.array([self.shape[0], rows, columns, 1], np.int32))
         index = self.make(Cast(self.make(Reshape(best, shape)), in_data_type=i32, out_data_type=f32))
-        # The factor is slightly too large, so that rounding never makes the quotient too small for kx = 0.
+        # The factor is slightly too large, so that rounding never leaves ky * width / width just below ky.
         quotient = self.make(Mul(index, self.number((1 + 2.0**-20) / width)))
         ky = self.make(Floor(quotient))
         kx = self.make(Add(index, self.make(Neg(self.make(Mul(ky, self.number(width)))))))
@@ -108,15 +112,14 @@ class _PositionBuilder(Inserter):
 class ResolveCustomMaxPoolWithArgmax(GraphPass):
     """Replace TensorFlow's MaxPoolWithArgmax by MAX_POOL_2D and arithmetic for the positions; for finite x.
 
-    A plain pass, because the number of operators depends on the number of channels.
+    This is no picture, because the number of operators depends on the number of channels.
     """
 
     name = "resolve_customop_max_pool_with_argmax"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        expected = "MaxPoolWithArgmax"
-        found = [op for op in graph.ops if isinstance(op, OpaqueOp) and op.custom_code == expected]
-        return sum(self._resolve(graph, op, context) for op in found if op.results)
+        ops = [op for op in graph.ops if isinstance(op, OpaqueOp) and op.custom_code == "MaxPoolWithArgmax"]
+        return sum(self._resolve(graph, op, context) for op in ops if op.results)
 
     def _resolve(self, graph: Graph, op: OpaqueOp, context: Context) -> bool:
         if not context.accepts(self.name, op, _obstacle(op)):

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Store a constant as its blocks that are not zero, in the sparse format of the schema."""
+"""Store only the parts of a constant that are not zero, in the sparse format of the schema.
+
+The constant is an array of blocks.  Its levels are the dimensions of the array, numbered first, and those of
+a block.  A dense level is stored as its size; a sparse one as the indices of the parts that are not zero.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from circlekit.passes.support.equality import graph_constants
 from circlekit.rewrite.base import Context, Option, Pass
 
 DENSE, SPARSE = "d", "s"
+"""Formats of a level, as ONE's options name them."""
 
 
 def _numbers(text: str) -> list[int]:
@@ -27,6 +32,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _formats(text: str) -> list[str]:
+    """Parse formats separated by commas; raise ValueError for other text."""
     words = [word.strip() for word in text.split(",")]
     if not set(words) <= {DENSE, SPARSE}:
         raise ValueError(f"expected d (dense) or s (sparse), separated by commas, got {text!r}")
@@ -34,21 +40,16 @@ def _formats(text: str) -> list[str]:
 
 
 class SparsifyTensor(Pass):
-    """Store the constant of this name in the sparse format of the schema, with the same values."""
+    """Store the constant of this name in the sparse format of the schema, with the same values.
+
+    Raise RewriteError if no operator reads it, or the other options are missing or do not fit it.
+    """
 
     name = "sparsify_tensor"
     options = (
         Option("sparsify_tensor", "store the constant of this name sparse", "NAME"),
-        Option(
-            "sparsify_traversal_order",
-            "its levels, outer ones first (0,1,2,3)",
-            "N,N",
-            _numbers,
-            [0, 1, 2, 3],
-        ),
-        Option(
-            "sparsify_format", "of each dimension: d dense, s sparse (d,s)", "F,F", _formats, [DENSE, SPARSE]
-        ),
+        Option("sparsify_traversal_order", "levels, outer first (0,1,2,3)", "N,N", _numbers, [0, 1, 2, 3]),
+        Option("sparsify_format", "dense (d) or sparse (s), by dimension (d,s)", "F,F", _formats, ["d", "s"]),
         Option("sparsify_block_size", "of each dimension in the block map; must be given", "N,N", _numbers),
         Option("sparsify_block_map", "the dimensions that have blocks (0,1)", "N,N", _numbers, [0, 1]),
     )
@@ -81,7 +82,7 @@ class SparsifyTensor(Pass):
 def _sparsify(
     value: Value, order: Sequence[int], formats: Sequence[str], block: Sequence[int], block_map: Sequence[int]
 ) -> None:
-    """Store ``value`` by levels; raise RewriteError if the settings do not fit its shape."""
+    """Store ``value`` by levels; the others are the settings; RewriteError if these do not fit its shape."""
     shape, rank = value.static_shape, len(value.static_shape)
     levels = rank + len(block_map)
     if sorted(order) != list(range(levels)) or len(formats) != rank or len(block) != len(block_map):
@@ -92,8 +93,7 @@ def _sparsify(
     if any(axis >= rank or not n or shape[axis] % n for axis, n in zip(block_map, block, strict=True)):
         raise RewriteError(f"sparsify_tensor: blocks of {list(block)} do not fit {list(shape)}")
     blocks = _in_blocks(value.array(), block, block_map).transpose(order)
-    kinds = [formats[axis] if axis < rank else DENSE for axis in order]
-    stored, metadata = _levels(blocks, kinds)
+    stored, metadata = _levels(blocks, [formats[axis] if axis < rank else DENSE for axis in order])
     value.data = np.frombuffer(stored.tobytes(), np.uint8)
     value.extra["sparsity"] = {
         "traversal_order": np.array(order, np.int32),
@@ -103,45 +103,40 @@ def _sparsify(
 
 
 def _in_blocks(array: Array, block: Sequence[int], block_map: Sequence[int]) -> Array:
-    """Return ``array`` as [number of blocks along each dimension..., sizes of a block...]."""
+    """Return ``array`` with shape [number of blocks along each dimension..., ``block``...]."""
     sizes = dict(zip(block_map, block, strict=True))
     counts = [size // sizes.get(axis, 1) for axis, size in enumerate(array.shape)]
     split = [n for axis, count in enumerate(counts) for n in (count, sizes.get(axis, 1))]
     inner = [2 * axis + 1 for axis in block_map]
-    others = [2 * axis + 1 for axis in range(array.ndim) if axis not in block_map]  # blocks of one element
-    moved = array.reshape(split).transpose([*range(0, len(split), 2), *inner, *others])
+    ones = [2 * axis + 1 for axis in range(array.ndim) if axis not in block_map]  # blocks of one element
+    moved = array.reshape(split).transpose([*range(0, len(split), 2), *inner, *ones])
     return np.asarray(moved.reshape(*counts, *block))
 
 
-def _levels(array: Array, kinds: Sequence[str]) -> tuple[Array, list[dict[str, Any]]]:
+def _levels(array: Array, formats: Sequence[str]) -> tuple[Array, list[dict[str, Any]]]:
     """Return the stored elements of ``array``, whose axes are the levels, and the metadata of each level.
 
-    Only elements without any bit set are omitted, so -0.0 stays.
+    ``formats``: DENSE or SPARSE for each level.  Only elements without any bit set are omitted: -0.0 stays.
     """
-    bits = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}") != 0
-    places = np.zeros(1, np.int64)
+    is_set = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}") != 0
+    stored = np.zeros(1, np.int64)  # flat indices, over the levels so far, of the parts that are stored
     metadata: list[dict[str, Any]] = []
-    for level, (size, kind) in enumerate(zip(array.shape, kinds, strict=True)):
-        children = places[:, None] * size + np.arange(size)
-        if kind == DENSE:
+    for level, (size, level_format) in enumerate(zip(array.shape, formats, strict=True)):
+        children = stored[:, None] * size + np.arange(size)
+        if level_format == DENSE:
             metadata.append({"dense_size": size})
-            places = children.reshape(-1)
+            stored = children.reshape(-1)
             continue
-        occupied = bits.any(axis=tuple(range(level + 1, bits.ndim))).reshape(-1)[children]
-        segments = np.concatenate([[0], np.cumsum(occupied.sum(axis=1))])
-        metadata.append(
-            {
-                "format": "SPARSE_CSR",
-                "array_segments": _vector(segments),
-                "array_indices": _vector(np.nonzero(occupied)[1]),
-            }
-        )
-        places = children[occupied]
-    return np.ascontiguousarray(array).reshape(-1)[places], metadata
+        occupied = is_set.any(axis=tuple(range(level + 1, is_set.ndim))).reshape(-1)[children]
+        segments = _vector(np.concatenate([[0], np.cumsum(occupied.sum(axis=1))]))
+        indices = _vector(np.nonzero(occupied)[1])
+        metadata.append({"format": "SPARSE_CSR", "array_segments": segments, "array_indices": indices})
+        stored = children[occupied]
+    return np.ascontiguousarray(array).reshape(-1)[stored], metadata
 
 
 def _vector(numbers: Array) -> dict[str, Any]:
-    """Return a vector of 16 bits per number, as ONE does, or of 32 bits if a number needs more."""
+    """Return the table of a vector of 16 bits per number, as ONE does, or of 32 if a number needs more."""
     small = numbers.max(initial=0) < 1 << 16
-    kind, dtype = ("Uint16Vector", np.uint16) if small else ("Int32Vector", np.int32)
-    return {"": kind, "values": numbers.astype(dtype)}
+    table, dtype = ("Uint16Vector", np.uint16) if small else ("Int32Vector", np.int32)
+    return {"": table, "values": numbers.astype(dtype)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace operators by equal ones that more runtimes have: RESHAPE, PAD and SPLIT."""
+"""Replace operators by RESHAPE, PAD or SPLIT where these do the same: more runtimes have them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class SubstituteStridedSliceToReshape(
     attributes="{begin_mask: any, end_mask: any, ellipsis_mask: any, new_axis_mask: any,\n"
     "             shrink_axis_mask: any, offset: any}",
 ):
-    """strided_slice(x) of all elements  ==  reshape(x, the shape without the axes that it drops)."""
+    """strided_slice(x) of all elements  ==  reshape(x, the shape without the axes that the slice drops)."""
 
     name = "substitute_strided_slice_to_reshape"
 
@@ -83,7 +83,7 @@ class SubstituteStridedSliceToReshape(
 
 
 class SubstituteTransposeToReshape(_ToReshape, call="Transpose(x, perm: const)", attributes=""):
-    """transpose(x, perm)  ==  reshape(x, shape), if all dimensions above 1 keep their order."""
+    """transpose(x, perm)  ==  reshape(x, the permuted shape), if all dimensions above 1 keep their order."""
 
     name = "substitute_transpose_to_reshape"
 
@@ -98,12 +98,13 @@ class SubstituteTransposeToReshape(_ToReshape, call="Transpose(x, perm: const)",
 
 
 NEVER_NEGATIVE = (Relu, Relu6, Relu0To1, Logistic, Abs, Exp, Square)
+"""Operators whose results are 0 or more."""
 
 
 class SubstitutePadV2ToPad(Rewrite):
     """max_pool(padv2(x, c))  ==  max_pool(pad(x)), if x >= 0 >= c and every window contains elements of x.
 
-    The maximum is then an element of x in both cases.  Transposes may stand before and behind the PADV2.
+    Both maxima are then that of the elements of x.  Transposes may stand before and behind the PADV2.
     """
 
     name = "substitute_padv2_to_pad"
@@ -123,6 +124,7 @@ class SubstitutePadV2ToPad(Rewrite):
 
 
 def _is_never_negative(value: Value) -> bool:
+    """Return whether the operator that computes ``value``, before Transposes, shows that it is 0 or more."""
     op = value.producer
     while isinstance(op, Transpose):
         op = op.inputs[0].producer if op.inputs[0] is not None else None
@@ -133,7 +135,10 @@ def _is_never_negative(value: Value) -> bool:
 
 
 def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:
-    """Return why a user would compute other values, or None; ``edges``: (before, after) padding by axis."""
+    """Return why a user of ``value`` would compute other values; None if none would.
+
+    ``edges``: the padding (before, after) of each axis of ``value``.
+    """
     graph = None if value.producer is None else value.producer.graph
     if graph is not None and graph.is_output(value):
         return f"%{value.name}: is an output of the graph"
@@ -149,11 +154,11 @@ def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:
 
 
 def _pool_obstacle(user: Op, value: Value, edges: list[tuple[int, ...]]) -> str | None:
-    """Return why ``user`` is no max pooling whose windows all contain elements of ``value``; else None."""
+    """Refuse unless ``user`` is a max pool whose windows all reach beyond the padding of ``value``."""
     if not isinstance(user, MaxPool2D) or user.padding is not Padding.VALID:
         return f"%{user.output.name}: expected a MaxPool2D with VALID padding, got {type(user).__name__}"
-    for axis, taps in ((0, 1), (1, user.filter_height), (2, user.filter_width), (3, 1)):
-        if max(edges[axis]) >= taps:
+    for axis, size in ((0, 1), (1, user.filter_height), (2, user.filter_width), (3, 1)):
+        if max(edges[axis]) >= size:
             return f"%{value.name}: some windows of %{user.output.name} are inside the padding of axis {axis}"
     return None
 
@@ -164,15 +169,15 @@ class SubstituteSplitVToSplit(GraphPass):
     name = "substitute_splitv_to_split"
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        count = 0
-        for op in graph.ops:
-            if isinstance(op, SplitV) and context.accepts(self.name, op, _size_refusal(op)):
-                Inserter(graph, op).replace(Split(op.split_dim, op.value, num_splits=len(op.results)))
-                count += 1
-        return count
+        splits = [op for op in graph.ops if isinstance(op, SplitV)]
+        replaced = [op for op in splits if context.accepts(self.name, op, _size_refusal(op))]
+        for op in replaced:
+            Inserter(graph, op).replace(Split(op.split_dim, op.value, num_splits=len(op.results)))
+        return len(replaced)
 
 
 def _size_refusal(op: SplitV) -> str | None:
+    """Refuse unless all parts have the same known size."""
     axis = static_int_vector(op.split_dim) if fits(op) else None
     sizes = [v.shape[axis[0]] if axis and v.shape else None for v in op.results]
     if None not in sizes and len({*sizes}) == 1:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers that several passes share: conditions, comparison of constants, binary codes of weights."""
+"""Helpers that several passes share: conditions, permutations, comparison of constants, binary codes."""

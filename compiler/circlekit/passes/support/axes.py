@@ -18,7 +18,7 @@ Perm = tuple[int, ...]
 
 
 def constant_perm(op: Op | None) -> Perm | None:
-    """Return the permutation of a Transpose, without negative axes; None if it is unknown."""
+    """Return the perm of a Transpose with axes from 0 on; None if it is unknown, or for another operator."""
     if not isinstance(op, Transpose) or op.input.shape is None:
         return None
     rank = len(op.input.shape)
@@ -27,7 +27,7 @@ def constant_perm(op: Op | None) -> Perm | None:
 
 
 def inverse(perm: Perm) -> Perm:
-    """Return the inverse permutation."""
+    """Return the permutation that undoes ``perm``."""
     return tuple(perm.index(axis) for axis in range(len(perm)))
 
 
@@ -37,16 +37,16 @@ def permuted_shape(shape: Sequence[int | None], perm: Perm) -> Shape:
 
 
 def keeps_order(shape: Shape, perm: Perm) -> bool:
-    """Return whether a Reshape does the same as the transpose: dimensions other than 1 keep their order.
+    """Return whether a Reshape of data of ``shape`` can do the same as a transpose by ``perm``.
 
-    At most one dimension may be unknown, because a Reshape cannot express more.
+    All dimensions but those of 1 must keep their order, and a Reshape allows only one unknown dimension.
     """
-    long = [axis for axis in perm if shape[axis] != 1]
-    return long == sorted(long) and shape.count(None) <= 1
+    axes = [axis for axis in perm if shape[axis] != 1]
+    return axes == sorted(axes) and shape.count(None) <= 1
 
 
 def keeps_shape(shape: Shape, perm: Perm) -> bool:
-    """Return whether the transpose is an identity: every axis that moves has size 1.
+    """Return whether a transpose by ``perm`` returns data of ``shape`` unchanged: only dimensions of 1 move.
 
     A shape of lower rank is extended by leading dimensions of 1, as in broadcasting.
     """
@@ -55,7 +55,7 @@ def keeps_shape(shape: Shape, perm: Perm) -> bool:
 
 
 def size_in_bytes(value: Value) -> int:
-    """Return the size of ``value`` in bytes; unknown dimensions count as 1."""
+    """Return the bytes of ``value``; an unknown dimension counts as 1, an element without size as a byte."""
     elements = math.prod(1 if d is None else d for d in value.shape or ())
     return (elements * (value.dtype.bits or 8) + 7) // 8
 
@@ -63,7 +63,7 @@ def size_in_bytes(value: Value) -> int:
 def permuted_quantization(
     quantization: Quantization | None, perm: Perm, missing: int = 0
 ) -> Quantization | None:
-    """Return the quantization of a transposed value; ``missing``: leading dimensions added to it before."""
+    """Return the quantization of a value that gets ``missing`` leading dimensions, then is transposed."""
     if quantization is None or not quantization.is_per_channel:
         return quantization
     dimension = perm.index(quantization.quantized_dimension + missing)
@@ -71,13 +71,13 @@ def permuted_quantization(
 
 
 def is_movable(value: Value) -> bool:
-    """Return whether ``value`` can be transposed: it is no variable, and has only scales and zero points."""
+    """Return whether ``value`` can be transposed: it is no variable, its quantization has no ``details``."""
     quantization = value.quantization
     return not value.is_variable and (quantization is None or quantization.details is None)
 
 
 def is_movable_constant(value: Value, rank: int) -> bool:
-    """Return whether ``value`` is a constant of at most ``rank`` dimensions with plain elements."""
+    """Return whether ``value`` is a plain constant of at most ``rank`` dimensions that can be transposed."""
     return value.is_plain and is_movable(value) and len(value.static_shape) <= rank
 
 
@@ -87,7 +87,7 @@ def permuted_array(array: Array, perm: Sequence[int] | Array) -> Array:
 
 
 def permuted_constant(value: Value, perm: Perm) -> Value:
-    """Return ``value`` transposed, after leading dimensions of 1 if its rank is lower."""
+    """Return a new constant: ``value`` transposed, after leading dimensions of 1 if its rank is lower."""
     data = value.array()
     quantization = permuted_quantization(value.quantization, perm, len(perm) - data.ndim)
     return Value.constant(value.name, np.ascontiguousarray(permuted_array(data, perm)), quantization)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conditions that several passes share, and the removal of operators without users.
 
-Each condition returns None, or the sentence of the refusal.
+A function that returns ``str | None`` returns the sentence of a refusal, or None if there is no obstacle.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ def is_determined(shape: Shape | None) -> bool:
 
 
 def provably_equal(a: Shape | None, b: Shape | None) -> bool:
-    """Return whether tensors of equal size with these partly known shapes must have the same shape.
+    """Return whether two tensors with the same number of elements must have the same shape.
 
-    Each may have one unknown dimension, which the number of elements determines.
+    ``a`` and ``b``: their shapes.  One dimension may be unknown, which the number of elements determines.
     """
     if a is None or b is None or len(a) != len(b) or 0 in a or 0 in b:
         return a is not None and a == b and None not in a
@@ -46,7 +46,7 @@ def same_quantization(*values: Value) -> str | None:
 
 
 def all_equal(array: Array, number: int, name: str) -> str | None:
-    """Refuse unless every element of the constant ``name`` is ``number``."""
+    """Refuse unless ``array``, the data of the constant ``name``, has elements and all are ``number``."""
     if array.size == 0:
         return f"%{name}: is empty"
     other = array.reshape(-1)[array.reshape(-1) != number]
@@ -54,17 +54,17 @@ def all_equal(array: Array, number: int, name: str) -> str | None:
 
 
 def broadcast_refusal(x: Value, constant: Value) -> str | None:
-    """Refuse if broadcasting ``x`` with ``constant`` may change the shape of ``x``."""
+    """Refuse if an operator that broadcasts ``x`` and ``constant`` may have another shape than ``x``."""
     shape, other = x.shape, constant.static_shape
     if shape is not None and len(other) <= len(shape):
-        tail = shape[len(shape) - len(other) :]
-        if all(b in (1, a) for a, b in zip(tail, other, strict=True)):
+        last = shape[len(shape) - len(other) :]
+        if all(b in (1, a) for a, b in zip(last, other, strict=True)):
             return None
     return f"%{constant.name}: shape {format_shape(other)} broadcasts %{x.name} of {format_shape(shape)}"
 
 
 def remove_unused(graph: Graph, *values: Value) -> None:
-    """Remove the producers of ``values``, and recursively those of their operands, if nothing uses them."""
+    """Remove the pure producers of ``values`` whose results have no use; then those of their operands."""
     todo = list(values)
     while todo:
         op = todo.pop().producer

@@ -26,10 +26,10 @@ def is_plain_constant(value: Value | None) -> bool:
 
 
 def equal_constants(values: Iterable[Value]) -> list[list[Value]]:
-    """Group ``values`` by dtype, shape, bits and quantization, in their order.
+    """Return groups of the constants ``values`` with the same dtype, shape, bytes and quantization, in order.
 
-    The data of a large constant is read completely only if another one has the same type and the same bytes
-    at both ends.
+    All bytes of a large constant are read only if another one has the same type and the same bytes at both
+    ends.
     """
     groups: list[list[Value]] = []
     for alike in _grouped(values, _header):
@@ -49,37 +49,38 @@ def _grouped(values: Iterable[Value], key: Callable[[Value], Hashable]) -> list[
 
 
 def _header(value: Value) -> Hashable:
+    """Return what equal constants have in common besides their bytes."""
     data = value.array()
     packed = None if data.shape == value.shape else frozen(value.extra)  # describes the packing
     return value.dtype, value.shape, data.shape, data.dtype.str, value.quantization, packed
 
 
-def frozen(thing: Any) -> Hashable:
-    """Return a hashable object that is equal for equal attributes of equal type."""
-    if isinstance(thing, np.ndarray):
-        return "array", thing.dtype.str, thing.shape, thing.tobytes()
-    if isinstance(thing, Mapping):
-        return "map", tuple((key, frozen(thing[key])) for key in sorted(thing))
-    if isinstance(thing, list | tuple):
-        return "list", tuple(frozen(item) for item in thing)
-    if isinstance(thing, float):
-        return "float", thing.hex()  # NaN equals itself, 0.0 differs from -0.0
-    return type(thing).__name__, thing
+def frozen(attribute: Any) -> Hashable:
+    """Return a hashable object; two attributes of equal type and equal bits have equal ones."""
+    if isinstance(attribute, np.ndarray):
+        return "array", attribute.dtype.str, attribute.shape, attribute.tobytes()
+    if isinstance(attribute, Mapping):
+        return "map", tuple((key, frozen(attribute[key])) for key in sorted(attribute))
+    if isinstance(attribute, list | tuple):
+        return "list", tuple(frozen(item) for item in attribute)
+    if isinstance(attribute, float):
+        return "float", attribute.hex()  # NaN equals itself, 0.0 differs from -0.0
+    return type(attribute).__name__, attribute
 
 
 def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
-    """Yield (operator, how it differs, progress) for operators like an earlier one.
+    """Yield (operator, sentence, progress) for each operator with the kind and an operand of an earlier one.
 
-    Such operators have the kind and an operand of the earlier one.  ``progress`` orders near misses.
+    The sentence says how the operator differs from the earlier one; ``progress`` as in Refusal.
     """
-    known: dict[tuple[str, int], Op] = {}
+    earlier: dict[tuple[str, int], Op] = {}
     for op in graph:
         values = [v for v in op.inputs if v is not None]
         if not op.results:
             continue
-        first = next((known[key] for v in values if (key := (op.code, id(v))) in known), None)
+        first = next((earlier[key] for v in values if (key := (op.code, id(v))) in earlier), None)
         for value in values:
-            known.setdefault((op.code, id(value)), op)
+            earlier.setdefault((op.code, id(value)), op)
         if first is None or first is op:
             continue
         if not op.pure:
@@ -89,6 +90,7 @@ def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
 
 
 def _difference(op: Op, first: Op) -> tuple[str, int]:
+    """Return the first difference between two operators of a kind, as a sentence, and the progress."""
     name, other = op.output.name, first.output.name
     for a, b in zip(op.inputs, first.inputs, strict=False):
         if a is not b and (a is None or b is None or not _same(a, b)):
@@ -101,10 +103,10 @@ def _difference(op: Op, first: Op) -> tuple[str, int]:
 
 
 def different_constants(graph: Graph) -> Iterator[tuple[Value, str, int]]:
-    """Yield (constant, how it differs, progress) for constants with the shape of an earlier one."""
-    alike: dict[tuple[int, ...], Value] = {}
+    """Yield (constant, how it differs, progress) for each constant with the shape of an earlier one."""
+    by_shape: dict[tuple[int, ...], Value] = {}
     for value in graph_constants(graph):
-        first = alike.setdefault(value.array().shape, value)
+        first = by_shape.setdefault(value.array().shape, value)
         if first is value:
             continue
         name, other = value.name, first.name

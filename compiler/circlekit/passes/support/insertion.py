@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Insert operators in place of another one."""
+"""Replace an operator by several new ones."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from circlekit.ops.movement.shape import Reshape, Transpose
 
 
 class Inserter:
-    """Inserts operators before ``op``, and names their results and constants after the result of ``op``.
+    """Replaces ``op`` by operators that are inserted before it; their values are named after its result.
 
-    ``ops``: those that it has inserted.
+    ``ops``: the operators inserted so far.
     """
 
     def __init__(self, graph: Graph, op: Op) -> None:
@@ -31,24 +31,26 @@ class Inserter:
         return self.graph.insert_before(self.op, op).results[0]
 
     def constant(self, name: str, array: Array) -> Value:
+        """Return a new constant; ``name`` becomes the last part of its name."""
         return Value.constant(self.graph.unique_name(f"{self.base}/{name}"), array)
 
     def reshaped(self, value: Value, shape: Sequence[int | None]) -> Value:
-        """Insert a Reshape to ``shape``, in which None stands for an unknown dimension."""
+        """Insert a Reshape to ``shape``, where None is an unknown dimension, and return its result."""
         sizes = np.array([-1 if size is None else size for size in shape], np.int32)
         return self.make(Reshape(value, self.constant("shape", sizes)))
 
     def transposed(self, value: Value, perm: Sequence[int]) -> Value:
+        """Insert a Transpose by ``perm`` and return its result."""
         return self.make(Transpose(value, self.constant("perm", np.array(perm, np.int32))))
 
     def finish(self, *results: Value) -> None:
-        """Let the producers of ``results`` produce the results of the replaced operator, and remove that."""
+        """Remove ``op``; the producers of ``results`` produce its results, except unused ones at the end."""
         for old, new in zip(tuple(self.op.results), results, strict=False):
             assert new.producer is not None  # it has just been inserted
             new.producer.take_result(new.result_index, old)
         self.graph.remove(self.op)
 
     def replace(self, op: Op) -> None:
-        """Insert ``op``, which then produces the results of the replaced operator."""
+        """Insert ``op`` in place of the replaced operator, whose results it then produces."""
         self.graph.insert_before(self.op, op)
         self.finish(*op.results)

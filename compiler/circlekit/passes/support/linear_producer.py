@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants per channel, and conditions for folding them into a linear operator further up the graph.
+"""Conditions for folding constants per channel into a linear operator further up the graph.
 
-A linear operator is a convolution or a fully connected layer.  Each condition returns None, or the sentence
-of the refusal.
+A linear operator is a convolution or a fully connected layer.  A function that refuses returns the sentence
+of the refusal, or None if there is no obstacle.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ PASSABLE = (
     Reshape, Squeeze, ExpandDims, Slice, StridedSlice, BatchToSpaceND, Transpose, ResizeBilinear,
     ResizeNearestNeighbor, Mean, Pad,
 )  # fmt: skip
-"""Operators that forward_batchnorm moves constants past, besides AVERAGE_POOL_2D without activation."""
+"""Operators before which forward_batchnorm moves constants, besides AVERAGE_POOL_2D without activation."""
 
 MAX_STEPS = 8
-"""Largest number of operators between the linear operator and the constant that is moved."""
+"""The linear operator is looked for among this many operators before the constant, to limit the time."""
 
 
 def producer_refusal(value: Value, is_offset: bool) -> str | None:
-    """Refuse unless a constant behind ``value`` can be folded into the linear operator that produces it.
+    """Refuse unless ``value`` comes from a linear operator that can absorb a constant behind ``value``.
 
-    Constant factors, offsets and data movement may stand in between.  ``is_offset``: whether the constant is
-    added, in which case it cannot move before a Pad with zeros.
+    Constant factors, offsets and PASSABLE operators may stand in between.  ``is_offset``: whether the
+    constant is added; then it cannot move before a Pad, whose zeros do not get the offset.
     """
     current = value
     for _ in range(MAX_STEPS):
@@ -51,14 +51,12 @@ def producer_refusal(value: Value, is_offset: bool) -> str | None:
             break
         current = operand
     if not isinstance(producer, LINEAR):
-        kind = "an input" if producer is None else type(producer).__name__
-        return f"%{current.name}: comes from {kind}, expected a convolution or fully connected layer"
+        source = "a constant" if current.is_const else type(producer).__name__ if producer else "an input"
+        return f"%{current.name}: comes from {source}, expected a convolution or fully connected layer"
     if producer.act is not Activation.NONE:
         return f"%{producer.output.name}: act is {producer.act.name}, expected NONE"
-    filter = producer.weights if isinstance(producer, FullyConnected) else producer.filter
-    if not filter.is_const:
-        return f"%{filter.name}: is not constant, so nothing can be folded into it"
-    return None
+    weights = producer.weights if isinstance(producer, FullyConnected) else producer.filter
+    return None if weights.is_const else f"%{weights.name}: is not constant, so nothing can be folded into it"
 
 
 def _passed_operand(op: Op | None) -> Value | None:
@@ -74,7 +72,7 @@ def _passed_operand(op: Op | None) -> Value | None:
 
 
 def has_transpose_before(value: Value) -> bool:
-    """Return whether a Transpose stands between the linear operator and ``value``."""
+    """Return whether a Transpose is among the operators that producer_refusal passes from ``value`` on."""
     current: Value | None = value
     for _ in range(MAX_STEPS):
         producer = current.producer if current is not None else None
@@ -99,7 +97,7 @@ def per_channel(values: Array, channels: int) -> Array:
 
 
 def fold_bias(bias: Array | None, scale: Array | None, shift: Array) -> Array:
-    """Return ``bias * scale + shift`` per channel, rounded once; an absent bias is 0, an absent scale 1."""
+    """Return ``bias * scale + shift`` per channel, rounded once; without bias ``shift``, without scale 1."""
     if bias is None:
         return np.ascontiguousarray(shift)
     exact = bias.reshape(-1).astype(np.float64) * (1.0 if scale is None else scale) + shift
