@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 from circlekit.interp.interpreter import run
@@ -64,7 +65,11 @@ def check(body: str, target: Target, ops: str, outputs: str = "%y", shape: str =
         ("RMS_NORM", "%y = RmsNorm(%x, [1.0])", "Square Mean Add Rsqrt Mul"),
         ("L2_POOL_2D", "%y = L2Pool2D(%x) {filter_height: 2, filter_width: 3, stride_h: 2}",
          "Mul AveragePool2D Sqrt"),
+        ("LOCAL_RESPONSE_NORMALIZATION",
+         "%y = LocalResponseNormalization(%x) {radius: 1, bias: 0.5, alpha: 0.2, beta: 0.75}",
+         "Mul Conv2D Pow Mul"),
         ("RESIZE_NEAREST_NEIGHBOR", "%y = ResizeNearestNeighbor(%x, [16, 9])", "Gather Gather"),
+        ("GATHER_ND", "%y = GatherNd(%x, [[[0, 7, 1], [0, 2, 3]]])", "Reshape Gather"),
         ("RESIZE_NEAREST_NEIGHBOR", "%y = ResizeNearestNeighbor(%x, [8, 9]) {half_pixel_centers: true}",
          "Gather"),
         ("MIRROR_PAD", "%y = MirrorPad(%x, [[0,0],[2,1],[0,3],[0,0]])", "Gather Gather"),
@@ -86,6 +91,17 @@ def test_split_v_becomes_slices() -> None:
 def test_embedding_lookup_becomes_gather() -> None:
     body = "%t = const f32[5,3] gaussian(0, 1)\n%e = EmbeddingLookup([0, 4, 0], %t)\n%y = Add(%x, %e)"
     check(body, runtime("EMBEDDING_LOOKUP"), "Gather Add", shape="1,3,3")
+
+
+@pytest.mark.parametrize(("dtype", "ops"), [("i32", "FloorDiv Mul Sub"), ("f32", "FloorMod")])
+def test_floor_mod_of_integers(dtype: str, ops: str) -> None:
+    model = parse_model(
+        f"graph main(%x: {dtype}[6]) -> %y {{\n%c = const {dtype}[1] [3]\n%y = FloorMod(%x, %c)\n}}"
+    )
+    legal = legalize(model, "circle", targets=[runtime("FLOOR_MOD")])
+    assert [type(op).__name__ for op in legal.main] == ops.split()
+    inputs = [np.array([-7, -6, -1, 0, 4, 9], model.main.inputs[0].dtype.numpy)]
+    np.testing.assert_array_equal(run(legal, inputs), run(model, inputs))
 
 
 def test_result_that_the_runtime_lacks_too_is_not_made() -> None:
@@ -176,10 +192,23 @@ def test_transposed_convolution(size: int, stride: int, padding: str, out: tuple
     check(transposed(size, stride, padding, out, "RELU", BIAS), target, ops)
 
 
-def test_transposed_convolution_of_uneven_strides_or_computed_filter_stays() -> None:
+@pytest.mark.parametrize(
+    ("strides", "size", "out", "ops"),
+    [
+        ((2, 1), 2, (16, 7), "Pad Conv2D Reshape Transpose Reshape"),
+        ((1, 2), 2, (9, 12), "Pad Conv2D Reshape"),
+        ((3, 2), 3, (24, 13), "Pad Conv2D Reshape Transpose Reshape Slice"),
+    ],
+)
+def test_transposed_convolution_of_uneven_strides(
+    strides: tuple[int, int], size: int, out: tuple[int, int], ops: str
+) -> None:
+    body = transposed(size, 9, "VALID", out, "RELU", BIAS).replace("stride_h: 9", f"stride_h: {strides[0]}")
+    check(body.replace("stride_w: 9", f"stride_w: {strides[1]}"), runtime("TRANSPOSE_CONV"), ops)
+
+
+def test_transposed_convolution_by_a_computed_filter_stays() -> None:
     target = runtime("TRANSPOSE_CONV")
-    uneven = transposed(2, 2, "VALID", (16, 6), "NONE").replace("stride_w: 2", "stride_w: 1")
-    check(uneven, target, "TransposeConv")
     computed = transposed(2, 2, "VALID", (16, 12), "NONE").replace("%w, %x", "%v, %x")
     check(computed.replace("%y =", "%v = Abs(%w)\n%y ="), target, "Abs TransposeConv")
 

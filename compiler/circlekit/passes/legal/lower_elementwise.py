@@ -76,6 +76,41 @@ class LowerL2Pool(Lowering):
     """
 
 
+class LowerLocalResponseNormalization(Lowering):
+    """x * (bias + alpha * sum(x * x)) ** -beta: the sum over the channels of a window is a convolution."""
+
+    before = """
+        y = LocalResponseNormalization(x: f32[_, _, _, C])
+            {radius: any = radius, bias: any = bias, alpha: any = alpha, beta: any = beta}
+    """
+    after = """
+        q = Mul(x, x)
+        t = Conv2D(q, window, offset)     {padding: VALID}
+        p = Pow(t, exponent)
+        y = Mul(x, p)
+    """
+
+    def constants(self, C: int, radius: int, bias: float, alpha: float, beta: float) -> dict[str, Array]:
+        channels = np.arange(C)
+        near = np.abs(channels[:, None] - channels) <= radius
+        return {
+            "window": np.asarray(near * alpha, np.float32)[:, None, None, :],
+            "offset": np.full(C, bias, np.float32),
+            "exponent": np.asarray(-beta, np.float32),
+        }
+
+
+class LowerFloorMod(Lowering):
+    """floor_mod(x, d)  ==  x - floor_div(x, d) * d, for integers; floats would be rounded differently."""
+
+    before = "y = FloorMod(x, d)"
+    after = "q = FloorDiv(x, d)  m = Mul(q, d)  y = Sub(x, m)"
+
+    @condition
+    def is_integer(self, x: Value) -> str | None:
+        return None if x.dtype.is_integer else f"%{x.name}: expected integers, got {x.type}"
+
+
 class LowerEmbeddingLookup(Lowering):
     """embedding_lookup(i, table)  ==  gather(table, i) along axis 0."""
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower operators that move data: SPLIT_V to slices, MIRROR_PAD and RESIZE_NEAREST_NEIGHBOR to gathers."""
+"""Lower operators that move data: SPLIT_V to slices, MIRROR_PAD, GATHER_ND and resizing to GATHER."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import static_int_vector
-from circlekit.ops.movement.gather import Gather
+from circlekit.ops.movement.gather import Gather, GatherNd
 from circlekit.ops.movement.join import SplitV
 from circlekit.ops.movement.slice import MirrorPad, Slice
 from circlekit.ops.movement.space import ResizeNearestNeighbor
@@ -40,6 +41,24 @@ class SplitVToSlices(Replacement):
             )
             begin += result.static_shape[axis]
         return parts
+
+
+class GatherNdToGather(Replacement):
+    """gather_nd(x, constant indices)  ==  gather(x with the indexed axes as one, their flat indices)."""
+
+    kinds = (GatherNd,)
+
+    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
+        assert isinstance(op, GatherNd)  # by kinds
+        if not (op.params.is_static and op.indices.is_plain and op.indices.static_shape[-1]):
+            return None
+        shape, indices = op.params.static_shape, op.indices.array()
+        count = indices.shape[-1]
+        if (indices < 0).any() or (indices >= shape[:count]).any():
+            return None
+        flat = np.ravel_multi_index(tuple(np.moveaxis(indices, -1, 0)), shape[:count]).astype(np.int32)
+        rows = insert.reshaped(op.params, (math.prod(shape[:count]), *shape[count:]))
+        return [insert.make(Gather(rows, insert.constant("indices", np.asarray(flat))))]
 
 
 class ResizeNearestToGathers(Replacement):

@@ -77,6 +77,7 @@ class TransposeConvToConv(Replacement):
 
     Output row q * s + p is the sum over j of input row q - j times filter row j * s + p.  So the s * s phases
     of the output are the channels of one convolution with the filter rows of each phase in reverse order.
+    With different strides of rows and columns, reshapes and a transpose take the place of DEPTH_TO_SPACE.
     """
 
     changes_more = True
@@ -90,19 +91,17 @@ class TransposeConvToConv(Replacement):
             return None
         if not (op.filter.is_plain and (bias is None or bias.is_plain)):
             return None
-        stride = axes[0].stride
         paddings = [(0, 0), *(axis.paddings for axis in axes), (0, 0)]
         if any(map(any, paddings)):
             data = insert.make(Pad(data, insert.constant("paddings", np.array(paddings, np.int32))))
         depth = op.filter.static_shape[0]
         numbers = np.zeros(depth, np.float32) if bias is None else bias.array()
         weights = insert.constant("filter", _filter_of_phases(op.filter.array(), axes))
-        numbers = np.tile(numbers.reshape(-1), stride * stride)
+        numbers = np.tile(numbers.reshape(-1), op.stride_h * op.stride_w)
         value = insert.make(
             Conv2D(data, weights, insert.constant("bias", numbers), padding=Padding.VALID, act=op.act)
         )
-        if stride > 1:
-            value = insert.make(DepthToSpace(value, block_size=stride))
+        value = _interleaved(value, op, insert)
         if any(axis.begin or axis.computed != axis.out for axis in axes):
             begin = np.array([0, *(axis.begin for axis in axes), 0], np.int32)
             size = np.array(op.output.static_shape, np.int32)
@@ -110,10 +109,23 @@ class TransposeConvToConv(Replacement):
         return [value]
 
 
+def _interleaved(value: Value, op: TransposeConv, insert: Inserter) -> Value:
+    """Move the phases, which are channels of ``value``, to rows and columns."""
+    high, wide = op.stride_h, op.stride_w
+    if high == wide:
+        return value if high == 1 else insert.make(DepthToSpace(value, block_size=high))
+    batch, rows, columns, channels = value.static_shape
+    if high > 1:
+        value = insert.reshaped(value, (batch * rows, columns, high, channels // high))
+        value = insert.transposed(value, (0, 2, 1, 3))
+    depth = channels // (high * wide)
+    return insert.reshaped(value, (batch, rows * high, columns * wide, depth))
+
+
 def _axes(op: TransposeConv) -> list[_Axis] | None:
-    """Return the image axes of ``op``; None if sizes are unknown, or if the strides differ."""
+    """Return the image axes of ``op``; None if sizes are unknown or the result exceeds what is computed."""
     known = all(v.is_static for v in (op.input, op.filter, op.output)) and op.output_shape.is_plain
-    if not known or op.stride_h != op.stride_w:
+    if not known:
         return None
     found = list(_each_axis(op))
     is_covered = all(axis.begin >= 0 and axis.begin + axis.out <= axis.computed for axis in found)
@@ -121,18 +133,18 @@ def _axes(op: TransposeConv) -> list[_Axis] | None:
 
 
 def _each_axis(op: TransposeConv) -> Iterator[_Axis]:
-    for axis in (1, 2):
+    for axis, stride in ((1, op.stride_h), (2, op.stride_w)):
         out, kernel = op.output.static_shape[axis], op.filter.static_shape[axis]
-        before = leading_pad(op.padding, out, kernel, op.stride_h)
-        yield _Axis(op.input.static_shape[axis], out, kernel, op.stride_h, before)
+        before = leading_pad(op.padding, out, kernel, stride)
+        yield _Axis(op.input.static_shape[axis], out, kernel, stride, before)
 
 
 def _filter_of_phases(filter: Array, axes: list[_Axis]) -> Array:
-    """Return the filter [s * s * O, taps, taps, I] of the convolution that computes all phases."""
-    stride, (rows, columns) = axes[0].stride, (axis.taps for axis in axes)
+    """Return the filter [sh * sw * O, taps, taps, I] of the convolution that computes all phases."""
+    (high, rows), (wide, columns) = ((axis.stride, axis.taps) for axis in axes)
     depth, height, width, channels = filter.shape
-    full = np.zeros((depth, rows * stride, columns * stride, channels), np.float32)
+    full = np.zeros((depth, rows * high, columns * wide, channels), np.float32)
     full[:, :height, :width] = filter
-    parts = full.reshape(depth, rows, stride, columns, stride, channels)[:, ::-1, :, ::-1]
-    phases = parts.transpose(2, 4, 0, 1, 3, 5)  # [s, s, O, taps, taps, I]
+    parts = full.reshape(depth, rows, high, columns, wide, channels)[:, ::-1, :, ::-1]
+    phases = parts.transpose(2, 4, 0, 1, 3, 5)  # [sh, sw, O, taps, taps, I]
     return np.ascontiguousarray(phases.reshape(-1, rows, columns, channels))
