@@ -9,21 +9,25 @@ A table is JSON:
 
 ``version`` is the highest operator version.  A form (see ``operator_form``) may carry constraints:
 
-    rank       highest rank of an operand or result
-    constant   names of operands that must be constant
-    computed   names of operands that must not be constant
-    symmetric  names of operands and results whose zero point must be 0
-    values     attribute -> the values that it may have; other attributes may have any
-    source     where this is from, if not the source of the table
+    rank            highest rank of an operand or result
+    broadcast_rank  highest rank of operands whose shapes differ (0: all shapes must be equal)
+    constant        names of operands that must be constant
+    computed        names of operands that must not be constant
+    symmetric       names of operands and results whose zero point must be 0
+    same_scale      pairs of operands or results that must have the same scale and zero point
+    scale           result -> its only scale and zero point
+    values          attribute -> the values that it may have; other attributes may have any
+    source          where this is from, if not the source of the table
 
-An operator of ``"forms": "any"`` runs in every form.  ``custom`` lists the custom codes that run.
+A version of null is not limited.  An operator of ``"forms": "any"`` runs in every form.  ``custom`` lists the
+custom codes that run.  ``delegated`` has the form of ``operators``: what a delegate of the runtime takes.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,7 +49,7 @@ DEFAULT_TARGETS = {"tflite": "litert", "circle": "luci"}
 
 @dataclass(frozen=True)
 class Target:
-    """A runtime.  ``operators``: by schema name, what it has (see the module)."""
+    """A runtime.  ``operators``: by schema name, what it has; ``delegated``: what its delegate takes."""
 
     name: str
     title: str
@@ -54,6 +58,13 @@ class Target:
     formats: frozenset[str]
     operators: Mapping[str, Mapping[str, Any]]
     custom: frozenset[str] = frozenset()
+    delegated: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def is_delegated(self, op: Op) -> bool:
+        """Return whether the target's delegate takes ``op``; False for a target without a delegate."""
+        forms = self.delegated.get(op.code, {"forms": {}})["forms"]
+        constraints = forms.get(form_of(op))
+        return constraints is not None and next(obstacles(op, constraints), None) is None
 
     def refusal(self, op: Op) -> str | None:
         """Return why the runtime cannot run ``op``, as a sentence; None if it can.
@@ -76,7 +87,7 @@ class Target:
         version = op.version or op.required_version()
         if entry["version"] is not None and version > entry["version"]:
             return f"{self.title} has {op.code} up to version {entry['version']}, got version {version}"
-        obstacle = next(_obstacles(op, constraints), None)
+        obstacle = next(obstacles(op, constraints), None)
         return None if obstacle is None else f"{self.title} has {op.code} for {form} only with {obstacle}"
 
 
@@ -86,36 +97,69 @@ def _distance(form: str, other: str) -> int:
     return sum(x != y for x, y in zip(a, b, strict=False)) + abs(len(a) - len(b))
 
 
-def _obstacles(op: Op, constraints: Mapping[str, Any]) -> Iterator[str]:
+def obstacles(op: Op, constraints: Mapping[str, Any]) -> Iterator[str]:
     """Yield each constraint that ``op`` breaks, as what it expects and what it got."""
-    named = _named_values(op)
-    highest = constraints.get("rank")
-    if highest is not None:
-        for name, value in named.items():
-            if value.rank is not None and value.rank > highest:
-                yield f"ranks up to {highest}, got {name} of rank {value.rank}"
+    if (rank := highest_rank(op)) > constraints.get("rank", rank):
+        yield f"ranks up to {constraints['rank']}, got rank {rank}"
+    if (rank := broadcast_rank(op)) > (highest := constraints.get("broadcast_rank", rank)):
+        yield f"operands of equal shapes, or of ranks up to {highest}, got rank {rank}"
     for name in constraints.get("constant", ()):
-        if name in named and not named[name].is_const:
+        if not all(value.is_const for value in values_named(op, name)):
             yield f"a constant {name}"
     for name in constraints.get("computed", ()):
-        if name in named and named[name].is_const:
+        if any(value.is_const for value in values_named(op, name)):
             yield f"{name} that is not constant"
     for name in constraints.get("symmetric", ()):
-        quantization = named[name].quantization if name in named else None
-        if quantization is not None and quantization.zero_point.any():
-            yield f"zero point 0 of {name}, got {quantization.zero_point.tolist()}"
+        for _, zero_point in scales_of(op, name):
+            if any(zero_point):
+                yield f"zero point 0 of {name}, got {list(zero_point)}"
+    for first, second in constraints.get("same_scale", ()):
+        if len({*scales_of(op, first), *scales_of(op, second)}) > 1:
+            yield f"the same scale and zero point of {first} and {second}"
+    for name, (scale, zero_point) in constraints.get("scale", {}).items():
+        if any(found != ((scale,), (zero_point,)) for found in scales_of(op, name)):
+            yield f"scale {scale} and zero point {zero_point} of {name}"
     for name, allowed in constraints.get("values", {}).items():
-        value = getattr(op, name)
-        text = value.name if isinstance(value, Named) else value
-        if text not in allowed:
-            yield f"{name} of {', '.join(map(str, allowed))}, got {text}"
+        if (got := plain_attribute(op, name)) not in allowed:
+            yield f"{name} of {', '.join(map(str, allowed))}, got {got}"
 
 
-def _named_values(op: Op) -> dict[str, Value]:
-    """Return operands and results of ``op`` by the names in its declaration; those of lists numbered."""
-    operands = {name: value for name, value in op.operand_items() if value is not None}
-    results = zip(op.result_names, op.results, strict=False)
-    return {**operands, **dict(results)}
+def plain_attribute(op: Op, name: str) -> Any:
+    """Return an attribute as the tables write it: members of enumerations by their names."""
+    value = getattr(op, name)
+    return value.name if isinstance(value, Named) else value
+
+
+def named_values(op: Op) -> Iterator[tuple[str, Value]]:
+    """Yield operands and results with their names; all members of a list have the same name."""
+    yield from op.operand_items()
+    for index, value in enumerate(op.results):
+        yield op.result_names[min(index, len(op.result_names) - 1)], value
+
+
+def values_named(op: Op, name: str) -> list[Value]:
+    """Return the operand or result ``name``: none if it is absent, several if it is a list."""
+    return [value for other, value in named_values(op) if other == name]
+
+
+def scales_of(op: Op, name: str) -> list[tuple[tuple[float, ...], tuple[int, ...]]]:
+    """Return scales and zero points of what is called ``name``, as far as it has them."""
+    found = (value.quantization for value in values_named(op, name))
+    return [(tuple(q.scale.tolist()), tuple(q.zero_point.tolist())) for q in found if q and q.scale.size]
+
+
+def highest_rank(op: Op) -> int:
+    """Return the highest rank of an operand or result, as far as ranks are known; 0 if none is."""
+    return max((value.rank or 0 for _, value in named_values(op)), default=0)
+
+
+def broadcast_rank(op: Op) -> int:
+    """Return the highest rank of the operands that broadcast, if the shapes of two differ; else 0."""
+    names = op.layout_operands if len(op.layout_operands) > 1 else ()
+    operands = [value for name, value in op.operand_items() if name in names]
+    if len({value.shape for value in operands}) <= 1:
+        return 0
+    return max(value.rank or 0 for value in operands)
 
 
 @cache
@@ -137,6 +181,7 @@ def find_target(name: str) -> Target:
         frozenset(table["formats"]),
         {**base, **table["operators"]},
         frozenset(table.get("custom", ())),
+        table.get("delegated", {}),
     )
 
 

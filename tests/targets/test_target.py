@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a target refuses, and the sentence for each constraint of a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from circlekit.errors import UnsupportedError
+from circlekit.ir.dtypes import DType, f32, i8
+from circlekit.ir.enums import Activation
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.value import Quantization, Value
+from circlekit.ops.arithmetic.binary import Add, Sub
+from circlekit.targets.target import DEFAULT_TARGETS, Target, find_target, target_names
+
+
+def target(form: str = "f32,f32:f32", custom: str = "", **constraints: Any) -> Target:
+    """Return a target that has ADD up to version 3 in one form."""
+    operators: dict[str, Any] = {
+        "ADD": {"version": 3, "forms": {form: constraints}},
+        "MUL": {"version": None, "forms": "any"},
+    }
+    return Target("device", "Device", "1", "a test", frozenset({"tflite"}), operators, frozenset({custom}))
+
+
+def quantized(name: str, scale: float = 0.5, zero_point: int = 0) -> Value:
+    return Value(name, i8, (2,), None, Quantization(np.array([scale], np.float32), np.array([zero_point])))
+
+
+def add(*shapes: tuple[int, ...], **attributes: Any) -> Add:
+    """Return the sum of two floats of ``shapes``; the result has the first shape."""
+    lhs, rhs = (Value("xy"[i], f32, shape) for i, shape in enumerate(shapes))
+    return Add(lhs, rhs, results=[Value("z", f32, shapes[0])], **attributes)
+
+
+def test_what_runs_has_no_refusal() -> None:
+    assert target().refusal(add((2,), (2,))) is None
+
+
+def test_an_operator_that_is_not_there() -> None:
+    x = Value("x", f32, (2,))
+    sub = Sub(x, x, results=[Value("z", f32, (2,))])
+    assert target().refusal(sub) == "Device has no SUB"
+
+
+def test_a_form_that_is_not_there() -> None:
+    op = Add(quantized("x"), quantized("y"), results=[quantized("z")])
+    assert target().refusal(op) == "Device has no ADD for i8q,i8q:i8q; it has f32,f32:f32"
+
+
+def test_versions() -> None:
+    op = add((2,), (2,))
+    op.version = 4
+    assert target().refusal(op) == "Device has ADD up to version 3, got version 4"
+
+
+def test_custom_operators() -> None:
+    op = OpaqueOp(code="CUSTOM", results=(), custom_code="Flex")
+    assert target().refusal(op) == "Device has no custom Flex"
+    assert target(custom="Flex").refusal(op) is None
+
+
+def constant(op: Op, index: int) -> Op:
+    value = op.inputs[index]
+    assert value is not None
+    value.data = np.ones(value.static_shape, np.float32)
+    return op
+
+
+SUM = Add(quantized("x", 0.5, 3), quantized("y", 0.25), results=[quantized("z", 0.5)])
+
+
+@pytest.mark.parametrize(
+    ("constraints", "good", "bad", "expected"),
+    [
+        ({"rank": 2}, add((2, 3), (3,)), add((1, 2, 3), (3,)), "ranks up to 2, got rank 3"),
+        (
+            {"broadcast_rank": 1},
+            add((1, 2, 3), (1, 2, 3)),
+            add((2, 3), (3,)),
+            "operands of equal shapes, or of ranks up to 1, got rank 2",
+        ),
+        ({"constant": ["rhs"]}, constant(add((2,), (2,)), 1), add((2,), (2,)), "a constant rhs"),
+        ({"computed": ["rhs"]}, add((2,), (2,)), constant(add((2,), (2,)), 1), "rhs that is not constant"),
+        (
+            {"values": {"act": ["NONE", "RELU"]}},
+            add((2,), (2,), act=Activation.RELU),
+            add((2,), (2,), act=Activation.RELU6),
+            "act of NONE, RELU, got RELU6",
+        ),
+    ],
+)
+def test_constraints(constraints: dict[str, Any], good: Op, bad: Op, expected: str) -> None:
+    device = target(**constraints)
+    assert device.refusal(good) is None
+    assert device.refusal(bad) == f"Device has ADD for f32,f32:f32 only with {expected}"
+
+
+@pytest.mark.parametrize(
+    ("constraints", "expected"),
+    [
+        ({"symmetric": ["lhs"]}, "zero point 0 of lhs, got [3]"),
+        ({"same_scale": [["lhs", "output"]]}, "the same scale and zero point of lhs and output"),
+        ({"scale": {"output": [0.25, 0]}}, "scale 0.25 and zero point 0 of output"),
+        ({"symmetric": ["rhs"], "scale": {"output": [0.5, 0]}}, None),
+    ],
+)
+def test_constraints_on_quantization(constraints: dict[str, Any], expected: str | None) -> None:
+    wanted = None if expected is None else f"Device has ADD for i8q,i8q:i8q only with {expected}"
+    assert target("i8q,i8q:i8q", **constraints).refusal(SUM) == wanted
+
+
+def test_unknown_shapes_count_as_supported() -> None:
+    op = Add(Value("x", f32, None), Value("y", f32, (2,)), results=[Value("z", f32, None)])
+    assert target(rank=1, broadcast_rank=1).refusal(op) is None
+
+
+def test_every_table_can_be_read() -> None:
+    """Forms are pairs of operands and results, constraints of a known kind, operators in the schema."""
+    kinds = {
+        *("rank", "broadcast_rank", "constant", "computed", "symmetric", "same_scale", "scale", "values"),
+        "source",
+    }
+    types = {f"{d.short}{q}" for d in DType for q in ("", "q", "qc", "qb", "s")} | {"-", ""}
+    for name in target_names():
+        found = find_target(name)
+        assert found.name == name
+        for code, entry in {**found.operators, **found.delegated}.items():
+            assert {"version", "forms"} <= entry.keys() <= {"version", "forms", "source"}, code
+            for form, constraints in () if entry["forms"] == "any" else entry["forms"].items():
+                operands, _, results = form.partition(":")
+                assert {*operands.split(","), *results.split(",")} <= types, (name, code, form)
+                assert constraints.keys() <= kinds, (name, code, form)
+
+
+def test_default_targets_are_of_their_format() -> None:
+    for format, name in DEFAULT_TARGETS.items():
+        if name in target_names():
+            assert format in find_target(name).formats
+
+
+def test_an_unknown_target() -> None:
+    with pytest.raises(UnsupportedError, match="no target is named abacus"):
+        find_target("abacus")

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure what LiteRT, its XNNPACK delegate and onert run, and write it to the tables of targets.
+
+python -m tools.probe_targets litert [--seed 0] [--op CONV_2D ...]   (measure; rewrite the table)
+python -m tools.probe_targets onert --check 1000 --seed 7            (do new models and the table agree?)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from typing import Any
+
+from circlekit.io.tables import ENUMS
+from circlekit.ir.op import REGISTRY
+from circlekit.targets.target import TABLES
+from tools.kit.families import codes
+from tools.probe_targets.check import check
+from tools.probe_targets.probe import Measured, measure, registered
+from tools.probe_targets.runtimes import RUNTIMES
+from tools.sweep import sweep
+
+NOT_ASKED = frozenset({"CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"})
+UNPROBED = "registered; no model that runs was drawn, so all forms count"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="tools.probe_targets", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("target", choices=RUNTIMES)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--op", action="append", help="measure these operators only, and keep the others")
+    parser.add_argument(
+        "--check", type=int, metavar="N", help="compare the table with the runtime on N models"
+    )
+    arguments = parser.parse_args()
+    runtime = RUNTIMES[arguments.target]
+    if arguments.check is not None:
+        agreement = check(arguments.target, arguments.check, arguments.seed)
+        print("\n".join(agreement.differences))
+        print(f"{arguments.target}: {agreement}")
+        return bool(agreement.differences)
+    path = TABLES / f"{arguments.target.replace('-', '_')}.json"
+    chosen = [code for code in arguments.op or codes() if runtime.format in REGISTRY[code].formats]
+    table = new_table(arguments.target)
+    if arguments.op and path.exists():
+        table |= json.loads(path.read_text(encoding="utf-8"))
+    started = time.monotonic()
+    with sweep(len(chosen), "operators") as line:
+        for code in line.each(chosen):
+            report(code, found := measure(code, runtime, arguments.seed))
+            enter(table, code, found)
+            path.write_text(text_of(table), encoding="utf-8")
+    if "delegated" not in table and not line.is_interrupted:
+        names = {name for name, _, _ in ENUMS["BuiltinOperator"][1]}
+        for code in registered(sorted(names - NOT_ASKED - table["operators"].keys()), runtime):
+            table["operators"][code] = {"version": None, "forms": "any", "source": UNPROBED}
+        path.write_text(text_of(table), encoding="utf-8")
+    print(f"{time.monotonic() - started:.0f} s")
+    return line.exit_code(False)
+
+
+def new_table(name: str) -> dict[str, Any]:
+    runtime = RUNTIMES[name]
+    table: dict[str, Any] = {
+        "name": name,
+        "title": runtime.title,
+        "version": runtime.version,
+        "source": f"measured by tools/probe_targets with {runtime.package} {runtime.version}",
+        "formats": [runtime.format],
+        "extends": None,
+        "operators": {},
+    }
+    return {**table, "extends": "litert", "delegated": {}} if name == "litert-xnnpack" else table
+
+
+def enter(table: dict[str, Any], code: str, found: Measured | None) -> None:
+    """Replace the entry of an operator.  What the delegate does not take is in the table it extends."""
+    key, forms = "operators", found.forms if found else {}
+    if "delegated" in table:
+        key, forms = "delegated", found.delegated if found else {}
+    table[key].pop(code, None)
+    if found is not None and forms:
+        table[key][code] = {"version": found.version, "forms": forms}
+
+
+def text_of(table: dict[str, Any]) -> str:
+    """Return the table as JSON, sorted, with a line for each form."""
+    parts = [f"{json.dumps(key)}: {_listed(table[key])}" for key in sorted(table)]
+    return "{" + ",\n".join(parts) + "}\n"
+
+
+def _listed(content: Any) -> str:
+    """Return the operators, one to a line, and their forms, one to a line; anything else as it is."""
+    if not isinstance(content, dict):
+        return json.dumps(content)
+    rows = []
+    for code, entry in sorted(content.items()):
+        forms = entry["forms"]
+        if forms != "any":
+            lines = (
+                f"  {json.dumps(form)}: {json.dumps(forms[form], sort_keys=True)}" for form in sorted(forms)
+            )
+            forms_text = "{\n" + ",\n".join(lines) + "}"
+        else:
+            forms_text = '"any"'
+        others = {key: value for key, value in entry.items() if key != "forms"}
+        rows.append(
+            f' {json.dumps(code)}: {json.dumps(others, sort_keys=True)[:-1]}, "forms": {forms_text}}}'
+        )
+    return "{\n" + ",\n".join(rows) + "}"
+
+
+def report(code: str, found: Measured | None) -> None:
+    """Print what the table cannot say."""
+    if found is None:
+        print(f"{code}: no form runs")
+        return
+    for form, count in sorted(found.unexplained.items()):
+        state = "" if form in found.forms else ", left out"
+        print(f"{code} {form}: {count} failures unexplained{state}: {found.reasons.get(form, '')[:100]}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run models on LiteRT, with or without its XNNPACK delegate, and on onert, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from circlekit.equivalence.litert import make_interpreter, run_interpreter
+from circlekit.equivalence.sandbox import ProcessLost, run_forked
+from circlekit.ir.value import Array
+from circlekit.ops.numerics.output_stage import Kernels
+
+SECONDS = 10.0
+"""Time limit of one model."""
+
+UNREGISTERED = "Didn't find op for builtin opcode", "Unsupported operation"
+
+
+def is_registered(reason: str) -> bool:
+    """Return whether a runtime has an operator in some version and form, by why it refuses a model."""
+    return not any(words in reason for words in UNREGISTERED)
+
+
+class Ran(NamedTuple):
+    """``outputs``: None if the runtime refuses the model (``reason``) or does not survive it.
+
+    ``delegated``: whether the XNNPACK delegate takes every operator.
+    """
+
+    outputs: list[Array] | None
+    reason: str = ""
+    delegated: bool = False
+
+
+class Job(NamedTuple):
+    content: bytes
+    inputs: list[Array]
+
+
+class Runtime(NamedTuple):
+    """A runtime with the form of its files.  ``run`` may raise any exception, and may end the process."""
+
+    title: str
+    format: str
+    package: str
+    run: Callable[[Job], Ran]
+    prepare: Callable[[], object]
+
+    @property
+    def version(self) -> str:
+        return version(self.package)
+
+
+def run_jobs(runtime: Runtime, jobs: Sequence[Job]) -> Iterator[Ran]:
+    """Yield the result of each job, also of those that end the process."""
+    runtime.prepare()
+    done = 0
+    while done < len(jobs):
+        rest = jobs[done:]
+        try:
+            for ran in run_forked(lambda: map(lambda job: _run(runtime, job), rest), SECONDS):  # noqa: B023, C417
+                done += 1
+                yield ran
+        except ProcessLost as lost:
+            done += 1
+            yield Ran(None, f"the process ends: {lost}")
+
+
+def _run(runtime: Runtime, job: Job) -> Ran:
+    try:
+        return runtime.run(job)
+    except Exception as error:  # whatever a runtime raises is a refusal
+        return Ran(None, " ".join(str(error).split()) or type(error).__name__)
+
+
+def _run_litert(job: Job) -> Ran:
+    outputs = run_interpreter(make_interpreter(job.content, Kernels.OPTIMIZED), [job.inputs])[0]
+    return Ran(outputs)
+
+
+def _run_xnnpack(job: Job) -> Ran:
+    interpreter = _delegating(job.content)
+    outputs = run_interpreter(interpreter, [job.inputs])[0]
+    names = [detail["op_name"] for detail in interpreter._get_ops_details()]
+    return Ran(outputs, "", names[1:] == ["DELEGATE"])
+
+
+def _delegating(content: bytes) -> Any:
+    from ai_edge_litert.interpreter import Interpreter
+
+    return Interpreter(model_content=content, num_threads=1)
+
+
+def _import_litert() -> None:
+    import ai_edge_litert.interpreter  # noqa: F401  # forked processes do not import it again
+
+
+def _run_onert(job: Job) -> Ran:
+    import onert.infer
+    from onert.native.libnnfw_api_pybind import prepare_config
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(messages := os.memfd_create("messages"), 2)
+    with tempfile.NamedTemporaryFile(suffix=".circle", dir=Path("/dev/shm"), delete=False) as file:
+        file.write(job.content)
+    try:
+        session = onert.infer.session(file.name, "cpu")
+        # not session.infer, which fails on inputs of rank 0
+        session.session.set_prepare_config(prepare_config.ENABLE_INTERNAL_OUTPUT_ALLOC)
+        session.session.prepare()
+        session.set_inputs(len(job.inputs), job.inputs)
+        session.session.run()
+        session._set_outputs(session.session.output_size())
+    except Exception:
+        return Ran(None, os.pread(messages, 1000, 0).decode() or "refused")
+    finally:
+        os.close(messages)
+        Path(file.name).unlink()
+    return Ran([array.copy() for array in session.outputs])
+
+
+def _import_onert() -> None:
+    import onert.infer  # noqa: F401  # forked processes do not import it again
+
+
+RUNTIMES = {
+    "litert": Runtime("LiteRT", "tflite", "ai-edge-litert", _run_litert, _import_litert),
+    "litert-xnnpack": Runtime(
+        "LiteRT with XNNPACK", "tflite", "ai-edge-litert", _run_xnnpack, _import_litert
+    ),
+    "onert": Runtime("onert", "circle", "onert", _run_onert, _import_onert),
+}

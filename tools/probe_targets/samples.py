@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of one operator for every combination of dtypes and quantization that its declaration allows.
+
+A sample is a model that tools.kit draws (shapes, parameters and attributes that fit each other), with other
+dtypes, quantization, elements and enumerated attributes.  Its elements are positive and small: what is asked
+is whether a runtime has the form, not how it rounds.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from circlekit.errors import CirclekitError
+from circlekit.ir.declaration import Operand
+from circlekit.ir.dtypes import DType, f32, i32, i64
+from circlekit.ir.enums import Activation, Named
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import REGISTRY, Op
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.constant_operands import packed
+from circlekit.testing.model_builder import Rejected
+from circlekit.testing.random_operators import is_parameter
+from tools.kit.draw import Draw, graph_of
+from tools.kit.families.base import FAMILIES
+from tools.kit.families.declared import FIXED_SCALES, declared_case
+
+RANKS = (4, 3, 2, 4, 1, 5, 4, 6, 3, 4, 8, 7, 2, 0)
+"""Ranks of the data of consecutive samples."""
+
+BASES = 4
+"""Models that tools.kit draws for each operator and rank."""
+
+QUANTIZABLE = (DType.INT8, DType.UINT8, DType.INT16, DType.INT4)
+PROBED = (*(d for d in DType if d.numpy is not None), DType.INT4)
+FILTERS = ("filter", "weights", "weight")
+"""Operands that may have a dtype of their own, and scales per channel."""
+
+
+DERIVED = ("in_data_type", "quantized_bias_type")
+"""Attributes with a dtype that follows from the operands."""
+
+
+class Types(NamedTuple):
+    """``dtypes``: of the operands, None where absent.  ``result``: chosen where it does not follow.
+
+    ``quantized``: integers of 4 to 16 bits have a scale.  ``per_channel``: the operand with a scale per
+    channel, or None.
+    """
+
+    dtypes: tuple[DType | None, ...]
+    result: DType | None
+    quantized: bool
+    per_channel: int | None
+
+
+@dataclass
+class Sample:
+    """A graph of one operator, and inputs of a run."""
+
+    graph: Graph
+    inputs: list[Array]
+
+    @property
+    def op(self) -> Op:
+        return next(iter(self.graph))
+
+
+def all_types(cls: type[Op]) -> Iterator[Types]:
+    """Yield every combination; data operands with the same declared dtypes have the same dtype."""
+    groups: dict[Any, list[DType | None]] = {}
+    keys = []
+    for index, spec in enumerate(cls.operands):
+        free = (
+            spec.optional or is_parameter(spec) or spec.name in FILTERS or (index and spec.dtypes == (i32,))
+        )
+        keys.append(index if free else frozenset(spec.dtypes))
+        known = [d for d in PROBED if d in spec.dtypes or not spec.dtypes]
+        groups.setdefault(keys[-1], [*known, None] if spec.optional else list(known))
+    for chosen in product(*groups.values()):
+        by_key = dict(zip(groups, chosen, strict=True))
+        dtypes = tuple(by_key[key] for key in keys)
+        for result in _result_choices(cls):
+            small = [i for i, d in enumerate(dtypes) if d in QUANTIZABLE and not is_index(cls.operands[i])]
+            yield Types(dtypes, result, False, None)
+            if small or result in QUANTIZABLE:
+                yield Types(dtypes, result, True, None)
+            yield from (Types(dtypes, result, True, i) for i in small if _may_be_per_channel(cls, i))
+
+
+def is_index(spec: Operand) -> bool:
+    """Return whether an operand holds axes, sizes or indices."""
+    return is_parameter(spec) and spec.name not in (*FILTERS, "bias", "gamma", "beta")
+
+
+def _may_be_per_channel(cls: type[Op], index: int) -> bool:
+    spec = cls.operands[index]
+    if any(s.name in FILTERS for s in cls.operands):
+        return spec.name in FILTERS
+    return spec.name == "y" or (index == 0 and (cls.data_movement or cls.code == "DEQUANTIZE"))
+
+
+def _result_choices(cls: type[Op]) -> Sequence[DType | None]:
+    if cls.code == "QUANTIZE":
+        return (DType.INT8, DType.UINT8, DType.INT16)
+    if cls.code in ("CAST", "BITCAST"):
+        return PROBED[:-1]
+    chosen = (a for a in cls.attributes if isinstance(a.default, DType))
+    return (i32, i64) if any(a.name not in DERIVED for a in chosen) else (None,)
+
+
+# -- models that tools.kit draws ---------------------------------------------------------------
+
+
+class RankedDraw(Draw):
+    """Draws all shapes with one rank.  ``last_axes``: axes that the family appends itself."""
+
+    rank = 4
+    last_axes = 0
+
+    def shape(self, low: int = 1, high: int = 4, size: int = 7, limit: int = 2000) -> tuple[int, ...]:
+        rank = max(self.rank - self.last_axes, 0)
+        return super().shape(rank, rank, min(size, 5), 600)
+
+
+@cache
+def _bases(code: str, rank: int, seed: int) -> list[tuple[Op, dict[Value, Array]]]:
+    """Return operators of data of ``rank``, with the elements of their operands."""
+    found = []
+    for number in range(3 * BASES):
+        draw = RankedDraw(code, np.random.default_rng([seed, zlib.crc32(code.encode()), rank, number]))
+        draw.rank, draw.last_axes = rank, {"FULLY_CONNECTED": 1, "BATCH_MATMUL": 2}.get(code, 0)
+        with suppress(Rejected, CirclekitError, ValueError, IndexError), np.errstate(all="ignore"):
+            if code in FAMILIES:
+                case = FAMILIES[code].make(draw, REGISTRY[code], FAMILIES[code].kinds[0])
+            else:
+                case = declared_case(draw, REGISTRY[code])
+            op = next(iter(case.graph))
+            if case.refused is None:
+                arrays = dict(zip(case.graph.inputs, case.inputs, strict=True))
+                arrays |= {v: v.array() for v in op.inputs if v is not None and v.is_const}
+                found.append((op, arrays))
+        if len(found) == BASES:
+            break
+    return found
+
+
+def draw_sample(code: str, types: Types, number: int, seed: int) -> Sample | None:
+    """Return sample ``number`` of an operator with operands of ``types``; None if none fits."""
+    ranks = (RANKS[(number + step) % len(RANKS)] for step in range(len(RANKS)))
+    bases = next((found for rank in ranks if (found := _bases(code, rank, seed))), ())
+    text = f"{code} {types} {number}"
+    rng = np.random.default_rng([seed, zlib.crc32(text.encode())])
+    if not bases:
+        return None
+    with suppress(CirclekitError, ValueError, IndexError, TypeError):
+        chosen, arrays = bases[int(rng.integers(len(bases)))]
+        return _Retyping(chosen, arrays, types, rng, plain=number % 2 == 0).sample()
+    return None
+
+
+# -- other dtypes, elements and quantization ---------------------------------------------------
+
+
+@dataclass
+class _Retyping:
+    """Other types for a drawn ``op``, whose operands hold ``arrays``.
+
+    ``plain``: constants where they are usual, no fused activation, the same quantization wherever possible;
+    so even a form with many constraints runs now and then.
+    """
+
+    op: Op
+    arrays: dict[Value, Array]
+    types: Types
+    rng: np.random.Generator
+    plain: bool
+
+    def sample(self) -> Sample | None:
+        """Return the operator on operands of the wanted types; None if it has no place for one of them."""
+        cls = type(self.op)
+        count = max(len(self.op.inputs), len(cls.operands))
+        if cls.operands[-1].variadic and len(self.op.inputs) <= len(cls.operands):
+            return None  # lists of one operand are refused by some operators
+        old = [*self.op.inputs, *[None] * (count - len(self.op.inputs))]
+        operands: list[Value | None] = []
+        samples: dict[Value, Array] = {}
+        for index in range(count):
+            spec = cls.operands[min(index, len(cls.operands) - 1)]
+            dtype = self.types.dtypes[min(index, len(cls.operands) - 1)]
+            shape = self._shape(spec, old[index])
+            if dtype is not None and shape is None:
+                return None
+            value = None
+            if dtype is not None and shape is not None:
+                quantization = self._quantization(spec, index, dtype, shape, operands)
+                known = self.arrays.get(old[index]) if is_index(spec) else None  # type: ignore[arg-type]
+                value, samples_of_value = self._value(spec, dtype, shape, quantization, known)
+                samples[value] = samples_of_value
+            operands.append(value)
+        while operands and operands[-1] is None:
+            operands.pop()
+        _ensure_input(cls, operands)
+        graph = graph_of(self._typed(operands))
+        return Sample(graph, [samples[v] for v in graph.inputs])
+
+    def _typed(self, operands: Sequence[Value | None]) -> Op:
+        """Return the operator on ``operands``, with results of the types that follow."""
+        cls, attributes = type(self.op), self._attributes(operands)
+        untyped = cls(
+            *operands,
+            results=[Value("", self.types.result or f32, None) for _ in self.op.results],
+            **attributes,
+        )
+        results = [Value("", t.dtype, t.shape, None, t.quantization) for t in untyped.inferred()]
+        if cls.code == "QUANTIZE" and self.types.result is not None:
+            results[0].dtype = self.types.result
+        for value in results:
+            if self.types.quantized and value.dtype in QUANTIZABLE:
+                value.quantization = self._result_quantization(value, operands)
+        return cls(*operands, results=results, **attributes)
+
+    def _shape(self, spec: Operand, old: Value | None) -> tuple[int, ...] | None:
+        if old is not None:
+            return old.static_shape
+        return (self.op.results[0].static_shape[-1],) if spec.name == "bias" else None
+
+    def _value(
+        self,
+        spec: Operand,
+        dtype: DType,
+        shape: tuple[int, ...],
+        quantization: Quantization | None,
+        array: Array | None,
+    ) -> tuple[Value, Array]:
+        """Return an operand and its elements, random if ``array`` is None; int4 is always constant."""
+        zero = 0 if quantization is None else int(quantization.zero_point.max(initial=0))
+        if array is None and (dtype.numpy is None or dtype.numpy.kind in "iu"):
+            most = 7 if quantization is None or dtype is DType.INT4 else 60
+            array = self.rng.integers(1, most, shape, endpoint=True) + zero
+        elif array is None:
+            is_bool = dtype is DType.BOOL
+            array = self.rng.random(shape) < 0.5 if is_bool else self.rng.uniform(0.1, 0.9, shape)
+        array = np.asarray(array).astype(np.int8 if dtype.numpy is None else dtype.numpy)
+        value = Value("", dtype, shape, None, quantization)
+        if dtype is DType.INT4:
+            value.data = packed(array, dtype)
+        elif self.rng.random() < (0.8 if is_parameter(spec) else 0.2) or (self.plain and is_parameter(spec)):
+            value.data = array
+        return value, array
+
+    def _quantization(
+        self,
+        spec: Operand,
+        index: int,
+        dtype: DType,
+        shape: tuple[int, ...],
+        operands: Sequence[Value | None],
+    ) -> Quantization | None:
+        """Return the quantization of an operand; that of a bias follows from data and weights."""
+        if not self.types.quantized or is_index(spec):
+            return None
+        before = [v for v in operands if v is not None and v.quantization is not None]
+        scales = [v.quantization for v in before if v.quantization is not None]
+        if spec.name == "bias" and dtype in (i32, i64) and len(scales) == 2:
+            scale = np.asarray(scales[0].scale * scales[1].scale, np.float32)
+            return Quantization(scale, np.zeros(scale.size, np.int64))
+        if dtype not in QUANTIZABLE:
+            return None
+        if index == self.types.per_channel:
+            axis = len(shape) - 1 if self.op.code == "DEPTHWISE_CONV_2D" else 0
+            scale = np.linspace(0.02, 0.03, shape[axis], dtype=np.float32)
+            return Quantization(scale, np.zeros(scale.size, np.int64), axis)
+        alike = bool(before) and before[0].dtype is dtype and not scales[0].is_per_channel
+        if alike and spec.name not in FILTERS and (self.plain or self.rng.random() < 0.5):
+            return scales[0]
+        part = 0.2 if dtype is DType.INT16 or spec.name in FILTERS else 0.5
+        is_offset = dtype is not DType.INT4 and not self.plain and self.rng.random() < part
+        zero = int(self.rng.integers(1, 8)) if is_offset else 0
+        return Quantization(np.array([self.rng.choice((0.02, 0.05))], np.float32), np.array([zero]))
+
+    def _result_quantization(self, value: Value, operands: Sequence[Value | None]) -> Quantization:
+        """Return the quantization of a result: that of the data, the one LiteRT fixes, or another."""
+        cls = type(self.op)
+        data = next((v.quantization for v in operands if v is not None and v.dtype is value.dtype), None)
+        if self.types.per_channel == 0 and data is not None and cls.operands[0].name not in FILTERS:
+            axis = data.quantized_dimension
+            if value.shape is not None and len(value.shape) > axis and value.shape[axis] == data.scale.size:
+                return data
+        sort = self.rng.random()
+        fixed = FIXED_SCALES.get(cls.code, {}).get(value.dtype)
+        if fixed is not None and (self.plain or sort < 0.6):
+            return Quantization(np.array(fixed[:1], np.float32), np.array(fixed[1:]))
+        if data is not None and not data.is_per_channel and (self.plain or sort < 0.5):
+            return data
+        zero = 0 if self.plain or sort < 0.8 else int(self.rng.integers(1, 8))
+        return Quantization(np.array([self.rng.choice((0.25, 0.5))], np.float32), np.array([zero]))
+
+    def _attributes(self, operands: Sequence[Value | None]) -> dict[str, Any]:
+        """Return the attributes, booleans and enumerations drawn again, dtypes as the types say."""
+        cls = type(self.op)
+        given: dict[str, Any] = dict(self.op.attribute_values)
+        for item in cls.attributes:
+            if item.name == "weights_format" or (self.plain and isinstance(item.default, Activation)):
+                given[item.name] = item.default
+            elif isinstance(item.default, Named) and self.rng.random() < 0.7:
+                members = list(type(item.default))
+                given[item.name] = members[int(self.rng.integers(len(members)))]
+            elif isinstance(item.default, bool) and self.rng.random() < 0.3:
+                given[item.name] = bool(self.rng.random() < 0.5)
+            elif item.name == "in_data_type":
+                given[item.name] = self.types.dtypes[0]
+            elif item.name == "quantized_bias_type":
+                given[item.name] = _bias_type(cls, operands)
+            elif isinstance(item.default, DType):
+                given[item.name] = self.types.result
+        return given
+
+
+def _bias_type(cls: type[Op], operands: Sequence[Value | None]) -> DType:
+    """Return the attribute that tells LiteRT an unusual dtype of the bias of int16 data."""
+    named = dict(zip((spec.name for spec in cls.operands), operands, strict=False))
+    data, bias = named.get("input"), named.get("bias")
+    unusual = data is not None and data.dtype is DType.INT16 and bias is not None and bias.dtype is i32
+    return i32 if unusual else f32
+
+
+def _ensure_input(cls: type[Op], operands: Sequence[Value | None]) -> None:
+    """Make the first operand that may be an input one, if all are constants."""
+    present = [v for v in operands if v is not None]
+    if all(v.is_const for v in present):
+        free = [v for v in present if v.dtype is not DType.INT4]
+        data = [v for v, s in zip(operands, cls.operands, strict=False) if v in free and not is_parameter(s)]
+        for value in (data or free)[:1]:
+            if value is not None:
+                value.data = None
