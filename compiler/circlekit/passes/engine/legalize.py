@@ -24,6 +24,8 @@ from circlekit.targets.target import DEFAULT_TARGETS, Target
 LEGALIZATIONS: list[type[Legalization]] = []
 """Every legalization that has been defined, in the order of definition."""
 
+LITERT = frozenset({"litert", "litert-xnnpack"})
+
 MAX_ROUNDS = 10
 """How often all legalizations run at most: one may make what another one replaces."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from circlekit.ir.enums import Padding
 from circlekit.ir.value import LARGEST_DIMENSION, Array
 from circlekit.ops.convolution.conv import DepthwiseConv2D
-from circlekit.passes.engine.legalize import Lowering
+from circlekit.passes.engine.legalize import LITERT, Lowering
 from circlekit.passes.fuse.fuse_behind_convolution import forward_size, leading_pad
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import condition
@@ -19,7 +19,7 @@ from circlekit.rewrite.rewrite import condition
 class CompleteConvBias(Lowering):
     """conv(x, w)  ==  conv(x, w, 0)."""
 
-    targets = frozenset({"litert"})  # its delegate leaves the other form to slower kernels
+    targets = LITERT  # rejects the other form
 
     before = "z = Conv2D|DepthwiseConv2D(x: f32, w: f32[A, _, _, B])"
     after = "z = Conv2D|DepthwiseConv2D(x, w, b)    {like z}"
@@ -31,7 +31,7 @@ class CompleteConvBias(Lowering):
 class FitTransposeConv(Lowering):
     """tconv(x, any output size)  ==  slice(tconv(x, the output size for VALID padding))."""
 
-    targets = frozenset({"litert"})  # accepts only the sizes that its formula gives for the padding
+    targets = LITERT  # accepts only the sizes that its formula gives for the padding
     quantized = True  # data are f32, only the filter may be quantized
 
     before = """

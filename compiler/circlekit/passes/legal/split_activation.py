@@ -18,7 +18,7 @@ from circlekit.ops.convolution.conv import TransposeConv
 from circlekit.ops.movement.join import Concatenation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
 from circlekit.ops.quantization import dtype_limits
-from circlekit.passes.engine.legalize import Replacement
+from circlekit.passes.engine.legalize import LITERT, Replacement
 from circlekit.passes.support.insertion import Inserter
 
 OPERATORS: dict[Activation, type[Op]] = {
@@ -52,12 +52,12 @@ class _Split(Replacement):
 
 
 class SplitActivation(_Split):
-    """For any operator that a runtime takes only without its activation."""
+    """For any other operator that a runtime takes only without its activation."""
 
     kinds = (Op,)
 
     def wants(self, op: Op) -> bool:
-        return not isinstance(op, TransposeConv) and super().wants(op)
+        return op.fuses_activation and not isinstance(op, TransposeConv) and super().wants(op)
 
 
 class SplitTransposeConvActivation(_Split):
@@ -71,7 +71,7 @@ class SplitTransposeConvActivation(_Split):
 class SplitConcatenationActivation(_Split):
     """For CONCATENATION, whose activation LiteRT and ONE's interpreter reject and ONE's runtime ignores."""
 
-    targets = frozenset({"luci", "onert", "litert"})
+    targets = LITERT | {"luci", "onert"}
     kinds = (Concatenation,)
 
 
