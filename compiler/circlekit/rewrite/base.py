@@ -14,6 +14,7 @@ from circlekit.ir.text.lines import print_op
 if TYPE_CHECKING:
     from circlekit.ir.graph import Graph, Model
     from circlekit.ir.op import Op
+    from circlekit.ir.snapshot import Snapshot
 
 MAX_FOLDED_BYTES = 64 << 20
 """Default size of the largest constant that a pass may compute."""
@@ -77,6 +78,31 @@ class FoldedWork:
 
 
 @dataclass
+class TargetRules:
+    """What the target of an optimization allows.
+
+    ``unsupported``: returns why the target cannot run an operator, None if it can.  ``accepted``: names of
+    the first results of the operators that ``Context.accepts`` has accepted in the current run of a pass.
+    ``barred``: by pass and such a name, why the pass must not rewrite that operator: an earlier run of it made
+    an unsupported operator, and was undone.  The name is "" for the whole pass.
+    ``snapshot``: the latest state of the model to which a run can be undone.
+    """
+
+    unsupported: Callable[[Op], str | None]
+    accepted: list[str] = field(default_factory=list)
+    barred: dict[tuple[str, str], str] = field(default_factory=dict)
+    snapshot: Snapshot | None = None
+
+    def refusal(self, old: Iterable[Op], new: Iterable[Op]) -> str | None:
+        """Return why the target cannot run the operators ``new``.
+
+        None if it can, and also if it could not run the operators ``old`` that they replace.
+        """
+        sentence = next(filter(None, map(self.unsupported, new)), None)
+        return None if sentence is None or any(map(self.unsupported, old)) else sentence
+
+
+@dataclass
 class Context:
     """What all passes of one optimization share.
 
@@ -89,6 +115,7 @@ class Context:
     ``exact``: omit rewrites that are only approximately right, or cost more than they gain.  Pipelines set
     it; a pass that is run by its own name applies these rewrites, too.
     ``folded``: the work of constant folding, of all passes together.
+    ``target``: what the runtime that will execute the model can run, None for no restriction.
     """
 
     format: str = "circle"
@@ -99,6 +126,7 @@ class Context:
     settings: Mapping[str, Any] = field(default_factory=dict)
     exact: bool = False
     folded: FoldedWork = field(default_factory=FoldedWork)
+    target: TargetRules | None = None
 
     @property
     def may_rewrite(self) -> bool:
@@ -118,10 +146,15 @@ class Context:
 
         ``sentence``: the obstacle, which is recorded as a near miss; None if there is none.
         """
+        result = op.results[0].name if op.results else ""
+        if sentence is None and result and self.target is not None:
+            sentence = self.target.barred.get((pass_name, result))
         if sentence is not None:
             self.refuse(pass_name, op, sentence, progress)
         if sentence is not None or not self.may_rewrite:
             return False
+        if self.target is not None:
+            self.target.accepted.append(result)
         self.count_rewrite(op)
         return True
 
@@ -174,6 +207,8 @@ class Pass(ABC):
     creates operators that only circle has.  ``undoes``: passes whose result this one reverts; pipelines skip
     this one if a user asks for one of them.  ``changes_values``, ``changes_interface``: whether it does so
     on purpose; its docstring says how, and verification starts again after it.  ``options``: for the user.
+    ``obeys_target``: whether it makes no operator that the target of the context cannot run; the run of any
+    other pass is undone if it does.
     """
 
     name: ClassVar[str] = ""
@@ -182,6 +217,7 @@ class Pass(ABC):
     changes_values: ClassVar[bool] = False
     changes_interface: ClassVar[bool] = False
     options: ClassVar[tuple[Option, ...]] = ()
+    obeys_target: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

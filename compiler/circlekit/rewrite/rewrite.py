@@ -18,7 +18,7 @@ from circlekit.ir.scratch_files import with_results_in_files
 from circlekit.ir.shape_inference import check_op
 from circlekit.ir.text.lines import print_op
 from circlekit.ir.value import Value
-from circlekit.rewrite.base import Context, GraphPass
+from circlekit.rewrite.base import Context, GraphPass, TargetRules
 from circlekit.rewrite.build import Builder, quantized_refusal, range_refusal, type_refusal
 from circlekit.rewrite.definition import Definition, define, fill_template, is_template, may_match
 from circlekit.rewrite.match import Match, Matcher, partial_matches
@@ -61,6 +61,7 @@ class Rewrite(GraphPass):
     spread: ClassVar[tuple[str, ...]] = ()
     quantized: ClassVar[bool] = False
     approximate: ClassVar[bool] = False
+    obeys_target = True
     _definition: ClassVar[Definition]
 
     def __init_subclass__(cls, **words: Any) -> None:
@@ -163,7 +164,7 @@ class Rewrite(GraphPass):
                 return False
             if sentence is None:
                 before = None if context.budget is None else print_op(op)
-                sentence = self._apply(graph, op, match)
+                sentence = self._apply(graph, op, match, context.target)
                 if sentence is None:
                     context.count_rewrite(before)
                     return True
@@ -236,8 +237,8 @@ class Rewrite(GraphPass):
 
     # -- applying ------------------------------------------------------------------------------
 
-    def _apply(self, graph: Graph, root: Op, match: Match) -> str | None:
-        """Rewrite the graph; if the new operators do not fit, return why and change nothing."""
+    def _apply(self, graph: Graph, root: Op, match: Match, target: TargetRules | None) -> str | None:
+        """Rewrite the graph; if the new operators do not fit or do not run, return why and change nothing."""
         old = match.value(self.old.root.results[0])
         if self.new.alias is not None:
             return self._apply_alias(graph, old, match)
@@ -255,12 +256,7 @@ class Rewrite(GraphPass):
         except CirclekitError as error:
             built.discard()
             return f"%{old.name}: {error.message}"
-        for name in self.old.root.results:
-            sentence = type_refusal(match.value(name), built.values[name])
-            if sentence is not None:
-                built.discard()
-                return sentence
-        sentence = self.result_obstacle(ops)
+        sentence = self._result_refusal(match, built, target)
         if sentence is not None:
             built.discard()
             return sentence
@@ -274,6 +270,18 @@ class Rewrite(GraphPass):
             graph.insert_before(root, op)
         self._remove_unused(graph, match)
         return None
+
+    def _result_refusal(self, match: Match, built: Builder, target: TargetRules | None) -> str | None:
+        """Return why the new operators cannot replace the matched ones; None if they can."""
+        for name in self.old.root.results:
+            old, new = match.value(name), built.values[name]
+            sentence = type_refusal(old, new)
+            if sentence is not None:
+                return sentence
+            if new.producer in built.ops:
+                new.quantization = old.quantization  # the old value takes the place of the new one
+        sentence = self.result_obstacle(built.ops) or (target and target.refusal(match.ops.values(), built.ops))
+        return f"%{match.value(self.old.root.results[0]).name}: {sentence}" if sentence else None
 
     def _apply_alias(self, graph: Graph, old: Value, match: Match) -> str | None:
         """Replace the result ``old`` by a value of the match; or return why that is not possible."""
@@ -305,6 +313,7 @@ class Rules(GraphPass):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        cls.obeys_target = all(rule.obeys_target for rule in cls.rules)
         for rule in cls.rules:
             rule.name = cls.name
 

@@ -10,6 +10,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.shape_inference import settle_ranks
 from circlekit.passes.engine.optimization_report import PassRecord
 from circlekit.passes.engine.registry import find_pass
+from circlekit.passes.engine.run_for_target import run_for_target
 from circlekit.passes.pipelines import Phase
 from circlekit.rewrite.base import Context, Pass
 
@@ -73,7 +74,7 @@ class _Step:
             return 0
         if self.before is not None:
             self.before(self.record.name)
-        changes = self.item.run(model, context)
+        changes = run_for_target(self.item, model, context)
         self.record.changes += changes
         self.record.runs += 1
         self.idle_at = None if changes else _epochs(model)

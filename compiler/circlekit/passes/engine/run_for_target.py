@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a pass, and undo the run if it made an operator that the target cannot run of ones that it can.
+
+Rewrites that are pictures refuse such a match before they change the graph.  A pass that is plain code builds
+its operators anywhere, so its result is examined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
+from circlekit.ir.snapshot import Snapshot
+from circlekit.rewrite.base import Context, Pass, TargetRules
+
+WHOLE_PASS = ""
+"""In ``TargetRules.barred``: stands for every operator."""
+
+
+def run_for_target(item: Pass, model: Model, context: Context) -> int:
+    """Run a pass as ``Pass.run`` does, without rewrites whose result the target cannot run.
+
+    If a run makes such an operator, it is undone, and repeated without the operators from which that was made
+    (those that the pass gave to ``Context.accepts``); if these are not known, the pass is not run any more.
+    """
+    rules = context.target
+    if rules is None or item.obeys_target:
+        return item.run(model, context)
+    while (item.name, WHOLE_PASS) not in rules.barred:
+        start = _Start(model, context, rules)
+        changes = item.run(model, context)
+        now, then = start.snapshot.changed() if changes else ([], [])
+        wrong = {op: sentence for op in now if (sentence := rules.unsupported(op)) is not None}
+        if not wrong:
+            return changes
+        places = {op: op.results[0].name if op.results else "" for op in wrong}
+        start.restore(context)
+        wrong_before = {op for op in then if rules.unsupported(op) is not None}
+        made = {places[op]: sentence for op, sentence in wrong.items() if op not in wrong_before}
+        if not made or not wrong_before <= wrong.keys():  # made of operators that did not run either
+            return item.run(model, context)
+        _bar(item.name, made, rules)
+    return 0
+
+
+class _Start:
+    """What a run of a pass began with."""
+
+    def __init__(self, model: Model, context: Context, rules: TargetRules) -> None:
+        if rules.snapshot is None or not rules.snapshot.is_of(model):
+            rules.snapshot = Snapshot(model)
+        self.snapshot = rules.snapshot
+        self.budget = context.budget and replace(context.budget)
+        self.refusals = len(context.refusals or ())
+        rules.accepted.clear()
+
+    def restore(self, context: Context) -> None:
+        self.snapshot.restore()
+        if context.refusals is not None:
+            del context.refusals[self.refusals :]
+        if context.budget is not None and self.budget is not None:
+            vars(context.budget).update(vars(self.budget))
+
+
+def _bar(name: str, made: Mapping[str, str], rules: TargetRules) -> None:
+    """Keep the pass from what it accepted before it ``made`` unsupported operators: sentences by result."""
+    found = {
+        (name, result): sentence
+        for place, sentence in made.items()
+        for result in rules.accepted
+        if place == result or place.startswith(f"{result}/")
+    }
+    result, sentence = next(iter(made.items()))
+    rules.barred.update(found or {(name, WHOLE_PASS): f"%{result}: {sentence}"})
