@@ -19,6 +19,7 @@ from circlekit.api.models import (
     records_of,
     target_format,
 )
+from circlekit.api.target_watch import TargetWatch
 from circlekit.equivalence.bisect import find_culprit
 from circlekit.equivalence.tensor_files import check_folder, write_record
 from circlekit.equivalence.verify import Inputs, Records, Verifier, watch
@@ -51,7 +52,9 @@ from circlekit.passes.engine.registry import (
     pass_names,
     select_passes,
 )
+from circlekit.passes.engine.run_for_target import rules_of_targets, target_obstacle
 from circlekit.rewrite.base import Context
+from circlekit.targets.findings import TargetChoice, choose_targets
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Options:
     keep_activations: bool = False
     inputs: Inputs | FilePath | None = None
     explain_op: str | None = None
+    target: TargetChoice = None
 
 
 def read_pipeline(path: FilePath) -> Pipeline:
@@ -101,6 +105,7 @@ def optimize(
     bisect: FilePath | None = None,
     settings: Mapping[str, Any] | None = None,
     inputs: Inputs | FilePath | None = None,
+    target: TargetChoice = None,
 ) -> Report:
     """Optimize ``model`` in place and return a report of what was done.
 
@@ -114,6 +119,9 @@ def optimize(
     ``bisect``: where to write the smallest model that shows a fault, if there is one; implies ``verify``.
     ``settings``: values of the options of passes, by name.
     ``inputs``: what to verify on, as for ``compare``; implies ``verify``.
+    ``target``: the runtimes that have to run the model (names, separated by commas): no rewrite makes an
+    operator that one of them cannot run of operators that they can.  By default litert for tflite and luci,
+    ONE's interpreter, for circle; ``none`` for no restriction.
 
     Raise RewriteError, before any work, for a name that is neither a pass nor a pipeline; ModelError if an
     operator reads a value that a later one produces.  An operator whose shape rule refuses its operands is
@@ -133,14 +141,17 @@ def optimize(
         settings={**passes.settings, **(settings or {})},
         validate=False,
         inputs=inputs,
+        target=target,
     )
     check_format(format or model.format)
     options = checked_options(options)
     original = clone(model) if bisect is not None else model
     records = records_of(model, options.inputs)
     verifier = _verifier(model, options, records)
-    with _bisecting(original, options, format or model.format, records):
-        report = _optimize(model, options, format or model.format, verifier)
+    target_watch = TargetWatch(model, options.target, format or model.format)
+    with _bisecting(original, options, target_watch, records):
+        report = _optimize(model, options, target_watch, verifier)
+        target_watch.conclude(report, model)
     _conclude(report, verifier, started)
     if record is not None and verifier is not None:
         write_record(record, model, verifier)
@@ -174,17 +185,19 @@ def convert(
         check_structure(model, name)
     epochs = _epochs(model)
     records = records_of(model, options.inputs)
+    target_watch = TargetWatch(model, options.target, format)
     verifier = _verifier(model, options, records)
     original = clone(model) if options.bisect is not None or options.profile else model
     guard = nullcontext() if options.validate else blaming_model(model, name)
-    with guard, _bisecting(original, options, format, records):
-        report = _optimize(model, options, format, verifier, None if content is None else len(content))
+    with guard, _bisecting(original, options, target_watch, records):
+        report = _optimize(model, options, target_watch, verifier, None if content is None else len(content))
         legal = legalize(model, format, {"fused_activations"} if options.keep_activations else ())
         if options.validate:
             check_structure(legal, target_name)
         if verifier is not None:
             progress().begin(f"verifying the legalization for {format}")
             verifier.check(legal, f"the legalization for {format}")
+        target_watch.conclude(report, legal)
     if verifier is not None and options.record is not None:
         write_record(options.record, legal, verifier)
     if options.profile:
@@ -217,7 +230,9 @@ def _conclude(report: Report, verifier: Verifier | None, started: float) -> None
 
 
 @contextmanager
-def _bisecting(model: Model, options: Options, format: str, records: Records | None) -> Iterator[None]:
+def _bisecting(
+    model: Model, options: Options, target: TargetWatch, records: Records | None
+) -> Iterator[None]:
     """Return a context that replaces an error in it by one that names the wrong rewrite.
 
     It writes the smallest model that shows the fault to ``options.bisect``, and does nothing if that is None.
@@ -230,11 +245,12 @@ def _bisecting(model: Model, options: Options, format: str, records: Records | N
         progress().begin("bisecting")
         culprit = find_culprit(
             model,
-            select_passes(options.passes, options.disable, format),
-            format,
+            select_passes(options.passes, options.disable, target.format),
+            target.format,
             settings=options.settings,
             exact=only_pipelines(options.passes),
             records=records,
+            targets=target.targets,
         )
         if culprit is None:
             raise
@@ -253,8 +269,14 @@ def _verifier(model: Model, options: Options, records: Records | None) -> Verifi
 
 
 def _optimize(
-    model: Model, options: Options, format: str, verifier: Verifier | None, file_size: int | None = None
+    model: Model,
+    options: Options,
+    target: TargetWatch,
+    verifier: Verifier | None,
+    file_size: int | None = None,
 ) -> Report:
+    format = target.format
+
     def check_values(name: str, changes: int) -> None:
         if verifier is not None and changes:
             progress().begin(f"verifying {name}")
@@ -270,7 +292,9 @@ def _optimize(
     elif passes:
         check_order(model)
     removed = set[str]().union(*map(names_of_op, model.ops())) if options.explain_op is not None else ()
-    context = Context(format, settings=options.settings, exact=only_pipelines(options.passes))
+    rules = rules_of_targets(target.targets)
+    exact = only_pipelines(options.passes)
+    context = Context(format, settings=options.settings, exact=exact, target=rules)
     records = run_passes(model, passes, context, check_values, announce)
     report = Report(before, summarize(model, format=format), records)
     if verifier is not None:
@@ -278,10 +302,15 @@ def _optimize(
     changes = {record.name: record.changes for record in records}
     for name, item in all_passes().items():
         report.notes += item.notes(model, context, changes.get(name))
+        report.notes += filter(None, [target_obstacle(name, context)])
     if options.explain is not None:
-        report.explanations = explain_passes(model, options.explain, format, options.settings, report.changes)
+        report.explanations = explain_passes(
+            model, options.explain, format, options.settings, report.changes, target.targets
+        )
     if options.explain_op is not None:
-        report.op_explanations = explain_op(model, options.explain_op, format, options.settings, removed)
+        report.op_explanations = explain_op(
+            model, options.explain_op, format, options.settings, removed, target.targets
+        )
         if not report.op_explanations:
             report.notes.append(f"no operator {options.explain_op} is left to explain")
     return report
@@ -308,6 +337,7 @@ def checked_options(options: Options) -> Options:
         find_pass(options.explain)
     if options.record is not None:
         check_folder(options.record)
+    choose_targets(options.target, "")
     settings = dict(options.settings)
     for name, option in (all_options() if settings else {}).items():
         if option.records and isinstance(settings.get(name), str | os.PathLike):

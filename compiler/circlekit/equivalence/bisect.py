@@ -18,8 +18,10 @@ from circlekit.ir.verifier import check
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.registry import find_pass
+from circlekit.passes.engine.run_for_target import rules_of_targets, run_for_target
 from circlekit.passes.pipelines import Phase
 from circlekit.rewrite.base import Budget, Context
+from circlekit.targets.target import Target
 
 Step = Callable[[Model, Budget | None], Model]
 """A function that returns a copy of a model, changed by one pass with at most the rewrites of the budget."""
@@ -56,14 +58,15 @@ def find_culprit(
     settings: Mapping[str, Any] | None = None,
     exact: bool = False,
     records: Records | None = None,
+    targets: Sequence[Target] = (),
 ) -> Culprit | None:
     """Return the first of ``passes`` that changes what ``model`` computes, narrowed down; None if none does.
 
     Legalization for ``format`` counts as the last pass.  ``tries``: the largest number of models that the
     reduction tests.  ``settings`` and ``exact``: see Context.  ``records``: inputs to verify on; smaller
-    models whose inputs they do not fit are compared on seeded ones.
+    models whose inputs they do not fit are compared on seeded ones.  ``targets``: what has to run the model.
     """
-    common = Context(format, settings=settings or {}, exact=exact)
+    common = Context(format, settings=settings or {}, exact=exact, target=rules_of_targets(targets))
     copy, verifier = clone(model), Verifier(model, records)
     snapshot, current = clone(model), ""
 
@@ -102,7 +105,7 @@ def _pass_step(name: str, common: Context) -> Step:
 
     def step(model: Model, budget: Budget | None) -> Model:
         copy = clone(model)
-        kind().run(copy, replace(common, budget=budget))
+        run_for_target(kind(), copy, replace(common, budget=budget))
         return copy
 
     return step

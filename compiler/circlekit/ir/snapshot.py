@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from circlekit.ir.graph import Graph, Model
+from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 
@@ -19,15 +19,15 @@ _SLOTS = ("name", "dtype", "shape", "data", "quantization", "is_variable")
 
 
 class Snapshot:
-    """What ``model`` is when this is created.  Arrays are shared: passes replace them, and write into none."""
+    """The state of ``model`` now.  Arrays are shared: passes replace them, and never write into them."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
         self._epochs = [graph.epoch for graph in model.graphs]
         self._fields = _copied(vars(model))
         self._signatures = [(signature, _copied(vars(signature))) for signature in model.signatures]
-        self._graphs: list[tuple[Graph, dict[str, Any]]] = [(graph, dict(vars(graph))) for graph in model.graphs]
-        self._ops = {op: _copied(vars(op)) for op in model.ops()}
+        self._graphs = [(graph, dict(vars(graph))) for graph in model.graphs]
+        self._ops = {op: _op_state(op) for op in model.ops()}
         self._types: dict[Value, _Type] = {v: _type(v) for graph in model.graphs for v in graph.values()}
 
     def is_of(self, model: Model) -> bool:
@@ -71,6 +71,18 @@ class Snapshot:
         if fields is None or any(fields[name] != getattr(op, name) for name in _COMPARED):
             return True
         return bool(other) and any(value in other for value in (*op.inputs, *op.results))
+
+
+def _op_state(op: Op) -> dict[str, Any]:
+    """Return what ``_copied`` does, in a third of the time."""
+    state = dict(vars(op))
+    state.update(
+        inputs=op.inputs[:],
+        results=op.results[:],
+        attribute_values=op.attribute_values.copy(),
+        extra=op.extra.copy(),
+    )
+    return state
 
 
 _COMPARED = ("inputs", "results", "attribute_values", "version")

@@ -83,8 +83,8 @@ class TargetRules:
 
     ``unsupported``: returns why the target cannot run an operator, None if it can.  ``accepted``: names of
     the first results of the operators that ``Context.accepts`` has accepted in the current run of a pass.
-    ``barred``: by pass and such a name, why the pass must not rewrite that operator: an earlier run of it made
-    an unsupported operator, and was undone.  The name is "" for the whole pass.
+    ``barred``: by pass and such a name, why the pass must not rewrite that operator: an earlier run of it
+    made an unsupported operator, and was undone.  The name is "" for the whole pass.
     ``snapshot``: the latest state of the model to which a run can be undone.
     """
 

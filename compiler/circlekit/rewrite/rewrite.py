@@ -280,7 +280,9 @@ class Rewrite(GraphPass):
                 return sentence
             if new.producer in built.ops:
                 new.quantization = old.quantization  # the old value takes the place of the new one
-        sentence = self.result_obstacle(built.ops) or (target and target.refusal(match.ops.values(), built.ops))
+        sentence = self.result_obstacle(built.ops)
+        if sentence is None and target is not None:
+            sentence = target.refusal(match.ops.values(), built.ops)
         return f"%{match.value(self.old.root.results[0]).name}: {sentence}" if sentence else None
 
     def _apply_alias(self, graph: Graph, old: Value, match: Match) -> str | None:

@@ -47,7 +47,7 @@ DEFAULT_TARGETS = {"tflite": "litert", "circle": "luci"}
 """By format: the runtime that files are made for if the user names none."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Target:
     """A runtime.  ``operators``: by schema name, what it has; ``delegated``: what its delegate takes."""
 

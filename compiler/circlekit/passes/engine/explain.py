@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +18,10 @@ from circlekit.passes.engine.describe import rules_of
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.explanation import Explanation, OpExplanation
 from circlekit.passes.engine.registry import every_pass, find_pass
+from circlekit.passes.engine.run_for_target import rules_of_targets, run_for_target, target_obstacle
 from circlekit.passes.pipelines import in_order
 from circlekit.rewrite.base import Context, Pass, Refusal
+from circlekit.targets.target import Target
 
 MAX_PARTIAL_MATCHES = 8
 """The most partial matches that are returned for a pass; a model may have one for each operator."""
@@ -34,11 +36,12 @@ def explain_passes(
     format: str,
     settings: Mapping[str, Any] | None = None,
     changes: Mapping[str, int] | None = None,
+    targets: Sequence[Target] = (),
 ) -> list[Explanation]:
     """Explain a pass, or with ALL_PASSES each one, the nearest first.
 
     ``model``: the optimized model, which stays as it is.  ``changes``: the number of rewrites that each pass
-    made in it, by name.  Raise RewriteError for an unknown pass.
+    made in it, by name.  ``targets``: what the model has to run on.  Raise RewriteError for an unknown pass.
     """
     names = in_order(every_pass()) if passes == ALL_PASSES else [find_pass(passes).name]
     found = []
@@ -47,7 +50,8 @@ def explain_passes(
     for name in names:
         copy = copy or clone(model)
         rewrote = (changes or {}).get(name, 0)
-        explanation = _explain(copy, name, format, settings or {}, rewrote, len(names) == 1)
+        context = Context(format, settings=settings or {}, target=rules_of_targets(targets))
+        explanation = _explain(copy, name, context, rewrote, len(names) == 1)
         if explanation.would_rewrite:
             copy = None  # it was rewritten
         found.append(explanation)
@@ -64,41 +68,41 @@ def explain_pass(
     has no near miss, these are the partial matches of highest progress.  Raise RewriteError for an unknown
     pass.
     """
-    return _explain(clone(model), name, format, settings or {}).refusals
+    return _explain(clone(model), name, Context(format, settings=settings or {})).refusals
 
 
-def _explain(
-    copy: Model, name: str, format: str, settings: Mapping[str, Any], rewrote: int = 0, partial: bool = True
-) -> Explanation:
+def _explain(copy: Model, name: str, context: Context, rewrote: int = 0, partial: bool = True) -> Explanation:
     """Explain a pass by running it on ``copy``, a model in which it ``rewrote`` some places before.
 
     ``partial``: whether to look for partial matches if it did nothing and has no near miss.
     """
     explained = find_pass(name)
-    context = Context(format, settings=settings)
     changes = sum(record.changes for record in run_passes(copy, [name], context))
     refusals: list[Refusal] = []
     context = replace(context, refusals=refusals)
-    explained().run(copy, context)
+    run_for_target(explained(), copy, context)
     if partial and not refusals and not changes and not rewrote:
-        explained().run(copy, replace(context, partial_matches=True))
+        run_for_target(explained(), copy, replace(context, partial_matches=True))
         best = max((refusal.progress for refusal in refusals), default=0)
         refusals = [refusal for refusal in refusals if refusal.progress == best][:MAX_PARTIAL_MATCHES]
         refusals = refusals or _missing_root(copy, explained)
     furthest = (_with_text(refusal, name) for refusal in _furthest(refusals))
     nearest = sorted(furthest, key=lambda refusal: refusal.distance)
-    remarks = list(_remarks(explained, format, settings, bool(nearest or changes or rewrote)))
+    remarks = list(_remarks(explained, context, bool(nearest or changes or rewrote)))
     return Explanation(name, rewrote, changes, nearest, remarks)
 
 
-def _remarks(item: type[Pass], format: str, settings: Mapping[str, Any], is_explained: bool) -> Iterable[str]:
+def _remarks(item: type[Pass], context: Context, is_explained: bool) -> Iterable[str]:
     """Yield what a user must know about the pass to understand why it did not do more."""
-    if format not in item.formats:
-        yield f"it is for {' and '.join(sorted(item.formats))} only: pipelines omit it for {format}"
+    obstacle = target_obstacle(item.name, context)
+    if obstacle:
+        yield obstacle
+    if context.format not in item.formats:
+        yield f"it is for {' and '.join(sorted(item.formats))} only: pipelines omit it for {context.format}"
     needed = next((option for option in item.options if option.name == item.name), None)
-    if needed is not None and needed.name not in settings:
+    if needed is not None and needed.name not in context.settings:
         yield f"it does nothing without --{needed.name} {needed.metavar}".rstrip()
-    elif not is_explained and not rules_of(item):
+    elif not is_explained and not obstacle and not rules_of(item):
         yield "why is not known: the pass is written as code, without a picture, and recorded no refusal"
 
 
@@ -133,6 +137,7 @@ def explain_op(
     format: str,
     settings: Mapping[str, Any] | None = None,
     removed: Collection[str] = (),
+    targets: Sequence[Target] = (),
 ) -> list[OpExplanation]:
     """Return which passes come nearest to an operator of ``model``, for each operator that ``which`` names.
 
@@ -151,7 +156,8 @@ def explain_op(
         if copy is None:
             copy = clone(model)
             twins = dict(zip(model.ops(), copy.ops(), strict=True))
-        changes, refusals = _refusals_of(find_pass(name), copy, Context(format, settings=settings or {}))
+        context = Context(format, settings=settings or {}, target=rules_of_targets(targets))
+        changes, refusals = _refusals_of(find_pass(name), copy, context)
         nearest = _nearest({twins[op] for op in explained}, refusals)
         for op, explanation in explained.items():
             if twins[op].graph is None:
@@ -186,8 +192,8 @@ def _refusals_of(item: type[Pass], model: Model, context: Context) -> tuple[int,
     """Run a pass; return the number of changes, near misses and partial matches."""
     refusals: list[Refusal] = []
     context = replace(context, refusals=refusals)
-    changes = item().run(model, context)
-    changes += item().run(model, replace(context, partial_matches=True))
+    changes = run_for_target(item(), model, context)
+    changes += run_for_target(item(), model, replace(context, partial_matches=True))
     return changes, refusals
 
 

@@ -13,6 +13,7 @@ from circlekit.ir.text.columns import format_columns
 from circlekit.ir.value import Shape, Value, format_shape
 from circlekit.passes.engine.explanation import Explanation, OpExplanation
 from circlekit.rewrite.base import Refusal
+from circlekit.targets.findings import Finding
 from circlekit.targets.memory_plan import arena_bytes
 from circlekit.targets.planners import default_planner
 
@@ -113,6 +114,49 @@ class OutputDifference:
         return equal_within(self.difference, self.tolerance)
 
 
+@dataclass(frozen=True)
+class TargetCheck:
+    """What a target cannot run of a model, ``before`` and ``after`` it was optimized.
+
+    ``name`` and ``title`` are those of the target; ``is_default``: whether the user did not name it.
+    """
+
+    name: str
+    title: str
+    before: Sequence[Finding]
+    after: Sequence[Finding]
+
+    def document(self) -> dict[str, Any]:
+        """Return the check as JSON types."""
+        findings = [finding.document() for finding in self.after]
+        return {
+            "target": self.name,
+            "before": len(self.before),
+            "after": len(self.after),
+            "findings": findings,
+        }
+
+    @property
+    def regressions(self) -> list[Finding]:
+        """Operators that do not run, although what they were made from did.
+
+        An operator at a new place may be made from one that did not run, if there is one less of these.
+        """
+        places = {finding.place for finding in self.before}
+        remain = places <= {finding.place for finding in self.after}
+        return [finding for finding in self.after if finding.place not in places] if remain else []
+
+    def __str__(self) -> str:
+        """Return one sentence, "" if there is nothing to say."""
+        if not self.before and not self.after:
+            return ""
+        counts = Counter(finding.operator for finding in self.after)
+        kinds = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
+        noun = "operator" if len(self.after) == 1 else "operators"
+        text = f"{len(self.after)} {noun} that {self.title} cannot run ({len(self.before)} before)"
+        return f"{text}: {kinds}" if kinds else text
+
+
 @dataclass(repr=False)
 class Report:
     """The result of ``optimize`` and ``convert``; ``print`` shows it as a table.
@@ -124,6 +168,7 @@ class Report:
     ``source``, ``target``: the files.  ``seconds``: the time that it took.  ``unchanged``: whether the
     output file is a copy of the input file.  ``legalized``: whether operators were
     replaced by what the format has.  ``growth``: why the output file is larger, if it is.
+    ``targets``: what the targets cannot run.
     """
 
     before: Summary
@@ -140,6 +185,7 @@ class Report:
     unchanged: bool = False
     legalized: bool = False
     growth: str = ""
+    targets: list[TargetCheck] = field(default_factory=list)
 
     @property
     def changes(self) -> dict[str, int]:
@@ -196,6 +242,7 @@ class Report:
             "verified": self.verified,
             "differences": [asdict(difference) for difference in self.differences],
             "growth": self.growth,
+            "targets": [check.document() for check in self.targets],
             "notes": self.notes,
             "explanations": [explanation.document() for explanation in self.explanations],
             "op_explanations": [explanation.document() for explanation in self.op_explanations],
@@ -221,7 +268,8 @@ class Report:
         rows = "".join(f"<tr>{cells}</tr>" for cells in table)
         lines = [f"{name}: {count}" for name, count in self.changes.items()] or ["no changes"]
         grown = [self.growth] if self.growth else []
-        items = "".join(f"<li>{escape(x)}</li>" for x in [*lines, *self.verdicts(), *grown, *self.notes])
+        said = [*lines, *self.verdicts(), *filter(None, map(str, self.targets)), *grown, *self.notes]
+        items = "".join(f"<li>{escape(x)}</li>" for x in said)
         return f"<table>{head}{rows}</table><ul>{items}</ul>"
 
 

@@ -7,16 +7,23 @@ its operators anywhere, so its result is examined.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from circlekit.ir.graph import Model
-from circlekit.ir.op import Op
 from circlekit.ir.snapshot import Snapshot
 from circlekit.rewrite.base import Context, Pass, TargetRules
+from circlekit.targets.findings import first_refusal
+from circlekit.targets.target import Target
 
 WHOLE_PASS = ""
 """In ``TargetRules.barred``: stands for every operator."""
+
+
+def rules_of_targets(targets: Sequence[Target]) -> TargetRules | None:
+    """Return the rules for a model that has to run on all of ``targets``; None without targets."""
+    return TargetRules(partial(first_refusal, targets=targets)) if targets else None
 
 
 def run_for_target(item: Pass, model: Model, context: Context) -> int:
@@ -74,3 +81,10 @@ def _bar(name: str, made: Mapping[str, str], rules: TargetRules) -> None:
     }
     result, sentence = next(iter(made.items()))
     rules.barred.update(found or {(name, WHOLE_PASS): f"%{result}: {sentence}"})
+
+
+def target_obstacle(name: str, context: Context) -> str:
+    """Return why the pass ``name`` was not run for the sake of the target; "" if it was."""
+    sentence = None if context.target is None else context.target.barred.get((name, WHOLE_PASS))
+    reason = "it would make an operator that does not run"
+    return "" if sentence is None else f"{name} is left out, because {reason}: {sentence}"

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the targets cannot run of a model, before and after it is optimized."""
+
+from __future__ import annotations
+
+from circlekit.errors import EquivalenceError
+from circlekit.ir.graph import Model
+from circlekit.passes.engine.optimization_report import Report, TargetCheck
+from circlekit.targets.findings import TargetChoice, choose_targets, find_unsupported
+from circlekit.targets.target import find_target, target_names
+
+RUNTIME_OF_DEFAULT = {"luci": "onert"}
+"""By default target: a runtime that the user may mean to use instead, and has not asked for."""
+
+
+class TargetWatch:
+    """Examines a model before and after it is optimized.
+
+    ``targets``: what was chosen, or the default for ``format``.  ``others``: runtimes that do not restrict
+    the optimization; the result says if they could run only the original.
+    """
+
+    def __init__(self, model: Model, choice: TargetChoice, format: str) -> None:
+        self.format = format
+        self.targets = choose_targets(choice, format)
+        names = [RUNTIME_OF_DEFAULT.get(target.name) for target in self.targets if choice is None]
+        self.others = tuple(find_target(name) for name in names if name in target_names())
+        watched = (*self.targets, *self.others)
+        self._before = {target: find_unsupported(model, [target]) for target in watched}
+
+    def conclude(self, report: Report, model: Model) -> None:
+        """Add to ``report`` what the targets cannot run of the optimized ``model``.
+
+        Raise EquivalenceError if the report is to be verified and a target ran an operator only before.
+        """
+        for target, before in self._before.items():
+            check = TargetCheck(target.name, target.title, before, find_unsupported(model, [target]))
+            if target in self.others:
+                report.notes += _lost_runtime(check)
+                continue
+            report.targets.append(check)
+            if report.verified and check.regressions:
+                first = check.regressions[0]
+                raise EquivalenceError(
+                    f"{target.title} ran the original, but does not run %{first.result}: {first.reason}",
+                    f"at {first.graph} > op {first.index} {first.operator}",
+                )
+
+
+def _lost_runtime(check: TargetCheck) -> list[str]:
+    """Return the sentence on a runtime that would run the original, and not the result."""
+    if check.before or not check.after:
+        return []
+    kinds = ", ".join(dict.fromkeys(finding.operator for finding in check.after))
+    flag = f"--target {check.name} keeps what it runs"
+    return [f"{check.title} would run the original, but not this model, because of {kinds}; {flag}"]

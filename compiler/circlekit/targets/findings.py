@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The targets that a user chooses, and the operators of a model that they cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.targets.target import DEFAULT_TARGETS, Target, find_target, target_names
+
+NO_TARGET = "none"
+"""The name that switches the check off."""
+
+TargetChoice = str | Target | Iterable[str | Target] | None
+"""Targets as users give them: names, also several separated by commas, or objects; None for the default."""
+
+
+def choose_targets(choice: TargetChoice, format: str) -> tuple[Target, ...]:
+    """Return the chosen targets; by default that of ``format``, or none if circlekit has no table for it.
+
+    Raise UnsupportedError for an unknown name.
+    """
+    if choice is None:
+        name = DEFAULT_TARGETS.get(format)
+        return (find_target(name),) if name in target_names() else ()
+    if isinstance(choice, Target):
+        return (choice,)
+    if isinstance(choice, str):
+        choice = [name.strip() for name in choice.split(",")]
+    given = [item for item in choice if item != NO_TARGET]
+    return tuple(dict.fromkeys(item if isinstance(item, Target) else find_target(item) for item in given))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An operator that a target cannot run.
+
+    ``target``: its name.  ``graph`` and ``index``: where the operator is, counted from 0 in its graph.
+    ``operator``: its code, or its custom code.  ``result``: the name of its first result.  ``reason``: a
+    sentence.  ``remedy``: what would help, "" if nothing is known.
+    """
+
+    target: str
+    graph: str
+    index: int
+    operator: str
+    result: str
+    reason: str
+    remedy: str = ""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Graph and result; passes keep it when they change the operator."""
+        return self.graph, self.result
+
+    def document(self) -> dict[str, Any]:
+        """Return the finding as JSON types."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        return f"{self.graph} > op {self.index} {self.operator} > %{self.result}: {self.reason}{remedy}"
+
+
+def find_unsupported(model: Model, targets: Sequence[Target]) -> list[Finding]:
+    """Return every operator that one of ``targets`` cannot run, once for each of these."""
+    return [
+        Finding(target.name, graph.name, index, code_of(op), op.results[0].name if op.results else "", reason)
+        for target in targets
+        for graph in model.graphs
+        for index, op in enumerate(graph.ops)
+        if (reason := target.refusal(op)) is not None
+    ]
+
+
+def first_refusal(op: Op, targets: Sequence[Target]) -> str | None:
+    """Return why the first of ``targets`` that cannot run ``op`` cannot; None if all of them can."""
+    return next(filter(None, (target.refusal(op) for target in targets)), None)
+
+
+def code_of(op: Op) -> str:
+    """Return the code of an operator, or its custom code."""
+    return (isinstance(op, OpaqueOp) and op.custom_code) or op.code
