@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from circlekit.api import (
+        check,
         compare,
         convert,
         explain,
@@ -51,6 +52,7 @@ __all__ = [
     "Report",
     "Rewrite",
     "Value",
+    "check",
     "compare",
     "condition",
     "convert",
@@ -69,6 +71,7 @@ __all__ = [
 
 _MODULES = {
     "circlekit.api": (
+        "check",
         "compare",
         "convert",
         "explain",

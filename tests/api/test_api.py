@@ -98,20 +98,22 @@ def test_the_public_surface_is_pinned() -> None:
     functions = sorted(set(circlekit.__all__) - {*classes, "passes"})
     signatures = {name: str(inspect.signature(getattr(circlekit, name))) for name in functions}
     assert signatures == {
+        "check": "(model: 'Model', target: 'TargetChoice' = None) -> 'list[Finding]'",
         "compare": "(a: 'Model', b: 'Model', inputs: 'Inputs | FilePath | None' = None) -> 'Comparison'",
         "condition": signatures["condition"],
         "convert": "(source: 'ModelFile', target: 'FilePath | BinaryIO', options: 'Options | None' = None, "
         "format: 'str | None' = None) -> 'Report'",
         "explain": "(model: 'Model', passes: 'str' = 'all', format: 'str | None' = None, "
-        "settings: 'Mapping[str, Any] | None' = None) -> 'list[Explanation]'",
+        "settings: 'Mapping[str, Any] | None' = None, target: 'TargetChoice' = None) -> 'list[Explanation]'",
         "explain_op": "(model: 'Model', which: 'str', format: 'str | None' = None, "
-        "settings: 'Mapping[str, Any] | None' = None) -> 'list[OpExplanation]'",
+        "settings: 'Mapping[str, Any] | None' = None, target: 'TargetChoice' = None) "
+        "-> 'list[OpExplanation]'",
         "load": "(source: 'ModelFile') -> 'Model'",
         "optimize": "(model: 'Model', passes: 'str | Iterable[str] | Pipeline' = 'O1', "
         "verify: 'bool' = False, record: 'FilePath | None' = None, explain: 'str | None' = None, "
         "disable: 'Collection[str]' = (), format: 'str | None' = None, "
         "bisect: 'FilePath | None' = None, settings: 'Mapping[str, Any] | None' = None, "
-        "inputs: 'Inputs | FilePath | None' = None) -> 'Report'",
+        "inputs: 'Inputs | FilePath | None' = None, target: 'TargetChoice' = None) -> 'Report'",
         "limited": "(memory: 'int | str | None' = None, calls: 'int | None' = None) -> 'Iterator[Limits]'",
         "parse": "(text: 'str') -> 'Model'",
         "read_pipeline": "(path: 'FilePath') -> 'Pipeline'",

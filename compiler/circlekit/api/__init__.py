@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from circlekit.api.checking import check
 from circlekit.api.explaining import explain, explain_op
 from circlekit.api.models import FilePath, ModelFile, compare, load, parse, run, save
 from circlekit.api.rewriting import Options, convert, optimize, read_pipeline
@@ -11,6 +12,7 @@ __all__ = [
     "FilePath",
     "ModelFile",
     "Options",
+    "check",
     "compare",
     "convert",
     "explain",

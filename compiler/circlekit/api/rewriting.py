@@ -292,7 +292,7 @@ def _optimize(
     elif passes:
         check_order(model)
     removed = set[str]().union(*map(names_of_op, model.ops())) if options.explain_op is not None else ()
-    rules = rules_of_targets(target.targets)
+    rules = rules_of_targets(target.targets, format)
     exact = only_pipelines(options.passes)
     context = Context(format, settings=options.settings, exact=exact, target=rules)
     records = run_passes(model, passes, context, check_values, announce)

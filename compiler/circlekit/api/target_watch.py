@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from circlekit.errors import EquivalenceError
 from circlekit.ir.graph import Model
+from circlekit.passes.engine.legalize import written_refusal
 from circlekit.passes.engine.optimization_report import Report, TargetCheck
 from circlekit.targets.findings import TargetChoice, choose_targets, find_unsupported
 from circlekit.targets.target import find_target, target_names
@@ -26,15 +27,16 @@ class TargetWatch:
         names = [RUNTIME_OF_DEFAULT.get(target.name) for target in self.targets if choice is None]
         self.others = tuple(find_target(name) for name in names if name in target_names())
         watched = (*self.targets, *self.others)
-        self._before = {target: find_unsupported(model, [target]) for target in watched}
+        self._before = {target: find_unsupported(model, target) for target in watched}
 
     def conclude(self, report: Report, model: Model) -> None:
-        """Add to ``report`` what the targets cannot run of the optimized ``model``.
+        """Add to ``report`` what the targets cannot run of the optimized ``model``, as it is written.
 
         Raise EquivalenceError if the report is to be verified and a target ran an operator only before.
         """
         for target, before in self._before.items():
-            check = TargetCheck(target.name, target.title, before, find_unsupported(model, [target]))
+            after = find_unsupported(model, target, written_refusal([target], self.format))
+            check = TargetCheck(target.name, target.title, before, after)
             if target in self.others:
                 report.notes += _lost_runtime(check)
                 continue

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from circlekit.errors import near_miss
+from circlekit.errors import UnsupportedError, near_miss
 from circlekit.io.schema import FORMATS
 from circlekit.ir.resource_limits import parse_size
 from circlekit.ir.text.columns import paragraphs, wrapped
+from circlekit.targets.findings import choose_targets
 
 USAGE_ERROR = 2
 """Exit code for wrong arguments."""
@@ -160,6 +161,22 @@ def argument_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return parse_argument
+
+
+TARGET_HELP = "runtimes that must run it, or none (default: by format)"
+
+
+def add_target(parser: Parser, help: str = TARGET_HELP) -> None:
+    """Add ``--target``: names separated by commas, None if it is not given."""
+    parser.add_argument("--target", type=argument_type(_targets), metavar="T,T", help=help)
+
+
+def _targets(text: str) -> str:
+    try:
+        choose_targets(text, "")
+    except UnsupportedError as error:
+        raise ValueError(error.message) from None
+    return text
 
 
 def input_file(word: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from circlekit.api import Options, read_pipeline
-from circlekit.cli.arguments import MODEL_HELP, Parser, add_inputs, argument_type
+from circlekit.cli.arguments import MODEL_HELP, Parser, add_inputs, add_target, argument_type
 from circlekit.cli.command import Command
 from circlekit.cli.pass_list import print_passes
 from circlekit.cli.result import NO_PASS_HINT, PIPE, add_result_flags, run_conversion
@@ -66,6 +66,7 @@ def _add_flags(parser: Parser) -> None:
     )
     parser.add_switch("--verify", help="compare the outputs before and after every pass; fail if they differ")
     add_inputs(parser, "verify on the inputs")
+    add_target(parser)
     parser.add_switch(
         "--bisect",
         help="verify; if outputs differ, name the wrong rewrite and write a smallest model, OUTPUT.bisect.ck",
@@ -138,6 +139,7 @@ def options_of(arguments: argparse.Namespace, output: str) -> Options:
         profile=arguments.generate_profile_data,
         keep_activations=arguments.exp_disable_sep_transposeconv_actfunc,
         inputs=arguments.inputs,
+        target=arguments.target,
     )
 
 
@@ -205,13 +207,14 @@ def _declare_conversion(parser: Parser) -> None:
 
 
 def add_verify(parser: Parser) -> None:
-    """Add ``--verify`` of a command that only changes the format."""
+    """Add ``--verify`` and ``--target`` of a command that only changes the format."""
     parser.add_switch("--verify", help="compare the outputs before and after; fail if they differ")
     add_inputs(parser, "verify on the inputs")
+    add_target(parser)
 
 
 def _convert(arguments: argparse.Namespace) -> int:
-    options = Options(verify=arguments.verify, inputs=arguments.inputs)
+    options = Options(verify=arguments.verify, inputs=arguments.inputs, target=arguments.target)
     run_conversion(arguments, arguments.input, arguments.output, options)
     return 0
 

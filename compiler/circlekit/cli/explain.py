@@ -9,7 +9,7 @@ import sys
 
 from circlekit.api import explain_op, optimize
 from circlekit.api.models import load
-from circlekit.cli.arguments import MODEL_HELP, Parser
+from circlekit.cli.arguments import MODEL_HELP, Parser, add_target
 from circlekit.cli.circle2circle import parse_pass_or_all, parse_passes
 from circlekit.cli.command import Command
 from circlekit.cli.output.explanations import print_explanations
@@ -31,14 +31,16 @@ def _declare(parser: Parser) -> None:
         "--after", type=parse_passes, default=[], metavar="P,P", help="run these passes and pipelines first"
     )
     parser.add_format("the format in which the model will be written (default: its own)")
+    add_target(parser)
     parser.add_switch("--json", help="print a JSON document with all refusals")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     model = load(source_of(arguments.model))
     explained = None if arguments.op else arguments.name
-    report = optimize(model, arguments.after, explain=explained, format=arguments.format)
-    operators = explain_op(model, arguments.op, arguments.format) if arguments.op else []
+    format, target = arguments.format, arguments.target
+    report = optimize(model, arguments.after, explain=explained, format=format, target=target)
+    operators = explain_op(model, arguments.op, format, target=target) if arguments.op else []
     if arguments.op and not operators:
         print(f"no operator {arguments.op} is left to explain", file=sys.stderr)
     if arguments.json:

@@ -26,6 +26,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "compare": "Compare the outputs of two models; exit with 1 if they differ.",
         "inspect": "Summarize models: interface, operators, size, cost.",
         "dump": "Print a whole model file.",
+        "check": "List the operators that a runtime cannot run.",
         "report": "Show a model, or what a change did to it, as an HTML page.",
         "view": "Open a model in Netron or Model Explorer, where one is installed.",
         "explain": "Say why passes did not rewrite a model, or an operator of it.",
@@ -60,6 +61,8 @@ def find(name: str) -> Command:
             from circlekit.cli.inspection import circle_inspect as command
         case "dump":
             from circlekit.cli.dump import circledump as command
+        case "check":
+            from circlekit.cli.check import main as command
         case "report":
             from circlekit.cli.report import main as command
         case "view":

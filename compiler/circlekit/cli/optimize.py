@@ -61,7 +61,8 @@ def _optimize(arguments: argparse.Namespace) -> int:
 
 
 def _convert(arguments: argparse.Namespace) -> int:
-    return _run(arguments, lambda _: Options(verify=arguments.verify, inputs=arguments.inputs))
+    options = Options(verify=arguments.verify, inputs=arguments.inputs, target=arguments.target)
+    return _run(arguments, lambda _: options)
 
 
 def _run(arguments: argparse.Namespace, make_options: MakeOptions) -> int:

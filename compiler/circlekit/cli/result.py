@@ -116,7 +116,8 @@ def result_lines(report: Report, hint: str = "") -> list[str]:
     if report.changes:
         lines += ["", format_columns([("passes that fired", "changes"), *report.changes.items()])]
     lines += ["", *report.verdicts()]
-    for text in (*(f"note: {note}" for note in report.notes), report.growth, *_conclusion(report, hint)):
+    notes = [f"note: {note}" for note in report.notes]
+    for text in (*map(str, report.targets), *notes, report.growth, *_conclusion(report, hint)):
         lines += wrapped(text, text_columns())
     return [printable(line) for line in lines]
 

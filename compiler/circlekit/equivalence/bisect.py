@@ -66,7 +66,7 @@ def find_culprit(
     reduction tests.  ``settings`` and ``exact``: see Context.  ``records``: inputs to verify on; smaller
     models whose inputs they do not fit are compared on seeded ones.  ``targets``: what has to run the model.
     """
-    common = Context(format, settings=settings or {}, exact=exact, target=rules_of_targets(targets))
+    common = Context(format, settings=settings or {}, exact=exact, target=rules_of_targets(targets, format))
     copy, verifier = clone(model), Verifier(model, records)
     snapshot, current = clone(model), ""
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -32,6 +32,10 @@ def choose_targets(choice: TargetChoice, format: str) -> tuple[Target, ...]:
         choice = [name.strip() for name in choice.split(",")]
     given = [item for item in choice if item != NO_TARGET]
     return tuple(dict.fromkeys(item if isinstance(item, Target) else find_target(item) for item in given))
+
+
+Refusal = Callable[[Op], str | None]
+"""Returns why an operator cannot run, as a sentence; None if it can."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +69,17 @@ class Finding:
         return f"{self.graph} > op {self.index} {self.operator} > %{self.result}: {self.reason}{remedy}"
 
 
-def find_unsupported(model: Model, targets: Sequence[Target]) -> list[Finding]:
-    """Return every operator that one of ``targets`` cannot run, once for each of these."""
+def find_unsupported(model: Model, target: Target, refusal: Refusal | None = None) -> list[Finding]:
+    """Return every operator of ``model`` that ``target`` cannot run.
+
+    ``refusal``: says why it cannot run an operator; by default that of ``target``.
+    """
+    refusal = refusal or target.refusal
     return [
         Finding(target.name, graph.name, index, code_of(op), op.results[0].name if op.results else "", reason)
-        for target in targets
         for graph in model.graphs
         for index, op in enumerate(graph.ops)
-        if (reason := target.refusal(op)) is not None
+        if (reason := refusal(op)) is not None
     ]
 
 

@@ -50,7 +50,7 @@ def explain_passes(
     for name in names:
         copy = copy or clone(model)
         rewrote = (changes or {}).get(name, 0)
-        context = Context(format, settings=settings or {}, target=rules_of_targets(targets))
+        context = Context(format, settings=settings or {}, target=rules_of_targets(targets, format))
         explanation = _explain(copy, name, context, rewrote, len(names) == 1)
         if explanation.would_rewrite:
             copy = None  # it was rewritten
@@ -156,7 +156,7 @@ def explain_op(
         if copy is None:
             copy = clone(model)
             twins = dict(zip(model.ops(), copy.ops(), strict=True))
-        context = Context(format, settings=settings or {}, target=rules_of_targets(targets))
+        context = Context(format, settings=settings or {}, target=rules_of_targets(targets, format))
         changes, refusals = _refusals_of(find_pass(name), copy, context)
         nearest = _nearest({twins[op] for op in explained}, refusals)
         for op, explanation in explained.items():

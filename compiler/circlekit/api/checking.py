@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check which operators of a model a runtime cannot run."""
+
+from __future__ import annotations
+
+from circlekit.api.models import check_model
+from circlekit.ir.graph import Model
+from circlekit.passes.engine.remedies import with_remedies
+from circlekit.targets.findings import Finding, TargetChoice, choose_targets, find_unsupported
+
+
+def check(model: Model, target: TargetChoice = None) -> list[Finding]:
+    """Return every operator of ``model`` that a target cannot run: where, why, and what would help.
+
+    ``target``: names of runtimes, separated by commas; by default litert for a TFLite model and luci, ONE's
+    interpreter, for a circle model.  A finding has the fields ``target``, ``graph``, ``index``, ``operator``,
+    ``result``, ``reason`` and ``remedy``: a pass or a conversion after which the finding is gone, found by
+    trying it on a copy; "" if there is none.  Raise UnsupportedError for an unknown target.
+    """
+    check_model(model)
+    found: list[Finding] = []
+    for chosen in choose_targets(target, model.format):
+        found += with_remedies(model, chosen, find_unsupported(model, chosen))
+    return found

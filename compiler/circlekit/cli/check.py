@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit check and circle-check: the operators of models that a runtime cannot run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from circlekit.api import check, load
+from circlekit.cli.arguments import MODEL_HELP, Parser, add_target
+from circlekit.cli.command import FAILED, Command, for_each_file
+from circlekit.cli.output.terminal import printable, text_columns
+from circlekit.cli.result import source_of
+from circlekit.errors import UnsupportedError
+from circlekit.ir.text.columns import wrapped
+from circlekit.targets.findings import Finding, choose_targets
+from circlekit.targets.target import DEFAULT_TARGETS, target_names
+
+JSON_SCHEMA_VERSION = 1
+"""Increases when the JSON changes in a way that breaks readers; docs/guide/targets.md."""
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("models", nargs="+", metavar="model", help=f"{MODEL_HELP}; - is the standard input")
+    defaults = ", ".join(f"{name} for .{format}" for format, name in DEFAULT_TARGETS.items())
+    add_target(parser, f"the runtimes: {', '.join(target_names())} (default: {defaults})")
+    parser.add_format("what the models will be written as: determines the default target")
+    parser.add_switch("--json", help="print the findings as JSON; an array for several models")
+    parser.add_switch("-q", "--quiet", help="print nothing but errors")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    documents = for_each_file(arguments.models, lambda path: _check(path, arguments))
+    failed = sum(not document.get("pass", False) for document in documents)
+    if arguments.json and not arguments.quiet:
+        print(json.dumps(documents if len(documents) > 1 else documents[0], indent=2))
+    elif len(documents) > 1 and not arguments.quiet:
+        print(f"{len(documents)} models: {len(documents) - failed} run, {failed} do not")
+    return FAILED if failed else 0
+
+
+def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Check a model, print the findings as text if that is asked for, and return them as JSON types."""
+    model = load(source_of(path))
+    targets = choose_targets(arguments.target, arguments.format or model.format)
+    if not targets:
+        raise UnsupportedError(f"{path}: there is no target to check for; --target names one")
+    findings = check(model, targets)
+    names = [target.name for target in targets]
+    if not arguments.json and not arguments.quiet:
+        for finding in findings:
+            _print_finding(finding, several=len(arguments.models) > 1, path=path)
+        title = " and ".join(target.title for target in targets)
+        count = len({finding.place for finding in findings})
+        total = sum(1 for _ in model.ops())
+        verdict = f"{title} cannot run {count} of {total} operators" if findings else f"{title} runs it"
+        print(*wrapped(printable(f"{path}: {verdict}"), text_columns()), sep="\n")
+    return {
+        "schema": JSON_SCHEMA_VERSION,
+        "file": path,
+        "format": model.format,
+        "targets": names,
+        "pass": not findings,
+        "findings": [finding.document() for finding in findings],
+    }
+
+
+def _print_finding(finding: Finding, several: bool, path: str) -> None:
+    place = f"{path} > " if several else ""
+    print(printable(f"{place}{finding.graph} > op {finding.index} {finding.operator} > %{finding.result}"))
+    texts = [finding.reason, *([f"remedy: {finding.remedy}"] if finding.remedy else ["no remedy is known"])]
+    for text in texts:
+        print(*(f"    {line}" for line in wrapped(printable(text), text_columns() - 4)), sep="\n")
+
+
+main = Command(
+    "circle-check",
+    "List the operators that a runtime cannot run. The exit code is 1 if there are any.",
+    "model ...",
+    _declare,
+    _run,
+)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find what helps against operators that a target cannot run, by trying it on copies of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
+from circlekit.ir.progress import progress
+from circlekit.ir.shape_inference import settle_ranks
+from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.registry import all_passes, select_passes
+from circlekit.passes.engine.run_for_target import rules_of_targets
+from circlekit.passes.pipelines import PIPELINES, pipeline_passes
+from circlekit.rewrite.base import Context
+from circlekit.targets.findings import Finding, find_unsupported
+from circlekit.targets.target import Target
+
+
+def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> list[Finding]:
+    """Return ``findings``, all of ``target``, each with the first remedy after which it is gone.
+
+    Remedies are, in this order: writing the model as a format that the target reads, a pipeline, a single
+    pass that keeps values and interface.  What leaves as many unsupported operators as before is none.
+    ``model`` stays as it is.
+    """
+    remedies: dict[tuple[str, str], str] = {}
+    for text, changed in _candidates(model, target) if findings else ():
+        left = {finding.place for finding in find_unsupported(changed, target)}
+        if len(left) < len(findings):
+            gone = (finding.place for finding in findings if finding.place not in left)
+            remedies = {**dict.fromkeys(gone, text), **remedies}
+        if len(remedies) == len(findings):
+            break
+    return [replace(finding, remedy=remedies.get(finding.place, "")) for finding in findings]
+
+
+def _candidates(model: Model, target: Target) -> Iterator[tuple[str, Model]]:
+    """Yield what a user can do, and the model after it."""
+    for format in sorted(target.formats, key=lambda format: format != model.format):
+        yield f"circlekit convert to .{format} replaces it", legalize(model, format)
+    format = model.format
+    optimize = "circlekit optimize --{} --target {} replaces it"
+    pipelines = [(optimize.format(name, target.name), name) for name in PIPELINES]
+    handled = {name for pipeline in PIPELINES for name in pipeline_passes(pipeline)}
+    others = [
+        (f"the pass --{name} replaces it", name)
+        for name, item in all_passes().items()
+        if name not in handled and not item.changes_values and not item.changes_interface
+    ]
+    copy: Model | None = None
+    progress().begin("looking for remedies", len(pipelines) + len(others), "passes")
+    for text, name in (*pipelines, *others):
+        if copy is None:
+            copy = clone(model)
+            settle_ranks(copy, strict=False)
+        exact = name in PIPELINES
+        context = Context(format, exact=exact, target=rules_of_targets([target], format))
+        records = run_passes(copy, select_passes(name, format=format if exact else None), context)
+        if any(record.changes for record in records):
+            yield text, legalize(copy, format)
+            copy = None
+        progress().advance(1, name)
