@@ -38,7 +38,7 @@ from circlekit.ir.text.printer import print_model
 from circlekit.ir.verifier import check_order, verify
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.explain import ALL_PASSES, explain_op, explain_passes, names_of_op
-from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.legalize import legalize, legalize_in_place
 from circlekit.passes.engine.optimization_report import Report, summarize
 from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.passes.engine.registry import (
@@ -52,7 +52,8 @@ from circlekit.passes.engine.registry import (
     pass_names,
     select_passes,
 )
-from circlekit.passes.engine.run_for_target import rules_of_targets, target_obstacle
+from circlekit.passes.engine.run_for_target import target_obstacle
+from circlekit.passes.engine.written_form import rules_of_targets
 from circlekit.rewrite.base import Context
 from circlekit.targets.findings import TargetChoice, choose_targets
 
@@ -121,7 +122,8 @@ def optimize(
     ``inputs``: what to verify on, as for ``compare``; implies ``verify``.
     ``target``: the runtimes that have to run the model (names, separated by commas): no rewrite makes an
     operator that one of them cannot run of operators that they can.  By default litert for tflite and luci,
-    ONE's interpreter, for circle; ``none`` for no restriction.
+    ONE's interpreter, for circle; ``none`` for no restriction.  For targets that are named, operators that
+    one of them lacks are replaced at the end, where that is possible.
 
     Raise RewriteError, before any work, for a name that is neither a pass nor a pipeline; ModelError if an
     operator reads a value that a later one produces.  An operator whose shape rule refuses its operands is
@@ -151,6 +153,8 @@ def optimize(
     target_watch = TargetWatch(model, options.target, format or model.format)
     with _bisecting(original, options, target_watch, records):
         report = _optimize(model, options, target_watch, verifier)
+        if target_watch.targets.legalized:
+            _legalize(model, target_watch, verifier, report)
         target_watch.conclude(report, model)
     _conclude(report, verifier, started)
     if record is not None and verifier is not None:
@@ -191,7 +195,8 @@ def convert(
     guard = nullcontext() if options.validate else blaming_model(model, name)
     with guard, _bisecting(original, options, target_watch, records):
         report = _optimize(model, options, target_watch, verifier, None if content is None else len(content))
-        legal = legalize(model, format, {"fused_activations"} if options.keep_activations else ())
+        keep = {"fused_activations"} if options.keep_activations else ()
+        legal = legalize(model, format, keep, target_watch.targets.legalized)
         if options.validate:
             check_structure(legal, target_name)
         if verifier is not None:
@@ -217,6 +222,15 @@ def convert(
     report.after.format = format
     _conclude(report, verifier, started)
     return report
+
+
+def _legalize(model: Model, target: TargetWatch, verifier: Verifier | None, report: Report) -> None:
+    """Replace, in ``model`` itself, what the targets that the user named lack."""
+    made = legalize_in_place(model, target.format, targets=target.targets.legalized)
+    if made and verifier is not None:
+        verifier.check(model, "the legalization for the target")
+    if made:
+        report.legalized, report.after = True, summarize(model)
 
 
 def _epochs(model: Model) -> list[int]:

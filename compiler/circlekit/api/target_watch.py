@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from circlekit.errors import EquivalenceError
 from circlekit.ir.graph import Model
-from circlekit.passes.engine.legalize import written_refusal
 from circlekit.passes.engine.optimization_report import Report, TargetCheck
-from circlekit.targets.findings import TargetChoice, choose_targets, find_unsupported
-from circlekit.targets.target import find_target, target_names
+from circlekit.passes.engine.written_form import written_refusal
+from circlekit.targets.findings import Refusal, TargetChoice, TargetSet, choose_targets, find_unsupported
+from circlekit.targets.target import Target, find_target, target_names
 
 RUNTIME_OF_DEFAULT = {"luci": "onert"}
 """By default target: a runtime that the user may mean to use instead, and has not asked for."""
@@ -35,7 +35,7 @@ class TargetWatch:
         Raise EquivalenceError if the report is to be verified and a target ran an operator only before.
         """
         for target, before in self._before.items():
-            after = find_unsupported(model, target, written_refusal([target], self.format))
+            after = find_unsupported(model, target, self._refusal_of(target))
             check = TargetCheck(target.name, target.title, before, after)
             if target in self.others:
                 report.notes += _lost_runtime(check)
@@ -47,6 +47,10 @@ class TargetWatch:
                     f"{target.title} ran the original, but does not run %{first.result}: {first.reason}",
                     f"at {first.graph} > op {first.index} {first.operator}",
                 )
+
+    def _refusal_of(self, target: Target) -> Refusal:
+        """Return why ``target`` does not run an operator, not even as it is written for the targets."""
+        return written_refusal(TargetSet((target,), self.targets.is_default), self.format)
 
 
 def _lost_runtime(check: TargetCheck) -> list[str]:

@@ -18,10 +18,11 @@ from circlekit.ir.verifier import check
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.registry import find_pass
-from circlekit.passes.engine.run_for_target import rules_of_targets, run_for_target
+from circlekit.passes.engine.run_for_target import run_for_target
+from circlekit.passes.engine.written_form import rules_of_targets
 from circlekit.passes.pipelines import Phase
 from circlekit.rewrite.base import Budget, Context
-from circlekit.targets.target import Target
+from circlekit.targets.findings import NO_TARGETS, TargetSet
 
 Step = Callable[[Model, Budget | None], Model]
 """A function that returns a copy of a model, changed by one pass with at most the rewrites of the budget."""
@@ -58,7 +59,7 @@ def find_culprit(
     settings: Mapping[str, Any] | None = None,
     exact: bool = False,
     records: Records | None = None,
-    targets: Sequence[Target] = (),
+    targets: TargetSet = NO_TARGETS,
 ) -> Culprit | None:
     """Return the first of ``passes`` that changes what ``model`` computes, narrowed down; None if none does.
 
@@ -88,7 +89,7 @@ def find_culprit(
         return _narrow(current, step, snapshot, _sentence(error), tries, records)
 
     def legalized(model: Model, budget: Budget | None) -> Model:
-        return legalize(model, format)
+        return legalize(model, format, targets=targets.legalized)
 
     found = _fault("", legalized, copy, records=records)
     return (

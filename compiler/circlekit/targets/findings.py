@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,20 +18,47 @@ TargetChoice = str | Target | Iterable[str | Target] | None
 """Targets as users give them: names, also several separated by commas, or objects; None for the default."""
 
 
-def choose_targets(choice: TargetChoice, format: str) -> tuple[Target, ...]:
+@dataclass(frozen=True)
+class TargetSet:
+    """Targets that all have to run a model.  ``is_default``: whether the user named none."""
+
+    targets: tuple[Target, ...] = ()
+    is_default: bool = False
+
+    def __iter__(self) -> Iterator[Target]:
+        return iter(self.targets)
+
+    def __bool__(self) -> bool:
+        return bool(self.targets)
+
+    def refusal(self, op: Op) -> str | None:
+        """Return why the first of the targets that cannot run ``op`` cannot; None if all of them can."""
+        return next(filter(None, (target.refusal(op) for target in self.targets)), None)
+
+    @property
+    def legalized(self) -> tuple[Target, ...] | None:
+        """What the model is legalized for: None for the default of its format."""
+        return None if self.is_default or not self.targets else self.targets
+
+
+NO_TARGETS = TargetSet()
+
+
+def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
     """Return the chosen targets; by default that of ``format``, or none if circlekit has no table for it.
 
     Raise UnsupportedError for an unknown name.
     """
     if choice is None:
         name = DEFAULT_TARGETS.get(format)
-        return (find_target(name),) if name in target_names() else ()
+        return TargetSet((find_target(name),) if name in target_names() else (), is_default=True)
     if isinstance(choice, Target):
-        return (choice,)
+        return TargetSet((choice,))
     if isinstance(choice, str):
         choice = [name.strip() for name in choice.split(",")]
     given = [item for item in choice if item != NO_TARGET]
-    return tuple(dict.fromkeys(item if isinstance(item, Target) else find_target(item) for item in given))
+    found = [item if isinstance(item, Target) else find_target(item) for item in given]
+    return TargetSet(tuple(dict.fromkeys(found)))
 
 
 Refusal = Callable[[Op], str | None]
@@ -81,11 +108,6 @@ def find_unsupported(model: Model, target: Target, refusal: Refusal | None = Non
         for index, op in enumerate(graph.ops)
         if (reason := refusal(op)) is not None
     ]
-
-
-def first_refusal(op: Op, targets: Sequence[Target]) -> str | None:
-    """Return why the first of ``targets`` that cannot run ``op`` cannot; None if all of them can."""
-    return next(filter(None, (target.refusal(op) for target in targets)), None)
 
 
 def code_of(op: Op) -> str:

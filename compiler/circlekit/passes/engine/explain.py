@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,10 +18,11 @@ from circlekit.passes.engine.describe import rules_of
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.explanation import Explanation, OpExplanation
 from circlekit.passes.engine.registry import every_pass, find_pass
-from circlekit.passes.engine.run_for_target import rules_of_targets, run_for_target, target_obstacle
+from circlekit.passes.engine.run_for_target import run_for_target, target_obstacle
+from circlekit.passes.engine.written_form import rules_of_targets
 from circlekit.passes.pipelines import in_order
 from circlekit.rewrite.base import Context, Pass, Refusal
-from circlekit.targets.target import Target
+from circlekit.targets.findings import NO_TARGETS, TargetSet
 
 MAX_PARTIAL_MATCHES = 8
 """The most partial matches that are returned for a pass; a model may have one for each operator."""
@@ -36,7 +37,7 @@ def explain_passes(
     format: str,
     settings: Mapping[str, Any] | None = None,
     changes: Mapping[str, int] | None = None,
-    targets: Sequence[Target] = (),
+    targets: TargetSet = NO_TARGETS,
 ) -> list[Explanation]:
     """Explain a pass, or with ALL_PASSES each one, the nearest first.
 
@@ -137,7 +138,7 @@ def explain_op(
     format: str,
     settings: Mapping[str, Any] | None = None,
     removed: Collection[str] = (),
-    targets: Sequence[Target] = (),
+    targets: TargetSet = NO_TARGETS,
 ) -> list[OpExplanation]:
     """Return which passes come nearest to an operator of ``model``, for each operator that ``which`` names.
 

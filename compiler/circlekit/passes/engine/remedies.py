@@ -13,10 +13,10 @@ from circlekit.ir.shape_inference import settle_ranks
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.registry import all_passes, select_passes
-from circlekit.passes.engine.run_for_target import rules_of_targets
+from circlekit.passes.engine.written_form import rules_of_targets
 from circlekit.passes.pipelines import PIPELINES, pipeline_passes
 from circlekit.rewrite.base import Context
-from circlekit.targets.findings import Finding, find_unsupported
+from circlekit.targets.findings import Finding, TargetSet, find_unsupported
 from circlekit.targets.target import Target
 
 
@@ -41,8 +41,9 @@ def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> 
 def _candidates(model: Model, target: Target) -> Iterator[tuple[str, Model]]:
     """Yield what a user can do, and the model after it."""
     for format in sorted(target.formats, key=lambda format: format != model.format):
-        yield f"circlekit convert to .{format} replaces it", legalize(model, format)
-    format = model.format
+        legal = legalize(model, format, targets=[target])
+        yield f"circlekit convert --target {target.name} to .{format} replaces it", legal
+    format, only = model.format, TargetSet((target,))
     optimize = "circlekit optimize --{} --target {} replaces it"
     pipelines = [(optimize.format(name, target.name), name) for name in PIPELINES]
     handled = {name for pipeline in PIPELINES for name in pipeline_passes(pipeline)}
@@ -58,9 +59,9 @@ def _candidates(model: Model, target: Target) -> Iterator[tuple[str, Model]]:
             copy = clone(model)
             settle_ranks(copy, strict=False)
         exact = name in PIPELINES
-        context = Context(format, exact=exact, target=rules_of_targets([target], format))
+        context = Context(format, exact=exact, target=rules_of_targets(only, format))
         records = run_passes(copy, select_passes(name, format=format if exact else None), context)
         if any(record.changes for record in records):
-            yield text, legalize(copy, format)
+            yield text, legalize(copy, format, targets=[target])
             copy = None
         progress().advance(1, name)

@@ -7,25 +7,15 @@ its operators anywhere, so its result is examined.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from circlekit.ir.graph import Model
 from circlekit.ir.snapshot import Snapshot
-from circlekit.passes.engine.legalize import written_refusal
 from circlekit.rewrite.base import Context, Pass, TargetRules
-from circlekit.targets.target import Target
 
 WHOLE_PASS = ""
 """In ``TargetRules.barred``: stands for every operator."""
-
-
-def rules_of_targets(targets: Sequence[Target], format: str) -> TargetRules | None:
-    """Return the rules for a model that has to run on all of ``targets`` when it is written as ``format``.
-
-    None without targets.
-    """
-    return TargetRules(written_refusal(targets, format)) if targets else None
 
 
 def run_for_target(item: Pass, model: Model, context: Context) -> int:

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether targets run an operator, or what legalization makes of it when the model is written."""
+
+from __future__ import annotations
+
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.value import Value
+from circlekit.passes.engine.legalize import legalize
+from circlekit.rewrite.base import TargetRules
+from circlekit.targets.findings import Refusal, TargetSet
+from circlekit.targets.operator_form import form_of
+
+
+def written_refusal(targets: TargetSet, format: str) -> Refusal:
+    """Return a function that says why ``targets`` cannot run an operator; None if they run what is written.
+
+    That is the operator itself, or what legalization for ``format`` and ``targets`` makes of it.
+    """
+    runs: dict[object, bool] = {}  # legalization is slow: once for operators that are alike
+
+    def refusal(op: Op) -> str | None:
+        sentence = targets.refusal(op)
+        if sentence is None or isinstance(op, OpaqueOp) or op.called_graphs():
+            return sentence
+        shapes = tuple(value and value.shape for value in (*op.inputs, *op.results))
+        key = (sentence, form_of(op), shapes, repr(op.attribute_items()))
+        if key not in runs:
+            written = legalize(_lone_model(op), format, targets=targets.legalized)
+            runs[key] = all(targets.refusal(made) is None for made in written.ops())
+        return None if runs[key] else sentence
+
+    return refusal
+
+
+def rules_of_targets(targets: TargetSet, format: str) -> TargetRules | None:
+    """Return the rules for a model that has to run on all of ``targets`` when it is written as ``format``.
+
+    None without targets.
+    """
+    return TargetRules(written_refusal(targets, format)) if targets else None
+
+
+def _lone_model(op: Op) -> Model:
+    """Return a model of a copy of ``op``, whose inputs are its operands that are not constant."""
+    inputs = {value: _copy(value) for value in op.inputs if value is not None}
+    results = [_copy(value) for value in op.results]
+    copies = [None if value is None else inputs[value] for value in op.inputs]
+    graph = Graph("main", [value for value in inputs.values() if not value.is_const], results)
+    graph.append(type(op)(*copies, results=results, **op.attribute_values))
+    return Model([graph])
+
+
+def _copy(value: Value) -> Value:
+    copy = Value(value.name, value.dtype, value.shape, value.data, value.quantization)
+    copy.extra = dict(value.extra)
+    return copy
