@@ -87,6 +87,21 @@ def test_misspelt_pass_fails_the_command(folder: Path) -> None:
     assert "3 tests: 0 passed, 3 failed" in done.stdout
 
 
+def test_wrong_refusal_shows_three_similar_ones(tmp_path: Path) -> None:
+    """O1 has more refusals of this model; a line for each of the nearest, within 80 columns."""
+    layer = "%1 = FullyConnected(%x, %w, %b) {act: RELU}  %y = Mul(%1, [2.0, 0.5, 1.5, 3.0])"
+    constants = "%w = const f32[4,3] gaussian(0, 1)  %b = const f32[4] gaussian(0, 1)"
+    rules = 'rules { passes(O1) refused("act is RELU6, expected NONE") }'
+    (tmp_path / "net.ck").write_text(f"graph main(%x: f32[2,3]) -> %y {{ {constants} {layer} }}\n{rules}")
+    done = run_script("dredd", str(tmp_path / "net.ck"), "--no-litert")
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    (at,) = [n for n, line in enumerate(lines) if line.endswith("refusals are:")]
+    assert lines[at + 1] == "    %1: act is RELU, expected NONE"
+    assert [line.startswith("    %") for line in lines[at + 1 : at + 5]] == [True, True, True, False]
+    assert max(map(len, lines[at + 1 : at + 4])) <= 80
+
+
 NOT_RUN = "graph main(%x: f32[2,2], %p: i32[2]) -> %y { %y = Transpose(%x, %p) : f32[2,2] }"
 
 
