@@ -207,4 +207,4 @@ def test_coded_input_of_constant_weights_stays() -> None:
     context = Context(refusals=[])
     model = model_of(FullyConnected(Value.constant("w", weights), other), [x], bundle)
     assert FuseBcq().run(model, context) == 0
-    assert "weights that are constant as well" in (context.refusals or [])[0].sentence
+    assert "expected computed weights of rank 2, and no bias" in (context.refusals or [])[0].sentence

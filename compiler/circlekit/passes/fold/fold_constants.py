@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant folding: fold_constants for all operators, and a pass for each operator for which ONE has one."""
+"""Constant folding: one pass for all operators, and passes for single operators, which ONE has too."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ MIN_TOTAL_BYTES, MAX_TOTAL_BYTES, MAX_TOTAL_GROWTH = 128 << 20, 4 << 30, 16
 """All results of one optimization: at most MAX_TOTAL_GROWTH times the model's constants, in this range."""
 
 MIN_TOTAL_MACS, MAX_TOTAL_MACS, MACS_PER_BYTE = 1_000_000_000, 200_000_000_000, 1024
-"""All work of one optimization: at most MIN_TOTAL_MACS + MACS_PER_BYTE per byte of constants, then a maximum.
+"""All work of one optimization: at most MIN_TOTAL_MACS, plus MACS_PER_BYTE for each byte of constants.
 
-Products of LoRA adapters (low-rank matrices) of rank 1000 stay below this limit.
+The limit is never above MAX_TOTAL_MACS.  Products of LoRA (low-rank) adapters of rank 1000 stay below it.
 """
 
 MAX_VIRTUAL_ELEMENTS = 1 << 58

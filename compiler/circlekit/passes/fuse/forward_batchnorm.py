@@ -42,7 +42,8 @@ A factor or an offset per channel may be applied before them instead of behind t
 class ForwardBatchNorm(Rewrite):
     """move(x) * c  ==  move(x * d), and the same for sums, if x comes from a linear operator.
 
-    The constant ``d`` has the numbers of ``c``, one for each channel (index of the last axis) of ``x``.
+    ``p``, ``q``, ``r``: further operands, if any.  The constant ``d`` has the numbers of ``c``, one for each
+    channel (index of the last axis) of ``x``.
     """
 
     name = "forward_batchnorm"

@@ -124,9 +124,8 @@ class FreezeBatchNorm(Pass):
             return 0
         records: Records | None = self.setting(context, "freeze_batchnorm")
         if not records:
-            raise RewriteError(
-                f"freeze_batchnorm needs data: %{next(iter(norms)).mean.name} is computed from the batch"
-            )
+            mean = next(iter(norms)).mean.name
+            raise RewriteError(f"freeze_batchnorm needs data: %{mean} is computed from the batch")
         values = [value for norm in norms for value in (norm.mean, norm.variance)]
         decay, warmup = self.setting(context, "freeze_decay"), self.setting(context, "freeze_warmup")
         for value, array in zip(values, averages(model, values, records, decay, warmup), strict=True):

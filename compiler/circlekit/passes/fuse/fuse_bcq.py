@@ -34,19 +34,19 @@ class FuseBcq(Pass):
     changes_interface = True
 
     def run(self, model: Model, context: Context) -> int:
-        info, first = read_info(model.main), next(model.ops(), None)
-        if info is None or first is None:
+        info, first_op = read_info(model.main), next(model.ops(), None)
+        if info is None or first_op is None:
             return 0
         if isinstance(info, str) or context.format != "circle":
             name = model.main.outputs[0].name
             sentence = info if isinstance(info, str) else f"%{name}: TFLite has no operators on binary codes"
-            context.refuse(self.name, first, sentence)
+            context.refuse(self.name, first_op, sentence)  # what is refused is no operator
             return 0
         for sentence in info.wrong:
-            context.refuse(self.name, first, sentence)
-        graphs = [_Graph(graph, info, context) for graph in model.graphs]
-        replaced = sum(graph.run() for graph in graphs)
-        if not replaced and (info.wrong or any(graph.refused for graph in graphs) or not context.may_rewrite):
+            context.refuse(self.name, first_op, sentence)
+        replacers = [_Replacer(graph, info, context) for graph in model.graphs]
+        replaced = sum(replacer.run() for replacer in replacers)
+        if not replaced and (info.wrong or any(r.refused for r in replacers) or not context.may_rewrite):
             return 0
         dropped = [v for v in model.main.outputs if v not in info.outputs]
         model.main.outputs = list(info.outputs)
@@ -57,7 +57,7 @@ class FuseBcq(Pass):
         return replaced + 1
 
 
-class _Graph:
+class _Replacer:
     """Replaces operators of one graph; ``refused``: whether an obstacle has kept one on coded weights."""
 
     def __init__(self, graph: Graph, info: Info, context: Context) -> None:
@@ -159,7 +159,7 @@ def obstacle(op: FullyConnected | Gather, constant: Value, transposed: bool) -> 
         return f"{name}: expected weights of format DEFAULT, got {op.weights_format.name}"
     if constant is op.input:
         if op.weights.is_const or op.weights.rank != 2 or op.bias is not None:
-            return f"{name}: has a bias, which is per column, or weights that are constant as well"
+            return f"{name}: expected computed weights of rank 2, and no bias, which would be per column"
         return None
     shape = op.output.shape
     if op.input.rank is None or shape is None or shape.count(None) > 1:

@@ -95,9 +95,8 @@ class InstanceNorm(Rewrite):
         eps = match.value("eps")
         epsilon = float(eps.array().reshape(-1)[0])
         if epsilon and not np.float32(self.added_to_variance(epsilon)):
-            return (
-                f"%{eps.name}: epsilon is {epsilon:g}, which would be 0 in float32 when added to the variance"
-            )
+            why = "which would be 0 in float32 when added to the variance"
+            return f"%{eps.name}: epsilon is {epsilon:g}, {why}"
         if 0 <= epsilon <= self.max_epsilon:
             return None
         allowed = "of 0 or more" if self.max_epsilon == np.inf else f"from 0 to {self.max_epsilon:g}"
@@ -135,6 +134,7 @@ def channels_of(x: Value) -> int | None:
 
 
 def _per_channel(value: Value | None, default: float, channels: int | None) -> Array:
+    """Return one number per channel: those of the constant ``value``, or ``default`` if it is absent."""
     numbers = np.full(1, default, np.float32) if value is None else value.array().reshape(-1)
     return np.array(np.broadcast_to(numbers, (channels or 0,)))
 
@@ -146,6 +146,7 @@ SQUARES = (
     "e = Sub($x, m2)  q = Square(e)",
     "e = Sub($x, m2)  q = Mul(e, e)",
 )
+"""q = (x - m2)^2, whose mean is the variance v."""
 
 ROOT = "a = Add(v, eps: const f32[*, 1])  r = Rsqrt(a)"
 FACTOR = f"{ROOT}  f = Mul(r, g: const f32)"
@@ -169,7 +170,7 @@ QUOTIENTS = (
 QUOTIENT_BY_DEVIATION = "d = Sub($x, m)  o = Sqrt(v)  r = Add(o, eps: const f32[*, 1])  $n = Div(d, r)"
 
 AFFINE = "t = Mul(n, g: const f32)  $z = Add(t, b: const f32)"
-
+"""n * gamma + beta, where n is one of the quotients."""
 
 BETWEEN_RESHAPES = {
     "x": "s", "first": "s = Reshape(x, to?) {new_shape: any}",

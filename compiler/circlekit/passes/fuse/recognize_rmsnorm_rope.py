@@ -192,10 +192,8 @@ class _Rope(Rewrite):
             if table.shape is None or table.shape[-1:] != x.static_shape[-1:]:
                 return f"%{table.name}: expected a row of {x.static_shape[-1]}, got shape {shape}"
             if any(d != 1 for d in table.shape[:-1]):
-                return (
-                    f"%{table.name}: expected one row, got shape {shape} with a row per position; "
-                    "ONE's interpreter and runtime read row 0 for every position"
-                )
+                why = "ONE's interpreter and runtime read row 0 for every position"
+                return f"%{table.name}: expected one row, got shape {shape} with a row per position; {why}"
         return None
 
     @condition

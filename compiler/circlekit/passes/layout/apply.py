@@ -163,7 +163,7 @@ class Applier:
     # -- operators -----------------------------------------------------------------------------
 
     def change(self, variable: Variable) -> None:
-        """Change the constants and attributes of a variable for the other side; ``place`` does its data."""
+        """Change constants and attributes of a variable for the other side; ``place`` changes the rest."""
         op, perm = variable.op, self.finder.perms[variable.side]
         for index in sorted(variable.operands):
             value = op.inputs[index]

@@ -207,7 +207,7 @@ class RegionFinder:
     # -- operators -----------------------------------------------------------------------------
 
     def visit(self, region: Region, op: Op, side: int) -> None:
-        """Add ``op``, which reads or produces a value on ``side``, to ``region``, or to ``fixed``."""
+        """Add ``op``, beside a value on ``side``, to ``region`` as a variable, or record why it is none."""
         if op in self.variables or op in self.fixed:
             return
         variable = self.variable_of(region, op, side)

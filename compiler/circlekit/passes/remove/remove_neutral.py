@@ -16,7 +16,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class Removed(Rewrite):
-    """$call  ==  x, the operand; the driver refuses it if the result has another type."""
+    """$call  ==  x, an operand; Rewrite refuses this if the result has another type."""
 
     quantized = True
 
@@ -192,7 +192,7 @@ class _ReluOfFakeQuant(Rewrite):
 
 
 class RemoveRedundantActivation(Rules):
-    """Remove one of two successive RELU (or its variants) or FAKE_QUANT if the other makes it superfluous."""
+    """Remove one of two successive activations (RELU and its variants, FAKE_QUANT) if it has no effect."""
 
     name = "remove_redundant_activation"
     rules = (

@@ -144,10 +144,8 @@ class _BothReshaped(
         for left, right in ((a, b), (u, v)):
             first, second = left.static_shape[:-2], right.static_shape[:-2]
             if first != second:
-                return (
-                    f"%{right.name}: expected the batch dimensions of %{left.name}, {format_shape(first)}, "
-                    f"got {format_shape(second)}"
-                )
+                expected = f"the batch dimensions of %{left.name}, {format_shape(first)}"
+                return f"%{right.name}: expected {expected}, got {format_shape(second)}"
         return None
 
 

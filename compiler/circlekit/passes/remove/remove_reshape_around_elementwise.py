@@ -72,7 +72,7 @@ def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
 
 
 def operands_of(op: Op) -> list[Value] | None:
-    """Return the operands of an elementwise ``op`` that are not constant; None if there are none, or else."""
+    """Return the operands of ``op`` that are not constant; None if it has none or is not elementwise."""
     if not op.elementwise:
         return None
     values = [v for v in op.inputs if v is not None and not is_constant(v)]
@@ -135,9 +135,9 @@ def sources_of(region: Region) -> list[Value]:
 
 
 def _unfit(value: Value | None, old: Value, new: Value) -> str | None:
-    """Return why a constant beside ``old`` has no form beside ``new``, a reshaped ``old``.
+    """Return why ``value`` cannot be reshaped for an operator that reads ``new`` instead of ``old``.
 
-    Return None if it has one, or if ``value`` is not constant.
+    ``new`` is ``old`` in another shape.  Return None if it can, or if it is not constant or has one element.
     """
     if value is None or not is_constant(value) or value.numel == 1:
         return None
@@ -235,7 +235,7 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         for op in region.ops:
             move(graph, op, new, sources[0].shape, region.starts[0])
         remove_unused(graph, *region.starts)
-        # end is no output of the graph, so it can replace an output
+        # end is no output of the graph, as obstacle has checked, so it can become one
         if same_shape(end, last.output) is None and end.quantization == last.output.quantization:
             graph.replace(last.output, end)
             graph.remove(last)

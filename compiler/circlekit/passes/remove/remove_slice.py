@@ -145,7 +145,7 @@ class RemoveUnnecessarySplit(Rules):
 
 
 class RemoveUnnecessaryStridedSlice(Rewrite):
-    """x[:, 0:n, :]  ==  x, however masks, ``offset`` and negative numbers express that all is taken."""
+    """x[:, 0:n, :]  ==  x, also if masks, ``offset`` or negative numbers say that all elements are taken."""
 
     name = "remove_unnecessary_strided_slice"
     quantized = True

@@ -135,6 +135,7 @@ class ResolveCustomSplitV(GraphPass):
         return sum(self._resolve(graph, op, context) for op in ops if op.results)
 
     def _resolve(self, graph: Graph, op: OpaqueOp, context: Context) -> bool:
+        """Replace ``op`` if it has no obstacle; return whether it did."""
         value, *parameters = op.inputs if len(op.inputs) == 3 else (None,)
         sizes, axis = (_as_int32(graph, v) for v in parameters) if parameters else (None, None)
         if value is None or sizes is None or axis is None:

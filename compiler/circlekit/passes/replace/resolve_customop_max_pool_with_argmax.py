@@ -122,6 +122,7 @@ class ResolveCustomMaxPoolWithArgmax(GraphPass):
         return sum(self._resolve(graph, op, context) for op in ops if op.results)
 
     def _resolve(self, graph: Graph, op: OpaqueOp, context: Context) -> bool:
+        """Replace ``op`` if it has no obstacle; return whether it did."""
         if not context.accepts(self.name, op, _obstacle(op)):
             return False
         x = op.inputs[0]

@@ -121,4 +121,5 @@ def different_constants(graph: Graph) -> Iterator[tuple[Value, str, int]]:
 
 
 def _same(a: Value, b: Value) -> bool:
+    """Return whether both are plain constants of equal type and with equal elements."""
     return a.is_plain and b.is_plain and a.type == b.type and np.array_equal(a.array(), b.array())
