@@ -16,7 +16,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 def leading_pad(padding: Padding, output: int, kernel: int, stride: int) -> int:
     """Return how many leading rows of the full result a TRANSPOSE_CONV of ``output`` rows omits.
 
-    ``kernel``: rows of the filter.  Columns are alike.  Source: TFLite's ComputePaddingHeightWidth.
+    ``kernel``: rows of the filter.  Also for columns.  Source: TFLite's ComputePaddingHeightWidth.
     """
     windows = forward_size(padding, output, kernel, stride)
     return max(0, ((windows - 1) * stride + kernel - output) // 2)
@@ -67,14 +67,14 @@ class FuseSliceWithTransposeConv(Rewrite):
 
 
 def _slice_bounds(shape: Array, begin: Array, size: Array) -> tuple[list[int], list[int]]:
-    """Return begin and size of the slice; a size of -1 becomes the number of elements up to the end."""
+    """Return begin and size of a slice of data of ``shape``; a size of -1 becomes all from begin on."""
     first = [int(b) for b in begin]
     out = [int(n) if n != -1 else int(full) - b for n, full, b in zip(size, shape, first, strict=True)]
     return first, out
 
 
 def _padding(match: Match, first: list[int], out: list[int]) -> Padding | None:
-    """Return the padding that gives exactly the slice from ``first`` of size ``out``; None if none does."""
+    """Return the padding that gives the slice that begins at ``first`` and has size ``out``; else None."""
     old, shape = match.attributes["padding"], match.value("shape").array()
     for new in (Padding.SAME, Padding.VALID):
         if all(

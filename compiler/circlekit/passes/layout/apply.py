@@ -143,7 +143,7 @@ class Applier:
             copy.producer.take_result(copy.result_index, stub)
         if not self.finder.has_one_memory_order(tensor) or copy.shape is None or source.shape is None:
             return Transpose(source, self.constants.vector("perm", perm), results=[copy])
-        pairs = zip(copy.shape, permuted_shape(source.shape, perm), strict=True)  # either dim may be known
+        pairs = zip(copy.shape, permuted_shape(source.shape, perm), strict=True)  # one dim may be unknown
         shape = [next((dim for dim in pair if dim is not None), -1) for pair in pairs]
         return Reshape(source, self.constants.vector("shape", shape), results=[copy], new_shape=shape)
 

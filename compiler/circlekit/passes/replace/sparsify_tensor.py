@@ -68,11 +68,11 @@ class SparsifyTensor(Pass):
         block = self.setting(context, "sparsify_block_size")
         if block is None:
             raise RewriteError("sparsify_tensor: expected the setting sparsify_block_size, got none")
-        order, formats, block_map = (
-            self.setting(context, f"sparsify_{key}") for key in ("traversal_order", "format", "block_map")
-        )
+        keys = ("sparsify_traversal_order", "sparsify_format", "sparsify_block_map")
+        order, formats, block_map = (self.setting(context, key) for key in keys)
         if value.dtype not in (i32, i8, f32) or not value.is_plain:
-            raise RewriteError(f"sparsify_tensor: %{name}: expected f32, i32 or i8, got {value.dtype.short}")
+            got = value.dtype.short if value.is_plain else "packed data"
+            raise RewriteError(f"sparsify_tensor: %{name}: expected f32, i32 or i8, got {got}")
         _sparsify(value, order, formats, block, block_map)
         for graph in model.graphs:
             graph.epoch += 1
@@ -82,7 +82,7 @@ class SparsifyTensor(Pass):
 def _sparsify(
     value: Value, order: Sequence[int], formats: Sequence[str], block: Sequence[int], block_map: Sequence[int]
 ) -> None:
-    """Store ``value`` by levels; the others are the settings; RewriteError if these do not fit its shape."""
+    """Store ``value`` by levels; raise RewriteError if the settings, the other arguments, do not fit it."""
     shape, rank = value.static_shape, len(value.static_shape)
     levels = rank + len(block_map)
     if sorted(order) != list(range(levels)) or len(formats) != rank or len(block) != len(block_map):
