@@ -8,7 +8,8 @@ import pytest
 
 from circlekit import compare
 from circlekit.equivalence.model_comparison import TOLERANCE
-from circlekit.equivalence.verify import MAX_ROUNDING_ERROR, _moved, excused, reference_runs, rounding_error
+from circlekit.equivalence.rounding import MAX_ROUNDING_ERROR, _moved, excused
+from circlekit.equivalence.verify import reference_runs, rounding_error
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
@@ -92,3 +93,49 @@ def test_weights_move_to_a_neighbor() -> None:
 def test_what_is_excused(reference: list[float], moved: list[float], expected: float) -> None:
     arrays = np.array(reference, np.float32), np.array(moved, np.float32)
     assert excused(*arrays, limit=0.02) == expected
+
+
+# -- outputs whose terms cancel ------------------------------------------------------------------
+
+
+def cancelling(second: str) -> Model:
+    """A matrix product minus ``second``; zero if that is the same product."""
+    return parse_model(f"""graph main(%x: f32[3,64]) -> %y {{
+      %w = const f32[8,64] gaussian(0, 0.1)
+      %a = FullyConnected(%x, %w)
+      {second}
+      %y = Sub(%a, %b)
+    }}""")
+
+
+SAME = "%b = FullyConnected(%x, %w)"
+HALVES = """%v = Mul(%w, 0.3)
+      %u = Mul(%w, 0.7)
+      %l = FullyConnected(%x, %v)
+      %r = FullyConnected(%x, %u)
+      %b = Add(%l, %r)"""
+
+
+def test_what_rounding_leaves_of_terms_that_cancel_is_excused() -> None:
+    """Zero before, about 1e-7 after, and the other way round."""
+    before, after = cancelling(SAME), cancelling(HALVES)
+    assert not reference_runs(before)[0][0].outputs[0].any()
+    left = float(np.abs(reference_runs(after)[0][0].outputs[0]).max())
+    assert 1e-9 < left < 1e-5
+    assert compare(before, after).equal
+    assert compare(after, before).equal
+
+
+def test_more_than_rounding_leaves_is_not_excused() -> None:
+    wrong = HALVES.replace("0.3", "0.3001")
+    assert not compare(cancelling(SAME), cancelling(wrong)).equal
+    shifted = "%c = FullyConnected(%x, %w)\n%b = Add(%c, 0.00003)"
+    assert not compare(cancelling(SAME), cancelling(shifted)).equal
+
+
+def test_zeros_that_no_rounding_moves_are_exact() -> None:
+    """Relu of negative numbers and a product with 0 are zero however their terms are rounded."""
+    for zeros in ("%z = Mul(%x, %x)\n%n = Neg(%z)\n%y = Relu(%n)", "%y = Mul(%x, 0.0)"):
+        moved = zeros.replace("%y", "%o") + "\n%y = Add(%o, 1e-8)"
+        before, after = (parse_model(f"graph main(%x: f32[64]) -> %y {{\n{t}\n}}") for t in (zeros, moved))
+        assert not compare(before, after).equal

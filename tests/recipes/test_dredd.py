@@ -205,6 +205,26 @@ def many(folder: Path, count: int) -> list[Case]:
     return cases_of(folder)
 
 
+def test_zero_and_what_rounding_leaves_of_it_are_equal(tmp_path: Path) -> None:
+    """One of two equal terms is folded into weights: their difference is 0 before and 1e-8 after."""
+    result = run(
+        tmp_path,
+        "passes(fuse_mul_with_fullyconnected) ops(Mul: 1)",
+        """graph main(%x: f32[3,64]) -> %y, %a {
+          %w = const f32[8,64] gaussian(0, 0.1)
+          %a = FullyConnected(%x, %w)
+          %b = FullyConnected(%x, %w)
+          %c = Mul(%a, [0.3])
+          %d = Mul(%b, [0.3])
+          %y = Sub(%c, %d)
+        }
+        """,
+    )
+    assert result.failures == []
+    assert not hdf5.read(tmp_path / "files/expected.h5")[0][1].any()
+    assert hdf5.read(tmp_path / "files/opt.expected.h5")[0][1].any()
+
+
 INT16_TCONV = """graph main(%x: i16[1,3,3,2] quant(scale: 0.5)) -> %y {
   %w = const i16[2,1,1,2] quant(scale: [0.1, 0.2], axis: 0) [[[[1, 2]]], [[[3, 200]]]]
   %y = TransposeConv([1,3,3,2], %w, %x) {ACT} : i16[1,3,3,2] quant(scale: 2.0)

@@ -14,8 +14,9 @@ from circlekit.equivalence.model_comparison import (
     similarity,
 )
 from circlekit.equivalence.real_numbers import have_equal_types, inputs_for, real_numbers
+from circlekit.equivalence.rounding import excused, with_moved_constants
 from circlekit.equivalence.seeded_inputs import with_seeds
-from circlekit.equivalence.verify import Inputs, Run, Verifier, excused, with_moved_constants
+from circlekit.equivalence.verify import Inputs, Run, Verifier
 from circlekit.interp.interpreter import expect_runs
 from circlekit.interp.interpreter import run as run_model
 from circlekit.ir.dtypes import DType

@@ -135,15 +135,23 @@ def run_interpreter(interpreter: Any, steps: Sequence[Sequence[Array]]) -> list[
 
 
 def differences(
-    names: Sequence[str], ours: Sequence[Array], theirs: Sequence[Array], tolerance: float | None = None
+    names: Sequence[str],
+    ours: Sequence[Array],
+    theirs: Sequence[Array],
+    tolerance: float | None = None,
+    noise: Sequence[float] = (),
 ) -> list[str]:
-    """Return a sentence for each output that differs; ``tolerance``: see TOLERANCE, its default."""
+    """Return a sentence for each output that differs; ``tolerance``: see TOLERANCE, its default.
+
+    ``noise``: for each output an absolute difference that is tolerated if it exceeds the usual tolerance.
+    """
     fraction = TOLERANCE if tolerance is None else tolerance
     found = []
-    for name, a, b in zip(names, ours, theirs, strict=True):
+    noise = noise or [0.0] * len(names)
+    for name, a, b, excused in zip(names, ours, theirs, noise, strict=True):
         if is_text(a) and is_text(b):
             a, b = a.astype(object), b.astype(object)
-        outcome = compare_arrays(name, b, a, allowed_difference(b, fraction))
+        outcome = compare_arrays(name, b, a, max(allowed_difference(b, fraction), excused))
         if not outcome.equal:
             found.append(f"%{name}, LiteRT's and ours: {outcome.reason or outcome.worst}")
     return found

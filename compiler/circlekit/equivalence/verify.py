@@ -22,13 +22,21 @@ from circlekit.equivalence.model_comparison import (
     similarity,
     weak_outputs,
 )
+from circlekit.equivalence.rounding import (
+    MAX_ROUNDING_ERROR,
+    cancellation_limit,
+    excused,
+    is_cancelled,
+    measured_error,
+    with_moved_constants,
+    with_moved_results,
+)
 from circlekit.equivalence.seeded_inputs import InputSet, input_sets, make_inputs, seed_notes, with_seeds
 from circlekit.equivalence.submodel import entry_views
 from circlekit.errors import CirclekitError, EquivalenceError, UnsupportedError
 from circlekit.interp.interpreter import expect_runs, run, select_kernels
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ir.text.fillers import seed_of
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.passes.engine.optimization_report import OutputDifference
@@ -108,53 +116,25 @@ def _seeded_run(model: Model, which: InputSet, kernels: Kernels) -> Run:
         return Run.of(which.label, model, make_inputs(model.main, which), kernels)
 
 
-SAFETY_FACTOR = 4.0
-"""Tolerated difference as a multiple of the measured one, which is a sample, not a bound."""
-
-MAX_ROUNDING_ERROR = 1e-4
-"""Largest difference that rounding may excuse, relative to the largest magnitude of the output."""
-
-
 def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) -> list[float]:
     """Return the absolute difference that rounding may make in each output; 0 if it is not float.
 
     Runs ``model`` once more on the inputs of ``run``, every float constant moved by one unit in the last
     place, up or down (seeded).  ``limit``: the largest result, relative to the output's largest magnitude.
+    An output whose terms cancel has no magnitude to compare with: there all float results are moved, too,
+    and the inputs and constants give the limit.
     """
     expect_runs(model, 1)
     after = run.again(with_moved_constants(model))
-    return [excused(a, b, limit) for a, b in zip(run.outputs, after, strict=True)]
-
-
-def with_moved_constants(model: Model) -> Model:
-    """Return a copy in which every float constant is moved by one unit in the last place."""
-    moved = clone(model)
-    for graph in moved.graphs:
-        for value in list(graph.values()):
-            if value.data is not None and value.is_plain and value.data.dtype.kind == "f":
-                value.data = _moved(value.data, seed_of(graph.name, value.name))
-    return moved
-
-
-def _moved(data: Array, seed: int) -> Array:
-    """Return each element's upper or lower neighbor; zeros, NaN and infinities stay."""
-    up = np.random.Generator(np.random.PCG64(seed)).integers(0, 2, data.shape, dtype=np.int8) == 1
-    with np.errstate(all="ignore"):
-        neighbors = np.nextafter(data, np.where(up, np.inf, -np.inf).astype(data.dtype))
-    keep = (data == 0) | ~np.isfinite(data) | ~np.isfinite(neighbors)
-    return np.where(keep, data, neighbors)
-
-
-def excused(reference: Array, moved: Array, limit: float = MAX_ROUNDING_ERROR) -> float:
-    """Return the difference that rounding may make in ``reference``; ``moved``: with moved constants."""
-    if reference.dtype.kind != "f" or reference.shape != moved.shape:
-        return 0.0
-    both = np.isfinite(reference) & np.isfinite(moved)
-    if not both.any():
-        return 0.0
-    exact = reference[both].astype(np.float64)
-    error = float(np.abs(exact - moved[both]).max())
-    return min(SAFETY_FACTOR * error, limit * float(np.abs(exact).max()))
+    errors = [excused(a, b, limit) for a, b in zip(run.outputs, after, strict=True)]
+    inputs = run.inputs.values() if isinstance(run.inputs, Mapping) else run.inputs
+    largest = cancellation_limit(model, list(inputs))
+    cancelled = [i for i, array in enumerate(run.outputs) if is_cancelled(array, largest)]
+    if cancelled:
+        after = run.again(with_moved_results(model))
+        for i in cancelled:
+            errors[i] = max(errors[i], min(measured_error(run.outputs[i], after[i]), largest))
+    return errors
 
 
 def watch(verifier: Verifier, model: Model, name: str) -> None:

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rounding can do to the results of a model, measured by moving its numbers by one unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from circlekit.equivalence.model_comparison import TOLERANCE, largest_magnitude
+from circlekit.ir.clone import clone
+from circlekit.ir.dtypes import f32
+from circlekit.ir.graph import Model
+from circlekit.ir.text.fillers import seed_of
+from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.binary import Mul
+
+SAFETY_FACTOR = 4.0
+"""Tolerated difference as a multiple of the measured one, which is a sample, not a bound."""
+
+MAX_ROUNDING_ERROR = 1e-4
+"""Largest difference that rounding may excuse, relative to the largest magnitude of the output."""
+
+
+def with_moved_constants(model: Model) -> Model:
+    """Return a copy in which every float constant is moved by one unit in the last place."""
+    moved = clone(model)
+    for graph in moved.graphs:
+        for value in list(graph.values()):
+            if value.data is not None and value.is_plain and value.data.dtype.kind == "f":
+                value.data = _moved(value.data, seed_of(graph.name, value.name))
+    return moved
+
+
+def _moved(data: Array, seed: int) -> Array:
+    """Return each element's upper or lower neighbor; zeros, NaN and infinities stay."""
+    up = np.random.Generator(np.random.PCG64(seed)).integers(0, 2, data.shape, dtype=np.int8) == 1
+    with np.errstate(all="ignore"):
+        neighbors = np.nextafter(data, np.where(up, np.inf, -np.inf).astype(data.dtype))
+    keep = (data == 0) | ~np.isfinite(data) | ~np.isfinite(neighbors)
+    return np.where(keep, data, neighbors)
+
+
+def excused(reference: Array, moved: Array, limit: float = MAX_ROUNDING_ERROR) -> float:
+    """Return the difference that rounding may make in ``reference``; ``moved``: with moved constants."""
+    if reference.dtype.kind != "f" or reference.shape != moved.shape:
+        return 0.0
+    both = np.isfinite(reference) & np.isfinite(moved)
+    return min(measured_error(reference, moved), limit * largest_magnitude(reference[both]))
+
+
+def measured_error(reference: Array, moved: Array) -> float:
+    """Return SAFETY_FACTOR times the largest difference of the elements that are finite in both arrays."""
+    if reference.shape != moved.shape:
+        return 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
+        errors = np.abs(reference.astype(np.float64) - moved)
+    return SAFETY_FACTOR * largest_magnitude(errors)
+
+
+# -- outputs whose terms cancel ------------------------------------------------------------------
+
+
+def cancellation_limit(model: Model, inputs: Sequence[Array]) -> float:
+    """Return the largest difference that rounding may excuse where terms cancel: a part of the inside.
+
+    That is TOLERANCE of the largest magnitude of the float inputs and constants.
+    """
+    values = (value for graph in model.graphs for value in graph.values() if value.is_plain)
+    arrays = (*inputs, *(value.data for value in values if value.data is not None))
+    floats = (array for array in arrays if array.dtype == np.float32)
+    return TOLERANCE["float32"] * max(map(largest_magnitude, floats), default=0.0)
+
+
+def is_cancelled(output: Array, limit: float) -> bool:
+    """Return whether a float32 output is so small that it may be what rounding left of larger terms."""
+    return output.dtype == np.float32 and output.size > 0 and largest_magnitude(output) <= limit
+
+
+def with_moved_results(model: Model) -> Model:
+    """Return a copy in which every float constant and result is moved by one unit in the last place.
+
+    The results by a factor of 1 + 2^-23 or 1 - 2^-23 for each index of the last axis (seeded).
+    """
+    moved = with_moved_constants(model)
+    for graph in moved.graphs:
+        for op in list(graph):
+            for index, value in enumerate(op.results):
+                if value.dtype is f32:
+                    exact = Value(f"{value.name}/exact", f32, value.shape)
+                    op.take_result(index, exact)
+                    factor = Value.constant(f"{value.name}/factor", _factors(value))
+                    graph.insert_after(op, Mul(exact, factor, results=[value]))
+    return moved
+
+
+def _factors(value: Value) -> Array:
+    """Return float32 factors next to 1, one for each index of the last axis, or one if that is unknown."""
+    channels = value.shape[-1] if value.shape else None
+    rng = np.random.Generator(np.random.PCG64(seed_of("factors", value.name)))
+    signs = rng.choice([-1.0, 1.0], () if channels is None else (channels,))
+    return np.asarray(1 + signs * np.finfo(np.float32).eps, np.float32)
