@@ -272,7 +272,9 @@ def bash_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["optimize", "--passes", "fuse_batchnorm_with_t"], {"fuse_batchnorm_with_tconv"}),
         (["passes", "remove_unnecessary_sp"], {"remove_unnecessary_split"}),
         (["convert", "--format", ""], {"circle", "tflite"}),
+        (["optimize", "--fuse_batchnorm_with_t"], {"--fuse_batchnorm_with_tconv"}),
         (["inspect", "net.t"], {"net.tflite"}),
+        (["run", "-o", "net.t"], {"net.tflite"}),
         (["dredd", "--keep", "n"], {"nets"}),
     ],
 )

@@ -7,14 +7,14 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from circlekit.cli.arguments import input_file
+from circlekit.cli.arguments import input_file, output_path
 from circlekit.cli.command import Command
 from circlekit.passes.engine.registry import every_pass
 
 PASS_WORDS = ("PASS", "P,P", "pass")
 """Metavars of arguments that name passes."""
 
-PATH_TYPES = (None, Path, input_file)
+PATH_TYPES = (None, Path, input_file, output_path)
 """Types of arguments that are paths; None because no text without a type is anything else."""
 
 
@@ -28,6 +28,8 @@ def completion_script(shell: str, commands: Mapping[str, Command], summaries: Ma
     for name, command in commands.items():
         parser = command.parser()
         for action in parser._actions:
+            if action.help == argparse.SUPPRESS and action.option_strings:
+                action.help = ""  # the flag of a pass: not on the help page, but completed
             if action.nargs == 0:
                 continue
             if action.metavar in PASS_WORDS:
