@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No pass makes an operator that the target cannot run of operators that it can."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import circlekit
+from circlekit.errors import EquivalenceError, UnsupportedError
+from circlekit.ir.graph import Model
+from circlekit.ops.arithmetic.binary import Sub
+from circlekit.rewrite.base import PASSES, Context, Pass
+from tests.targets.toy import toy
+
+TCONV = Path(__file__).parents[2] / "recipes" / "nets" / "tconv_bn.ck"
+
+NEGATED = """
+graph main(%x: f32[1,4], %z: f32[1,4]) -> %y {
+  %n = Neg(%z)
+  %y = Add(%x, %n)
+}
+"""
+
+SPLITS = """
+graph main(%x: f32[1,6], %z: f32[1,6]) -> %a, %b, %p, %q, %r {
+  %a, %b = SplitV(%x, [3, 3], 1) {num_splits: 2}
+  %p, %q, %r = SplitV(%z, [2, 2, 2], 1) {num_splits: 3}
+}
+"""
+
+
+def codes(model: Model) -> list[str]:
+    return [op.code for op in model.main]
+
+
+def test_a_rewrite_whose_result_does_not_run_is_refused_with_a_sentence() -> None:
+    model = circlekit.parse(NEGATED)
+    report = circlekit.optimize(model, explain="fuse_neg", target=toy("NEG", "ADD"))
+    assert codes(model) == ["NEG", "ADD"]
+    assert [refusal.sentence for refusal in report.refusals] == ["%y: Toy has no SUB"]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [toy("NEG", "ADD", "SUB"), toy("ADD"), "none"],
+    ids=["has it", "has not what is replaced either", "none"],
+)
+def test_a_rewrite_is_applied_where_nothing_is_lost(target: object) -> None:
+    model = circlekit.parse(NEGATED)
+    circlekit.optimize(model, target=target)  # type: ignore[arg-type]  # targets and a name
+    assert codes(model) == ["SUB"]
+
+
+def test_a_form_that_the_target_lacks_is_refused_like_an_operator() -> None:
+    model = circlekit.parse(NEGATED)
+    ints = toy("NEG", "ADD", SUB={"i32,i32:i32": {}})
+    report = circlekit.optimize(model, explain="fuse_neg", target=ints)
+    assert report.refusals[0].sentence == "%y: Toy has no SUB for f32,f32:f32; it has i32,i32:i32"
+
+
+def test_every_target_has_to_run_the_result() -> None:
+    model = circlekit.parse(NEGATED)
+    circlekit.optimize(model, target=[toy("NEG", "ADD", "SUB"), toy("NEG", "ADD")])
+    assert codes(model) == ["NEG", "ADD"]
+
+
+def test_a_pass_that_is_code_is_kept_from_the_operators_that_it_would_break() -> None:
+    """Of two rewrites one makes what the target lacks: the run is undone, and repeated without it."""
+    model, name = circlekit.parse(SPLITS), "substitute_splitv_to_split"
+    pairs = {"i32,f32:f32": {"values": {"num_splits": [2]}}}
+    report = circlekit.optimize(model, name, explain=name, target=toy("SPLIT_V", SPLIT=pairs), verify=True)
+    assert codes(model) == ["SPLIT", "SPLIT_V"]
+    assert report.changes == {name: 1}
+    sentence = "%p: Toy has SPLIT for i32,f32:f32 only with num_splits of 2, got 3"
+    assert [refusal.sentence for refusal in report.refusals] == [sentence]
+
+
+class AddsOfNegations(Pass):
+    """Replace the first Add by a Sub without asking; ``count`` says how often it ran."""
+
+    count = 0
+
+    def run(self, model: Model, context: Context) -> int:
+        for op in model.main.ops:
+            if op.code == "ADD":
+                type(self).count += 1
+                sub = model.main.insert_before(op, Sub(op.inputs[0], op.inputs[1]))
+                sub.take_result(0, op.output)
+                model.main.remove(op)
+                return 1
+        return 0
+
+
+@pytest.fixture
+def wild(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(AddsOfNegations, "name", "wild")
+    monkeypatch.setattr(AddsOfNegations, "count", 0)
+    monkeypatch.setitem(PASSES, "wild", AddsOfNegations)
+    return "wild"
+
+
+def test_a_pass_that_asks_for_nothing_is_undone_once_and_left_out(wild: str) -> None:
+    model = circlekit.parse(NEGATED)
+    before, ops, epoch = str(model), model.main.ops, model.main.epoch
+    report = circlekit.optimize(model, wild, target=toy("NEG", "ADD"))
+    assert (str(model), model.main.ops, model.main.epoch) == (before, ops, epoch)
+    assert AddsOfNegations.count == 1
+    reason = "it would make an operator that does not run: %y: Toy has no SUB"
+    assert f"wild is left out, because {reason}" in report.notes
+
+
+def test_a_pass_that_asks_for_nothing_runs_where_nothing_is_lost(wild: str) -> None:
+    model = circlekit.parse(NEGATED)
+    circlekit.optimize(model, wild, target=toy("NEG"))  # ADD does not run either
+    assert codes(model) == ["NEG", "SUB"]
+
+
+def test_verification_fails_for_what_no_longer_runs(wild: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass that claims to obey, keeps the values, and makes what the target lacks."""
+    monkeypatch.setattr(AddsOfNegations, "obeys_target", True)
+    text = "graph main(%x: f32[1,4]) -> %y {\n  %y = Add(%x, [0.0])\n}"
+    with pytest.raises(EquivalenceError, match="Toy ran the original, but does not run %y: Toy has no SUB"):
+        circlekit.optimize(circlekit.parse(text), wild, target=toy("ADD"), verify=True)
+    circlekit.optimize(circlekit.parse(text), wild, target=toy("MUL"), verify=True)  # it ran neither
+    circlekit.optimize(circlekit.parse(text), wild, target=toy("ADD"))  # not asked for
+
+
+def test_the_report_counts_what_does_not_run() -> None:
+    model = circlekit.parse(NEGATED)
+    report = circlekit.optimize(model, target=toy("SUB"))
+    (check,) = report.targets
+    assert str(check) == "0 operators that Toy cannot run (2 before)"
+    assert check.document() == {"target": "toy", "before": 2, "after": 0, "findings": []}
+    report = circlekit.optimize(circlekit.parse(NEGATED), "remove_dead", target=toy("ADD"))
+    assert str(report.targets[0]) == "1 operator that Toy cannot run (1 before): 1 NEG"
+    assert str(circlekit.optimize(circlekit.parse(NEGATED), target=toy("SUB", "NEG", "ADD")).targets[0]) == ""
+
+
+def test_what_legalization_replaces_counts_as_what_it_is_replaced_by() -> None:
+    """The activation is fused, and split off again when the model is written: ONE's runtime ignores it."""
+    model = circlekit.load(TCONV)
+    circlekit.optimize(model, verify=True)
+    assert codes(model) == ["TRANSPOSE_CONV"]
+    bare = {"i32,f32,f32:f32": {"values": {"act": ["NONE"]}}}
+    model = circlekit.load(TCONV)
+    report = circlekit.optimize(model, target=toy("MUL", "ADD", "RELU6", TRANSPOSE_CONV=bare), verify=True)
+    assert codes(model) == ["TRANSPOSE_CONV", "ADD"]
+    assert report.legalized
+    assert str(report.targets[0]) == ""
+
+
+def test_an_unknown_target_is_an_error_before_any_work() -> None:
+    with pytest.raises(UnsupportedError, match=r"no target is named lucy; did you mean luci\?"):
+        circlekit.optimize(circlekit.parse(NEGATED), target="lucy")
