@@ -165,9 +165,15 @@ CLEAN_UP = Phase(
     ("common_subexpression_elimination", "remove_duplicate_const", "remove_dead"),
 )
 
-PIPELINES: dict[str, tuple[Phase, ...]] = {
-    "O1": (CLEAN_UP_IMPORT, FOLD, CANONICALIZE, LAYOUT, FUSE_NORMALIZATION, FUSE, LEGALIZE, CLEAN_UP),
-}
+ORDER = Phase(
+    "order",
+    "The order with the lowest peak of memory depends on which operators there are, so that this comes last.",
+    ("reorder_for_memory",),
+)
+
+O1 = (CLEAN_UP_IMPORT, FOLD, CANONICALIZE, LAYOUT, FUSE_NORMALIZATION, FUSE, LEGALIZE, CLEAN_UP)
+
+PIPELINES: dict[str, tuple[Phase, ...]] = {"O1": O1, "Omem": (*O1, ORDER)}
 """The phases of each pipeline, in the order in which they run."""
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from circlekit.passes.engine.describe import (
     page,
-    pipelines_of,
+    pipeline_of,
     rules_of,
     section,
     table,
@@ -71,7 +71,7 @@ def test_page_and_table_list_all_passes() -> None:
     assert "Approximate: applied only if the pass is asked for by name." in text
     listed = [name for line in table(passes).splitlines() for name in re.findall(r"^  (\w+)  ", line)]
     assert sorted(listed) == sorted(passes)
-    assert (pipelines_of("remove_dead"), pipelines_of("remove_fakequant")) == ("O1", "")
+    assert (pipeline_of("remove_dead"), pipeline_of("remove_fakequant")) == ("O1", "")
 
 
 def test_rules_of_passes() -> None:

@@ -17,6 +17,9 @@ from circlekit.rewrite.base import PASSES, Context, Pass
 
 O1 = pipeline_passes("O1")
 
+PHASES = dict.fromkeys(phase for phases in PIPELINES.values() for phase in phases)
+"""The phases of all pipelines, each once."""
+
 
 def make_pass(name: str, change: Callable[[Graph], int], formats: frozenset[str] | None = None) -> type[Pass]:
     """Return an unregistered pass; ``change`` gets the main graph."""
@@ -177,7 +180,7 @@ def test_a_pipeline_is_selected_as_its_phases() -> None:
 def test_every_pass_has_one_place() -> None:
     """A new pass is in a phase, or in ON_REQUEST: the order, and that it runs at all, are decisions."""
     own = {n for n, item in all_passes().items() if item.__module__.startswith("circlekit.")}
-    places = [name for group in (*PIPELINES["O1"], *ON_REQUEST) for name in group.passes]
+    places = [name for group in (*PHASES, *ON_REQUEST) for name in group.passes]
     where = "compiler/circlekit/passes/pipelines.py"
     for name in own.difference(places):
         pytest.fail(f"add {name} to a phase in {where}, or to ON_REQUEST if it only runs by request")
@@ -187,7 +190,7 @@ def test_every_pass_has_one_place() -> None:
 
 
 def test_every_phase_gives_a_reason() -> None:
-    for group in (*PIPELINES["O1"], *ON_REQUEST):
+    for group in (*PHASES, *ON_REQUEST):
         assert group.reason.endswith("."), group.name
 
 

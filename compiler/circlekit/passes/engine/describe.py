@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from circlekit.ir.text.columns import PAGE_COLUMNS, format_definitions, paragraphs, wrapped
-from circlekit.passes.pipelines import ON_REQUEST, PIPELINES, in_order, pipeline_passes
+from circlekit.passes.pipelines import ON_REQUEST, PIPELINES, Phase, in_order, pipeline_passes
 from circlekit.rewrite.base import Pass
 from circlekit.rewrite.rewrite import Rewrite, Rules
 
@@ -29,7 +29,7 @@ def page(passes: Mapping[str, type[Pass]]) -> str:
     lines = [HEAD, "| pass | in | what it does |", "| --- | --- | --- |"]
     for name in in_order(passes):
         text = summary(passes[name]).replace("|", "\\|")
-        lines.append(f"| [{name}](#{name}) | {pipelines_of(name)} | {text} |")
+        lines.append(f"| [{name}](#{name}) | {pipeline_of(name)} | {text} |")
     for name in in_order(passes):
         lines += ["", *section(passes[name])]
     return "\n".join(lines) + "\n"
@@ -67,8 +67,8 @@ def section(item: type[Pass]) -> Iterator[str]:
 
 
 def facts(item: type[Pass]) -> Iterator[str]:
-    """Yield facts about a pass: its pipelines, formats, intended changes and options."""
-    member = pipelines_of(item.name)
+    """Yield facts about a pass: its pipeline, formats, intended changes and options."""
+    member = pipeline_of(item.name)
     yield (
         f"in {member}"
         if member
@@ -92,9 +92,9 @@ def summary(item: type[Pass]) -> str:
     return inspect.cleandoc(item.__doc__ or "").partition("\n")[0]
 
 
-def pipelines_of(name: str) -> str:
-    """Return the pipelines that run the pass, separated by spaces."""
-    return " ".join(pipeline for pipeline in PIPELINES if name in pipeline_passes(pipeline))
+def pipeline_of(name: str) -> str:
+    """Return the first pipeline that runs the pass, "" if none does; later ones extend earlier ones."""
+    return next((pipeline for pipeline in PIPELINES if name in pipeline_passes(pipeline)), "")
 
 
 def rules_of(item: type[Pass]) -> list[type[Rewrite]]:
@@ -120,10 +120,13 @@ def table(passes: Mapping[str, type[Pass]], width: int = PAGE_COLUMNS) -> str:
 
 def groups(passes: Mapping[str, type[Pass]]) -> Iterator[tuple[str, list[str]]]:
     """Yield the heading and the members of each group of ``passes``; every pass is in one of them."""
+    listed: set[Phase] = set()
     for pipeline, phases in PIPELINES.items():
         for number, phase in enumerate(phases, 1):
-            yield f"in {pipeline}, phase {number}: {phase.name}", [n for n in phase.passes if n in passes]
-    rest = [name for name in in_order(passes) if not pipelines_of(name)]
+            if phase not in listed:
+                yield f"in {pipeline}, phase {number}: {phase.name}", [n for n in phase.passes if n in passes]
+        listed.update(phases)
+    rest = [name for name in in_order(passes) if not pipeline_of(name)]
     approximate = [name for name in rest if passes[name].changes_values]
     for group in ON_REQUEST:
         members = [name for name in rest if name in group.passes and name not in approximate]
@@ -137,5 +140,5 @@ def groups(passes: Mapping[str, type[Pass]]) -> Iterator[tuple[str, list[str]]]:
 
 def _suffix(item: type[Pass]) -> str:
     """Return the note on a pass that has approximate rules besides those that pipelines apply."""
-    has_more = pipelines_of(item.name) and any(rule.approximate for rule in rules_of(item))
+    has_more = pipeline_of(item.name) and any(rule.approximate for rule in rules_of(item))
     return " (Asked for by name: approximate rewrites too.)" if has_more else ""

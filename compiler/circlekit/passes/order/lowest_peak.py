@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Search for an order of operators in which the most bytes that are live at a time are as few as possible.
+
+What is live after a set of operators has run does not depend on their order.  So an order is a path through
+sets, each with one operator more than the one before, and the search (dynamic programming over the cuts of
+the graph) visits every set at most once.  Sets are integers: bit ``i`` stands for operator number ``i``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import accumulate
+from typing import NamedTuple
+
+EXACT_TRIALS = 300_000
+"""How many operators the exact search tries at the end of a path before it gives up: about a second."""
+
+BEAM_TRIALS = 100_000
+"""The same for the bounded search, which distributes them among the steps of the order."""
+
+BEAM_WIDTH = 64
+"""The most sets that the bounded search keeps after a step."""
+
+
+class BufferUse(NamedTuple):
+    """A buffer of ``size`` bytes: ``producer``, the operator that creates it; -1: live from the beginning.
+
+    ``users``: the set of operators after which it is released, once all of them have run; the producer is
+    one of them.  ``is_kept``: it is never released.
+    """
+
+    size: int
+    producer: int
+    users: int
+    is_kept: bool
+
+
+@dataclass
+class Step:
+    """A set of operators that have run, on the path ``previous``, ``operator`` being the last of them.
+
+    ``live``: bytes after it.  ``peak``: the most bytes so far.  ``ready``: operators that can run next.
+    """
+
+    done: int
+    live: int
+    peak: int
+    ready: int
+    count: int
+    operator: int = -1
+    previous: Step | None = None
+
+    def order(self) -> list[int]:
+        """Return the operators of the path."""
+        found, step = [], self
+        while step.previous is not None:
+            found.append(step.operator)
+            step = step.previous
+        return found[::-1]
+
+
+@dataclass
+class OrderSearch:
+    """The operators of a graph for the search: predecessors as sets, and the buffers.
+
+    ``limit``: only orders with a lower peak are of interest.  ``_floor``: no order has a lower peak, because
+    what an operator touches is live while it runs, and so are kept inputs.
+    """
+
+    predecessors: Sequence[int]
+    buffers: Sequence[BufferUse]
+    limit: int
+    _successors: list[list[int]] = field(init=False)
+    _created: list[int] = field(init=False)
+    _released_by: list[list[tuple[int, int]]] = field(init=False)
+    _floor: int = field(init=False, default=0)
+    _trials: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        count = len(self.predecessors)
+        self._successors = [[] for _ in range(count)]
+        for index, before in enumerate(self.predecessors):
+            for other in members(before):
+                self._successors[other].append(index)
+        self._created, self._released_by = [0] * count, [[] for _ in range(count)]
+        always, touched = 0, [0] * count
+        for buffer in self.buffers:
+            if buffer.producer >= 0:
+                self._created[buffer.producer] += buffer.size
+            elif buffer.is_kept:
+                always += buffer.size
+                continue
+            for index in members(buffer.users):
+                touched[index] += buffer.size
+                if not buffer.is_kept:
+                    self._released_by[index].append((buffer.size, buffer.users))
+        self._floor = always + max(touched, default=0)
+
+    def lowest(self) -> tuple[list[int] | None, bool]:
+        """Return an order with a peak below ``limit`` or None, and whether none has a lower peak."""
+        if self._floor >= self.limit:
+            return None, True
+        found, is_complete = self._exact()
+        if is_complete:
+            return found, True
+        return self._beam(), False
+
+    def _first(self) -> Step:
+        ready = sum(1 << index for index, before in enumerate(self.predecessors) if not before)
+        live = sum(buffer.size for buffer in self.buffers if buffer.producer < 0)
+        return self._without_choice(Step(0, live, live if self.predecessors else 0, ready, 0))
+
+    def _exact(self) -> tuple[list[int] | None, bool]:
+        """Return the best order below the limit, or None; and whether the search came to its end."""
+        first = self._first()
+        queue = [(first.peak, -first.count, 0, first)]
+        lowest = {first.done: first.peak}
+        number = 0
+        while queue:
+            *_, step = heappop(queue)
+            if step.count == len(self.predecessors):
+                return step.order(), True
+            if step.peak > lowest[step.done]:
+                continue
+            if self._trials > EXACT_TRIALS:
+                return None, False
+            for following in self._following(step):
+                if following.peak < lowest.get(following.done, self.limit):
+                    lowest[following.done] = following.peak
+                    number += 1
+                    heappush(queue, (following.peak, -following.count, number, following))
+        return None, True
+
+    def _beam(self) -> list[int] | None:
+        """Return the best order below the limit that a search of bounded width finds, or None."""
+        trials = BEAM_TRIALS // len(self.predecessors)
+        steps, best = [self._first()], None
+        while steps:
+            found: dict[int, Step] = {}
+            for step in steps:
+                for following in self._following(step):
+                    known = found.get(following.done)
+                    if following.peak < (self.limit if known is None else known.peak):
+                        found[following.done] = following
+            ranked = sorted(found.values(), key=lambda step: (step.peak, step.live - step.count))
+            complete = [step for step in ranked if step.count == len(self.predecessors)]
+            best = min([*complete, *filter(None, [best])], key=lambda step: step.peak, default=None)
+            better = [step for step in ranked if best is None or step.peak < best.peak][:BEAM_WIDTH]
+            tried = list(accumulate(step.ready.bit_count() for step in better))
+            steps = better[: max(1, bisect_right(tried, trials))]
+        return best.order() if best is not None else None
+
+    def _following(self, step: Step) -> Iterator[Step]:
+        """Yield what each operator that is ready leads to."""
+        for index in members(step.ready):
+            if step.live + self._created[index] < self.limit:
+                yield self._without_choice(self._after(step, index))
+
+    def _without_choice(self, step: Step) -> Step:
+        """Run operators that are best run at once: they leave no more bytes live, and raise no peak.
+
+        Whatever order follows, such an operator can be moved to its beginning: it releases the least there,
+        and still the bytes are never more than before.
+        """
+        is_changed = True
+        while is_changed:
+            is_changed = False
+            for index in members(step.ready):
+                during = step.live + self._created[index]
+                if during > max(step.peak, self._floor):
+                    continue
+                if self._created[index] <= self._released(step.done | 1 << index, index):
+                    step, is_changed = self._after(step, index), True
+        return step
+
+    def _released(self, done: int, index: int) -> int:
+        """Return the bytes that operator ``index`` releases if it is the last of ``done``."""
+        self._trials += 1
+        return sum(size for size, users in self._released_by[index] if not users & ~done)
+
+    def _after(self, step: Step, index: int) -> Step:
+        done = step.done | 1 << index
+        during = step.live + self._created[index]
+        ready = step.ready & ~(1 << index)
+        for other in self._successors[index]:
+            if not self.predecessors[other] & ~done:
+                ready |= 1 << other
+        peak = max(step.peak, during)
+        return Step(done, during - self._released(done, index), peak, ready, step.count + 1, index, step)
+
+
+def members(numbers: int) -> Iterator[int]:
+    """Yield the numbers in a set, ascending."""
+    while numbers:
+        lowest = numbers & -numbers
+        yield lowest.bit_length() - 1
+        numbers ^= lowest
