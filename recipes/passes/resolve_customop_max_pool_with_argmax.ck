@@ -11,6 +11,7 @@ graph main(%x: f32[1,4,4,1]) -> %y, %p {
 rules {
   passes(resolve_customop_max_pool_with_argmax)
   order(
-    MaxPool2D, Conv2D, ArgMax, Reshape, Cast, Mul, Floor, Mul, Neg, Add, Mul, Add, Mul, Add, Add, Cast
+    MaxPool2D, Split, Conv2D, ArgMax, Reshape, Cast, Mul, Floor, Mul, Neg, Add, Mul, Add, Mul, Add,
+    Concatenation, Cast
   )
 }

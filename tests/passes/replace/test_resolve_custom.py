@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -166,9 +167,8 @@ def parts(channels: int, padded: bool = False) -> list[str]:
         "Mul",
         "Add",
     ]
-    around = ["Split"] if channels > 1 else []
-    joined = ["Concatenation"] if channels > 1 else []
-    return ["MaxPool2D", *["PadV2"] * padded, *around, *per_channel * channels, *joined, "Add", "Cast"]
+    before = ["MaxPool2D", *["Mul", "PadV2"] * padded, "Split"]
+    return [*before, *per_channel * channels, "Concatenation", *["Add"] * (channels > 1), "Cast"]
 
 
 PASS = "resolve_customop_max_pool_with_argmax"
@@ -182,6 +182,23 @@ def test_max_pool_with_argmax(images: bool, places: str) -> None:
 
 def test_max_pool_with_argmax_of_one_channel() -> None:
     check_pass(pool("[2,6,7,1]", "[2,2,3,1]"), PASS, parts(1))
+
+
+@pytest.mark.parametrize(
+    ("window", "counts"),
+    [
+        (1, {"Split": 1, "Cast": 2, "Add": 3, "Mul": 4, "Floor": 1, "Neg": 1, "Concatenation": 1}),
+        (4, {"Split": 1, "Cast": 2, "Add": 3, "Mul": 5, "Floor": 1, "Neg": 1, "PadV2": 1}),
+    ],
+)
+def test_max_pool_with_argmax_has_the_operators_that_the_rules_of_one_count(
+    window: int, counts: dict[str, int]
+) -> None:
+    """Those of the recipes MaxPoolWithArgmax_000 and 001."""
+    taps = (1, window, window, 1)
+    model = check_pass(pool("[1,18,18,1]", "[1,9,9,1]", taps=taps, padding="SAME"), PASS)
+    found = Counter(type(op).__name__ for op in model.main)
+    assert {name: found[name] for name in counts} == counts
 
 
 def test_max_pool_with_argmax_padded() -> None:

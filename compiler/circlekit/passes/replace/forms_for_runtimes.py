@@ -27,10 +27,21 @@ class DecomposeHardSwish(Rewrite):
     """
 
 
-class DecomposeSoftmax(Rewrite):
-    """softmax(x)  ==  e / sum(e) with e = exp(beta * (x - max(x))); sum and max are over the last axis."""
+class _DecomposeSoftmax(Rewrite):
+    """softmax(x)  ==  e / sum(e) with e = exp(x - max(x)); sum and max are over the last axis."""
 
-    name = "decompose_softmax"
+    before = "z = Softmax(x: f32)  {beta: 1.0}"
+    after = """
+        m = ReduceMax(x, [-1])      {keep_dims: true}
+        d = Sub(x, m)
+        e = Exp(d)
+        s = Sum(e, [-1])            {keep_dims: true}
+        z = Div(e, s)
+    """
+
+
+class _DecomposeSoftmaxWithBeta(Rewrite):
+    """The same for another beta, with e = exp(beta * (x - max(x)))."""
 
     before = "z = Softmax(x: f32)  {beta: any = beta}"
     after = """
@@ -44,6 +55,13 @@ class DecomposeSoftmax(Rewrite):
 
     def constants(self, beta: float) -> dict[str, Array]:
         return {"factor": np.asarray(beta, np.float32)}
+
+
+class DecomposeSoftmax(Rules):
+    """softmax(x)  ==  e / sum(e) with e = exp(beta * (x - max(x))), without a product if beta is 1."""
+
+    name = "decompose_softmax"
+    rules = (_DecomposeSoftmax, _DecomposeSoftmaxWithBeta)
 
 
 class ReplaceSubWithAdd(Rewrite):

@@ -37,6 +37,9 @@ MAX_WINDOW_OR_CHANNELS = 1 << 12
 class _PositionBuilder(Inserter):
     """Inserts, before ``op``, the operators that compute the maximum of each window and its position.
 
+    They are those of ONE's pass, with a SPLIT and a CONCATENATION even for one channel, and before a padding
+    a product with 1, to which a quantizer gives the range of the data without the padding value.
+
     For one channel, a convolution with unit vectors moves the elements of each window to the last axis.
     Their ARG_MAX is ky * window width + kx, where ky and kx are the row and the column in the window.  If the
     window begins at (top, left), the position in an image of width W with C channels is
@@ -69,20 +72,18 @@ class _PositionBuilder(Inserter):
         """Return the positions of the maxima as float32, in the shape of the result, [N,h,w,C]."""
         edges = np.array([[0, 0], *([w.before, w.after] for w in self.windows), [0, 0]], np.int32)
         if edges.any():
-            x = self.make(PadV2(x, self.array(edges), self.number(np.finfo(np.float32).min)))
+            own_range = self.make(Mul(x, self.number(1.0)))
+            x = self.make(PadV2(own_range, self.array(edges), self.number(np.finfo(np.float32).min)))
         batch, _, _, channels = self.shape
-        parts = [x]
-        if channels > 1:
-            split = Split(self.array(np.asarray(3, np.int32)), x, num_splits=channels)
-            self.make(split)
-            parts = split.results
-        by_channel = [self.positions_in_channel(part) for part in parts]
-        position = by_channel[0] if channels == 1 else self.make(Concatenation(*by_channel, axis=3))
+        split = Split(self.array(np.asarray(3, np.int32)), x, num_splits=channels)
+        self.make(split)
+        by_channel = [self.positions_in_channel(part) for part in split.results]
+        position = self.make(Concatenation(*by_channel, axis=3))
         offset = np.arange(channels, dtype=np.float32).reshape(1, 1, 1, -1)
         if self.counts_images:
             image = np.arange(batch, dtype=np.float32) * np.prod(self.shape[1:], dtype=np.float32)
             offset = offset + image.reshape(-1, 1, 1, 1)
-        return self.make(Add(position, self.array(offset)))
+        return self.make(Add(position, self.array(offset))) if offset.any() else position
 
     def positions_in_channel(self, x: Value) -> Value:
         """Return the positions [N,h,w,1] for a single channel ``x``, without the addend for the channel."""
