@@ -19,10 +19,11 @@ ARRAY_SUFFIXES = (".npz", ".npy", *HDF5_SUFFIXES)
 
 
 def read_arrays(path: FilePath) -> list[tuple[str, Array]]:
-    """Return the (name, array) pairs of a file; its extension says the format, HDF5 if it is unknown.
+    """Return the (name, array) pairs of a .npz or .npy file; any other extension is read as HDF5.
 
-    Input I of record R of several records in an HDF5 file is named ``R/I``.  Raise FileError if the file
-    cannot be read, FormatError if it is damaged, LimitError if it is too large.
+    The array of a .npy file is named ``arr_0``.  If an HDF5 file has several records, array I of record R is
+    named ``R/I``.  Raise FileError if the file cannot be read, FormatError if it is damaged, LimitError if it
+    is too large.
     """
     suffix = Path(path).suffix.lower()
     if suffix == ".npz":
@@ -34,24 +35,24 @@ def read_arrays(path: FilePath) -> list[tuple[str, Array]]:
     records = hdf5.read_named_records(path)
     if len(records) == 1:
         return records[0]
-    return [(f"{number}/{name}", array) for number, named in enumerate(records) for name, array in named]
+    return [(f"{number}/{name}", array) for number, record in enumerate(records) for name, array in record]
 
 
 def compare_files(left: FilePath, right: FilePath, tolerance: float | None = None) -> list[Outcome]:
-    """Return one outcome for each name in either file, in the order of ``left``, the reference.
+    """Return one outcome for each array name: first those of ``left``, the reference, then the others.
 
-    ``tolerance``: the largest absolute difference of equal numbers, by default that of rounding.  The byte
-    order does not matter, and a name may end in the ``:0`` that ONE appends.
+    ``tolerance``: the absolute difference up to which two numbers count as equal, by default
+    ``allowed_difference`` of the left array.  A ``:0`` at the end of a name, which ONE appends, is ignored.
+    The errors are those of ``read_arrays``, and FormatError if two arrays of a file have one name.
     """
     a, b = _by_name(left), _by_name(right)
     outcomes = []
     for name in {**a, **b}:
         if name in a and name in b:
-            found = compare_arrays(name, a[name], b[name], tolerance)
-            outcomes.append(replace(found, similarity=similarity(a[name], b[name])))
+            outcome = compare_arrays(name, a[name], b[name], tolerance)
+            outcomes.append(replace(outcome, similarity=similarity(a[name], b[name])))
         else:
-            missing = os.fspath(right if name in a else left)
-            outcomes.append(Outcome(name, reason=f"missing in {missing}"))
+            outcomes.append(Outcome(name, reason=f"missing in {os.fspath(right if name in a else left)}"))
     return outcomes
 
 

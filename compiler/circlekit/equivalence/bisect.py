@@ -25,16 +25,17 @@ from circlekit.rewrite.base import Budget, Context
 from circlekit.targets.findings import NO_TARGETS, TargetSet
 
 Step = Callable[[Model, Budget | None], Model]
-"""A function that returns a copy of a model, changed by one pass with at most the rewrites of the budget."""
+"""Returns a copy of the model to which one pass was applied; the budget limits its number of rewrites."""
 
 
 @dataclass
 class Culprit:
     """A pass that changes what a model computes.
 
-    ``step``: the name of the pass.  ``fault``: what is wrong after it.  ``model``: the smallest model that
-    shows the fault.  ``number``: the number, from 1 to ``total``, of the first wrong rewrite; 0 if the pass
-    does not count rewrites.  ``op``: the operator at which this rewrite started, as text.
+    ``step``: the name of the pass, or ``writing as FORMAT``.  ``fault``: what is wrong after it, as text.
+    ``model``: the smallest model that was found to show the fault.  ``number``: the number, from 1 to
+    ``total``, of the first wrong rewrite; 0 if the pass does not count rewrites, or if the fault does not
+    appear with this pass alone.  ``op``: the operator at which this rewrite started, as text.
     """
 
     step: str
@@ -47,8 +48,7 @@ class Culprit:
     def __str__(self) -> str:
         if not self.number:
             return f"{self.step} is wrong: {self.fault}"
-        rewrite = f"rewrite {self.number} of {self.total}, of {self.op}"
-        return f"{self.step} is wrong, in {rewrite}: {self.fault}"
+        return f"{self.step} is wrong, in rewrite {self.number} of {self.total}, of {self.op}: {self.fault}"
 
 
 def find_culprit(
@@ -61,11 +61,12 @@ def find_culprit(
     records: Records | None = None,
     targets: TargetSet = NO_TARGETS,
 ) -> Culprit | None:
-    """Return the first of ``passes`` that changes what ``model`` computes, narrowed down; None if none does.
+    """Return the first of ``passes`` that fails, or changes what ``model`` computes; None if none does.
 
     Legalization for ``format`` counts as the last pass.  ``tries``: the largest number of models that the
-    reduction tests.  ``settings`` and ``exact``: see Context.  ``records``: inputs to verify on; smaller
-    models whose inputs they do not fit are compared on seeded ones.  ``targets``: what has to run the model.
+    reduction to a small model tests.  ``settings`` and ``exact``: see Context.  ``records``: inputs to verify
+    on; a smaller model that does not take them is compared on seeded inputs.  ``targets``: what has to run
+    the model.  ``model`` is not changed.  Raise the errors of ``reference_runs`` if it cannot be run.
     """
     common = Context(format, settings=settings or {}, exact=exact, target=rules_of_targets(targets, format))
     copy, verifier = clone(model), Verifier(model, records)
@@ -91,10 +92,10 @@ def find_culprit(
     def legalized(model: Model, budget: Budget | None) -> Model:
         return legalize(model, format, targets=targets.legalized)
 
-    found = _fault("", legalized, copy, records=records)
-    return (
-        None if found is None else _narrow(f"writing as {format}", legalized, copy, found[1], tries, records)
-    )
+    fault = _fault("", legalized, copy, records=records)
+    if fault is None:
+        return None
+    return _narrow(f"writing as {format}", legalized, copy, fault[1], tries, records)
 
 
 def _epochs(model: Model) -> list[int]:
@@ -102,11 +103,11 @@ def _epochs(model: Model) -> list[int]:
 
 
 def _pass_step(name: str, common: Context) -> Step:
-    kind = find_pass(name)
+    pass_class = find_pass(name)
 
     def step(model: Model, budget: Budget | None) -> Model:
         copy = clone(model)
-        run_for_target(kind(), copy, replace(common, budget=budget))
+        run_for_target(pass_class(), copy, replace(common, budget=budget))
         return copy
 
     return step
@@ -116,7 +117,7 @@ def _fault(
     name: str, step: Step, model: Model, budget: Budget | None = None, records: Records | None = None
 ) -> tuple[str, str] | None:
     """Return kind and description of the fault that ``step`` causes with ``budget``; None without a fault."""
-    verifier = Verifier(model, records if _fit(records, model) else None)
+    verifier = Verifier(model, records if _takes(model, records) else None)
     try:
         changed = step(model, budget)
     except Exception as error:  # a pass may fail in any way
@@ -129,7 +130,7 @@ def _fault(
     return None
 
 
-def _fit(records: Records | None, model: Model) -> bool:
+def _takes(model: Model, records: Records | None) -> bool:
     try:
         for inputs in (records or {}).values():
             model_inputs(model, 0, inputs)
@@ -149,31 +150,31 @@ def _sentence(error: Exception) -> str:
 def _narrow(
     name: str, step: Step, model: Model, sentence: str, tries: int, records: Records | None
 ) -> Culprit:
-    """Find the first wrong rewrite of ``step``, which is wrong on ``model``, and reduce the model."""
+    """Find the first wrong rewrite of ``step``, which causes fault ``sentence``, and reduce ``model``."""
     culprit = Culprit(name, sentence, model)
-    counted = Budget()
-    found = _fault(name, step, model, counted, records)
-    if found is None:  # wrong only together with the rounding of the passes before it
+    unlimited = Budget()
+    fault = _fault(name, step, model, unlimited, records)
+    if fault is None:  # wrong only together with the rounding of the passes before it
         return culprit
-    kind, culprit.fault = found
+    kind, culprit.fault = fault
     before_rewrite = None
-    if counted.made:
-        culprit.total = counted.made
+    if unlimited.made:
+        culprit.total = unlimited.made
         # with this many rewrites the step is wrong, with one fewer it is not
         culprit.number = 1 + bisect_left(
             range(1, culprit.total),
             True,
             key=lambda count: _fault(name, step, model, Budget(count), records) is not None,
         )
-        until = Budget(culprit.number)
-        _, culprit.fault = _fault(name, step, model, until, records) or found
-        culprit.op = until.last
+        first_wrong = Budget(culprit.number)
+        _, culprit.fault = _fault(name, step, model, first_wrong, records) or fault
+        culprit.op = first_wrong.last
         if culprit.number > 1:
             before_rewrite = step(model, Budget(culprit.number - 1))
 
     def shows(candidate: Model) -> bool:
-        found = _fault(name, step, candidate, records=records)
-        return found is not None and found[0] == kind
+        fault = _fault(name, step, candidate, records=records)
+        return fault is not None and fault[0] == kind
 
     start = before_rewrite if before_rewrite is not None and shows(before_rewrite) else model
     culprit.model = reduce_model(start, shows, tries)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduce a model that shows a fault to a small one that still does: operators, sizes, attributes, constants.
+"""Reduce a model that shows a fault to a small model that still shows it, as a function or a command tests.
 
-A function, or a user's command (``ShowsFault``), tests whether a model still shows the fault.
-
-Source of the first step: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002.
+The reduction removes operators and outputs, resets attributes, and makes sizes smaller and constants simpler.
+Source of ``_Reducer.select``: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002.
 """
 
 from __future__ import annotations
@@ -35,25 +34,25 @@ MAX_TRIES = 2000
 """Default limit on the number of models tested: each test may run a slow command."""
 
 Shows = Callable[[Model], bool]
-"""Whether a valid model shows the fault.  A CirclekitError counts as false, but a FileError is raised."""
+"""Returns whether a valid model shows the fault.  A CirclekitError counts as False, except a FileError."""
 
 
 def reduce_model(model: Model, shows: Shows, tries: int = MAX_TRIES) -> Model:
-    """Return a model for which ``shows`` is true and to which no reduction step applies any more.
+    """Return a model for which ``shows`` is true and that no reduction step can make smaller.
 
     ``shows`` must be true for ``model``, which is not changed.  After ``tries`` tests, return the smallest
-    model so far.
+    model so far.  Raise FileError if ``shows`` raises it: the test itself cannot run.
     """
     return _Reducer(model, shows, tries).run()
 
 
 class _Reducer:
-    """``model``: the smallest so far.  ``left``: tests left.  A step returns whether it changed ``model``."""
+    """``model``: the smallest so far.  Each reduction step is a method that returns whether it changed it."""
 
     def __init__(self, model: Model, shows: Shows, tries: int) -> None:
         self.model = model
         self.shows = shows
-        self.left = tries
+        self.tries_left = tries
 
     def run(self) -> Model:
         for graph in range(1, len(self.model.graphs)):
@@ -67,13 +66,13 @@ class _Reducer:
             lambda: self.select(submodel.with_outputs, len(self.model.main.outputs)),
             self.reset_attributes, self.shrink_sizes, self.simplify_constants,
         )  # fmt: skip
-        while sum(step() for step in steps) and self.left > 0:  # a sum, as ``any`` would skip steps
+        while sum(step() for step in steps) and self.tries_left > 0:  # a sum, as ``any`` would skip steps
             pass
         return self.model
 
     def attempt(self, make: Callable[P, Model], *args: P.args, **keywords: P.kwargs) -> bool:
-        """Keep the model that ``make`` returns if it is valid and different and shows the fault."""
-        if self.left <= 0:
+        """Keep the model that ``make`` returns if it is valid, different, and shows the fault."""
+        if self.tries_left <= 0:
             return False
         try:
             candidate = make(*args, **keywords)
@@ -84,7 +83,7 @@ class _Reducer:
             return False
         if difference(self.model, candidate) is None:
             return False
-        self.left -= 1
+        self.tries_left -= 1
         try:
             if not self.shows(candidate):
                 return False
@@ -119,17 +118,17 @@ class _Reducer:
         return any(removed)
 
     def select(self, select: Callable[[Model, Sequence[int]], Model], count: int) -> bool:
-        """Delta debugging of ``count`` items: try each part alone, then all but one; then smaller parts."""
+        """Keep few of ``count`` items: try each part alone, then all parts but one, then smaller parts."""
         start = self.model
         kept, parts = list(range(count)), 2
         while len(kept) > 1:
             bounds = [len(kept) * part // parts for part in range(parts + 1)]
             chunks = [kept[a:b] for a, b in pairwise(bounds)]
             complements = [sorted({*kept} - {*chunk}) for chunk in chunks] if parts > 2 else []
-            found = next((s for s in [*chunks, *complements] if self.attempt(select, start, s)), None)
-            if found is not None:
-                parts = 2 if found in chunks else max(parts - 1, 2)
-                kept = found
+            smaller = next((s for s in [*chunks, *complements] if self.attempt(select, start, s)), None)
+            if smaller is not None:
+                parts = 2 if smaller in chunks else max(parts - 1, 2)
+                kept = smaller
             elif parts >= len(kept):
                 break
             else:
@@ -139,7 +138,7 @@ class _Reducer:
     # -- attributes, sizes, constants ----------------------------------------------------------
 
     def reset_attributes(self) -> bool:
-        """Reset attributes to their defaults."""
+        """Reset attributes to their defaults, one by one."""
         changed = False
         for index, graph in enumerate(self.model.graphs):
             for number, op in enumerate(graph.ops):
@@ -158,7 +157,7 @@ class _Reducer:
         return changed
 
     def simplify_constants(self) -> bool:
-        """Round the numbers of float constants."""
+        """Replace the elements of float constants by zeros, ones or rounded numbers."""
         changed = False
         for index, graph in enumerate(self.model.graphs):
             for value in submodel.constants(graph):
@@ -188,7 +187,7 @@ def _simpler_constants(data: Array) -> Iterator[Array]:
 
 
 PATH_PLACEHOLDER = "{}"
-"""Replaced by the path of the model in a command; if no word contains it, the path is appended."""
+"""Stands in a command for the path of the model; if no word contains it, the path is appended."""
 
 
 def write_model(model: Model, path: Path) -> None:
@@ -201,10 +200,10 @@ def write_model(model: Model, path: Path) -> None:
 
 @dataclass
 class ShowsFault:
-    """Runs a command on a model; true if the command ends with exit code 0.
+    """A test for ``reduce_model``: a model shows the fault if a command on its file ends with exit code 0.
 
     ``words``: the command.  ``path``: the file to which each model is written.  ``timeout``: seconds after
-    which a run is ended and counts as false.
+    which the command is ended and counts as False.  ``runs``: how often the command was run.
     """
 
     words: Sequence[str]
@@ -213,10 +212,10 @@ class ShowsFault:
     runs: int = 0
 
     def __call__(self, model: Model) -> bool:
-        """Raise FileError if the command does not exist."""
+        """Run the command on ``model``; raise FileError if the command or the file does not work."""
         self.runs += 1
         progress().begin(f"reducing: run {self.runs}, {len(model.main)} operators")
-        with watched(Progress()):
+        with watched(Progress()):  # writing must not replace the progress that was begun above
             write_model(model, self.path)
         words = [word.replace(PATH_PLACEHOLDER, str(self.path)) for word in self.words]
         if words == [*self.words]:

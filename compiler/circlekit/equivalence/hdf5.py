@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read, write and compare named arrays in HDF5 files, in the layout of ONE's test data generator.
 
-The group ``/value`` has one dataset for each array, named by its number; the group ``/name`` has a string
-attribute of the same name: the array's name.  This is the only module that imports h5py.
+Dataset ``/value/I`` is array number I, attribute ``I`` of the group ``/name`` is its name.  In a file of
+several records, ``/value/R/I`` is array I of record R.  This is the only module that imports h5py.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ T = TypeVar("T")
 FilePath = str | os.PathLike[str]
 ReadItems = Callable[[Path, h5py.File], Iterator[Item]]
 KNOWN_FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
-"""Filters that need no plugin: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf."""
+"""Numbers of the filters that need no plugin: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf."""
 
 UNSTORED_BYTES, UNSTORED_CHUNKS = 1 << 24, 1 << 14
-"""Largest part of a dataset that may be absent from the file: elements equal to the fill value may be."""
+"""So much of a dataset need not be stored in the file: HDF5 omits chunks that have only the fill value."""
 
 _DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
 """What h5py raises for a file that is not HDF5 or is damaged."""
@@ -45,8 +45,8 @@ def encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
         values = file.create_group("value", track_order=False)
         for index, (name, array) in enumerate(arrays):
             text = name.encode("utf-8", "backslashreplace")
-            kind = h5py.string_dtype("ascii" if name.isascii() else "utf-8", max(len(text), 1))
-            names.attrs.create(str(index), np.array(text, kind), dtype=kind)
+            dtype = h5py.string_dtype("ascii" if name.isascii() else "utf-8", max(len(text), 1))
+            names.attrs.create(str(index), np.array(text, dtype), dtype=dtype)
             values.create_dataset(str(index), data=array, track_times=False)
         return _image(file)
 
@@ -54,13 +54,14 @@ def encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
 def encode_groups(groups: Mapping[str, Mapping[str, Array]]) -> bytes:
     """Return the bytes of a file with a group for each key, and in it a dataset for each array of the group.
 
-    A key with ``/`` makes nested groups, as in ONE; characters that HDF5 does not allow are escaped.
+    A key with ``/`` makes nested groups, as in ONE; a character that HDF5 does not allow becomes an escape
+    sequence.  Equal arrays always give equal bytes.
     """
     with _in_memory() as file:
         for name, arrays in groups.items():
             group = file.require_group(_member_name(name))
             for key, array in arrays.items():
-                if key not in group:  # the first of two tensors with one name
+                if key not in group:  # of two arrays whose escaped names are equal, the first is kept
                     group.create_dataset(key, data=array, track_times=False)
         return _image(file)
 
@@ -86,15 +87,15 @@ def _member_name(name: str) -> str:
 def read(path: FilePath) -> list[tuple[str, Array]]:
     """Return (name, array) in the order of their numbers; an array without a name is named by its number.
 
-    The file is not trusted: data in other files is not read, memory is limited, and a crash or an endless
-    loop of the HDF5 library raises FormatError.  Raise FileError if the file cannot be read, FormatError if
-    it is not HDF5 or has another layout, LimitError if it is too large.
+    The file is not trusted: data in other files is not read, and memory is limited.  Raise FileError if the
+    file cannot be read, FormatError if it is not HDF5, has another layout, or makes the HDF5 library crash or
+    loop, LimitError if it is too large.
     """
     return [(item.name, item.array) for item in _read(path, _named)]
 
 
 def read_records(path: FilePath) -> list[list[Array]]:
-    """Return the inputs of each record: ``/value/R/I`` is input I of record R; a single record has no R.
+    """Return the arrays of each record; a file of named arrays (``/value/I``) is one record.
 
     The errors are those of ``read``.
     """
@@ -102,11 +103,11 @@ def read_records(path: FilePath) -> list[list[Array]]:
 
 
 def read_named_records(path: FilePath) -> list[list[tuple[str, Array]]]:
-    """Do what ``read_records`` does, and return (name, array); without names these are the numbers I."""
-    found: dict[int, list[tuple[str, Array]]] = {}
+    """Return (name, array) as ``read_records`` does; the name is the number I if the file has no names."""
+    records: dict[int, list[tuple[str, Array]]] = {}
     for item in _read(path, _records):
-        found.setdefault(item.group, []).append((item.name, item.array))
-    return list(found.values())
+        records.setdefault(item.group, []).append((item.name, item.array))
+    return list(records.values())
 
 
 def _read(path: FilePath, items: ReadItems) -> list[Item]:
@@ -115,8 +116,8 @@ def _read(path: FilePath, items: ReadItems) -> list[Item]:
         if not path.exists():
             raise FileError(f"{path}: no such file")
         if not path.is_file():
-            what = "a directory" if path.is_dir() else "not a regular file"
-            raise FileError(f"{path}: expected an HDF5 file, got {what}")
+            actual = "a directory" if path.is_dir() else "not a regular file"
+            raise FileError(f"{path}: expected an HDF5 file, got {actual}")
         size = path.stat().st_size
 
     def read_items() -> Iterator[Item]:
@@ -169,12 +170,12 @@ def _member(path: Path, group: h5py.Group, key: str, kind: type[T]) -> T | None:
     if not isinstance(link, h5py.HardLink):
         place = f"{group.name.rstrip('/')}/{key}"
         raise FormatError(f"{path}: {place} is a link; links are not followed")
-    found = group[key]
-    return found if isinstance(found, kind) else None
+    member = group[key]
+    return member if isinstance(member, kind) else None
 
 
 def _elements(path: Path, group: h5py.Group, key: str) -> Array:
-    """Return dataset ``key``; raise FormatError if its elements are in another file, or hardly any stored."""
+    """Return dataset ``key``; FormatError if its elements are not in the file or cannot be decoded."""
     place = f"{path}: {group.name.rstrip('/')}/{key}"
     dataset = _member(path, group, key, h5py.Dataset)
     if dataset is None or dataset.shape is None or dataset.dtype.kind not in "fiubc":
@@ -183,12 +184,11 @@ def _elements(path: Path, group: h5py.Group, key: str) -> Array:
         raise FormatError(f"{place} has its numbers in other files, which are not read")
     properties = dataset.id.get_create_plist()
     for number in range(properties.get_nfilters()):
-        code = properties.get_filter(number)[0]
-        if code not in KNOWN_FILTERS:
-            raise FormatError(f"{place} is compressed by filter {code}, which HDF5 itself does not have")
+        filter_id = properties.get_filter(number)[0]
+        if filter_id not in KNOWN_FILTERS:
+            raise FormatError(f"{place} is compressed by filter {filter_id}, which HDF5 itself does not have")
     size = dataset.size * dataset.dtype.itemsize
-    chunk = prod(dataset.chunks or (0,)) * dataset.dtype.itemsize
-    need_memory(size + chunk, place)
+    need_memory(size + prod(dataset.chunks or (0,)) * dataset.dtype.itemsize, place)  # h5py holds one chunk
     # a small file can claim any size or number of chunks
     stored = dataset.id.get_storage_size()
     chunks = prod(-(-dim // step) for dim, step in zip(dataset.shape, dataset.chunks or (), strict=False))
@@ -200,5 +200,5 @@ def _elements(path: Path, group: h5py.Group, key: str) -> Array:
 
 
 def _order(key: str) -> str:
-    """Return a sort key that orders numbers by value, before names that begin with a letter."""
+    """Return a sort key that orders numbers by value, and before names that begin with a letter."""
     return key.zfill(20) if key.isascii() and key.isdigit() else key

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read inputs of a model from files: records in npz, npy and HDF5 files, raw files, and folders of these.
 
-A record is one array for each input.  Arrays of an npz or HDF5 file are found by the name of the input or by
-its name in a signature, else by number (``in0``, ``input0``, ``arr_0``, ``0``).  Arrays with one axis more
-than the inputs hold a record per index of the first axis.  A raw file holds the elements of all inputs in
-graph order, little-endian, without a header.  In a folder every file or folder is a record, unless each file
-holds one input: ``x.npy`` and ``y.npy`` by name, or ``in0``, ``in1``... by number.
+A record is one array for each input.  An array of an npz or HDF5 file is for the input with its name, else
+for the input to which a signature gives this name, else for the input with its number (``in0``, ``input0``,
+``arr_0``, ``0``).  Arrays with one axis more than the inputs hold a record per index of the first axis.  A
+raw file holds the elements of all inputs in graph order, little-endian, without a header.  In a folder every
+file or folder is a record, unless each file holds one input (``x.npy`` and ``y.npy``, or ``in0``, ``in1``).
 """
 
 from __future__ import annotations
@@ -30,38 +30,39 @@ from circlekit.ir.value import Array, Value, format_shape
 
 FilePath = str | os.PathLike[str]
 GIVEN = "given"
-"""The label of a single record."""
+"""The label of a record that is alone in its file or folder."""
 
 _LAST_NUMBER = re.compile(r"\d+$")
 _NUMBERED = re.compile(r"(?:in|input|arr_|input\.)?(\d{1,6})")
 
 
 @dataclass(frozen=True)
-class Interface:
-    """The inputs of a graph, and the other names that signatures give them."""
+class GraphInputs:
+    """The inputs of a graph.  ``aliases``: the index of an input by each name that signatures give it."""
 
     inputs: Sequence[Value]
     aliases: Mapping[str, int]
 
     @staticmethod
-    def of(model: Model, graph: Graph) -> Interface:
+    def of(model: Model, graph: Graph) -> GraphInputs:
         positions = {id(value): index for index, value in enumerate(graph.inputs)}
         signatures = [s for s in model.signatures if s.graph is graph]
         named = [(n, positions[id(v)]) for s in signatures for n, v in s.inputs.items() if id(v) in positions]
-        return Interface(graph.inputs, dict(named))
+        return GraphInputs(graph.inputs, dict(named))
 
     def in_order(self, arrays: Sequence[tuple[str, Array]], by_order: bool = False) -> list[Array] | None:
-        """Return one array per input, in graph order; None if names do not tell them.
+        """Return one array per input, in graph order; None if the names do not say which array is for which.
 
-        ``by_order``: arrays with other names are taken in their order if there are as many as inputs.
+        The name of a single array for a single input does not matter, nor do names if ``by_order`` is true
+        and there are as many arrays as inputs: then they are taken in their order.
         """
-        own = {value.name.removesuffix(":0"): index for index, value in enumerate(self.inputs)}
-        for position in (own.get, self.aliases.get, self._number):
-            found = {position(name.removesuffix(":0")): array for name, array in arrays}
-            if found.keys() >= set(range(len(self.inputs))):
-                return [found[index] for index in range(len(self.inputs))]
-        is_single = len(arrays) == len(self.inputs) and (by_order or len(arrays) == 1)
-        return [array for _, array in arrays] if is_single else None
+        names = {value.name.removesuffix(":0"): index for index, value in enumerate(self.inputs)}
+        for position in (names.get, self.aliases.get, self._number):
+            by_index = {position(name.removesuffix(":0")): array for name, array in arrays}
+            if by_index.keys() >= set(range(len(self.inputs))):
+                return [by_index[index] for index in range(len(self.inputs))]
+        takes_any_name = len(arrays) == len(self.inputs) and (by_order or len(arrays) == 1)
+        return [array for _, array in arrays] if takes_any_name else None
 
     def _number(self, name: str) -> int | None:
         match = _NUMBERED.fullmatch(name)
@@ -72,14 +73,14 @@ class Interface:
 
 
 def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> dict[str, list[Array]]:
-    """Return the inputs, in graph order, of each record in a file or a folder, by the label of the record.
+    """Return {label: inputs in graph order} of the records in a file or a folder.
 
-    ``graph``: the graph of ``model`` whose inputs they are, by default the main one.
-
-    Raise FileError if something cannot be read, FormatError for a damaged file, ShapeError if arrays are
-    missing or their dtypes or shapes are not those of the inputs, LimitError for too much data.
+    The label is GIVEN for a single record, ``record_0``... for those of a file, and else made of names in the
+    folder.  ``graph``: the graph of ``model`` whose inputs they are, by default the main one.  Raise
+    FileError if something cannot be read, FormatError for a damaged file, ShapeError if arrays are missing or
+    their dtypes or shapes are not those of the inputs, LimitError for too much data.
     """
-    path, interface = Path(path), Interface.of(model, graph or model.main)
+    path, interface = Path(path), GraphInputs.of(model, graph or model.main)
     with translated(path, "read"):
         is_folder = path.is_dir()
         if not path.exists():
@@ -95,7 +96,7 @@ def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> di
 # -- folders -----------------------------------------------------------------------------------
 
 
-def _read_folder(folder: Path, interface: Interface) -> dict[str, list[Array]]:
+def _read_folder(folder: Path, interface: GraphInputs) -> dict[str, list[Array]]:
     with translated(folder, "read"):
         entries = sorted((p for p in folder.iterdir() if not p.name.startswith(".")), key=_natural)
     if (folder / INPUT).is_file():  # a folder of --record: the outputs beside it are no inputs
@@ -104,24 +105,24 @@ def _read_folder(folder: Path, interface: Interface) -> dict[str, list[Array]]:
         record = _input_per_file(entries, interface)
         if record is not None:
             return {GIVEN: record}
-    found: dict[str, list[Array]] = {}
+    labeled: dict[str, list[Array]] = {}
     stems = Counter(entry.stem for entry in entries)
     for entry in entries:
         label = entry.stem if stems[entry.stem] == 1 else entry.name
         if entry.is_dir():
             inner = _read_folder(entry, interface)
-            found |= {label if k == GIVEN else f"{label}.{k}": v for k, v in inner.items()}
+            labeled |= {label if k == GIVEN else f"{label}.{k}": v for k, v in inner.items()}
             continue
         records = _read_file(entry, interface)
-        many = len(records) > 1
-        found |= {f"{label}.{n}" if many else label: record for n, record in enumerate(records)}
-    if not found:
+        has_many = len(records) > 1
+        labeled |= {f"{label}.{n}" if has_many else label: record for n, record in enumerate(records)}
+    if not labeled:
         raise FileError(f"{folder}: expected records for the inputs {interface}, got an empty folder")
-    return found
+    return labeled
 
 
-def _input_per_file(files: Sequence[Path], interface: Interface) -> list[Array] | None:
-    """Return the record of which each of ``files`` holds one input; None if they are records themselves."""
+def _input_per_file(files: Sequence[Path], interface: GraphInputs) -> list[Array] | None:
+    """Return the record of which each of ``files`` holds one input; None if every file is a record."""
     inputs = interface.inputs
     if len(files) != len(inputs) or len(inputs) == 1 or not all(p.is_file() for p in files):
         return None
@@ -159,8 +160,7 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 # -- files -------------------------------------------------------------------------------------
 
 
-def _read_file(path: Path, interface: Interface) -> list[list[Array]]:
-    """Return the records of one file."""
+def _read_file(path: Path, interface: GraphInputs) -> list[list[Array]]:
     suffix = path.suffix.lower()
     if suffix in HDF5_SUFFIXES:
         return _read_hdf5(path, interface)
@@ -185,29 +185,26 @@ def _fits(value: Value, shape: tuple[int, ...]) -> bool:
     )
 
 
-def _read_hdf5(path: Path, interface: Interface) -> list[list[Array]]:
+def _read_hdf5(path: Path, interface: GraphInputs) -> list[list[Array]]:
     from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
 
-    records = hdf5.read_named_records(path)
-    found = []
-    for number, named in enumerate(records):
-        place = f"{path}: record {number}" if len(records) > 1 else str(path)
-        arrays = _arrays(place, named, interface, by_order=True)
-        found.append(
-            [_fitted(place, v, _unpacked(v, a)) for v, a in zip(interface.inputs, arrays, strict=True)]
-        )
-    return found
+    named_records, records = hdf5.read_named_records(path), []
+    for number, named in enumerate(named_records):
+        place = f"{path}: record {number}" if len(named_records) > 1 else str(path)
+        pairs = zip(interface.inputs, _arrays(place, named, interface, by_order=True), strict=True)
+        records.append([_fitted(place, value, _unpacked(value, array)) for value, array in pairs])
+    return records
 
 
 def _unpacked(value: Value, array: Array) -> Array:
-    """Return ``array``, or the elements whose bytes it holds, as ONE stores raw data."""
+    """Return ``array``, or, if it holds the bytes of ``value`` as ONE stores raw data, their elements."""
     is_raw = array.ndim == 1 and array.itemsize == 1 and array.size == _raw_bytes(value)
     if value.dtype.numpy is None or not is_raw or _fits(value, array.shape):
         return array
     return array.view(value.dtype.numpy).reshape(value.static_shape)
 
 
-def _read_raw(path: Path, interface: Interface) -> list[Array]:
+def _read_raw(path: Path, interface: GraphInputs) -> list[Array]:
     content = map_file(path)
     if len(interface.inputs) == 1:
         return [decode_elements(path, content, interface.inputs[0])]
@@ -215,22 +212,22 @@ def _read_raw(path: Path, interface: Interface) -> list[Array]:
     if None in sizes or sum(filter(None, sizes)) != len(content):
         expected = "of known sizes" if None in sizes else f"together {sum(filter(None, sizes))} bytes"
         raise ShapeError(f"{path}: expected the inputs {interface}, {expected}, got {len(content)} bytes")
-    found, start = [], 0
+    arrays, start = [], 0
     for value, size in zip(interface.inputs, sizes, strict=True):
-        found.append(decode_elements(path, content[start : start + (size or 0)], value))
+        arrays.append(decode_elements(path, content[start : start + (size or 0)], value))
         start += size or 0
-    return found
+    return arrays
 
 
 def _raw_bytes(value: Value) -> int | None:
-    """Return the size of ``value`` in a raw file; None if it is not fixed."""
+    """Return the size of ``value`` in a raw file; None if its shape or the size of elements is unknown."""
     if value.dtype.numpy is None or not value.is_static:
         return None
     return value.numel * value.dtype.numpy.itemsize
 
 
 def _arrays(
-    place: str, named: Sequence[tuple[str, Array]], interface: Interface, by_order: bool = False
+    place: str, named: Sequence[tuple[str, Array]], interface: GraphInputs, by_order: bool = False
 ) -> list[Array]:
     arrays = interface.in_order(named, by_order)
     if arrays is None:
@@ -242,7 +239,7 @@ def _arrays(
 
 
 def _fitted(place: str, value: Value, array: Array) -> Array:
-    """Return ``array``, strings as objects; ShapeError if it does not fit ``value``."""
+    """Return ``array``, with strings as bytes objects; ShapeError if it does not fit ``value``."""
     if value.dtype is DType.STRING and array.dtype.kind in "SU":
         texts = [t if isinstance(t, bytes) else t.encode() for t in array.reshape(-1).tolist()]
         array = np.array([*texts, None], object)[:-1].reshape(array.shape)
@@ -250,7 +247,7 @@ def _fitted(place: str, value: Value, array: Array) -> Array:
     dtype = np.dtype(object) if value.dtype is DType.STRING else value.dtype.numpy
     if fits and array.dtype == dtype:
         return array
-    message = f"{place}: input %{value.name}: expected {_declared(value)}, got {_found(array)}"
+    message = f"{place}: input %{value.name}: expected {_declared(value)}, got {_actual(array)}"
     if not fits and value.shape is not None and array.ndim >= len(value.shape):
         message += f"; several records have the shape [N,{format_shape(value.shape)[1:]}".replace(",]", "]")
     raise ShapeError(message)
@@ -260,7 +257,7 @@ def _declared(value: Value) -> str:
     return value.dtype.short + format_shape(value.shape)
 
 
-def _found(array: Array) -> str:
+def _actual(array: Array) -> str:
     try:
         name = DType.of(array.dtype).short
     except KeyError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison of two models by results that have the same name in both main graphs; also across types."""
+"""Compare two models, even a float model with its quantized form, by results of the same name."""
 
 from __future__ import annotations
 
@@ -27,21 +27,23 @@ from circlekit.ops.numerics.output_stage import Kernels
 
 
 def compare_models(verifier: Verifier, after: Model) -> Comparison:
-    """Do what ``verifier.compare`` does; compare a float model with its quantized form as real numbers.
+    """Compare ``after`` with the reference of ``verifier``, as ``verifier.compare`` does.
 
-    Seeded inputs are then the normal ones only: the others exceed the range of most quantized inputs.
+    If inputs or outputs of one name have different dtypes, as in a float model and its quantized form,
+    outputs are compared as real numbers.  Of the seeded inputs only the normal ones are used then, because
+    the others exceed the range of most quantized inputs.
     """
-    found, before = verifier.compare(after), verifier.original
+    comparison, before = verifier.compare(after), verifier.original
     old, new = _dtypes(before), _dtypes(after)
     if all(new[name] is dtype for name, dtype in old.items() if name in new):
-        return found
+        return comparison
     names = [value.name for value in before.main.outputs]
     runs = verifier.runs[:1] if verifier.records is None else verifier.runs
     outputs = [outcome for run in runs for outcome in compare_layers(before, after, run, names)]
     if outputs:
-        found.outputs = outputs
-        found.notes.append("inputs or outputs have different types: values are compared as real numbers")
-    return found
+        comparison.outputs = outputs
+        comparison.notes.append("inputs or outputs have different types: values are compared as real numbers")
+    return comparison
 
 
 def _dtypes(model: Model) -> dict[str, DType]:
@@ -51,12 +53,12 @@ def _dtypes(model: Model) -> dict[str, DType]:
 def compare_layers(
     before: Model, after: Model, run: Run, names: Collection[str] | None = None
 ) -> list[Outcome]:
-    """Compare the results that both models name, in the order in which ``after`` computes them.
+    """Compare results of operators with equal names, in the order in which ``after`` computes them.
 
-    ``run``: the run of ``before``.  ``names``: of the results to compare, by default all.  Differences are
-    tolerated as for outputs, in proportion to each result.  Values of different types are compared as real
-    numbers; then ``after`` gets the inputs quantized.  Return [] if the models take other inputs.  Raise
-    LimitError if the results do not fit into memory.
+    Only the main graphs count.  ``run``: a run of ``before``; ``after`` gets the same inputs, quantized if
+    needed.  ``names``: the results to compare, by default all.  A difference is tolerated as for
+    outputs, in proportion to the result; values of different types are compared as real numbers.  Return []
+    if ``inputs_for`` has no inputs for ``after``.  Raise LimitError if the results do not fit into memory.
     """
     inputs = inputs_for(after, before, run.inputs)
     if inputs is None:
@@ -68,13 +70,13 @@ def compare_layers(
         left, right = (
             _values(before, run.inputs, run.kernels, shared), _values(after, inputs, kernels, shared)
         )  # fmt: skip
-        found = [_compared(old[n], left[n], new[n], right[n]) for n in shared if n in left and n in right]
-        suspects = [outcome.name for outcome in found if not outcome.equal and not outcome.reason]
+        outcomes = [_compared(old[n], left[n], new[n], right[n]) for n in shared if n in left and n in right]
+        suspects = [outcome.name for outcome in outcomes if not outcome.equal and not outcome.reason]
         if suspects:
             moved = _values(with_moved_constants(before), run.inputs, run.kernels, suspects)
             noise = {name: excused(left[name], moved[name]) for name in suspects if name in moved}
-            found = [_tolerating(outcome, noise.get(outcome.name, 0.0)) for outcome in found]
-    return [replace(outcome, inputs=run.kind) for outcome in found]
+            outcomes = [_tolerating(outcome, noise.get(outcome.name, 0.0)) for outcome in outcomes]
+    return [replace(outcome, inputs=run.kind) for outcome in outcomes]
 
 
 def _compared(a: Value, left: Array, b: Value, right: Array) -> Outcome:
@@ -86,11 +88,9 @@ def _compared(a: Value, left: Array, b: Value, right: Array) -> Outcome:
 
 def _tolerating(outcome: Outcome, noise: float) -> Outcome:
     worst = outcome.worst
-    return (
-        outcome
-        if worst is None
-        else replace(outcome, worst=replace(worst, tolerance=max(worst.tolerance, noise)))
-    )
+    if worst is None:
+        return outcome
+    return replace(outcome, worst=replace(worst, tolerance=max(worst.tolerance, noise)))
 
 
 def _results(model: Model) -> dict[str, Value]:
@@ -100,15 +100,15 @@ def _results(model: Model) -> dict[str, Value]:
 def _values(
     model: Model, inputs: Inputs, kernels: Kernels | None, names: Collection[str]
 ) -> dict[str, Array]:
-    """Return the named results of ``model``; in a loop, the first of each name."""
-    wanted, found = set(names), dict[str, Array]()
+    """Run ``model`` and return its results of these names; of a name that occurs again, the first result."""
+    wanted, results = set(names), dict[str, Array]()
 
     def keep(name: str, array: Array) -> None:
-        if name in wanted and name not in found:
+        if name in wanted and name not in results:
             need_memory(array.nbytes, "keeping the results of all operators")
             hold_memory(array.nbytes)
-            found[name] = array
+            results[name] = array
 
     expect_runs(model, 1)
     run_model(with_seeds(model), inputs, on_value=keep, kernels=kernels)
-    return found
+    return results

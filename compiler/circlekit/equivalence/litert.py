@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a TFLite model with LiteRT, an independent runtime, and compare its outputs with ours.
 
-LiteRT (package ``ai_edge_litert``) is an optional dependency: ask ``is_available`` first.  All functions take
-the bytes of a TFLite file.  Models that may abort LiteRT, such as damaged or random ones, are run in a forked
-process.
+LiteRT (package ``ai_edge_litert``) is an optional dependency: ask ``is_available`` before running a model.
+``data`` is always the bytes of a TFLite file.  Models that may abort LiteRT, such as damaged or random ones,
+must be run in a forked process: use ``run_litert_forked``.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def is_available() -> bool:
 
 
 def why_not_compared(wanted: bool) -> str:
-    """Return why values are not compared with LiteRT, for people; "" if they are.
+    """Return the reason why values are not compared with LiteRT; "" if they are.
 
-    ``wanted``: whether the user has not refused it.
+    ``wanted``: False if the user does not want the comparison.
     """
     if not wanted:
         return "LiteRT is not asked, as requested"
@@ -56,9 +56,9 @@ def tflite_of(model: Model) -> bytes:
 
 
 def run_model(model: Model, inputs: Sequence[Array]) -> list[Array]:
-    """Return the outputs of ``model`` in LiteRT, by the kernels that our interpreter agrees with.
+    """Return the outputs of ``model`` in LiteRT, from the set of kernels that our interpreter follows for it.
 
-    Errors: see ``tflite_of`` and ``run_litert``.
+    The errors are those of ``tflite_of`` and ``run_litert``.
     """
     return run_litert(tflite_of(model), inputs, select_kernels(model))
 
@@ -66,7 +66,7 @@ def run_model(model: Model, inputs: Sequence[Array]) -> list[Array]:
 def make_interpreter(data: bytes, kernels: Kernels = Kernels.REFERENCE) -> Any:
     """Return LiteRT's interpreter of a file: one thread, no delegates; ValueError if it refuses the file.
 
-    The optimized kernels are used where the reference set lacks an operator or a version of it.
+    If the reference kernels lack an operator or a version of it, the whole model runs by optimized kernels.
     """
     from ai_edge_litert.interpreter import Interpreter, OpResolverType  # optional dependency
 
@@ -85,7 +85,7 @@ def make_interpreter(data: bytes, kernels: Kernels = Kernels.REFERENCE) -> Any:
 def run_litert(data: bytes, inputs: Sequence[Array], kernels: Kernels = Kernels.REFERENCE) -> list[Array]:
     """Run the first graph once and return its outputs.
 
-    Raises UnsupportedError if LiteRT lacks an operator or dtype, EquivalenceError if it refuses the model or
+    Raise UnsupportedError if LiteRT lacks an operator or dtype, EquivalenceError if it refuses the model or
     its inputs.
     """
     return run_steps(data, [inputs], kernels)[0]
@@ -94,7 +94,7 @@ def run_litert(data: bytes, inputs: Sequence[Array], kernels: Kernels = Kernels.
 def run_steps(
     data: bytes, steps: Sequence[Sequence[Array]], kernels: Kernels = Kernels.REFERENCE
 ) -> list[list[Array]]:
-    """Run the first graph once per set of inputs; variables keep their state.  Errors: see ``run_litert``."""
+    """Run the first graph on each set of inputs; variables keep their state.  Errors: see ``run_litert``."""
     try:
         return run_interpreter(make_interpreter(data, kernels), steps)
     except (ValueError, RuntimeError) as error:
@@ -105,7 +105,7 @@ def run_steps(
 
 
 def run_interpreter(interpreter: Any, steps: Sequence[Sequence[Array]]) -> list[list[Array]]:
-    """Do what ``run_steps`` does with an interpreter that has not run yet; ValueError or RuntimeError."""
+    """Like ``run_steps``, by an interpreter that has not run yet; errors stay ValueError or RuntimeError."""
     outputs = []
     needs_allocation = True  # afterwards only for new shapes, because it resets the variables
     for inputs in steps:
@@ -141,20 +141,20 @@ def differences(
     tolerance: float | None = None,
     noise: Sequence[float] = (),
 ) -> list[str]:
-    """Return a sentence for each output that differs; ``tolerance``: see TOLERANCE, its default.
+    """Return a sentence for each output that differs; ``tolerance``: a fraction, by default TOLERANCE.
 
-    ``noise``: for each output an absolute difference that is tolerated if it exceeds the usual tolerance.
+    ``noise``: an absolute difference for each output, tolerated even if it exceeds the usual tolerance.
     """
     fraction = TOLERANCE if tolerance is None else tolerance
-    found = []
+    sentences = []
     noise = noise or [0.0] * len(names)
-    for name, a, b, excused in zip(names, ours, theirs, noise, strict=True):
-        if is_text(a) and is_text(b):
-            a, b = a.astype(object), b.astype(object)
-        outcome = compare_arrays(name, b, a, max(allowed_difference(b, fraction), excused))
+    for name, actual, expected, excused in zip(names, ours, theirs, noise, strict=True):
+        if is_text(actual) and is_text(expected):
+            actual, expected = actual.astype(object), expected.astype(object)
+        outcome = compare_arrays(name, expected, actual, max(allowed_difference(expected, fraction), excused))
         if not outcome.equal:
-            found.append(f"%{name}, LiteRT's and ours: {outcome.reason or outcome.worst}")
-    return found
+            sentences.append(f"%{name}, LiteRT's and ours: {outcome.reason or outcome.worst}")
+    return sentences
 
 
 def is_text(array: Array) -> bool:
@@ -171,7 +171,7 @@ def run_litert_forked(
     kernels: Kernels = Kernels.REFERENCE,
     seconds: float = TIMEOUT_SECONDS,
 ) -> list[list[Array]]:
-    """Do what ``run_steps`` does; EquivalenceError also if LiteRT crashes or takes too long."""
+    """Like ``run_steps``, in a forked process; EquivalenceError also if LiteRT crashes or takes too long."""
     import ai_edge_litert.interpreter  # noqa: F401  # optional; forked processes do not import it again
 
     try:
@@ -187,15 +187,15 @@ def accepted_files(files: Sequence[bytes]) -> list[bool]:
     """Return for each file whether LiteRT's flatbuffer verifier accepts it, even if LiteRT then crashes."""
     import ai_edge_litert.interpreter  # noqa: F401  # optional; forked processes do not import it again
 
-    found: list[bool] = []
-    while len(found) < len(files):
-        rest = files[len(found) :]
+    accepted: list[bool] = []
+    while len(accepted) < len(files):
+        rest = files[len(accepted) :]
         try:
             for is_accepted in run_forked(lambda: map(_is_accepted, rest), TIMEOUT_SECONDS):  # noqa: B023
-                found.append(is_accepted)  # noqa: PERF402
+                accepted.append(is_accepted)  # noqa: PERF402
         except ProcessLost:
-            found.append(True)  # the crash came after the verifier
-    return found
+            accepted.append(True)  # the crash came after the verifier
+    return accepted
 
 
 def _is_accepted(data: bytes) -> bool:

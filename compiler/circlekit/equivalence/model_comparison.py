@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison of arrays, tolerated differences, and the findings of a comparison of two models."""
+"""Compare arrays and the interfaces of models; hold the findings of a comparison of two models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ last place of the largest term, not of each element.  Integers and booleans must
 
 @dataclass(frozen=True)
 class Difference:
-    """The element that differs most: its index, both values, their distance, and the tolerated distance."""
+    """The element that differs most: its index, its value in both arrays, and how far these are apart.
+
+    ``tolerance``: the tolerated ``absolute`` difference.  ``relative``: in proportion to ``left``.
+    """
 
     index: tuple[int, ...]
     left: Any
@@ -49,11 +52,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class Similarity:
-    """How similar two arrays are as a whole; None where it is not defined, as for arrays of zeros.
+    """How similar two arrays are as a whole.
 
-    ``cosine``: of the angle between the arrays as vectors.  ``psnr``: ratio of the range of the reference to
-    the root of the mean squared difference, in decibels; inf if there is no difference.  ``magnitude``: the
-    largest absolute value of the reference.
+    ``cosine``: of the angle between the arrays as vectors; None if one of them has length 0 or infinity.
+    ``psnr``: ratio of the range of the reference (largest minus smallest element) to the root of the mean
+    squared difference, in decibels; inf if there is no difference, None if all elements of the reference are
+    equal.  ``magnitude``: the largest absolute value of the reference.
     """
 
     cosine: float | None
@@ -64,7 +68,7 @@ class Similarity:
 def similarity(left: Array, right: Array) -> Similarity | None:
     """Return how similar ``right`` is to ``left``, the reference, in their finite elements.
 
-    None for arrays of different shapes and for those that do not hold real numbers.
+    None for arrays of different shapes, without real numbers, or without an element that is finite in both.
     """
     if left.shape != right.shape or left.dtype.kind not in "fiub" or right.dtype.kind not in "fiub":
         return None
@@ -110,7 +114,7 @@ class Outcome:
 
     @property
     def relative(self) -> float | None:
-        """The largest difference in proportion to the largest magnitude; None if that was not measured."""
+        """The largest difference in proportion to ``similarity.magnitude``; None if either is missing."""
         if self.worst is None or self.similarity is None:
             return None
         if self.worst.absolute == 0:
@@ -125,8 +129,9 @@ class Outcome:
 def compare_arrays(name: str, left: Array, right: Array, tolerance: float | None = None) -> Outcome:
     """Compare ``right`` with ``left``, the reference; ``tolerance`` as in ``worst_difference``."""
     if left.shape != right.shape:
-        shapes = f"{format_shape(left.shape)} and {format_shape(right.shape)}"
-        return Outcome(name, reason=f"shapes {shapes} differ")
+        return Outcome(
+            name, reason=f"shapes {format_shape(left.shape)} and {format_shape(right.shape)} differ"
+        )
     if left.dtype != right.dtype:
         return Outcome(name, reason=f"dtypes {left.dtype} and {right.dtype} differ")
     return Outcome(name, worst_difference(left, right, tolerance))
@@ -169,9 +174,9 @@ def _wide_dtype(array: Array) -> type[np.complex128 | np.float64]:
 
 
 def allowed_difference(reference: Array, fraction: float | None = None) -> float:
-    """Return the absolute difference that rounding explains in a float result equal to ``reference``.
+    """Return the absolute difference from a float ``reference`` that rounding explains; 0 for other dtypes.
 
-    ``fraction``: of the largest magnitude; by default the TOLERANCE of the dtype.
+    ``fraction``: the tolerated part of the largest magnitude, by default the TOLERANCE of the dtype.
     """
     if fraction is None:
         fraction = TOLERANCE.get(str(reference.real.dtype), 0.0)
@@ -229,8 +234,7 @@ Interface = list[tuple[str, str]]
 
 def interface_of(model: Model) -> Interface:
     """Describe the inputs, outputs and signatures of a model."""
-    parts: Interface = []
-    parts += [(f"input {i}", _describe(v)) for i, v in enumerate(model.main.inputs)]
+    parts = [(f"input {i}", _describe(v)) for i, v in enumerate(model.main.inputs)]
     parts += [(f"output {i}", _describe(v)) for i, v in enumerate(model.main.outputs)]
     for signature in model.signatures:
         place = f"signature {signature.key!r}"
@@ -244,16 +248,16 @@ def _describe(value: Value) -> str:
 
 
 def interface_differences(before: Interface, after: Interface) -> list[str]:
-    """Return a sentence for each part of the interface that is missing or different in either.
+    """Return a sentence for each place that only one interface has or where the descriptions differ.
 
-    A shape [] may become any other: files write it for an unknown rank too.
+    A shape [] may become any other, because files store [] for an unknown rank too.
     """
     left, right = dict(before), dict(after)
     sentences = []
     for place in dict.fromkeys([*left, *right]):
-        a, b = left.get(place, "missing"), right.get(place, "missing")
-        if a != b and not (a.endswith("[]") and b.startswith(a[:-1])):
-            sentences.append(f"{place} was {a}, is {b}")
+        old, new = left.get(place, "missing"), right.get(place, "missing")
+        if old != new and not (old.endswith("[]") and new.startswith(old[:-1])):
+            sentences.append(f"{place} was {old}, is {new}")
     return sentences
 
 
@@ -266,19 +270,19 @@ def compare_outputs(
     after: Mapping[str, Array],
     noise: Mapping[str, float] | None = None,
 ) -> list[Outcome]:
-    """Compare the values that two runs share, by name; ``inputs``: the name of their set of inputs.
+    """Compare the outputs that two runs share, by name; ``inputs``: the name of their set of inputs.
 
-    ``noise``: for each output an absolute difference that is tolerated if it exceeds the usual tolerance.
+    ``noise``: an absolute difference by output, which is tolerated even if ``allowed_difference`` is smaller.
     """
-    found = []
+    outcomes = []
     for name in (name for name in before if name in after):
         tolerance = max(allowed_difference(before[name]), (noise or {}).get(name, 0.0))
-        found.append(replace(compare_arrays(name, before[name], after[name], tolerance), inputs=inputs))
-    return found
+        outcomes.append(replace(compare_arrays(name, before[name], after[name], tolerance), inputs=inputs))
+    return outcomes
 
 
 def weak_outputs(graph: Graph, runs: Sequence[Sequence[Array]]) -> list[str]:
-    """Return a sentence for every output that was NaN, infinite or zero throughout in every run."""
+    """Return a sentence for every output all of whose elements were NaN, infinite or zero in all ``runs``."""
 
     def is_telling(array: Array) -> bool:
         finite = np.isfinite(array) if array.dtype.kind in "fc" else True

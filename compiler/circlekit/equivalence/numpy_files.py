@@ -22,7 +22,7 @@ from circlekit.ir.value import Array
 FilePath = str | os.PathLike[str]
 
 MAX_HEADER_BYTES = 1 << 16
-"""Longest beginning of an npy file in which its header is looked for."""
+"""The header of an npy file is looked for in this many bytes at its beginning."""
 
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, ValueError,
@@ -32,7 +32,7 @@ _DAMAGE = (
 
 
 def read_npy(path: FilePath) -> Array:
-    """Return the array of an npy file, read-only and mapped, not copied.
+    """Return the array of an npy file: read-only, and mapped instead of copied if it is little-endian.
 
     Raise FileError if the file cannot be read, FormatError if it is not npy or holds Python objects.
     """
@@ -45,12 +45,12 @@ def read_npy(path: FilePath) -> Array:
 
 
 def read_npz(path: FilePath) -> list[tuple[str, Array]]:
-    """Return the (name, array) pairs of an npz file, in its order.
+    """Return the (name, array) pairs of an npz file, in the order of the file.
 
     Raise FileError if the file cannot be read, FormatError if it is not npz or holds Python objects,
     LimitError if the arrays take more memory than allowed.
     """
-    name, found = os.fspath(path), []
+    name, pairs = os.fspath(path), []
     content = map_file(path)
     try:
         with adding_up(), zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -58,14 +58,14 @@ def read_npz(path: FilePath) -> list[tuple[str, Array]]:
                 need_memory(member.file_size, f"{name}: {member.filename}")
                 hold_memory(member.file_size)
                 array = _decode(memoryview(archive.read(member)))
-                found.append((member.filename.removesuffix(".npy"), array))
+                pairs.append((member.filename.removesuffix(".npy"), array))
     except _DAMAGE as error:
         raise FormatError(f"{name} is not a readable npz file: {_sentence(error)}") from None
-    return found
+    return pairs
 
 
 def encode_npy(array: Array) -> bytes:
-    """Return the bytes of an npy file.  Strings become numpy's bytes."""
+    """Return the bytes of an npy file.  Strings (dtype object) are stored as numpy's dtype S."""
     stream = io.BytesIO()
     plain = array.astype("S") if array.dtype == object else array
     np.lib.format.write_array(stream, np.asanyarray(plain), allow_pickle=False)
@@ -75,7 +75,7 @@ def encode_npy(array: Array) -> bytes:
 def encode_npz(arrays: Mapping[str, Array]) -> bytes:
     """Return the bytes of an npz file, not compressed; equal arrays always give equal bytes.
 
-    Unlike ``numpy.savez`` it takes arrays of any name.  Strings become numpy's bytes.
+    Unlike ``numpy.savez`` it takes any name of an array.  Strings (dtype object) are stored as dtype S.
     """
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
@@ -95,7 +95,7 @@ def _decode(content: memoryview) -> Array:
     if read_header is None:
         raise ValueError(f"version {version[0]}.{version[1]} of the format is not supported")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a damaged header is parsed as source text
+        warnings.simplefilter("ignore")  # numpy parses the header as Python, which may warn of a damaged one
         shape, is_fortran, dtype = read_header(stream)
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are not loaded")

@@ -21,7 +21,7 @@ FilePath = str | os.PathLike[str]
 
 
 def check_output(path: FilePath, outputs: int) -> None:
-    """Raise FileError if ``outputs`` arrays cannot be written to ``path``: before any work."""
+    """Raise FileError if this number of ``outputs`` cannot be written to ``path``; to call before a run."""
     target, suffix = Path(path), Path(path).suffix.lower()
     if _is_folder(path):
         check_folder(path)
@@ -36,11 +36,12 @@ def check_output(path: FilePath, outputs: int) -> None:
 
 
 def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Sequence[Array]]) -> None:
-    """Write the arrays of all records, named ``names``; what is written can be read as inputs.
+    """Write {label: outputs} of each record; ``names`` are those of the outputs.  Inputs are read likewise.
 
-    npz and npy: several records are one array each, along a new first axis.  HDF5: ONE's layouts.  A folder:
-    ``output0``, ``output1``... with the elements of each array, for several records in a folder for each.
-    Raise FileError if the file cannot be written, ShapeError if the records have different shapes.
+    npz and npy: several records are stacked along a new first axis.  HDF5: the layouts of module ``hdf5``.  A
+    path without an extension is a folder, with raw files ``output0``, ``output1``..., and if there are
+    several records a folder for each, named after its label.  Raise FileError if something cannot be written,
+    ShapeError if one array cannot hold the outputs of all records because their shapes differ.
     """
     suffix = Path(path).suffix.lower()
     if _is_folder(path):
@@ -80,9 +81,7 @@ def _stacked(path: FilePath, names: Sequence[str], records: Sequence[Sequence[Ar
     for index, name in enumerate(names):
         shapes = {arrays[index].shape for arrays in records}
         if len(shapes) > 1:
-            found = " and ".join(map(format_shape, sorted(shapes)[:2]))
-            raise ShapeError(
-                f"{os.fspath(path)}: output %{name} has the shapes {found} in different records, which one"
-                " array cannot hold; write .h5 or a folder"
-            )
+            two = " and ".join(map(format_shape, sorted(shapes)[:2]))
+            reason = f"has the shapes {two} in different records, which one array cannot hold"
+            raise ShapeError(f"{os.fspath(path)}: output %{name} {reason}; write .h5 or a folder")
     return [np.stack(arrays) for arrays in zip(*records, strict=True)]

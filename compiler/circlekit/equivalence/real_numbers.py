@@ -13,7 +13,10 @@ from circlekit.ops.quantization import is_quantized, per_tensor_quantization
 
 
 def real_numbers(value: Value, array: Array) -> Array:
-    """Return the numbers that ``array`` stands for: dequantized if it has one scale, else as they are."""
+    """Return the real numbers that ``array``, the elements of ``value``, stands for, as float64.
+
+    They are dequantized if ``value`` has one scale.  Complex numbers and strings are returned unchanged.
+    """
     form = per_tensor_quantization(value)
     if form is None or not is_quantized(value):
         return array.astype(np.float64) if array.dtype.kind in "fiub" else array
@@ -21,7 +24,7 @@ def real_numbers(value: Value, array: Array) -> Array:
 
 
 def stored_numbers(value: Value, numbers: Array) -> Array:
-    """Return ``numbers`` as the elements of ``value``: the inverse of ``real_numbers``, within the limits."""
+    """Invert ``real_numbers``: return the elements of ``value`` for ``numbers``, rounded and clipped."""
     form = per_tensor_quantization(value)
     if form is not None and is_quantized(value):
         levels = np.rint(numbers / float(form.scale[0])) + float(form.zero_point.sum())
@@ -32,9 +35,12 @@ def stored_numbers(value: Value, numbers: Array) -> Array:
 def inputs_for(
     model: Model, other: Model, inputs: Sequence[Array] | Mapping[str, Array]
 ) -> Sequence[Array] | Mapping[str, Array] | None:
-    """Return ``inputs`` of ``other`` in the types of ``model``; None if names, number or shapes differ."""
+    """Return ``inputs``, those of ``other``, in the types (dtype, scale, zero point) of ``model``.
+
+    None if names or ranks of the inputs differ, or if types and shapes differ.
+    """
     theirs, own = other.main.inputs, model.main.inputs
-    if [v.name for v in theirs] != [v.name for v in own] or [v.rank for v in theirs] != [v.rank for v in own]:
+    if [(v.name, v.rank) for v in theirs] != [(v.name, v.rank) for v in own]:
         return None
     if have_equal_types(theirs, own):
         return inputs
@@ -45,7 +51,7 @@ def inputs_for(
 
 
 def have_equal_types(first: Sequence[Value], second: Sequence[Value]) -> bool:
-    """Return whether the elements of the values mean the same, one by one: dtype, scale and zero point."""
+    """Return whether dtype, scale and zero point of the values are equal, one by one."""
     return list(map(_form, first)) == list(map(_form, second))
 
 

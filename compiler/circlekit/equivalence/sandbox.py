@@ -23,7 +23,10 @@ T = TypeVar("T")
 
 
 class ProcessLost(Exception):
-    """The forked process ended before its work, or sent nothing for too long (exit ``code`` -SIGKILL)."""
+    """The forked process ended before its work did, or was killed because it sent nothing for too long.
+
+    ``code``: the exit code of the process, which is -SIGKILL if it was killed.
+    """
 
     def __init__(self, code: int | None) -> None:
         super().__init__(f"exit code {code}")
@@ -76,16 +79,16 @@ def _serve(work: Callable[[], Iterable[object]], sender: Connection) -> None:
 # -- reading files of arrays -------------------------------------------------------------------
 
 CPU_SECONDS = 3
-"""Processor time for reading one array of a small file."""
+"""Limit of the processor time for reading one array, if the file is small."""
 
 BYTES_PER_SECOND = 1 << 24
-"""The processor time grows by one second for this many bytes of the file."""
+"""The limit of processor time grows by one second for this many bytes of the file."""
 
 SILENCE_SECONDS = 60.0
 """The process is killed after sending nothing for this time, which includes waiting for a disk."""
 
 SMALLEST_ARRAY_BYTES = 64
-"""An array takes at least this much of a file; arrays beyond that get no more processor time."""
+"""An array takes at least this much of a file, so arrays beyond that number get no more processor time."""
 
 LARGEST_COMPRESSION = 1100
 """Largest number of bytes that one byte of a file expands to: 1032 by deflate, and some reserve."""
@@ -95,7 +98,7 @@ SPARE_BYTES = 1 << 28
 
 
 class Item(NamedTuple):
-    """One array with its name and the number of its group."""
+    """One array of a file.  ``group``: the number of its record."""
 
     group: int
     name: str
@@ -106,7 +109,7 @@ def read_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int) ->
     """Return what ``items`` yields in a forked process, or in this one if the system cannot fork.
 
     ``what``: the name of the file for messages; ``size``: its size in bytes.  Raise the errors of ``items``,
-    and FormatError if the process crashes or exceeds its limits.
+    LimitError if the process needs too much memory, FormatError if it crashes or takes too long.
     """
 
     def limited_items() -> Iterator[Item]:
@@ -130,7 +133,7 @@ def read_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int) ->
 
 
 def _limit_memory(size: int) -> None:
-    """Limit memory and processor time of this process, which reads a file of ``size`` bytes."""
+    """Limit memory and processor time of this process, for reading a file of ``size`` bytes."""
     import resource  # does not exist on every system
 
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)
@@ -146,7 +149,7 @@ def _limit_memory(size: int) -> None:
 
 
 def _limit_time(size: int) -> None:
-    """Allow this process the time for one more array of a file of ``size`` bytes."""
+    """Allow this process the processor time for one more array of a file of ``size`` bytes."""
     import resource  # does not exist on every system
 
     seconds = math.ceil(time.process_time()) + CPU_SECONDS + size // BYTES_PER_SECOND

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make seeded inputs for a graph (normal, boundary and zero), and seeds for random operators.
 
-The values of an input depend only on its name, dtype and shape and on the set: they are the same on every
-machine, whatever the other inputs of the model are.
+The values of an input depend on its name, type and shape, on what its integers index, and on the input set:
+they are the same on every machine, whatever the other inputs of the model are.
 
 For a random operator without a seed, the interpreter uses the name of the result, which a rewrite may change
 (for example, when it inlines a branch of IF).  All such operators get one seed, because they have no property
@@ -29,7 +29,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.random_ops import UINT32_MASK, Random
 
 UNBOUNDED_INTEGERS_END = 4
-"""Integers that are neither quantized nor known to be indices are from 0 to below this; they may be sizes."""
+"""Integers of more than 8 bits that are not quantized and index nothing are below this: they may be sizes."""
 
 EDGES = (0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0, 0.5, -0.5, 1e-3, -1e-3, 1e-30, -1e-30, 100.0, -100.0)
 """Where activations change (0, 1, 3, 6), where an epsilon shows (1e-30), and values large against both.
@@ -44,7 +44,7 @@ SMALL_MODEL_ELEMENTS = 1024
 class InputSet(NamedTuple):
     """Set ``number`` (from 0) of ``total`` sets of inputs of a ``kind``: normal, boundary or zero.
 
-    ``seed``: another seed gives other values.
+    ``seed``: changes the values.  ``label``: the name of the set, ``boundary_2`` for the second of its kind.
     """
 
     kind: str
@@ -70,14 +70,15 @@ def input_sets(graph: Graph) -> list[InputSet]:
 def make_inputs(graph: Graph, which: InputSet, unknown: int = 1) -> list[Array]:
     """Return one array for each input of ``graph``; ``unknown``: the size of its unknown dimensions.
 
-    Raises UnsupportedError for an input of unknown rank or of a dtype that numpy does not have.
+    Raise UnsupportedError for an input of unknown rank or of a dtype that numpy does not have, LimitError for
+    one that does not fit into memory.
     """
     bounds = index_bounds(graph)
     return [make_input(value, which, unknown, bounds.get(id(value))) for value in graph.inputs]
 
 
 def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | None = None) -> Array:
-    """Return an array for ``value``.  ``bound``: its integers are indices below this."""
+    """Return an array for ``value``; errors as in ``make_inputs``.  ``bound``: all integers are below it."""
     if value.dtype.numpy is None or value.shape is None:
         raise UnsupportedError(f"cannot make inputs for {value!r}")
     shape = tuple(unknown if dim is None else dim for dim in value.shape)
@@ -115,7 +116,7 @@ def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) 
 
 
 def _range(value: Value, bound: int | None) -> tuple[int, int]:
-    """Return the lowest and the highest integer: those of the dtype for data, a small range for indices."""
+    """Return the lowest and the highest integer: those of the dtype for data, else a small range from 0."""
     quantized = value.quantization is not None and value.quantization.scale.size > 0
     if bound is None and (quantized or value.dtype.bits == 8):
         return value.dtype.limits
@@ -134,13 +135,13 @@ def _stored_zero(value: Value) -> int:
 
 
 def index_bounds(graph: Graph) -> dict[int, int]:
-    """Return the smallest size that each input indexes, by the ``id`` of the input; omit other inputs.
+    """Return {``id`` of input: smallest size that its integers index}; without inputs that index nothing.
 
     Integer operators between input and index operand (Cast, Reshape, arithmetic) are assumed to keep indices
     below the bound, as they do in the models of exporters.
     """
     sizes = {id(value): list(_indexed_sizes(value)) for value in graph.inputs if value.dtype.is_integer}
-    return {key: min(found) for key, found in sizes.items() if found}
+    return {key: min(indexed) for key, indexed in sizes.items() if indexed}
 
 
 def _indexed_sizes(start: Value) -> Iterator[int]:
@@ -156,8 +157,10 @@ def _indexed_sizes(start: Value) -> Iterator[int]:
                 continue
             following = list(op.results)
             for graph in op.called_graphs():
-                at = position - (len(op.inputs) - len(graph.inputs))  # without the condition of IF
-                following += graph.inputs[at : at + 1] if at >= 0 else ()
+                index = position - (
+                    len(op.inputs) - len(graph.inputs)
+                )  # the condition of IF is not passed on
+                following += graph.inputs[index : index + 1] if index >= 0 else ()
             for result in following:
                 if result.dtype.is_integer and id(result) not in seen:
                     seen.add(id(result))
@@ -165,13 +168,13 @@ def _indexed_sizes(start: Value) -> Iterator[int]:
 
 
 TABLES = {"EMBEDDING_LOOKUP": (0, 1), "GATHER": (1, 0), "GATHER_ND": (1, 0)}
-"""Positions of the indices and of the table that they index, by operator."""
+"""{operator: (position of the operand with the indices, position of the operand that they index)}."""
 
 
 def _indexed_size(op: Op, position: int) -> int | None:
-    """Return the size that operand ``position`` indexes; None if it is no index operand or is unknown."""
-    at, table = TABLES.get(op.code, (None, 0))
-    data = op.inputs[table] if position == at else None
+    """Return the size that operand ``position`` indexes; None if it has no indices or the size is unknown."""
+    index_position, table_position = TABLES.get(op.code, (None, 0))
+    data = op.inputs[table_position] if position == index_position else None
     if data is None or not data.shape:
         return None
     sizes = data.shape[:1]
@@ -184,6 +187,7 @@ def _indexed_size(op: Op, position: int) -> int | None:
 
 
 SEED = 1
+"""The seed that random operators without one get."""
 
 
 def with_seeds(model: Model) -> Model:

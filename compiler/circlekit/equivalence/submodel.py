@@ -22,10 +22,10 @@ from circlekit.ir.value import Array, Quantization, Value
 
 
 def entry_views(model: Model) -> list[Model]:
-    """Return one view of ``model`` for each other graph that a signature names, as its main graph.
+    """Return one model for each graph that a signature names, except the main one, as its main graph.
 
-    A view has that graph and the graphs called from it, directly or not.  They are the graphs of ``model``,
-    not copies, so that a view shows later changes.
+    It has that graph and the graphs called from it, directly or not.  They are the graphs of ``model``, not
+    copies, so that the view shows later changes of ``model``.
     """
     entries = dict.fromkeys(s.graph for s in model.signatures if s.graph is not model.main)
     views = []
@@ -46,7 +46,7 @@ def reachable_graphs(start: Graph) -> list[Graph]:
 
 
 def bare(model: Model) -> Model:
-    """Remove signatures, metadata, the description, and the list of values in the file."""
+    """Remove signatures, metadata, the description, unused values, and the file's order of values."""
     copy = clone(model)
     copy.signatures, copy.metadata, copy.description = [], [], None
     for graph in copy.graphs:
@@ -140,7 +140,7 @@ def _without_unused_graphs(model: Model) -> Model:
 
 
 def constants(graph: Graph) -> list[Value]:
-    """Return the constants with array data that operators use, each once."""
+    """Return the constants with dense data that operators use, each once."""
     found = {id(v): v for op in graph for v in op.inputs if v is not None and v.is_plain}
     return list(found.values())
 
@@ -162,7 +162,7 @@ def with_default(model: Model, graph: int, op: int, attribute: str) -> Model:
 
 
 def with_constant(model: Model, graph: int, name: str, array: Array) -> Model:
-    """Replace the elements of the constants called ``name``; dtype and shape stay."""
+    """Replace the elements of the constants named ``name`` by ``array``, which has their dtype and shape."""
     copy = clone(model)
     for value in constants(copy.graphs[graph]):
         if value.name == name:
@@ -173,7 +173,8 @@ def with_constant(model: Model, graph: int, name: str, array: Array) -> Model:
 def with_size(model: Model, old: int, new: int, numbers: bool) -> Model:
     """Change every dimension of size ``old`` in inputs and constants to ``new``, which is smaller.
 
-    ``numbers``: change the number ``old`` in integer vectors (shapes, sizes) and list attributes too.
+    ``numbers``: change the number ``old`` too in integer constants of rank 0 or 1, such as shapes, and in
+    attributes that are lists.
     """
     copy = clone(model)
     for graph in copy.graphs:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write inputs and outputs of runs: a raw file per tensor, as ONE's interpreter does, or HDF5.
 
-A record is a folder with the inputs and outputs that were compared: ``input.h5``, ``expected.h5``
-(outputs before the passes) and ``opt.expected.h5`` (after) for the normal inputs; its folders ``boundary``,
-``zero``... have the same three files for the other sets of inputs.
+``write_record`` writes what was compared to a folder: ``input.h5``, ``expected.h5`` (outputs before the
+passes) and ``opt.expected.h5`` (outputs after the passes) for the first set of inputs; folders in it
+(``boundary``, ``zero``...) have the same three files for the other sets of inputs.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Prefix = str | os.PathLike[str]
 def read_raw(prefix: Prefix, values: Sequence[Value]) -> list[Array]:
     """Read the elements of each of ``values`` from the files ``<prefix>0``, ``<prefix>1``...
 
-    The size of the file determines an unknown dimension, if there is only one.  FileError if a file cannot be
-    read, ShapeError if its size does not fit the dtype and shape of the value.
+    If a value has one unknown dimension, the size of the file determines it.  Raise FileError if a file
+    cannot be read, and the errors of ``decode_elements``.
     """
     return [_read(Path(f"{os.fspath(prefix)}{index}"), value) for index, value in enumerate(values)]
 
@@ -50,36 +50,39 @@ def _read(path: Path, value: Value) -> Array:
 def decode_elements(path: Path, content: bytes | memoryview, value: Value) -> Array:
     """Return the array of ``value`` whose elements are ``content``; ``path``: its file, for messages.
 
-    ShapeError if the size does not fit the dtype and shape of the value.
+    Raise ShapeError if the size does not fit the dtype and shape of the value.
     """
-    numpy = value.dtype.numpy
+    dtype = value.dtype.numpy
     if value.dtype is DType.STRING:
         strings = decode_strings(np.frombuffer(content, np.uint8))
         return strings.reshape(_shape(path, value, len(strings), "strings"))
-    if numpy is None:
+    if dtype is None:
         raise ShapeError(f"input %{value.name} is {value.dtype.short}, which cannot be read from raw files")
-    if len(content) % numpy.itemsize:
-        expected = f"a multiple of {numpy.itemsize} for %{value.name}"
+    if len(content) % dtype.itemsize:
+        expected = f"a multiple of {dtype.itemsize} for %{value.name}"
         raise ShapeError(f"{path} has {len(content)} bytes, expected {expected}")
-    count = len(content) // numpy.itemsize
-    return np.frombuffer(content, numpy).reshape(_shape(path, value, count, "elements"))
+    count = len(content) // dtype.itemsize
+    return np.frombuffer(content, dtype).reshape(_shape(path, value, count, "elements"))
 
 
-def _shape(path: Path, value: Value, count: int, what: str) -> tuple[int, ...]:
-    """Return the shape of ``value`` with ``count`` elements; ShapeError unless there is exactly one."""
+def _shape(path: Path, value: Value, count: int, unit: str) -> tuple[int, ...]:
+    """Return the shape of ``value`` with ``count`` elements; ShapeError if no or several shapes fit."""
     if value.shape is None:
         return (count,)
-    unknown = value.shape.count(None)
+    unknown_dims = value.shape.count(None)
     known = int(np.prod([d for d in value.shape if d is not None], dtype=np.int64))
-    fits = count == known if not unknown else unknown == 1 and known > 0 and count % known == 0
+    fits = count == known if not unknown_dims else unknown_dims == 1 and known > 0 and count % known == 0
     if not fits:
         expected = value.dtype.short + format_shape(value.shape)
-        raise ShapeError(f"{path} holds {count} {what}, input %{value.name} is {expected}")
+        raise ShapeError(f"{path} holds {count} {unit}, input %{value.name} is {expected}")
     return tuple(count // known if d is None else d for d in value.shape)
 
 
 def write_raw(prefix: Prefix, values: Sequence[Value], arrays: Sequence[Array]) -> None:
-    """Write the elements of each array to ``<prefix>0``, ``<prefix>1``...; no file is left half-written."""
+    """Write the elements of each array to ``<prefix>0``, ``<prefix>1``..., little-endian.
+
+    ``values`` is not used: the parameters are those of ``write_h5``.  No file is left half-written.
+    """
     for index, array in enumerate(arrays):
         content: Any = array
         if array.dtype == object:
@@ -92,18 +95,17 @@ def write_raw(prefix: Prefix, values: Sequence[Value], arrays: Sequence[Array]) 
 def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list[Array]:
     """Read the arrays of an HDF5 file: a dict if their names are those of ``values``, else a list in order.
 
-    FormatError if their number is not that of ``values``.
+    Raise FormatError if their number is not that of ``values``, and the errors of ``hdf5.read``.
     """
     from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
 
-    found = hdf5.read(path)
-    names = [name for name, _ in found]
-    if sorted(names) == sorted(v.name for v in values):
-        return dict(found)
-    if len(found) != len(values):
+    pairs = hdf5.read(path)
+    if sorted(name for name, _ in pairs) == sorted(v.name for v in values):
+        return dict(pairs)
+    if len(pairs) != len(values):
         expected = ", ".join(f"%{v.name}" for v in values)
-        raise FormatError(f"{os.fspath(path)} has {len(found)} arrays, the inputs are {expected}")
-    return [array for _, array in found]
+        raise FormatError(f"{os.fspath(path)} has {len(pairs)} arrays, the inputs are {expected}")
+    return [array for _, array in pairs]
 
 
 def write_h5(path: Prefix, values: Sequence[Value], arrays: Sequence[Array]) -> None:
@@ -127,7 +129,10 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
 
 
 def write_record(folder: str | os.PathLike[str], model: Model, verifier: Verifier) -> list[Path]:
-    """Write what ``verifier`` compared, with the tensor names of ``model``; return the paths of the files."""
+    """Write what ``verifier`` compared, with the tensor names of ``model``; return the paths of the files.
+
+    ``verifier`` must have compared a model before: its latest outputs go to ``opt.expected.h5``.
+    """
     written = []
     for run, latest in zip(verifier.runs, verifier.latest, strict=True):
         place = check_folder(folder) / ("" if run.kind == verifier.runs[0].kind else run.kind)

@@ -2,8 +2,8 @@
 """Run models on sets of inputs, compare them by value, and verify a model after each pass that rewrites it.
 
 A rewrite that folds a factor into weights rounds each weight once more, by at most half a unit in the last
-place.  A deep model can amplify that beyond any fixed tolerance.  The rounding error is estimated as the
-effect of moving all weights of the model by one unit in the last place.
+place.  A deep model can amplify that beyond any fixed tolerance.  If outputs differ by more than the usual
+tolerance, the effect of moving every float constant by one unit in the last place shows what rounding can do.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ Records = Mapping[str, Inputs]
 class Run:
     """The outputs of a model on one set of inputs.
 
-    ``kind``: the label of the set or record.  ``kernels``: the kernels that computed integers; a model
-    that is compared with this one must use the same.
+    ``kind``: the label of the input set or record.  ``kernels``: the set of kernels that computed integers;
+    a model that is compared with this one must use the same.
     """
 
     kind: str
@@ -62,8 +62,8 @@ class Run:
 
     @staticmethod
     def of(kind: str, model: Model, inputs: Inputs, kernels: Kernels) -> Run:
-        first = Run(kind, inputs, [], kernels)
-        return replace(first, outputs=first.again(model))
+        unfinished = Run(kind, inputs, [], kernels)
+        return replace(unfinished, outputs=unfinished.again(model))
 
     def again(self, model: Model) -> list[Array]:
         """Return the outputs of another ``model`` on the same inputs, with the same kernels."""
@@ -117,9 +117,9 @@ def _seeded_run(model: Model, which: InputSet, kernels: Kernels) -> Run:
 
 
 def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) -> list[float]:
-    """Return the absolute difference that rounding may make in each output; 0 if it is not float.
+    """Return the absolute difference that rounding may make in each output of ``run``; 0 if it is not float.
 
-    Runs ``model`` once more on the inputs of ``run``, every float constant moved by one unit in the last
+    Run ``model`` once more on the inputs of ``run``, with every float constant moved by one unit in the last
     place, up or down (seeded).  ``limit``: the largest result, relative to the output's largest magnitude.
     An output whose terms cancel has no magnitude to compare with: there all float results are moved, too,
     and the inputs and constants give the limit.
@@ -138,11 +138,14 @@ def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) ->
 
 
 def watch(verifier: Verifier, model: Model, name: str) -> None:
-    """Verify ``model`` after pass ``name``; a pass that is meant to change values gives a new reference."""
-    kind = find_pass(name)
-    if kind.changes_interface:
+    """Verify ``model`` after pass ``name``; after a pass that changes values on purpose it is the reference.
+
+    Raise EquivalenceError if outputs or interface differ and the pass does not change them on purpose.
+    """
+    pass_class = find_pass(name)
+    if pass_class.changes_interface:
         verifier.restart(model, name)
-    elif kind.changes_values:
+    elif pass_class.changes_values:
         verifier.accept(model, name)
     else:
         verifier.check(model, name)
@@ -153,13 +156,14 @@ class Verifier:
 
     ``records``: inputs of the main graph, arrays in graph order or by name; by default three kinds of seeded
     sets (normal, boundary, zero), for the main graph and for each other graph that a signature names.
-    ``kernels``: those of the whole model if this one is a part of one.
+    ``kernels``: the set of kernels; by default ``select_kernels`` chooses it for ``model``, so a part of a
+    model needs that of the whole.  Raises the errors of ``reference_runs``.
 
     ``original``: a copy of the reference.  ``names``: names of its outputs.  ``runs``: its run on each set of
     inputs.  ``latest``: the outputs of the last compared model on the same sets.  ``notes``: what was not
-    compared.  ``closest``: by output, the equal outcome of ``check`` that came closest to its tolerance.
-    ``others``: one verifier, or None if the graph cannot be run, for each other graph that a
-    signature names; empty if ``records`` are given.
+    compared.  ``closest``: by output, the outcome of a passed ``check`` that came closest to its tolerance.
+    ``others``: one verifier, or None if the graph cannot be run, for each other graph that a signature names;
+    empty if ``records`` are given.
     """
 
     def __init__(self, model: Model, records: Records | None = None, kernels: Kernels | None = None) -> None:
@@ -211,16 +215,18 @@ class Verifier:
         self.notes.append(f"{step} is meant to change values: passes before and after it are verified")
 
     def check(self, model: Model, step: str) -> None:
-        """Raise EquivalenceError, naming ``step``, if outputs or interface of ``model`` differ."""
+        """Raise EquivalenceError, naming ``step``, if ``model`` has other outputs or another interface."""
         self._check_interface(model, step)
         try:
-            found = Comparison(outputs=self._compare_outputs(model))
+            comparison = Comparison(outputs=self._compare_outputs(model))
         except CirclekitError as error:
             message = f"after {step} the model does not run: {error.message}"
             raise EquivalenceError(message, *error.where) from error
-        if not found.equal:
-            raise EquivalenceError(f"{step} changed {found.worst}")
-        self._record({outcome.name: outcome for outcome in sorted(found.outputs, key=lambda o: o.excess)})
+        if not comparison.equal:
+            raise EquivalenceError(f"{step} changed {comparison.worst}")
+        self._record(
+            {outcome.name: outcome for outcome in sorted(comparison.outputs, key=lambda o: o.excess)}
+        )
         for verifier, view in self._pairs(model):
             if verifier is not None:
                 verifier.check(view, f"{step}, in the graph {view.main.name},")
@@ -232,7 +238,7 @@ class Verifier:
                 self.closest[name] = outcome
 
     def differences(self) -> list[OutputDifference]:
-        """Return for each output how much the checked models differed from the reference."""
+        """Return for each output how much a checked model differed when it came closest to the tolerance."""
         return [
             OutputDifference(name, outcome.inputs, outcome.worst.absolute, outcome.worst.tolerance)
             for name, outcome in self.closest.items()
@@ -242,23 +248,24 @@ class Verifier:
     def compare(self, model: Model) -> Comparison:
         """Return every difference of ``model`` from the reference.
 
-        If the interfaces differ, outputs are compared only if ``model`` takes the same inputs, and by name.
+        Outputs of equal names are compared, but none if name, dtype or rank of an input differs.  Raise a
+        CirclekitError if ``model`` cannot be run.
         """
-        found = Comparison(interface_differences(self.interface, interface_of(model)), notes=[*self.notes])
-        taken = [[(v.name, v.dtype, v.rank) for v in each.main.inputs] for each in (self.original, model)]
-        if taken[0] == taken[1]:
-            found.outputs = self._compare_outputs(model)
-            self._measure(found.outputs, [value.name for value in model.main.outputs])
+        result = Comparison(interface_differences(self.interface, interface_of(model)), notes=[*self.notes])
+        inputs = [[(v.name, v.dtype, v.rank) for v in each.main.inputs] for each in (self.original, model)]
+        if inputs[0] == inputs[1]:
+            result.outputs = self._compare_outputs(model)
+            self._measure(result.outputs, [value.name for value in model.main.outputs])
         for verifier, view in self._pairs(model):
             if verifier is not None:
                 inner = verifier.compare(view)
-                found.interface += inner.interface
-                found.outputs += inner.outputs
-                found.notes += inner.notes
-        return found
+                result.interface += inner.interface
+                result.outputs += inner.outputs
+                result.notes += inner.notes
+        return result
 
     def _measure(self, outcomes: list[Outcome], names: list[str]) -> None:
-        """Add the similarity to ``outcomes``; ``names``: of the outputs of the last compared model."""
+        """Add the similarity to ``outcomes``; ``names``: the output names of the last compared model."""
         pairs = {
             (past.kind, name): (array, dict(zip(names, latest, strict=True)).get(name))
             for past, latest in zip(self.runs, self.latest, strict=True)
@@ -282,7 +289,7 @@ class Verifier:
         expect_runs(model, len(self.runs))
         self.latest = [past.again(model) for past in self.runs]
         names = [value.name for value in model.main.outputs]
-        found = []
+        all_outcomes = []
         for past, latest in zip(self.runs, self.latest, strict=True):
             before = dict(zip(self.names, past.outputs, strict=True))
             after = dict(zip(names, latest, strict=True))
@@ -290,5 +297,5 @@ class Verifier:
             if not all(outcome.equal for outcome in outcomes):
                 noise = dict(zip(self.names, rounding_error(self.original, past), strict=True))
                 outcomes = compare_outputs(past.kind, before, after, noise)
-            found += outcomes
-        return found
+            all_outcomes += outcomes
+        return all_outcomes

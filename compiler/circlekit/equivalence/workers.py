@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run jobs in worker processes; a job that crashes its process, or never ends, has a result too."""
+"""Run jobs in worker processes, so that a job that crashes its process or never ends stops no other job."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ R = TypeVar("R")
 POLL_SECONDS = 1.0
 
 Tell = Callable[[Any], None]
-"""Called by a job with news of its progress, which are reported if it is lost."""
+"""A job calls it with anything that says how far it is: ``Loss.news``, if the job has no result later."""
 
 
 @dataclass(frozen=True)
 class Loss(Generic[J]):
-    """A job without a result.  ``news``: what it told; ``code``: its exit code, None after a timeout."""
+    """A job whose process ended before the result.  ``news``: what the job told, in order.
+
+    ``code``: the exit code of the process, -N after signal N; None if the job exceeded the time limit.
+    """
 
     job: J
     news: tuple[Any, ...]
@@ -36,8 +39,8 @@ class Loss(Generic[J]):
     def __str__(self) -> str:
         if self.code is None:
             return "exceeds the time limit"
-        how = signal.Signals(-self.code).name if self.code < 0 else f"exit code {self.code}"
-        return f"ends the process ({how})"
+        end = signal.Signals(-self.code).name if self.code < 0 else f"exit code {self.code}"
+        return f"ends the process ({end})"
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,8 @@ class Workers(Generic[J, R]):
     """How to run jobs.
 
     ``work`` runs one job; an exception that it does not catch ends its process.  ``lost`` returns the result
-    of a lost job.  ``prepare`` is called at the start of each process.  ``seconds``: time limit of a job.
-    ``ahead``: jobs that a process is given at a time; more than one where they are short.
+    of a job whose process ended.  ``prepare`` is called at the start of each process.  ``seconds``: time
+    limit of a job.  ``ahead``: jobs that a process holds at a time; more than 1 saves waiting for short jobs.
     """
 
     work: Callable[[J, Tell], R]
@@ -56,8 +59,8 @@ class Workers(Generic[J, R]):
     ahead: int = 1
 
     def results(self, jobs: Iterable[J], processes: int) -> Iterator[R]:
-        """Yield the result of every job, in any order."""
-        waiting, repeated = iter(jobs), list[J]()
+        """Yield the result of every job, in any order; a job is any object but None."""
+        waiting, repeated = iter(jobs), list[J]()  # repeated: jobs that a lost job's process held too
         workers = [_Worker(self) for _ in range(processes)]
         try:
             while True:
@@ -82,7 +85,7 @@ class Workers(Generic[J, R]):
 
 
 class _Worker(Generic[J, R]):
-    """One process and the jobs it was given; ``since``: when it started the first of them."""
+    """One process and the jobs that it holds; ``since``: when it started the first of them."""
 
     def __init__(self, settings: Workers[J, R]) -> None:
         self.settings = settings
@@ -107,7 +110,7 @@ class _Worker(Generic[J, R]):
             self.pipe.send(job)
 
     def receive(self) -> Iterator[R]:
-        """Yield the result that has arrived, if it is one and not news."""
+        """Take one message: yield a result, keep news; if the process has ended, yield the lost result."""
         try:
             is_result, content = self.pipe.recv()
         except (EOFError, OSError):
@@ -121,7 +124,7 @@ class _Worker(Generic[J, R]):
         yield content
 
     def check_time(self) -> Iterator[R]:
-        """Kill the process and yield a result if the job has exceeded its time limit."""
+        """If the job has exceeded its time limit, kill the process and yield the lost job's result."""
         if time.monotonic() - self.since > self.settings.seconds:
             self.end()
             yield self._lost(None)
