@@ -3,17 +3,17 @@
 
     CirclekitError
     ├── FileError          a path that cannot be read or written
-    ├── FormatError        bytes that are not a valid model
+    ├── FormatError        bytes that are not a valid file of their format
     ├── ParseError         text that is not a valid model, picture or recipe
     ├── ModelError         a model that breaks a structural rule
     │   └── ShapeError     shapes, dtypes or ranks that do not fit an operator
     ├── LimitError         work that exceeds a limit of memory or graph calls
     ├── UnsupportedError   something valid that circlekit or the target format lacks
     ├── RewriteError       a pass that is declared or used wrongly
-    └── EquivalenceError   two models, or two runs, with different values
+    └── EquivalenceError   a model that does not compute what it should
 
-A message says what was expected and what was found.  ``note`` adds the place, from the inside out: the
-operand, the operator with the lines around it, the graph, the file.
+A message says what was expected and what was found.  ``note`` adds where, from the inside out: the operand,
+the operator with the lines around it, the graph, the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from difflib import get_close_matches
 
 
 class CirclekitError(Exception):
-    """Base of all errors of this package; ``str`` gives the message and the places, one a line."""
+    """Base of all errors of this package.
+
+    ``message``: one sentence.  ``where``: the places that ``note`` added.  ``str`` gives both, line by line.
+    """
 
     def __init__(self, message: str, *where: str) -> None:
         super().__init__(message)
@@ -31,7 +34,7 @@ class CirclekitError(Exception):
         self.where: list[str] = list(where)
 
     def note(self, place: str) -> CirclekitError:
-        """Add a line or block that says where it happened; return the error, to raise it again."""
+        """Add a line or block that says where the error happened; return the error, to raise it again."""
         self.where.append(place)
         return self
 
@@ -44,7 +47,7 @@ class FileError(CirclekitError):
 
 
 class FormatError(CirclekitError):
-    """Bytes that are not a valid circle or TFLite flatbuffer."""
+    """Bytes that are not a valid file of their format: a model, or an npy, npz or HDF5 file."""
 
 
 class FormatWarning(UserWarning):
@@ -68,7 +71,7 @@ class LimitError(CirclekitError):
 
 
 class UnsupportedError(CirclekitError):
-    """Valid, but not supported: an operator, a dtype, a form, or a feature of the target format."""
+    """Something valid that circlekit or the target format lacks: an operator, a dtype or another feature."""
 
 
 class RewriteError(CirclekitError):
@@ -76,30 +79,30 @@ class RewriteError(CirclekitError):
 
 
 class EquivalenceError(CirclekitError):
-    """Two models that should compute the same values but do not."""
+    """Two models, or two runtimes, that give different values or interfaces, or of which one fails."""
 
 
 def near_miss(word: str, names: Iterable[str], limit: int = 1) -> str:
     """Return ``; did you mean NAME?`` with up to ``limit`` of ``names`` that resemble ``word``, or "".
 
-    A name resembles the word if it begins with it, or if few edits lead from one to the other: one edit, or
-    one for every three letters, of the whole and of each part between underscores; a
-    name of one letter resembles nothing else.  Upper and lower case are
-    equal, and so are ``-`` and ``_``.  Of the names that need edits, those with the fewest are returned.
+    Names that begin with a word of three letters or more resemble it.  If there are none, a name of two
+    letters or more resembles the word if few edits lead from one to the other: one edit, or one for every
+    three letters, of the whole and of each part between underscores.  Of these names, those with the fewest
+    edits are returned.  Upper and lower case count as equal, and so do ``-`` and ``_``.
     """
     if len(word) >= SEARCH_LIMIT_CHARACTERS:
         return ""
-    known: dict[str, str] = {}
+    originals: dict[str, str] = {}
     for name in names:
-        known.setdefault(_comparable(name), name)
+        originals.setdefault(_comparable(name), name)
     key = _comparable(word)
-    nearest = [other for other in known if len(key) > 2 and other.startswith(key)]
+    nearest = [other for other in originals if len(key) > 2 and other.startswith(key)]
     if not nearest:
-        similar = [other for other in get_close_matches(key, known, SIMILAR_NAMES) if _is_near(key, other)]
+        similar = [o for o in get_close_matches(key, originals, SIMILAR_NAMES) if _is_near(key, o)]
         edits = {other: edit_distance(key, other) for other in similar}
         near = [other for other in similar if edits[other] == min(edits.values())]
         nearest = sorted(near, key=lambda other: other[0] != key[0])
-    return f"; did you mean {' or '.join(known[other] for other in nearest[:limit])}?" if nearest else ""
+    return f"; did you mean {' or '.join(originals[other] for other in nearest[:limit])}?" if nearest else ""
 
 
 def _is_near(word: str, name: str) -> bool:
@@ -132,7 +135,7 @@ def edit_distance(a: str, b: str) -> int:
 
 
 SIMILAR_NAMES = 9
-"""The number of names whose edit distance is computed."""
+"""The largest number of names whose edit distance is computed."""
 
 SEARCH_LIMIT_CHARACTERS = 100
 """No names are suggested for a word of this length or longer: the search takes quadratic time."""

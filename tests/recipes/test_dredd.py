@@ -301,11 +301,11 @@ for _, result in dredd_runs.run_cases(cases_of(sys.argv[1]), processes=2):
 
 def test_processes_of_many_tests_share_their_imports(tmp_path: Path) -> None:
     """No process imports anything: that took longer than the tests."""
-    for number in range(dredd_runs.FEW + 1):
+    for number in range(dredd_runs.MAX_LAZY_IMPORT_TESTS + 1):
         (tmp_path / f"m{number}.ck").write_text(MODEL + "rules { passes(O1) }")
     command = [sys.executable, "-c", IMPORTS, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == f"{PASSED}\n" * (dredd_runs.FEW + 1)
+    assert done.stdout == f"{PASSED}\n" * (dredd_runs.MAX_LAZY_IMPORT_TESTS + 1)
 
 
 def test_cases_of_equal_name_get_separate_folders(tmp_path: Path) -> None:

@@ -67,9 +67,8 @@ def compare_layers(
     shared = [name for name in new if name in old and (names is None or name in names)]
     kernels = run.kernels if inputs is run.inputs else None
     with adding_up():
-        left, right = (
-            _values(before, run.inputs, run.kernels, shared), _values(after, inputs, kernels, shared)
-        )  # fmt: skip
+        left = _values(before, run.inputs, run.kernels, shared)
+        right = _values(after, inputs, kernels, shared)
         outcomes = [_compared(old[n], left[n], new[n], right[n]) for n in shared if n in left and n in right]
         suspects = [outcome.name for outcome in outcomes if not outcome.equal and not outcome.reason]
         if suspects:

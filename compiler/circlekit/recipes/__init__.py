@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models as recipes that a person reads: both languages, what must hold of them, and the runner.
+"""Models as texts that a person reads and writes, in two languages; their rules; the runner of dredd tests.
 
-recipe --prototext, messages--> messages --cook, fillers--> tree --io--> model --reverse, keep--> recipe
+test.recipe --prototext.recipe_reader--> tree of tables --io--> model --recipe_export--> .ck or test.recipe
 """

@@ -65,7 +65,8 @@ class Result:
     failures: One text for each failure; not empty if ``status`` is "failed".
     notes: What was not compared, and why.
     before, after: Number of operators before and after the passes; None if that model was not built.
-    rules, compared, litert: Numbers of rules checked, of outputs compared, and of outputs run by LiteRT.
+    rules: Number of rules checked.
+    compared, litert: Number of arrays that were compared, before with after, and with those of LiteRT.
     seconds: Time that the test took.
     """
 
@@ -95,7 +96,7 @@ class Result:
 def run_case(case: Case, folder: str | Path | None = None, with_litert: bool = True) -> Result:
     """Run one test.  Every error becomes a failure of the result; nothing is raised.
 
-    ``folder``: keeps the files of the test, unless None.  ``with_litert``: compare with LiteRT, if installed.
+    ``folder``: for the files of the test; None keeps none.  ``with_litert``: whether to compare with LiteRT.
     """
     result, started = Result(case.name, case.passes), time.monotonic()
     try:
@@ -104,8 +105,8 @@ def run_case(case: Case, folder: str | Path | None = None, with_litert: bool = T
     except CirclekitError as error:
         result.failures.append(str(error))
     except Exception as error:  # a defect of circlekit fails this test and must not stop the others
-        what = f"{type(error).__name__}: {error}"
-        result.failures.append(f"internal error: {what}\n{traceback.format_exc()}")
+        sentence = f"{type(error).__name__}: {error}"
+        result.failures.append(f"internal error: {sentence}\n{traceback.format_exc()}")
     result.seconds = time.monotonic() - started
     return result
 
@@ -167,8 +168,8 @@ class _Test:
     def run_reference(self, base: Model) -> None:
         """Run the recipe's model on every set of seeded inputs.
 
-        A model that does not run, such as one with an axis out of range, gets a note; it fails if LiteRT runs
-        it.
+        A model that does not run, such as one with an axis out of range, gets a note; if LiteRT runs it, the
+        test fails.
         """
         try:
             self.runs, notes = reference_runs(base)
@@ -220,8 +221,8 @@ class _Test:
         effective = [all_passes()[record.name] for record in records if record.changes]
         by_design = [kind.name for kind in effective if kind.changes_interface or kind.changes_values]
         if by_design:
-            note = f"values not compared: {', '.join(by_design)} changed the model by design"
-            self.result.notes.append(note)
+            passes_text = ", ".join(by_design)
+            self.result.notes.append(f"values not compared: {passes_text} changed the model by design")
             return
         changed = interface_differences(interface_of(base), interface_of(back))
         self.result.failures += [f"the interface changed: {sentence}" for sentence in changed]
@@ -259,8 +260,8 @@ class _Test:
     def compare_with_litert(self, model: Model, when: str, tolerance: float | None) -> None:
         """Compare the outputs on normal inputs with those of LiteRT for ``model`` as a TFLite file.
 
-        If LiteRT refuses a model that ONE's interpreter runs, that is noted, unless LiteRT ran the model
-        before the passes and the result is to be a TFLite file.
+        A model that LiteRT refuses but ONE's interpreter runs gets a note.  The test fails if that does not
+        run it either, or if it is to be a TFLite file and LiteRT ran the model before the passes.
         """
         if not self.runs:
             return
@@ -277,11 +278,11 @@ class _Test:
             self.result.notes.append(f"not run by LiteRT {when}, but by ONE's interpreter: {error.message}")
             return
         names = [value.name for value in model.main.outputs]
-        found = litert.differences(names, run.outputs, litert_outputs, tolerance)
-        if found:
+        sentences = litert.differences(names, run.outputs, litert_outputs, tolerance)
+        if sentences:
             noise = list(self.rounding(self.base, run).values())
-            found = litert.differences(names, run.outputs, litert_outputs, tolerance, noise)
-        self.result.failures += [f"{when} the passes, {sentence}" for sentence in found]
+            sentences = litert.differences(names, run.outputs, litert_outputs, tolerance, noise)
+        self.result.failures += [f"{when} the passes, {sentence}" for sentence in sentences]
         self.result.litert += len(litert_outputs)
 
 
@@ -293,10 +294,8 @@ def _litert_refuses(model: Model) -> bool:
     """Return whether LiteRT fails to run the model, for another reason than an operator it lacks."""
     try:
         litert.run_model(model, make_inputs(model.main, InputSet("normal")))
-    except EquivalenceError:
-        return True
-    except UnsupportedError:
-        return False
+    except CirclekitError as error:
+        return isinstance(error, EquivalenceError)
     return False
 
 
@@ -334,12 +333,12 @@ def _without_tables(model: Model) -> Model:
 
 def _refusals(model: Model, passes: Sequence[str], context: Context) -> list[str]:
     """Return why the passes did not rewrite their near misses in ``model``."""
-    found = [explain_pass(model, name, context.format, context.settings) for name in passes]
-    return [refusal.sentence for refusals in found for refusal in refusals]
+    explanations = [explain_pass(model, name, context.format, context.settings) for name in passes]
+    return [refusal.sentence for refusals in explanations for refusal in refusals]
 
 
 def _guilty_pass(base: Model, passes: Sequence[str], context: Context) -> list[str]:
-    """Return a sentence that names the first pass that changes a value, if one pass alone does."""
+    """Return [a sentence that names the first pass that changes a value], or [] if no pass alone does."""
     verifier, model = Verifier(base), clone(base)
     try:
         run_passes(model, passes, context, lambda name, _: verifier.check(model, name))

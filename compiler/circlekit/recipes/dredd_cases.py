@@ -37,8 +37,9 @@ class Case:
 
     recipe: Path of the recipe; None if a list names one that does not exist.
     format: Format of the result; None for the format of the recipe.
-    block: Index of the block of rules in the recipe's text; None for ``test.rule``, if ``has_rules``.
-    place: Place in the list, or ""; with the error message if ``recipe`` is None.
+    block: Index of the block of rules in the recipe's text; None if the text has none.
+    has_rules: Whether the rules of ``test.rule`` beside the recipe must hold, if there is such a file.
+    place: Place in the list, followed by the error message if ``recipe`` is None; "" without a list.
     """
 
     name: str
@@ -50,10 +51,9 @@ class Case:
     place: str = ""
 
     def rules(self) -> RuleBlock:
-        """Return passes and rules.
+        """Return the passes to run and the rules to check after them.
 
-        Raise ParseError if a rule is invalid, RewriteError for an unknown pass, FileError if there is no
-        recipe.
+        Raise ParseError if a rule is invalid, RewriteError for an unknown pass, FileError without a recipe.
         """
         if self.recipe is None:
             raise FileError(self.place)
@@ -76,20 +76,20 @@ def cases_of(
 ) -> list[Case]:
     """Return the cases of a list, a folder or a recipe.
 
-    folders: The recipes of lists; by default those beside the list.
+    folders: Folders of the recipes that a list names, by default the folder of the list.
     passes: Passes for recipes that name none.
     with_rules: Whether to check ``test.rule``, which holds for the passes of a list only.
 
-    Raises FileError or ParseError for a list that cannot be read.
+    Raise FileError if a list cannot be read or a folder has no recipe, ParseError for an invalid list.
     """
     with translated(path, "read"):
         path = Path(path)
         is_folder = path.is_dir()
     if is_folder:
-        found = [case for recipe in recipes_in(path) for case in _cases_of_recipe(recipe, passes)]
-        if not found:
+        cases_in_folder = [case for recipe in recipes_in(path) for case in _cases_of_recipe(recipe, passes)]
+        if not cases_in_folder:
             raise FileError(f"{path}: expected a recipe ({ONE_RECIPE} or *{TEXT}), got none")
-        return found
+        return cases_in_folder
     if path.suffix not in (".lst", ".tsv"):
         return _cases_of_recipe(path, passes)
     text = read_text(path)
@@ -156,8 +156,7 @@ def _lst(text: str, label: str) -> Iterator[Case]:
             raise error_at(label, text, match.start("other"), expected)
         at, word, (recipe, *rest) = match.start("word"), match["word"], match["inside"].split() or [""]
         if word not in ("Add", "eval"):
-            message = f"no command is named {word}{near_miss(word, ('Add', 'eval'))}"
-            raise error_at(label, text, at, message)
+            raise error_at(label, text, at, f"no command is named {word}{near_miss(word, ('Add', 'eval'))}")
         if not recipe:
             raise error_at(label, text, at, f"expected a recipe in {word}")
         if word == "Add" and rest:
@@ -170,14 +169,14 @@ def _lst(text: str, label: str) -> Iterator[Case]:
 
 def _with_recipes(cases: Iterable[Case], folders: Iterable[str | Path], with_rules: bool) -> Iterator[Case]:
     """Yield the cases of a list with the paths of their recipes, which are searched below ``folders``."""
-    known: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for folder in folders:
         if not Path(folder).is_dir():
             raise FileError(f"{folder}: expected a folder of recipes")
         for path in recipes_in(Path(folder)):
-            known.setdefault(name_of_recipe(path), path)
+            paths.setdefault(name_of_recipe(path), path)
     for case in cases:
-        recipe = known.get(case.name)
-        error = "" if recipe else f": no recipe is named {case.name}{near_miss(case.name, known)}"
+        recipe = paths.get(case.name)
+        error = "" if recipe else f": no recipe is named {case.name}{near_miss(case.name, paths)}"
         has_rules = with_rules and case.has_rules
         yield replace(case, recipe=recipe, has_rules=has_rules, place=case.place + error)

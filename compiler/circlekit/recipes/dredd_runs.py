@@ -20,8 +20,8 @@ from circlekit.passes.engine.registry import every_pass
 from circlekit.recipes.dredd import Result, run_case
 from circlekit.recipes.dredd_cases import Case
 
-FEW = 8
-"""For up to this many tests, passes and LiteRT are imported by the process that needs them."""
+MAX_LAZY_IMPORT_TESTS = 8
+"""For more tests, passes and LiteRT are imported before the processes are forked, which then share them."""
 
 
 def run_cases(
@@ -29,8 +29,8 @@ def run_cases(
 ) -> Iterator[tuple[int, Result]]:
     """Yield (index of the case, its result) in any order.
 
-    ``keep``: a folder for the files, with a folder for each test; None keeps no files.  ``processes``: by
-    default one per processor that this process may use.
+    ``keep``: a folder that gets a folder with the files of each test; None keeps no files.  ``with_litert``:
+    compare with LiteRT, if installed.  ``processes``: by default one per processor that this process may use.
     """
     folders = _folders(cases, keep)
 
@@ -44,14 +44,14 @@ def run_cases(
     if "fork" not in get_all_start_methods():
         yield from (run(index, lambda news: None) for index in range(len(cases)))
         return
-    if len(cases) > FEW:
+    if len(cases) > MAX_LAZY_IMPORT_TESTS:
         _import_once(with_litert)
     count = min(processes or _processors(), len(cases))
     yield from Workers(run, lost, seconds=math.inf, ahead=2).results(range(len(cases)), count)
 
 
 def _import_once(with_litert: bool) -> None:
-    """Import what most tests need, before the processes are forked, which then share it."""
+    """Import what most tests need."""
     import numpy.random  # noqa: F401  # numpy itself imports it only when it is used
 
     every_pass()

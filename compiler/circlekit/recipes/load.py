@@ -31,13 +31,14 @@ def load_recipe(path: str | os.PathLike[str], fmt: str | None = None) -> Model:
     ``fmt``: the format that a ``test.recipe`` describes, "circle" or "tflite".  By default the one that its
     words or the name of a directory above imply, else "tflite".
 
-    Raises FileError, or ParseError with line and column.
+    Raise FileError if a file cannot be read, FormatError if it is not a text, ParseError with line and column
+    if the text is not a valid recipe.
     """
     return recipe_in(map_file(path), path, fmt)
 
 
 def recipe_in(content: memoryview, path: str | os.PathLike[str], fmt: str | None = None) -> Model:
-    """Like ``load_recipe``, for known ``content``; ``path`` serves errors and finds files beside it."""
+    """Do what ``load_recipe`` does with the ``content`` of the file at ``path``, which was read before."""
     name = os.fspath(path)
     text = decoded(content, name)
     model = read_recipe(text, name, fmt or _format_of_folder(Path(path)), Path(path).parent, fmt is not None)
@@ -46,13 +47,10 @@ def recipe_in(content: memoryview, path: str | os.PathLike[str], fmt: str | None
 
 
 def decoded(content: memoryview, name: str) -> str:
-    """Decode the text of a recipe; raise FormatError if it is not UTF-8 or the text of another program."""
-    if (binary := identify(content)) is not None:
-        raise FormatError(
-            f"{name}: expected a recipe, got a {binary} model; dump --text prints it as a recipe"
-        )
-    kind = foreign_file(content)
-    if kind is not None:
+    """Decode the text of a recipe; raise FormatError for a model, another program's file, or no UTF-8."""
+    if (fmt := identify(content)) is not None:
+        raise FormatError(f"{name}: expected a recipe, got a {fmt} model; dump --text prints it as a recipe")
+    if foreign_file(content) is not None:
         raise FormatError(f"{name}: {unidentified(content)}")
     try:
         return bytes(content).decode()
@@ -61,7 +59,7 @@ def decoded(content: memoryview, name: str) -> str:
 
 
 def is_test_recipe(text: str) -> bool:
-    """Return whether a text is a ``test.recipe`` (protobuf) instead of the text form."""
+    """Return whether a text is a ``test.recipe`` (protobuf); otherwise it is the text form."""
     return _FIELD.match(text) is not None
 
 
@@ -69,10 +67,10 @@ def is_test_recipe(text: str) -> bool:
 def read_recipe(
     text: str, label: str, fmt: str | None = None, folder: Path | None = None, sure: bool = True
 ) -> Model:
-    """Return the model of a text in either language.
+    """Return the model of a text in either language; raise ParseError for an invalid text.
 
     label: Name of the text, for errors.
-    fmt: The format of a ``test.recipe``; None to decide by its words.
+    fmt: The format of a ``test.recipe``; None to decide by its words, else "tflite".
     folder: The folder of the files that the text names; None if it must not name any.
     sure: Whether ``fmt`` holds even if the text has words that only circle has.
     """
@@ -94,7 +92,7 @@ def read_recipe(
 
 
 def _format_of_folder(path: Path) -> str | None:
-    """Return the format that the names of the directories above imply, as ONE's ``CircleRecipes``."""
+    """Return the format that the name of one of the three directories above implies, as ``CircleRecipes``."""
     names = [parent.name.lower() for parent in path.absolute().parents]
     prefixes = {"tflite": "tensorflowlite", "circle": "circle"}
     return next((f for name in names[:3] for f, start in prefixes.items() if name.startswith(start)), None)
@@ -102,15 +100,15 @@ def _format_of_folder(path: Path) -> str | None:
 
 def _files_of(folder: Path | None) -> Files:
     """Return a function that reads the files beside a recipe, and no others."""
-    read: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
 
     def files(name: str) -> bytes:
         if folder is None:
             raise ModelError("expected a recipe without references to files")
         if not name or Path(name).name != name or name in (".", ".."):
             raise ModelError(f"expected the name of a file beside the recipe, got {name!r}")
-        if name not in read:
-            read[name] = bytes(map_file(folder / name))
-        return read[name]
+        if name not in contents:
+            contents[name] = bytes(map_file(folder / name))
+        return contents[name]
 
     return files

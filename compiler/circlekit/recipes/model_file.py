@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Properties of a model file without running it: for circle-inspect, circle-tensordump and rules.
 
-They are read from the decoded file, not from the IR, because other readers see the file.
+They are read from the decoded file, not from the IR, because the IR may differ from what other programs read.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 
 
 class ModelFile:
-    """A decoded model file.
+    """A model file.  ``format``: "circle" or "tflite"; ``size``: bytes.
 
-    Raises FileError if the file cannot be read, FormatError if it is not a flatbuffer with a model.
+    Raise FileError if the file cannot be read, FormatError if it is not a flatbuffer with a model; a property
+    or method raises FormatError if the rest of the file is damaged.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -75,23 +76,23 @@ class ModelFile:
         return self.codes[index] if index < len(self.codes) else f"(invalid: {index})"
 
     def operators(self) -> list[str]:
-        """Return the kind of every operator of every graph, in order."""
+        """Return the name of every operator of every graph, as in ``codes``, in order."""
         return [self.code_of(op) for graph in self.graphs for op in graph.get("operators", ())]
 
     def op_versions(self) -> dict[str, int]:
-        """Return the highest version of each kind of operator, in alphabetical order."""
-        found: dict[str, int] = {}
+        """Return {operator name: its highest version}, in alphabetical order."""
+        versions: dict[str, int] = {}
         codes = self.tree.get("operator_codes", [])
         for graph in self.graphs:
             for op in graph.get("operators", ()):
                 index = op.get("opcode_index", 0)
                 version = codes[index].get("version", 1) if index < len(codes) else 0
                 name = self.code_of(op)
-                found[name] = max(found.get(name, version), version)
-        return dict(sorted(found.items()))
+                versions[name] = max(versions.get(name, version), version)
+        return dict(sorted(versions.items()))
 
     def conv2d_weights(self) -> list[tuple[str, str]]:
-        """Return (kind, producer of the weights) of each convolution; CONST for a constant, ? if unknown."""
+        """Return (operator, producer of its weights) of each convolution; CONST for a constant, else ?."""
         return [pair for graph in self.graphs for pair in self._weights(graph)]
 
     def _weights(self, graph: Tree) -> Iterator[tuple[str, str]]:
@@ -129,11 +130,8 @@ class ModelFile:
 
     def constants(self) -> list[str]:
         """Return the name of every tensor with data, except variables."""
-        return [
-            name_of(tensor)
-            for tensor in self.tensors()
-            if not tensor.get("is_variable", False) and self.buffer_size(tensor)
-        ]
+        tensors = (tensor for tensor in self.tensors() if not tensor.get("is_variable", False))
+        return [name_of(tensor) for tensor in tensors if self.buffer_size(tensor)]
 
     def tensor_dtypes(self) -> list[tuple[str, str]]:
         """Return (name, the schema's name of the element type) of every tensor."""
@@ -146,7 +144,7 @@ class ModelFile:
     # -- validity ------------------------------------------------------------------------------
 
     def findings(self) -> list[Finding]:
-        """Return all violations of the format in the file."""
+        """Return all violations of the format in the file, by ``check_bytes``."""
         return check_bytes(self.data, self.name)
 
 
@@ -169,30 +167,31 @@ def count_word(lines: list[str], word: str) -> int:
 
 
 PARAMETERS = {"min": "<f4", "max": "<f4", "scale": "<f4", "zero_point": "<i8"}
+"""Vectors of a tensor's quantization that ``hdf5_of`` writes, with their numpy types."""
 
 
 def data_of(file: ModelFile, tensor: Tree) -> Array | None:
-    """Return a constant in its shape, or its bytes if numpy lacks the dtype; None for other tensors."""
+    """Return a constant in its shape, or its bytes if they do not fit dtype and shape; None without data."""
     if not file.buffer_size(tensor):
         return None
     data = np.frombuffer(file.buffer(tensor.get("buffer", 0)), np.uint8)
-    kind = DType.__members__.get(str(tensor.get("type", "FLOAT32")))
+    dtype = DType.__members__.get(str(tensor.get("type", "FLOAT32")))
     shape = [int(d) for d in tensor.get("shape", ())]
-    if kind is None or kind.numpy is None or min(shape, default=0) < 0:
+    if dtype is None or dtype.numpy is None or min(shape, default=0) < 0:
         return data
-    if prod(shape) * kind.numpy.itemsize != data.size:  # sparse
+    if prod(shape) * dtype.numpy.itemsize != data.size:  # sparse
         return data
-    return data.view(kind.numpy).reshape(shape)
+    return data.view(dtype.numpy).reshape(shape)
 
 
 def hdf5_of(file: ModelFile) -> bytes:
-    """Return an HDF5 file with one group per tensor, named after it.
+    """Return the bytes of an HDF5 file with one group per tensor, named after the tensor.
 
     The datasets of a group are ``weights``, ``min``, ``max``, ``scale``, ``zero_point`` and
     ``quantized_dimension``, as far as the tensor has them.  In names, ``/`` becomes ``_``; repeated names get
     a number at the end.  Tensors without a name are left out.
     """
-    from circlekit.equivalence import hdf5  # h5py is an optional, slow import
+    from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
 
     groups: dict[str, dict[str, Array]] = {}
     for tensor in file.tensors():

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pytest plugin that runs recipes as tests: ``pytest -p circlekit.recipes.plugin FOLDER``.
 
-Every ``test.recipe`` and ``*.ck`` is a test; every block of rules in a text is a test of its own, and so is
-every line of a list (``test.lst``, or a ``.tsv`` file whose first line is ``recipe<tab>passes``).
+A test is a ``test.recipe``, a ``*.ck`` file or each block of rules in it, or a line of a list (``test.lst``,
+or a ``.tsv`` file whose first line is ``recipe<tab>passes``).
 
-    --dredd-recipes DIR    the recipes of lists, by default those beside the list; may be repeated
+    --dredd-recipes DIR    folder of the recipes that lists name, by default the list's; may be repeated
     --dredd-passes P,P     passes for recipes that name none
     --dredd-keep DIR       keep the files of each test in DIR/NAME
     --dredd-no-litert      do not compare with LiteRT, even if it is installed
@@ -93,7 +93,7 @@ class RecipeItem(pytest.Item):
 
 
 class DreddFailure(Exception):
-    """A failed test; the text begins with the reason, and then lists the failures with their places."""
+    """A failed test; its text is the reason in one line, then the failures with their places."""
 
     def __init__(self, result: Result) -> None:
         lines = "\n".join(result.failures).splitlines()

@@ -27,8 +27,8 @@ def write_recipe(model: Model, path: str | os.PathLike[str], fmt: str, resample:
 
     The language is the text form for ``.ck``, else ONE's ``test.recipe``.  Large constants become ``.npy``
     files beside the recipe; with ``resample``, fillers of the same mean and standard deviation instead.
-    Operators that the format lacks are replaced by ones that it has.  Raises UnsupportedError for a model
-    that the language cannot express.
+    Operators that the format lacks are replaced by ones that it has.  Raise UnsupportedError for a model
+    that format or language cannot express, FileError if a file cannot be written.
     """
     target = Path(path)
     folder = Folder(target.name.removesuffix(target.suffix))
@@ -47,7 +47,7 @@ def write_recipe(model: Model, path: str | os.PathLike[str], fmt: str, resample:
 
 
 def _text_form(model: Model, folder: Folder) -> str:
-    """Return the text of a model, and add its constants to ``folder``."""
+    """Return the text of a model, and add to ``folder`` the constants that it does not list."""
     added: dict[int, tuple[str, int]] = {}
 
     def locate(value: Value) -> tuple[str, int] | None:

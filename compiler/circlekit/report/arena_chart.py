@@ -13,9 +13,10 @@ GRID_LINES = 4
 
 
 def arena_chart(series: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Return the chart: a path for each series, with a step for each operator; all are as wide as the chart.
+    """Return the chart: for each series of live bytes a path as wide as the chart, with a step per operator.
 
-    ``grid``: lines with their text.  ``peaks``: place of the largest step of each series, in percent.
+    ``grid``: horizontal lines with their text.  ``peaks``: place of the largest step of each series, in
+    percent of the chart.
     """
     top = max((size for each in series for size in each), default=0) or 1
     shares = [number / GRID_LINES for number in range(GRID_LINES + 1)]
@@ -23,15 +24,10 @@ def arena_chart(series: Sequence[Sequence[int]]) -> dict[str, Any]:
     peaks = []
     for each in series:
         peak = max(each, default=0)
-        at = each.index(peak) if each else 0
-        peaks.append({"x": 100 * (at + 0.5) / (len(each) or 1), "y": 100 * (1 - peak / top)})
-    return {
-        "width": WIDTH,
-        "height": HEIGHT,
-        "paths": [_steps(each, top) for each in series],
-        "grid": lines,
-        "peaks": peaks,
-    }
+        position = each.index(peak) if each else 0
+        peaks.append({"x": 100 * (position + 0.5) / (len(each) or 1), "y": 100 * (1 - peak / top)})
+    paths = [_steps(each, top) for each in series]
+    return {"width": WIDTH, "height": HEIGHT, "paths": paths, "grid": lines, "peaks": peaks}
 
 
 def _steps(sizes: Sequence[int], top: int) -> str:
@@ -45,7 +41,7 @@ def _steps(sizes: Sequence[int], top: int) -> str:
 
 
 def size_text(size: float) -> str:
-    """Return ``1.5 MiB``."""
+    """Return a number of bytes as text with a binary unit, such as ``1.5 MiB``."""
     for unit in ("bytes", "KiB", "MiB"):
         if size < 1024:
             return f"{size:.3g} {unit}"

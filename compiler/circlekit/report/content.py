@@ -14,12 +14,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.progress import progress
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.optimization_report import Summary, summarize
-from circlekit.report.model_changes import (
-    PassTrace,
-    Structure,
-    compare_structure,
-    trace_passes,
-)
+from circlekit.report.model_changes import PassTrace, Structure, compare_structure, trace_passes
 from circlekit.report.value_comparison import ValueComparison, compare_values
 from circlekit.targets.cost import OperatorCost, operator_cost
 from circlekit.targets.memory_plan import MemoryPlan, plan_memory
@@ -28,7 +23,10 @@ from circlekit.targets.planners import default_planner
 
 @dataclass
 class Source:
-    """A model of the report.  ``path``: as the user gave it, or what was made of it; ``file_size``: bytes."""
+    """A model of the report.
+
+    ``path``: of its file, or how it was made from that.  ``file_size``: bytes; None if it has no file.
+    """
 
     path: str
     model: Model
@@ -37,7 +35,7 @@ class Source:
 
 @dataclass
 class Side:
-    """One model with its figures; ``title``: before or after, "" if there is only one model."""
+    """One model with its figures; ``title``: "before" or "after", "" if there is only one model."""
 
     title: str
     source: Source
@@ -55,7 +53,11 @@ class Side:
 
 @dataclass
 class Content:
-    """Everything that is on the page.  ``findings``: what a target cannot run, as sentences."""
+    """Everything that is on the page.
+
+    ``sides``: one or two models.  ``trace``: None if no passes were run; ``structure``: None for one model;
+    ``values``: None if the models were not run.  ``findings``: what a target cannot run, as sentences.
+    """
 
     sides: list[Side]
     trace: PassTrace | None = None
@@ -77,8 +79,7 @@ def collect(
     report describes one model.  ``records``: inputs to compare values on, by default seeded ones.
     ``with_values``: whether to run the models.  ``before`` is not changed.
 
-    Raise RewriteError for a name that is no pass, UnsupportedError if the format lacks an operator of the
-    result.
+    Raise RewriteError for another name, UnsupportedError if the format lacks an operator of the result.
     """
     trace = None
     if after is None and passes:

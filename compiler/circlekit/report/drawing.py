@@ -18,11 +18,11 @@ MAX_LABEL_CHARACTERS = 120
 
 
 def graph_drawing(graph: Graph) -> dict[str, Any]:
-    """Return ``groups``, the first of which is the whole graph.
+    """Return {"groups": list}, in which the first group is the whole graph.
 
-    A group has its label, the range of its operators, its boxes and its edges.  A box is
-    [kind, reference, layer, center]: ["op", index], ["group", index], ["in", text], ["out", text] or
-    ["bend", 0].  An edge is [boxes from the first to the last, text].
+    A group has its label, the range and counts of its operators, its boxes and its edges.  A box is a list of
+    its kind, what it stands for, its layer, and its center: it begins with "op" and an index, "group" and an
+    index, "in" or "out" and a text, or "bend" and 0.  An edge is [boxes from the first to the last, text].
     """
     groups: list[dict[str, Any]] = []
     _add(graph, fold(graph), groups)
@@ -30,6 +30,7 @@ def graph_drawing(graph: Graph) -> dict[str, Any]:
 
 
 def _add(graph: Graph, group: Group, groups: list[dict[str, Any]]) -> int:
+    """Append ``group`` and the groups in it to ``groups``; return the index of ``group``."""
     number = len(groups)
     groups.append({})
     drawing = draw(graph, group)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fold a large graph into groups for its drawing: named scopes, repeated blocks, and stretches of operators.
 
-Every group is a range of the graph's order, so that no group depends on itself by way of another.
+Every group is a range in the order of the operators, so that groups do not depend on each other in a circle.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ MAX_CHILDREN = 32
 MAX_SCOPES = 40
 """Scopes of names are used as groups if there are at most this many."""
 
-PIECES = 10
+USUAL_GROUPS = 10
 """Number of groups, roughly, if neither names nor repetition suggest any."""
 
-MOST = 0.8
-"""A group with more than this part of the operators around it is opened for good."""
+MAX_CHILD_SHARE = 0.8
+"""A child with more than this part of the operators of its group is replaced by its own children."""
 
 MIN_REPEATS = 3
 """A sequence of operators is a repeated block if it occurs this often in a row."""
@@ -39,8 +39,9 @@ MAX_BLOCK_OPERATORS = 256
 
 @dataclass(frozen=True)
 class Group:
-    """The operators ``first`` to ``stop`` (exclusive) of a graph; ``children``: groups, and single operators
-    by their index.
+    """The operators ``first`` to ``stop`` (exclusive) of a graph.
+
+    ``children``: the groups that divide this one, and the indices of single operators.
     """
 
     label: str
@@ -65,14 +66,14 @@ class _Folder:
     def group(self, label: str, first: int, stop: int) -> Group:
         if stop - first <= MAX_CHILDREN:
             return Group(label, first, stop, tuple(range(first, stop)))
-        named = self._by_name(first, stop) or self._by_repetition(first, stop) or self._by_cuts(first, stop)
+        parts = self._by_name(first, stop) or self._by_repetition(first, stop) or self._by_cuts(first, stop)
         children: list[Group | int] = []
-        for name, a, b in named:
-            if b - a == 1:
-                children.append(a)
+        for name, start, end in parts:
+            if end - start == 1:
+                children.append(start)
                 continue
-            child = self.group(name, a, b)
-            children += child.children if b - a > MOST * (stop - first) else [child]
+            child = self.group(name, start, end)
+            children += child.children if end - start > MAX_CHILD_SHARE * (stop - first) else [child]
         return Group(label, first, stop, self._packed(children))
 
     def _packed(self, children: list[Group | int]) -> tuple[Group | int, ...]:
@@ -91,9 +92,9 @@ class _Folder:
         return Group(" to ".join(labels), first, stop, children)
 
     def _by_name(self, first: int, stop: int) -> list[tuple[str, int, int]]:
-        """Return the operators by scope, below the scope that all have in common.
+        """Return (label, first, stop) of each scope, below the scope that all operators have in common.
 
-        [] if there are too many scopes, or if some are in several places, as those named after a class are.
+        Return [] if there are too many scopes, or if a scope is in several places (one named after a class).
         """
         scopes = self.scopes[first:stop]
         depth = 0
@@ -101,13 +102,13 @@ class _Folder:
             depth += 1
         names = [scope[depth] if len(scope) > depth else "" for scope in scopes]
         starts = [0, *(i for i in range(1, len(names)) if names[i] != names[i - 1] or not names[i])]
-        found = [names[i] for i in starts if names[i]]
-        if not 1 < len(starts) <= min(MAX_SCOPES, len(names) // 2) or len(set(found)) < len(found):
+        labels = [names[i] for i in starts if names[i]]
+        if not 1 < len(starts) <= min(MAX_SCOPES, len(names) // 2) or len(set(labels)) < len(labels):
             return []
-        return [(names[a], first + a, first + b) for a, b in _pairs([*starts, len(names)])]
+        return [(names[a], first + a, first + b) for a, b in pairwise([*starts, len(names)])]
 
     def _by_repetition(self, first: int, stop: int) -> list[tuple[str, int, int]]:
-        """Return the repeats of a block, and what is around them; [] unless they are half of the range."""
+        """Return the repeats of a block and what is around them; [] if they cover less than half of it."""
         kinds, size = self.kinds[first:stop], stop - first
         best = (0, 0, 0)  # operators covered, start, operators of the block
         for period in range(3, min(size // MIN_REPEATS, MAX_BLOCK_OPERATORS) + 1):
@@ -125,15 +126,15 @@ class _Folder:
 
     def _by_cuts(self, first: int, stop: int) -> list[tuple[str, int, int]]:
         """Return stretches of similar length, cut where the fewest values cross."""
-        size = max((stop - first) // PIECES, 3)
+        size = max((stop - first) // USUAL_GROUPS, 3)
         cuts = [first]
         while stop - cuts[-1] > 2 * size:
             near = range(cuts[-1] + size // 2 + 1, cuts[-1] + 2 * size)
             cuts.append(min(near, key=lambda i: (self.crossing[i], abs(i - cuts[-1] - size))))
-        return [(self._summary(a, b), a, b) for a, b in _pairs([*cuts, stop])]
+        return [(self._summary(a, b), a, b) for a, b in pairwise([*cuts, stop])]
 
     def _summary(self, first: int, stop: int) -> str:
-        """Return the kinds of operators that tell most: those that compute before those that move data."""
+        """Return the two most frequent kinds of operators; those that move data come last."""
         ops = self.ops[first:stop]
         counts = Counter(op.code for op in ops)
         moves = {op.code for op in ops if op.data_movement}
@@ -142,13 +143,13 @@ class _Folder:
 
 
 def scope_of(op: Op) -> list[str]:
-    """Return the scopes in which the name of the first result stands: ``model/layer_1/Relu`` -> both."""
+    """Return the scopes in the name of the first result: model and layer_1 for ``model/layer_1/Relu``."""
     name = op.results[0].name.partition(";")[0] if op.results else ""
     return [part for part in re.split(r"/|::|\.", name) if part][:-1]
 
 
 def crossing_values(ops: Sequence[Op]) -> list[int]:
-    """Return for each operator how many results of earlier operators it or later ones read."""
+    """Return for each operator how many results of earlier operators are read by it or by later operators."""
     position = {op: index for index, op in enumerate(ops)}
     changes = [0] * (len(ops) + 2)
     for index, op in enumerate(ops):
@@ -167,7 +168,3 @@ def _longest_run(equal: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> tupl
     starts, ends = edges[::2], edges[1::2]
     index = int(np.argmax(ends - starts))
     return int(starts[index]), int(ends[index] - starts[index])
-
-
-def _pairs(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    return list(pairwise(numbers))

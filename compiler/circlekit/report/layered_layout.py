@@ -29,9 +29,9 @@ SWEEPS = 6
 
 @dataclass
 class Box:
-    """A node of the drawing: ``child`` of the group, or ``value`` that enters or leaves it, or a bend.
+    """A node of the drawing: a ``child`` of the group, a ``value`` that enters or leaves it, or else a bend.
 
-    ``x``: the center.
+    ``x``: the center, in pixels.
     """
 
     child: Group | int | None = None
@@ -52,7 +52,7 @@ class Drawing:
 
 
 def draw(graph: Graph, group: Group) -> Drawing:
-    """Return the layout of ``group``, in which all groups are closed."""
+    """Return the layout of ``group``, in which each group among its children is one box."""
     drawing = Drawing(group, [Box(child, width=BOX_WIDTH) for child in group.children])
     links = _links(graph, group, drawing.boxes)
     _assign_layers(drawing.boxes, links)
@@ -93,7 +93,7 @@ def _links(graph: Graph, group: Group, boxes: list[Box]) -> dict[tuple[int, int]
 
 
 def _assign_layers(boxes: Sequence[Box], links: Iterable[tuple[int, int]]) -> None:
-    """Put each box below all that it reads, and values that enter right above their first reader."""
+    """Put each box below all boxes that it reads, and values that enter right above their first reader."""
     below: dict[int, list[int]] = defaultdict(list)
     above: dict[int, list[int]] = defaultdict(list)
     for start, end in links:
@@ -112,6 +112,7 @@ def _assign_layers(boxes: Sequence[Box], links: Iterable[tuple[int, int]]) -> No
 
 
 def _place(drawing: Drawing) -> None:
+    """Order the boxes of each layer, then set their places."""
     boxes = drawing.boxes
     layers: list[list[int]] = [[] for _ in range(max((box.layer for box in boxes), default=-1) + 1)]
     for number, box in enumerate(boxes):
@@ -128,7 +129,7 @@ def _place(drawing: Drawing) -> None:
         for neighbors, sequence in ((above, layers), (below, layers[::-1])):
             for layer in sequence:
                 wanted = {n: _mean([boxes[i].x for i in neighbors[n]], boxes[n].x) for n in layer}
-                layer.sort(key=wanted.__getitem__)  # stable: equal wishes keep their order
+                layer.sort(key=wanted.__getitem__)  # stable: boxes that want the same place keep their order
                 _pack(boxes, layer)
     for _ in range(SWEEPS):
         for neighbors, sequence in ((above, layers), (below, layers[::-1])):
@@ -152,14 +153,14 @@ def _pack(boxes: Sequence[Box], layer: Sequence[int]) -> None:
 def _settle(boxes: Sequence[Box], layer: Sequence[int], wanted: Sequence[float]) -> None:
     """Move each box as near to ``wanted`` as its neighbors in the layer allow.
 
-    Boxes that would overlap form a block around the mean of their wishes (pool adjacent violators).
+    Boxes that would overlap form a block around the mean of their wanted places (pool adjacent violators).
     """
     offsets = [0.0]
     for left, right in pairwise(layer):
         offsets.append(offsets[-1] + (boxes[left].width + boxes[right].width) / 2 + GAP)
-    blocks: list[tuple[float, int]] = []  # mean of the wished places of the first box, number of boxes
-    for wish, offset in zip(wanted, offsets, strict=True):
-        mean, count = wish - offset, 1
+    blocks: list[tuple[float, int]] = []  # place of the first box that suits all on average, number of boxes
+    for place, offset in zip(wanted, offsets, strict=True):
+        mean, count = place - offset, 1
         while blocks and blocks[-1][0] > mean:
             earlier, size = blocks.pop()
             mean, count = (mean * count + earlier * size) / (count + size), count + size

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What changed between two models: what each pass rewrote, and operators by the names of their results."""
+"""Find what changed between two models: what each pass rewrote, and which operators are in both."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OpName = tuple[str, str]
 
 @dataclass
 class PassTrace:
-    """``passes``: those that changed something, by first change.
+    """What passes changed.  ``passes``: those that changed something, in the order of their first change.
 
     ``makers``: the pass that made or last changed an operator of the result; ``removers``: the pass that
     first removed or changed an operator of the original.
@@ -46,8 +46,11 @@ class PassTrace:
 
 
 def trace_passes(model: Model, passes: Sequence[str]) -> PassTrace:
-    """Run passes and pipelines on ``model``, as ``optimize`` does, and record what each of them changed."""
-    found: dict[str, PassChanges] = {}
+    """Run passes and pipelines on ``model``, as ``optimize`` does, and record what each of them changed.
+
+    Raise RewriteError for a name that is neither a pass nor a pipeline.
+    """
+    changed: dict[str, PassChanges] = {}
     makers: dict[OpName, str] = {}
     removers: dict[OpName, str] = {}
     original = {op_name(op) for op in model.ops()}
@@ -58,7 +61,7 @@ def trace_passes(model: Model, passes: Sequence[str]) -> PassTrace:
         if not changes:
             return
         latest = _texts(model)
-        entry = found.setdefault(name, PassChanges(name))
+        entry = changed.setdefault(name, PassChanges(name))
         entry.rewrites += changes
         old = {name: text for name, text in texts.items() if latest.get(name) != text}
         new = {name: text for name, text in latest.items() if texts.get(name) != text}
@@ -71,7 +74,7 @@ def trace_passes(model: Model, passes: Sequence[str]) -> PassTrace:
     selected = select_passes(passes, (), model.format)
     context = Context(model.format, exact=only_pipelines(passes))
     run_passes(model, selected, context, record, lambda name: progress().begin(f"running {name}"))
-    return PassTrace(list(found.values()), makers, removers)
+    return PassTrace(list(changed.values()), makers, removers)
 
 
 def op_name(op: Op) -> OpName:
@@ -84,10 +87,10 @@ def _texts(model: Model) -> dict[OpName, str]:
 
 @dataclass
 class Structure:
-    """Operators of two models, matched by graph and name of the first result.
+    """Operators of two models as text, matched by number of the graph and name of the first result.
 
-    ``state``: for each operator of both models, kept, changed, removed or added.
-    ``changed``: the texts before and after.
+    ``state``: for each operator of both models, kept, changed, removed or added.  ``changed``: the texts
+    before and after.
     """
 
     state: dict[Op, str]
@@ -98,36 +101,36 @@ class Structure:
 
 
 def compare_structure(before: Model, after: Model) -> Structure:
-    """Return which operators two models share."""
+    """Return which operators were kept, changed, removed and added."""
     old, new = _by_name(before), _by_name(after)
-    found = Structure({})
+    structure = Structure({})
     for name, op in old.items():
         twin = new.get(name)
         if twin is None:
-            found.removed.append(print_op(op))
-            found.state[op] = "removed"
+            structure.removed.append(print_op(op))
+            structure.state[op] = "removed"
             continue
         texts = print_op(op), print_op(twin)
         state = "kept" if texts[0] == texts[1] else "changed"
-        found.state[op] = found.state[twin] = state
+        structure.state[op] = structure.state[twin] = state
         if state == "kept":
-            found.kept.append(texts[0])
+            structure.kept.append(texts[0])
         else:
-            found.changed.append(texts)
+            structure.changed.append(texts)
     for name, op in new.items():
         if name not in old:
-            found.added.append(print_op(op))
-            found.state[op] = "added"
-    return found
+            structure.added.append(print_op(op))
+            structure.state[op] = "added"
+    return structure
 
 
 def _by_name(model: Model) -> dict[tuple[int, str], Op]:
     """Return operators by number of their graph and name of their first result, made unique."""
-    found: dict[tuple[int, str], Op] = {}
+    ops: dict[tuple[int, str], Op] = {}
     for number, graph in enumerate(model.graphs):
         for op in graph:
             name = op.results[0].name if op.results else f"{op.code} without result"
-            while (number, name) in found:
+            while (number, name) in ops:
                 name += "'"
-            found[number, name] = op
-    return found
+            ops[number, name] = op
+    return ops

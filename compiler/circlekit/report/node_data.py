@@ -19,22 +19,21 @@ MEASURES: dict[str, tuple[str, Callable[[Op], float]]] = {
     "macs": ("MACs", lambda op: operator_cost(op).macs),
     "bytes": ("bytes moved", lambda op: operator_cost(op).moved_bytes),
 }
-"""What is known of an operator without running it: title and function."""
+"""{name: (title, function of an operator)} of what is known without running the model."""
 
 GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#ff8a3d"}]
 
 
 def cost_data(model: Model, measure: str) -> dict[str, Any]:
-    """Return the node data of one of MEASURES."""
+    """Return the node data of ``measure``, a name in MEASURES."""
     title, function = MEASURES[measure]
     return _node_data(model, title, function)
 
 
 def error_data(model: Model, errors: Mapping[str, float]) -> dict[str, Any]:
-    """Return node data of differences by the name of the result, except those that are infinite."""
-    return _node_data(
-        model, "relative difference", lambda op: errors.get(op.results[0].name if op.results else "")
-    )
+    """Return node data of ``errors``, by the name of an operator's first result, without infinite ones."""
+    title = "relative difference"
+    return _node_data(model, title, lambda op: errors.get(op.results[0].name if op.results else ""))
 
 
 def _node_data(model: Model, title: str, measure: Callable[[Op], float | None]) -> dict[str, Any]:

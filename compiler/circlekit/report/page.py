@@ -33,19 +33,15 @@ def require_jinja() -> None:
 
 
 def render(content: Content) -> bytes:
-    """Return the page; the same content gives the same bytes."""
+    """Return the page as UTF-8; the same content gives the same bytes.  Raise as ``require_jinja`` does."""
     require_jinja()
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # optional: only reports need it
     from markupsafe import Markup  # comes with jinja2
 
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=visible,
-    )
+        loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined, finalize=visible,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
     filters = (number, percent, difference, value_name)
     environment.filters.update({function.__name__: function for function in filters})
     script = (TEMPLATE / "report.js").read_text(encoding="utf-8")
@@ -91,5 +87,5 @@ def percent(share: float) -> str:
 
 
 def difference(amount: float | None) -> str:
-    """Format a difference of values, which is often 0 and often tiny."""
+    """Return a difference of values as text with three digits; "-" if there is none to show."""
     return "-" if amount is None else f"{amount:.3g}"

@@ -48,12 +48,12 @@ def summary_rows(content: Content) -> list[tuple[str, list[list[str]]]]:
 
 
 def described(values: Sequence[Value]) -> list[str]:
-    """Return names and types of values."""
+    """Return a line with name and type for each value."""
     return [shortened(f"{_NAMES.refer(v)}: {type_text(v, _NAMES)}") for v in values] or ["none"]
 
 
 def kind_rows(content: Content) -> list[dict[str, Any]]:
-    """Return the counts of each kind of operator, the largest first; ``widths``: of the bars, in percent."""
+    """Return the counts of each kind of operator, the largest first; ``widths``: of bars, in percent."""
     counts = [side.summary.ops for side in content.sides]
     largest = max((n for each in counts for n in each.values()), default=1)
     kinds = {kind for each in counts for kind in each}
@@ -79,16 +79,16 @@ def pass_rows(content: Content) -> list[dict[str, Any]]:
 
 
 def structure_rows(content: Content) -> list[dict[str, Any]]:
-    """Return removed, added, changed and kept operators."""
-    found = content.structure
-    if found is None:
+    """Return the removed, added, changed and kept operators; [] if there is only one model."""
+    structure = content.structure
+    if structure is None:
         return []
-    changed = [line for pair in found.changed for line in (f"- {pair[0]}", f"+ {pair[1]}")]
+    changed = [line for pair in structure.changed for line in (f"- {pair[0]}", f"+ {pair[1]}")]
     return [
-        {"state": "removed", "count": len(found.removed), "lines": listed(found.removed)},
-        {"state": "added", "count": len(found.added), "lines": listed(found.added)},
-        {"state": "changed", "count": len(found.changed), "lines": listed(changed)},
-        {"state": "kept", "count": len(found.kept), "lines": listed(found.kept)},
+        {"state": "removed", "count": len(structure.removed), "lines": listed(structure.removed)},
+        {"state": "added", "count": len(structure.added), "lines": listed(structure.added)},
+        {"state": "changed", "count": len(structure.changed), "lines": listed(changed)},
+        {"state": "kept", "count": len(structure.kept), "lines": listed(structure.kept)},
     ]
 
 
@@ -105,20 +105,15 @@ def cost_tables(content: Content) -> list[dict[str, Any]]:
         total = side.summary.macs or 1
         rows = [
             {
-                "index": index,
-                "graph": at,
-                "kind": op.code,
-                "name": result_name(op),
-                "shape": result_shape(op),
-                "macs": side.costs[op].macs,
-                "share": 100 * side.costs[op].macs / total,
+                "index": index, "graph": graph_index,
+                "kind": op.code, "name": result_name(op), "shape": result_shape(op),
+                "macs": side.costs[op].macs, "share": 100 * side.costs[op].macs / total,
                 "activations": side.costs[op].activation_bytes,
-                "constants": side.costs[op].constant_bytes,
-                "written": side.costs[op].written_bytes,
+                "constants": side.costs[op].constant_bytes, "written": side.costs[op].written_bytes,
             }
-            for at, graph in enumerate(side.source.model.graphs)
+            for graph_index, graph in enumerate(side.source.model.graphs)
             for index, op in enumerate(graph)
-        ]
+        ]  # fmt: skip
         cost = [(side.costs[op].macs, side.costs[op].moved_bytes) for op in side.source.model.ops()]
         dearest = sorted(range(len(rows)), key=cost.__getitem__, reverse=True)[:MAX_ROWS]
         shown = [rows[position] for position in sorted(dearest)]
@@ -137,12 +132,10 @@ def arena_tables(content: Content) -> list[dict[str, Any]]:
             {
                 "name": shortened(life.buffer.name),
                 "type": repr(life.buffer.values[0].type) if life.buffer.values else "",
-                "size": life.size,
-                "first": life.first,
-                "last": min(life.last, len(ops) - 1),
+                "size": life.size, "first": life.first, "last": min(life.last, len(ops) - 1),
             }
             for life in arena.held[:MAX_LISTED]
-        ]
+        ]  # fmt: skip
         tables.append(
             {
                 "title": side.title,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the script of the page draws, as plain data: graphs, operators, live bytes."""
+"""Collect what the script of the page draws, as plain data: graphs, operators, live bytes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.text.lines import print_op
 from circlekit.report.content import Content, Side
 from circlekit.report.drawing import graph_drawing
-from circlekit.report.model_changes import (
-    OpName,
-    op_name,
-)
+from circlekit.report.model_changes import OpName, op_name
 from circlekit.report.operator_texts import result_name, result_shape, shortened
 from circlekit.targets.cost import OperatorCost
 
@@ -47,25 +44,20 @@ def _graph(content: Content, side: Side, graph: Graph, errors: dict[str, float])
         cost = side.costs[op]
         ops.append(
             {
-                "kind": op.code,
-                "class": category(op, cost),
-                "name": result_name(op),
-                "shape": result_shape(op),
-                "text": shortened(print_op(op)),
-                "macs": cost.macs,
-                "read": cost.activation_bytes,
-                "constants": cost.constant_bytes,
-                "written": cost.written_bytes,
+                "kind": op.code, "class": category(op, cost),
+                "name": result_name(op), "shape": result_shape(op), "text": shortened(print_op(op)),
+                "macs": cost.macs, "read": cost.activation_bytes,
+                "constants": cost.constant_bytes, "written": cost.written_bytes,
                 "error": errors.get(op.results[0].name) if is_main and op.results else None,
                 "state": content.structure.state.get(op) if content.structure is not None else None,
                 "author": authors.get(op_name(op)),
             }
-        )
+        )  # fmt: skip
     return {"name": graph.name or "graph", "ops": ops, **graph_drawing(graph)}
 
 
 def category(op: Op, cost: OperatorCost) -> str:
-    """Return the group of operators that a color of the drawing stands for."""
+    """Return what the color of an operator shows: compute (it has MACs), movement, elementwise or other."""
     if cost.macs:
         return "compute"
     return "movement" if op.data_movement else "elementwise" if op.elementwise else "other"

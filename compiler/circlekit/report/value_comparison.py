@@ -19,9 +19,9 @@ from circlekit.passes.engine.optimization_report import equal_within
 class Difference:
     """How far two arrays of one name are apart.
 
-    ``absolute``: the largest difference of two elements.  ``relative``: the same, relative to the largest
-    magnitude of the reference.  ``cosine``: of the angle between the arrays as vectors; None if one of them
-    is zero.  ``inputs``: the set of inputs.  ``allowed``: the tolerated absolute difference, None for layers.
+    ``inputs``: the label of the input set.  ``absolute``: the largest difference of two elements.
+    ``relative``: the same, relative to the largest magnitude of the reference.  ``cosine``: see Similarity.
+    ``allowed``: the tolerated absolute difference, None for layers.
     """
 
     name: str
@@ -38,10 +38,11 @@ class Difference:
 
 @dataclass
 class ValueComparison:
-    """``outputs``, ``layers``: differences; layers in the order of the first model, on one set of inputs.
+    """The differences of ``outputs``, and of ``layers``: results that both models name, on one set of inputs.
 
-    ``verdict``: within what outputs are equal, which one differs, or why they were not compared.
-    ``is_equal``: None if they were not.  ``notes``: what the comparison does not prove.
+    Layers are in the order of the second model.  ``verdict``: within what outputs are equal, which one
+    differs, or why they were not compared.  ``is_equal``: None if they were not compared.  ``notes``:
+    differences of the interface, and what the comparison does not prove.
     """
 
     verdict: str
@@ -51,12 +52,10 @@ class ValueComparison:
     notes: list[str] = field(default_factory=list)
 
 
-def compare_values(
-    before: Model,
-    after: Model,
-    records: Records | None = None,
-) -> ValueComparison:
-    """Run both models; by default on seeded normal, boundary and zero inputs, layers on the normal ones.
+def compare_values(before: Model, after: Model, records: Records | None = None) -> ValueComparison:
+    """Compare two models on ``records``, by default on seeded normal, boundary and zero inputs.
+
+    Layers are compared on the first set of inputs, which is the normal one by default.
 
     Values of different types, as those of a float model and of its quantized form, are compared as real
     numbers; the second model then gets the inputs of the first one quantized.  A model that cannot be run is
@@ -66,9 +65,10 @@ def compare_values(
         progress().begin("running the first model")
         verifier = Verifier(before, records)
         progress().begin("running the second model")
-        found = compare_models(verifier, after)
-        result = ValueComparison(_verdict(found), found.equal, notes=found.interface + found.notes)
-        result.outputs = _differences(found.outputs)
+        comparison = compare_models(verifier, after)
+        notes = comparison.interface + comparison.notes
+        result = ValueComparison(_verdict(comparison), comparison.equal, notes=notes)
+        result.outputs = _differences(comparison.outputs)
         progress().begin("comparing layers")
         result.layers = _differences(compare_layers(before, after, verifier.runs[0]), is_layer=True)
     except CirclekitError as error:
@@ -76,10 +76,10 @@ def compare_values(
     return result
 
 
-def _verdict(found: Comparison) -> str:
-    worst = found.worst
-    if not found.equal:
-        return f"different: {worst or found.interface[0]}"
+def _verdict(comparison: Comparison) -> str:
+    worst = comparison.worst
+    if not comparison.equal:
+        return f"different: {worst or comparison.interface[0]}"
     if worst is None or worst.worst is None:
         return "equal: there are no elements to compare"
     return equal_within(worst.worst.absolute, worst.worst.tolerance)

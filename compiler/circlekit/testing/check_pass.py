@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test a pass with recipes: positives, near misses, values, a second run, validity, the target runtime."""
+"""Test a pass with recipes: what it rewrites, what it refuses, values, a second run, validity, the target."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from circlekit.recipes.rules.text_rules import RuleBlock
 from circlekit.rewrite.base import Context, Pass
 
 NEAR_MISS_RULE = "unchanged()"
-"""The rule of a recipe by which the pass must not change the model."""
+"""The rule that makes a recipe a near miss: the pass must not change the model."""
 
 
 class PassTestError(CirclekitError, AssertionError):
-    """A pass violates one of its recipes, or a requirement for all passes."""
+    """A pass that violates one of its recipes or a requirement for all passes."""
 
 
 def check_pass(
@@ -53,25 +53,25 @@ def check_pass(
     - names, dtypes and shapes of inputs and outputs stay, the result is valid, and shapes can be inferred;
     - a second run changes nothing.
     """
-    kind = find_pass(tested) if isinstance(tested, str) else tested
+    name = (find_pass(tested) if isinstance(tested, str) else tested).name
     failures: list[str] = []
     positives, near_misses = 0, 0
     with tempfile.TemporaryDirectory(prefix="check-pass-") as folder:
-        for case in _cases(kind.name, recipes, Path(folder)):
+        for case in _cases(name, recipes, Path(folder)):
             rules = case.rules()
             is_near_miss = any(getattr(rule, "text", "") == NEAR_MISS_RULE for rule in rules.rules)
             positives += not is_near_miss
             near_misses += is_near_miss
             try:
-                found = list(_failures(case, rules, is_near_miss, with_litert))
-                failures += [f"{case.name}: {sentence}" for sentence in found]
+                sentences = list(_failures(case, rules, is_near_miss, with_litert))
+                failures += [f"{case.name}: {sentence}" for sentence in sentences]
             except CirclekitError as error:
                 failures.append(f"{case.name}: {error}")
     if not positives:
-        failures.append(f"no recipe shows what {kind.name} rewrites; write {kind.name}{TEXT}")
+        failures.append(f"no recipe shows what {name} rewrites; write {name}{TEXT}")
     if needs_near_miss and not near_misses:
-        expected = f"{kind.name}-CONDITION{TEXT} with the rule {NEAR_MISS_RULE}"
-        failures.append(f"no recipe shows what {kind.name} leaves alone; write {expected} for each condition")
+        expected = f"{name}-CONDITION{TEXT} with the rule {NEAR_MISS_RULE}"
+        failures.append(f"no recipe shows what {name} leaves alone; write {expected} for each condition")
     if failures:
         raise PassTestError("\n".join(failures))
 
@@ -91,8 +91,8 @@ def _cases(name: str, recipes: str | Path | Sequence[str | Path], folder: Path) 
             yield from cases_of(item, passes=[name])
 
 
-def _failures(case: Case, rules: RuleBlock, near_miss: bool, with_litert: bool) -> Iterator[str]:
-    """Yield a sentence for everything that is wrong with one recipe."""
+def _failures(case: Case, rules: RuleBlock, is_near_miss: bool, with_litert: bool) -> Iterator[str]:
+    """Yield a sentence for everything that is wrong after the passes of one recipe."""
     assert case.recipe is not None
     result = run_case(case, with_litert=with_litert)
     yield from result.failures
@@ -103,10 +103,10 @@ def _failures(case: Case, rules: RuleBlock, near_miss: bool, with_litert: bool) 
     not_run = [note for note in result.notes if note.startswith("not run by LiteRT after")]
     if not_run and result.litert and target == "tflite":
         yield f"LiteRT runs the model before the pass, but not after it: {'; '.join(not_run)}"
-    yield from _requirement_failures(model, rules, target, near_miss)
+    yield from _requirement_failures(model, rules, target, is_near_miss)
 
 
-def _requirement_failures(model: Model, rules: RuleBlock, target: str, near_miss: bool) -> Iterator[str]:
+def _requirement_failures(model: Model, rules: RuleBlock, target: str, is_near_miss: bool) -> Iterator[str]:
     """Yield a sentence for each violated requirement that ``run_case`` does not check."""
     names = [name.replace("-", "_") for name in rules.passes]
     passes = select_passes(names, format=target)
@@ -114,9 +114,9 @@ def _requirement_failures(model: Model, rules: RuleBlock, target: str, near_miss
     original = clone(model)
     changes = sum(record.changes for record in run_passes(model, passes, context))
     unequal = difference(model, original)
-    if near_miss and (changes or unequal):
+    if is_near_miss and (changes or unequal):
         yield f"expected no change, got {changes}: {unequal}"
-    if not near_miss and not changes:
+    if not is_near_miss and not changes:
         yield "expected a change, got none; circle2circle --explain PASS says why"
     check_shapes(model)
     after_first_run = clone(model)

@@ -29,7 +29,7 @@ MAX_ELEMENTS = 4096
 """Results with more elements are rejected, to keep models fast."""
 
 RANDOM_OPERATORS = frozenset({"RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"})
-"""Operators whose results differ from run to run."""
+"""Operators whose results depend on a seed: they are rejected."""
 
 INPUT_SHAPES: tuple[Shape, ...] = (
     (1, 4, 5, 3), (1, 3, 4, 4), (2, 3, 4, 5), (1, 4, 4, 4), (1, 1, 4, 6), (None, 4, 4, 3), (2, 4, 6), (4, 6),
@@ -41,14 +41,15 @@ NOT_AN_OUTPUT = (DType.RESOURCE, DType.VARIANT, DType.STRING)
 
 
 class Rejected(Exception):
-    """No operator of the requested kind fits the values that exist."""
+    """An operator does not run on the values that exist, or there is no value for it."""
 
 
 class ModelBuilder:
     """A graph under construction.
 
     ``random``: the source of all choices.  ``pool``: values that further operators may use.  ``arrays``: the
-    example data of each value.  ``allow_extremes``: values may be huge, infinite or NaN.
+    example data of each value.  ``graphs``: graphs that operators call.  ``constants``: all constants so far.
+    ``state``: contents of variables.  ``allow_extremes``: whether values may be huge, infinite or NaN.
     """
 
     def __init__(self, graph: Graph, arrays: Sequence[Array], random: np.random.Generator) -> None:
@@ -63,7 +64,7 @@ class ModelBuilder:
 
     @staticmethod
     def of_seed(seed: int) -> ModelBuilder:
-        """Return a builder whose graph has random inputs and no operators."""
+        """Return a builder whose graph has random inputs and no operators; the same seed gives the same."""
         random = np.random.default_rng(seed)
         count = 1 + int(random.integers(2))
         shapes = [INPUT_SHAPES[int(random.integers(len(INPUT_SHAPES)))] for _ in range(count)]
@@ -93,23 +94,23 @@ class ModelBuilder:
         return numbers[self.below(len(numbers))]
 
     def pick(self, fits: Callable[[Value], bool] = lambda v: True, dtype: DType = f32) -> Value:
-        """Like ``pick_any``, for values of this dtype that are not quantized."""
+        """Return a value as ``pick_any`` does that also has this dtype and is not quantized."""
         return self.pick_any(lambda v: v.dtype is dtype and v.quantization is None and fits(v))
 
     def pick_any(self, fits: Callable[[Value], bool]) -> Value:
         """Return a value of the pool that fits, mostly a recent one; raise Rejected if there is none."""
-        found = [v for v in self.pool if fits(v)]
-        if not found:
+        candidates = [v for v in self.pool if fits(v)]
+        if not candidates:
             raise Rejected
         if self.chance(0.6):
-            return found[-1]
-        recent = found[-6:] if self.chance(0.8) else found
-        return recent[self.below(len(recent))]
+            return candidates[-1]
+        candidates = candidates[-6:] if self.chance(0.8) else candidates
+        return candidates[self.below(len(candidates))]
 
     # -- values --------------------------------------------------------------------------------
 
     def shape(self, value: Value) -> tuple[int, ...]:
-        """Return the shape of the example data."""
+        """Return the shape of ``array(value)``, in which all dimensions are known."""
         return self.array(value).shape
 
     def array(self, value: Value) -> Array:
@@ -117,7 +118,7 @@ class ModelBuilder:
         return value.array() if value.is_const else self.arrays[value]
 
     def constant(self, array: object, name: str = "c", dtype: object = np.float32) -> Value:
-        """Return a constant; sometimes an earlier one of the same shape, so that operators share it."""
+        """Return a constant of ``array``; sometimes another of its shape, so that operators share it."""
         with np.errstate(all="ignore"):
             made = np.array(array, dtype)  # type: ignore[call-overload]  # any dtype that numpy takes
         if made.dtype == np.float32 and self.chance(0.1):
@@ -146,9 +147,9 @@ class ModelBuilder:
         return op.output
 
     def put(self, op: Op, keep: bool = True) -> None:
-        """Append ``op``, which may have no results; raise Rejected if it fails or gives large results.
+        """Append ``op``, which may have no results.  ``keep``: whether further operators may use the results.
 
-        ``keep``: whether further operators may use the results.
+        Raise Rejected if it is invalid, fails, is random, or gives results that are empty or too large.
         """
         try:
             has_unknown_result = isinstance(op, OpaqueOp) and any(v.shape == () for v in op.results)
@@ -217,7 +218,7 @@ class ModelBuilder:
 def example(
     shape: Shape | None, dtype: DType, random: np.random.Generator, unknown: int = UNKNOWN_SIZE
 ) -> Array:
-    """Return data for an input; some floats are points where activations change their slope.
+    """Return random data for an input; some floats are points where activations change their slope.
 
     ``unknown``: the size of unknown dimensions.
     """

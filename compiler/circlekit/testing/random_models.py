@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random models: random operators, and instances of the pictures of passes.
+"""Make random models of random operators and instances of the pictures of passes.
 
-Operands of an instance are drawn until the shape rules of its operators accept them.  Most instances match
-their picture; some differ in one place, which the matcher must notice.
+An instance of a picture is operators that match it; their operands are drawn until the shape rules accept
+them.  Some instances differ from the picture in one place, which the matcher must notice.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def random_model(seed: int, passes: Sequence[type[Pass]] = (), steps: int = 8) -
     """Return a random model and one array for each of its inputs; the same seed gives the same model.
 
     The model runs with these inputs.  ``passes``: about half of the ``steps`` insert operators that match,
-    or nearly match, one of these passes; all others insert one random operator.
+    or nearly match, a picture of these passes; each other step inserts one random operator.  A step whose
+    operators do not fit inserts nothing.  Raise Rejected if a model has no possible output.
     """
     builder = ModelBuilder.of_seed(seed)
     builder.random = np.random.default_rng([seed, 1])
@@ -65,16 +66,20 @@ def pictures_of(passes: Iterable[type[Pass]]) -> tuple[Picture, ...]:
 
 
 def add_instance(m: ModelBuilder, picture: Picture) -> Value:
-    """Append the operators of ``picture`` and return its result; raise Rejected if they do not fit."""
+    """Append the operators of ``picture`` to the graph of ``m`` and return the result of the last one.
+
+    Raise Rejected if an operator does not fit; operators before it stay.
+    """
     instance = _Instance(m, picture)
     return [instance.node(node, i == instance.mutated) for i, node in enumerate(picture.nodes)][-1]
 
 
 class _Instance:
-    """An instance of a picture.
+    """An instance of a picture, whose operators the builder ``m`` appends.
 
     ``values``, ``dims``, ``bound``: operands, sizes and attribute values, by their names in the picture.
-    ``mutated``: index of the operator that may differ from the picture; -1 for none.
+    ``dtype``: of the data, where the picture leaves it open.  ``mutated``: index of the operator that may
+    differ from the picture; -1 for none.  ``kind`` is the class of an operator.
     """
 
     def __init__(self, m: ModelBuilder, picture: Picture) -> None:
@@ -106,14 +111,14 @@ class _Instance:
         names = [spec.name for spec in kind.operands]
         chosen: dict[int, Value | None] = {}
 
-        def rank(item: tuple[int, OperandPattern]) -> tuple[bool, ...]:
+        def order(item: tuple[int, OperandPattern]) -> tuple[bool, ...]:
             index, pattern = item
             is_parameter = pattern.name is None or pattern.const or pattern.optional
             is_size = names[index : index + 1] == ["output_shape"]
             return pattern.name not in self.values, is_parameter, is_size
 
         # known values first, then data; parameters, and last the size of the result, follow from these
-        for index, pattern in sorted(enumerate(node.operands), key=rank):
+        for index, pattern in sorted(enumerate(node.operands), key=order):
             data = next((v for v in chosen.values() if v is not None and not v.is_const), None)
             chosen[index] = self.operand(kind, index, pattern, data)
         operands = [chosen[i] for i in range(len(node.operands))]
@@ -133,6 +138,7 @@ class _Instance:
     def operand(
         self, kind: type[Op], index: int, pattern: OperandPattern, data: Value | None
     ) -> Value | None:
+        """Return operand ``index``; ``data``: the first operand that was chosen and is no constant."""
         m = self.m
         spec = kind.operands[min(index, len(kind.operands) - 1)] if kind.operands else None
         dtypes = spec.dtypes if spec is not None else ()
@@ -184,7 +190,7 @@ class _Instance:
         return m.constant(array, name, dtype.numpy)
 
     def shape_of(self, dims: tuple[int | str, ...], proposed: tuple[int, ...]) -> tuple[int, ...]:
-        """Return a shape that ``dims`` allow: known letters keep their size, others that of ``proposed``."""
+        """Return a shape that ``dims`` allow: known letters keep their size, others take a proposed one."""
         m = self.m
         leading: list[int] = []
         if dims[:1] == ("*",):
@@ -212,17 +218,17 @@ class _Instance:
         self, kind: type[Op], node: Node, operands: list[Value | None], is_mutated: bool
     ) -> dict[str, Any]:
         m = self.m
-        found = derived_attributes(m, kind, operands)
+        chosen = derived_attributes(m, kind, operands)
         for spec in kind.attributes:
             pattern = node.attributes.get(spec.name)
             if pattern is not None and pattern.choices is not None:
-                found[spec.name] = pattern.choices[m.below(len(pattern.choices))]
+                chosen[spec.name] = pattern.choices[m.below(len(pattern.choices))]
             elif pattern is not None and pattern.bind in self.bound:
-                found[spec.name] = self.bound[pattern.bind]
-            elif (pattern is not None or spec.name in node.carried) and spec.name not in found:
-                found[spec.name] = random_attribute(m, spec)
-            if pattern is not None and pattern.bind and spec.name in found:
-                self.bound[pattern.bind] = found[spec.name]
+                chosen[spec.name] = self.bound[pattern.bind]
+            elif (pattern is not None or spec.name in node.carried) and spec.name not in chosen:
+                chosen[spec.name] = random_attribute(m, spec)
+            if pattern is not None and pattern.bind and spec.name in chosen:
+                self.bound[pattern.bind] = chosen[spec.name]
         if is_mutated and kind.fuses_activation:
-            found["act"] = (Activation.RELU, Activation.RELU6)[m.below(2)]
-        return found
+            chosen["act"] = (Activation.RELU, Activation.RELU6)[m.below(2)]
+        return chosen

@@ -53,7 +53,11 @@ FALSE = frozenset({"f", "false", "0"})
 
 
 def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, files: Files) -> bytes:
-    """Return the data of ``count`` elements; raise ModelError for invalid arguments."""
+    """Return the data of a constant of ``count`` elements, as a file stores it; base64 ignores ``count``.
+
+    ``tag``, ``args``: of the filler.  ``seed``: for gaussian.  ``files``: reads a file beside the recipe.
+    Raise ModelError for invalid arguments, LimitError if the data does not fit into memory.
+    """
     if tag not in FILLERS:
         near = near_miss(tag, FILLERS) or f"; expected one of {', '.join(FILLERS)}"
         raise ModelError(f"no filler is named {tag}{near}")
@@ -71,18 +75,17 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
         hold_memory(4 * count)
         texts = [text.encode("utf-8", "surrogateescape") for text in args]
         return encode_strings(texts + [b""] * (count - len(texts))).tobytes()
-    is_known = dtype.is_integer or (dtype.numpy is not None and dtype.numpy.kind in "fb")
-    if not is_known:
+    if not dtype.is_integer and (dtype.numpy is None or dtype.numpy.kind not in "fb"):
         raise ModelError(f"{tag} cannot make {dtype.name}")
     array = _gaussian(args, dtype, count, seed) if tag == "gaussian" else _listed(tag, args, dtype, count)
     return (array if dtype.numpy is not None else packed(array, dtype)).tobytes()
 
 
 def _listed(tag: str, args: Sequence[str], dtype: DType, count: int) -> Array:
-    """Return the elements of the fillers ``constant`` and ``explicit``; zeros for missing arguments."""
-    kind = dtype.numpy if dtype.numpy is not None else np.dtype(np.int8)
-    need_memory(count * (SCRATCH_BYTES_PER_ELEMENT + kind.itemsize), f"{count} elements of {tag}")
-    hold_memory(count * kind.itemsize)
+    """Return the elements of filler ``constant`` or ``explicit``; zeros follow those that explicit lists."""
+    made = dtype.numpy if dtype.numpy is not None else np.dtype(np.int8)
+    need_memory(count * (SCRATCH_BYTES_PER_ELEMENT + made.itemsize), f"{count} elements of {tag}")
+    hold_memory(count * made.itemsize)
     if tag == "constant" and not args:
         raise ModelError("constant: expected an argument, got none")
     arguments = args[:1] if tag == "constant" else args  # ONE's recipes may have more arguments of constant
@@ -91,7 +94,7 @@ def _listed(tag: str, args: Sequence[str], dtype: DType, count: int) -> Array:
     else:
         numbers = [_integer(text, dtype) if dtype.is_integer else _float(text) for text in arguments]
     with np.errstate(over="ignore"):
-        array = np.array(numbers, kind)
+        array = np.array(numbers, made)
     if tag == "constant":
         return np.full(count, array[0])
     return np.pad(array, (0, count - len(array)))
@@ -115,7 +118,7 @@ def _gaussian(args: Sequence[str], dtype: DType, count: int, seed: int) -> Array
 
 
 def _from_file(args: Sequence[str], dtype: DType, count: int, files: Files) -> bytes:
-    """Return the array of an ``.npy`` file in C order; raise ModelError for another file or array."""
+    """Return the data of an ``.npy`` file; ModelError if the file is invalid or does not fit the constant."""
     if len(args) != 1:
         raise ModelError(f"file: expected one name, got {len(args)} arguments")
     name, data = args[0], files(args[0])
@@ -127,8 +130,8 @@ def _from_file(args: Sequence[str], dtype: DType, count: int, files: Files) -> b
     if dtype.numpy is None:
         return array.tobytes()
     if array.dtype.newbyteorder("<") != dtype.numpy or array.size != count:
-        found = f"{array.size} of {array.dtype}"
-        raise ModelError(f"{name}: expected {count} elements of {dtype.short}, got {found}")
+        actual = f"{array.size} of {array.dtype}"
+        raise ModelError(f"{name}: expected {count} elements of {dtype.short}, got {actual}")
     return array.astype(dtype.numpy, copy=False).tobytes()
 
 
@@ -195,8 +198,8 @@ class Folder:
 def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | None, resample: bool) -> Tree:
     """Return the filler for a constant of the bytes ``data``, as tag and arguments.
 
-    count: Its elements, None if unknown.
-    folder: Gets large constants; without it they are written as base64.
+    count: Number of its elements, None if unknown.
+    folder: Gets large constants as files; if None, they are written as base64.
     resample: Replace large constants by normal numbers of the same mean and standard deviation.
     """
     if count is not None and dtype is DType.STRING:
@@ -219,7 +222,7 @@ def filler_of(data: Array, dtype: DType, count: int | None, folder: Folder | Non
 
 
 def _listing(array: Array) -> Tree | None:
-    """Return a filler that lists the elements, only one if all are equal; None if that is too long."""
+    """Return a filler that lists the elements, or one of them if all are equal; None if that is too long."""
     is_constant = array.size > 4 and _is_uniform(array)
     if not is_constant and array.size > MAX_LISTED:
         return None
@@ -238,7 +241,7 @@ def _strings(data: Array) -> list[bytes] | None:
 
 
 def _elements(data: Array, dtype: DType, count: int) -> Array | None:
-    """Return the elements; None if their number or type is one that fillers cannot make."""
+    """Return the elements; None if fillers cannot make these bytes."""
     if dtype.is_integer and dtype.numpy is None:
         numbers = unpacked(data, dtype)[:count]
         return numbers if np.array_equal(packed(numbers, dtype), data) else None
@@ -260,7 +263,7 @@ def _is_uniform(array: Array) -> bool:
 def sparse_tree(dense: Array) -> tuple[Tree, bytes]:
     """Return the table SparsityParameters and the data of ``dense``, an array of rank 1 or more.
 
-    Elements whose bits are all zero are left out; -0.0 is stored.
+    The last dimension is compressed: elements whose bits are all zero are left out; -0.0 is stored.
     """
     bits = dense.view(f"u{dense.dtype.itemsize}")
     is_stored = bits != 0
@@ -269,19 +272,14 @@ def sparse_tree(dense: Array) -> tuple[Tree, bytes]:
     segments = np.concatenate([[0], np.cumsum(rows.sum(axis=1))]).astype(np.int32)
     indices = np.nonzero(rows)[1].astype(np.int32)
     dimensions: list[Tree] = [{"format": "DENSE", "dense_size": size} for size in dense.shape[:-1]]
-    dimensions.append(
-        {
-            "format": "SPARSE_CSR",
-            "array_segments": {"": "Int32Vector", "values": segments},
-            "array_indices": {"": "Int32Vector", "values": indices},
-        }
-    )
+    vectors = [{"": "Int32Vector", "values": numbers} for numbers in (segments, indices)]
+    dimensions.append({"format": "SPARSE_CSR", "array_segments": vectors[0], "array_indices": vectors[1]})
     tree = {"traversal_order": list(range(dense.ndim)), "block_map": [], "dim_metadata": dimensions}
     return tree, dense[is_stored].tobytes()
 
 
 def stored_count(sparsity: Tree) -> int:
-    """Return the number of elements that a file stores for a constant with these parameters."""
+    """Return the number of elements that a file stores for a constant with this table SparsityParameters."""
     count = 1
     for dimension in sparsity["dim_metadata"]:
         if dimension["format"] == "DENSE":

@@ -96,7 +96,7 @@ CUSTOM: Final[Mapping[str, tuple[str, Callable[[Options], dict[str, FlexValue]]]
     "MatrixBandPart": ("", lambda _: {"T": FLOAT32, "Tindex": INT64}),
     "MaxPoolWithArgmax": ("max_pool_with_argmax_options", _max_pool_with_argmax),
 }
-"""Custom operators with options in recipes: the field, and the function that makes their FlexBuffers map."""
+"""{custom operator: (field of its options in recipes or "", function that makes its FlexBuffers map)}."""
 
 
 @cache
@@ -118,13 +118,13 @@ def option_field(code: str) -> str:
 
 def option_table(code: str) -> str | None:
     """Return the schema's table for an operator's options; None if it has none."""
-    known = REGISTRY.get(code)
-    return (known and known.options) or _tables().get(code.replace("_", "").lower())
+    declared = REGISTRY.get(code)
+    return (declared and declared.options) or _tables().get(code.replace("_", "").lower())
 
 
 @cache
 def _tables() -> Mapping[str, str]:
-    """Return the options tables by the name of their operator, which those of undeclared operators have."""
+    """Return {operator in lower case without _: options table}, as undeclared operators are named."""
     return {name.removesuffix("Options").lower(): name for name in TABLES if name.endswith("Options")}
 
 
@@ -164,10 +164,9 @@ VECTOR_MESSAGES: Final = ("Shape", "Signature")
 """Messages that are lists in trees: those of their only field, ``dim``."""
 
 INDEX_VECTORS: Final = {
-    "INT32VEC": ("Int32Vector", 2**31),
-    "UINT16VEC": ("Uint16Vector", 2**16),
+    "INT32VEC": ("Int32Vector", 2**31), "UINT16VEC": ("Uint16Vector", 2**16),
     "UINT8VEC": ("Uint8Vector", 2**8),
-}
+}  # fmt: skip
 """Members of the union SparseIndexVector, by name: the table, and the end of its range of indices."""
 
 _INDEX_TYPES = ("SparseIdxVecType_NONE", *INDEX_VECTORS)
@@ -180,11 +179,7 @@ VERSIONS: Final = {"tflite": 3, "circle": 0}
 
 CIRCLE_ONLY: Final = frozenset({"UINT4", "MXINT8", "MXFP4", "mx_quant", "adjoint_lhs", "adjoint_rhs"}).union(
     {f"GGML_Q{q}" for q in ("4_0", "4_1", "8_0", "8_1")},
-    *(
-        {type_of(code), option_field(code)}
-        for code, tflite, _ in ENUMS["BuiltinOperator"][1]
-        if tflite is None
-    ),
+    *({type_of(c), option_field(c)} for c, tflite, _ in ENUMS["BuiltinOperator"][1] if tflite is None),
 )
 """Words that occur only in recipes for circle."""
 
@@ -269,7 +264,7 @@ def enum_of(type_: str, fmt: str) -> Enumeration | None:
 
 
 def custom_options(custom_code: str, fmt: str, options: Tree | None = None) -> bytes:
-    """Return ``options``, or the defaults, as the bytes of a custom operator of ``CUSTOM``."""
+    """Return ``options``, or the defaults, as a FlexBuffers map; ``custom_code``: one of CUSTOM."""
     field, entries = CUSTOM[custom_code]
     operation = {item.name: item.type for item in recipe_messages(fmt)["Operation"]}
     tree = options or (message_defaults(operation[field], fmt) if field else {})

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write texts of protobuf as trees, with the ``protobuf`` library.
+"""Convert the protobuf text of a recipe to a tree and back, with the ``protobuf`` library.
 
-A tree has the value of every field under its ``stored`` name: str for strings and enums, lists for repeated
-fields, trees for messages, and the name of the message under the key "".
+A tree is a dict with the value of every field under its ``stored`` name (str for strings and enums, lists for
+repeated fields, trees for messages), and the name of the message under the key "".
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from circlekit.recipes.prototext.message_types import (
 )
 
 Path = tuple[tuple[str, int], ...]
-"""A place in a text, from outside in: names of fields, each with its index among fields of that name."""
+"""The fields that lead to a value, from outside in: (name, index among the fields of that name)."""
 
 Places = dict[Path, text_format.ParseError]
-"""Places in the text, as errors of the library, which have a line and a column."""
+"""Where values stand in the text, as errors of the library, which have a line and a column."""
 
 _UNKNOWN_NAME = re.compile(r'(?:Message|Enum) type "(\w+)[.\w]*" has no (field|value) named "?(\w+)"?\.')
 _MAX_ERROR_CHARACTERS = 300
-"""Characters of a message of the library that are shown: it may quote a token of any length."""
+"""Longer messages of the library are cut: they may quote a token of any length."""
 
 _Type = descriptor_pb2.FieldDescriptorProto
 _TYPES = {
@@ -78,7 +78,10 @@ def _recipe_class(fmt: str) -> Any:
 
 
 class RecipeText:
-    """A parsed recipe.  ``tree``: the message ModelRecipe.  Raises ParseError for an invalid text."""
+    """A parsed recipe.  ``tree``: its message ModelRecipe.  Raise ParseError for an invalid text.
+
+    ``label``: the name of the text, for errors.  ``fmt``: "circle" or "tflite", which have different fields.
+    """
 
     def __init__(self, text: str, label: str, fmt: str) -> None:
         self.text = text
@@ -94,9 +97,9 @@ class RecipeText:
         self.tree = _tree_of(message, fmt)
 
     def fail(self, message: str, tree: Tree, field: str = "", index: int = 0) -> NoReturn:
-        """Raise a ParseError at ``field`` of ``tree``, which is a part of the recipe.
+        """Raise a ParseError at value ``index`` of ``field`` in ``tree``, a message of the recipe.
 
-        The place is that of the message itself if it lacks the field.
+        If the message does not have this value, the error is at the message itself.
         """
         places: Places = {}
         _add_places(text_format.Tokenizer(self.text.split("\n")), (), places)
@@ -118,8 +121,8 @@ class RecipeText:
             return (text[0].lower() + text[1:_MAX_ERROR_CHARACTERS]).rstrip(".")
         owner, kind, name = match.groups()
         enum = enum_of(owner, self.format)
-        known = [f.name for f in recipe_messages(self.format)[owner]] if enum is None else [*enum.numbers]
-        near = near_miss(name, known) or f"; expected one of {', '.join(known[:12])}"
+        names = [f.name for f in recipe_messages(self.format)[owner]] if enum is None else [*enum.numbers]
+        near = near_miss(name, names) or f"; expected one of {', '.join(names[:12])}"
         return f"{owner} has no {kind} {name[:40]}{near}"
 
 
@@ -152,9 +155,7 @@ def _value_of(value: Any, field: RecipeField, fmt: str) -> Any:
     return _tree_of(value, fmt) if hasattr(value, "DESCRIPTOR") else value
 
 
-def _add_places(
-    tokens: text_format.Tokenizer, prefix: Path, places: dict[Path, text_format.ParseError]
-) -> None:
+def _add_places(tokens: text_format.Tokenizer, prefix: Path, places: Places) -> None:
     """Add the place of each value in the message with path ``prefix`` of a valid text, recursively."""
     counts: Counter[str] = Counter()
     while not (tokens.AtEnd() or tokens.TryConsume("}") or tokens.TryConsume(">")):

@@ -30,9 +30,9 @@ from circlekit.recipes.prototext.message_types import (
 from circlekit.recipes.prototext.protobuf_text import RecipeText
 
 Key = tuple[str, str, int]
-"""Operator, custom code, version (0 if all versions share a code)."""
+"""What makes an operator code: operator, custom code, version (0 if all versions share a code)."""
 
-MAX_DIMENSION = 2**31 - 1
+MAX_DIMENSION = 2**31 - 1  # of the schema's int32
 
 _WORD = re.compile(r"""#.*|["']((?:[^"'\\\n]|\\.)*)["']|(\w+)""")
 
@@ -44,9 +44,10 @@ def recipe_format(text: str) -> str | None:
 
 
 def read_tree(text: str, label: str, fmt: str, files: Files) -> tuple[Tree, bool]:
-    """Return the tree of the model, and whether its constants are to be external data.
+    """Return the tree of the schema's table Model, and whether its constants are to be external data.
 
-    ``files`` returns the content of a file that a filler names.
+    ``label``: the name of ``text``, for errors.  ``fmt``: "circle" or "tflite".  ``files`` returns the
+    content of a file that a filler names.  Raise ParseError for an invalid recipe.
     """
     recipe = RecipeText(text, label, fmt)
     return _RecipeReader(recipe, files).model(), recipe.tree["ext_offset"]
@@ -55,9 +56,10 @@ def read_tree(text: str, label: str, fmt: str, files: Files) -> tuple[Tree, bool
 class _RecipeReader:
     """Converts one recipe to the tree of a model; raises ParseError for an invalid recipe.
 
-    files: Returns the content of a file that a filler names.
+    The parameter ``recipe`` of a method is a message of the recipe, from which it makes a table.
+
     buffers: The trees of all buffers so far; the first is empty.
-    indices: Index of each operand, by name, for each graph.
+    indices: Index of each operand, by name, for each graph so far.
     codes: Index of each operator code.
     """
 
@@ -109,21 +111,21 @@ class _RecipeReader:
             message = f"expected an index of one of the {len(self.graphs)} graphs, got {index}"
             self.fail(message, recipe, field)
 
-    def tensor_map(self, recipe: Tree, known: dict[str, int]) -> Tree:
+    def tensor_map(self, recipe: Tree, indices: dict[str, int]) -> Tree:
         index = recipe.get("tensor_index")
         if "tensor" in recipe:
-            index = self.find([recipe["tensor"]], known, recipe, "tensor")[0]
+            index = self.find([recipe["tensor"]], indices, recipe, "tensor")[0]
         elif index is None:
             self.fail("expected a tensor or a tensor_index in an input or output of a signature", recipe)
-        elif index >= len(known):
-            message = f"expected an index of one of the {len(known)} operands, got {index}"
+        elif index >= len(indices):
+            message = f"expected an index of one of the {len(indices)} operands, got {index}"
             self.fail(message, recipe, "tensor_index")
         return {"name": recipe.get("name", ""), "tensor_index": index}
 
     # -- operator codes ------------------------------------------------------------------------
 
     def operator_codes(self) -> list[Tree]:
-        """Return one code for each operator, with its highest version: by number, custom operators last."""
+        """Return the operator codes, each with its highest used version; custom operators come last."""
         versions: dict[Key, int] = {}
         for graph in self.graphs:
             for operation in graph.get("operation", ()):
@@ -160,44 +162,44 @@ class _RecipeReader:
 
     def graph(self, recipe: Tree, number: int) -> Tree:
         name = recipe.get("name", f"sub_{number}" if number else "main")
-        sides = [*recipe.get("input", ()), *recipe.get("output", ())]
-        empty = {side: self.add_buffer() for side in sides}
-        known: dict[str, int] = {}
+        interface = [*recipe.get("input", ()), *recipe.get("output", ())]
+        empty = {name: self.add_buffer() for name in interface}
+        indices: dict[str, int] = {}
         tensors = []
         for operand in recipe.get("operand", ()):
             if "name" not in operand or "type" not in operand:
                 self.fail("expected a name and a type in the operand", operand)
-            if operand["name"] in known:
+            if operand["name"] in indices:
                 self.fail(f"{operand['name']} is the name of an earlier operand", operand, "name")
-            known[operand["name"]] = len(known)
+            indices[operand["name"]] = len(indices)
             tensors.append(self.tensor(operand, name, empty))
-        self.indices.append(known)
+        self.indices.append(indices)
         tree: Tree = {"tensors": tensors, "name": name}
         for side in ("input", "output"):
-            tree[side + "s"] = self.find(recipe.get(side, ()), known, recipe, side)
+            tree[side + "s"] = self.find(recipe.get(side, ()), indices, recipe, side)
         for number, index in enumerate(tree["inputs"]):
             if "data" in self.buffers[tensors[index]["buffer"]]:
                 message = f"expected an input without a filler, got the constant {recipe['input'][number]}"
                 self.fail(message, recipe, "input", number)
         made: set[int] = set()
-        tree["operators"] = [self.operator(item, known, made) for item in recipe.get("operation", ())]
+        tree["operators"] = [self.operator(item, indices, made) for item in recipe.get("operation", ())]
         return tree | _present(recipe, "data_format", "debug_metadata_index")
 
     def find(
-        self, names: Sequence[str], known: dict[str, int], recipe: Tree, field: str, optional: bool = False
+        self, names: Sequence[str], indices: dict[str, int], recipe: Tree, field: str, optional: bool = False
     ) -> list[int]:
-        """Return the indices of operands by name.  ``optional``: "" gives -1, which means no operand."""
+        """Return the index of each name, which ``field`` of ``recipe`` lists; -1 for "" if ``optional``."""
         for number, name in enumerate(names):
-            if name not in known and (name or not optional):
+            if name not in indices and (name or not optional):
                 empty = "expected the name of an operand, got an empty one"
                 message = f"no operand is named {name}" if name else empty
-                self.fail(f"{message}{near_miss(name, known)}", recipe, field, number)
-        return [known.get(name, -1) for name in names]
+                self.fail(f"{message}{near_miss(name, indices)}", recipe, field, number)
+        return [indices.get(name, -1) for name in names]
 
     # -- operands ------------------------------------------------------------------------------
 
     def tensor(self, recipe: Tree, graph: str, empty: dict[str, int]) -> Tree:
-        """Return the tree of an operand of ``graph``.  ``empty``: buffers of inputs and outputs, by name."""
+        """Return the tree of an operand.  ``graph``: its name; ``empty``: buffers of inputs and outputs."""
         name, dims = recipe["name"], self.shape(recipe)
         tree: Tree = {"name": recipe.get("named", name), "type": recipe["type"], "shape": dims}
         tree |= _present(recipe, "is_variable", "has_rank", "compression_type")
@@ -239,8 +241,8 @@ class _RecipeReader:
             table, count = INDEX_VECTORS[type_]
             values = np.array(recipe[name].get("dim", []), np.int64)
             if values.size and not 0 <= values.min() <= values.max() < count:
-                found = values.tolist()[:8]
-                self.fail(f"expected indices from 0 to {count - 1}, got {found}", recipe[name])
+                actual = values.tolist()[:8]
+                self.fail(f"expected indices from 0 to {count - 1}, got {actual}", recipe[name])
             tree[name] = {"": table, "values": values}
         return tree
 
@@ -261,8 +263,8 @@ class _RecipeReader:
             self.fail(error.message, filler, "tag")
         if recipe["make_sparse"]:
             if "sparsity" in tree or not dims or dtype not in (DType.FLOAT32, DType.FLOAT16):
-                found = f"{dtype.name}{' without a shape' if dims is None else dims}"
-                message = f"make_sparse: expected FLOAT32 or FLOAT16 of rank 1 or more, got {found}"
+                actual = f"{dtype.name}{' without a shape' if dims is None else dims}"
+                message = f"make_sparse: expected FLOAT32 or FLOAT16 of rank 1 or more, got {actual}"
                 self.fail(message, recipe, "make_sparse")
             tree["sparsity"], data = sparse_tree(np.frombuffer(data, dtype.numpy).reshape(dims))
         return data
@@ -275,14 +277,15 @@ class _RecipeReader:
 
     # -- operators -----------------------------------------------------------------------------
 
-    def operator(self, recipe: Tree, known: dict[str, int], made: set[int]) -> Tree:
-        """Return the tree of an operator and add its results to ``made``, those of earlier operators."""
+    def operator(self, recipe: Tree, indices: dict[str, int], made: set[int]) -> Tree:
+        """Return the tree of an operator; add its results to ``made``, the results of earlier operators."""
         code, custom_code, _ = key = self.key(recipe)
         tree: Tree = {"opcode_index": self.codes[key]}
         for field in ("input", "output", "intermediate"):
             names = recipe.get(field)
             if names is not None or field != "intermediate":
-                tree[field + "s"] = self.find(names or (), known, recipe, field, optional=field != "output")
+                optional = field != "output"
+                tree[field + "s"] = self.find(names or (), indices, recipe, field, optional)
         for number, index in enumerate(tree["outputs"]):
             if index in made:
                 message = f"{recipe['output'][number]} is the result of an earlier operation"
@@ -295,7 +298,7 @@ class _RecipeReader:
         return tree if recipe["no_options"] else tree | self.options(recipe, code)
 
     def options(self, recipe: Tree, code: str) -> Tree:
-        """Return the options of a built-in operator: its own field, or the defaults."""
+        """Return {field of the union: options} of a built-in operator, by default those of the message."""
         table = option_table(code)
         union = None if table is None else options_field(table)
         if table is None or union is None:

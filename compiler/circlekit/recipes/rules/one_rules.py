@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of ONE's dredd tests, ``test.rule``.  ONE runs them in a shell; here they are parsed.
+"""The rules of ONE's dredd tests, ``test.rule``, which ONE runs in a shell and this module parses.
 
     RULE "NAME" $(function argument ...) '=' VALUE        # a comment
 
@@ -9,9 +9,9 @@ strings.  Anything else of the shell's language (variables, pipes, other command
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Iterator
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 from circlekit.errors import near_miss
@@ -42,18 +42,12 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
 """{name: (number of arguments, function of the model file that returns the actual value)}."""
 
 CONDITIONS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    ">": operator.gt,
-    "<=": operator.le,
-    ">=": operator.ge,
-}
+    "=": eq, "==": eq, "!=": ne, "<": lt, ">": gt, "<=": le, ">=": ge,
+}  # fmt: skip
 
 
 def compare(actual: str, condition: str, expected: str) -> bool:
-    """Return whether the condition holds, by the rules of ``expr``."""
+    """Return whether ``actual CONDITION expected`` holds for ``expr``; ``condition``: a key of CONDITIONS."""
     if _is_number(actual) and _is_number(expected):
         return CONDITIONS[condition](int(actual), int(expected))
     return CONDITIONS[condition](actual, expected)
@@ -93,6 +87,7 @@ class _ShellText(Source):
         return [*tokens, Token("end", "the end of the line", len(self.text))]
 
     def word(self, expected: str) -> Token:
+        """Take the next token; raise ParseError if it is not a word, which the error calls ``expected``."""
         if self.peek.kind != "word":
             self.fail(f"expected {expected}, got {self.peek.text!r}; {FORM}")
         return self.take()
@@ -107,13 +102,13 @@ def _unquoted(part: re.Match[str]) -> str:
 def parse_one_rules(text: str, label: str) -> list[Rule]:
     """Return the rules of a file, in order; ParseError with file, line and column for an invalid one."""
     source = _ShellText(text, label)
-    found = []
+    rules = []
     while source.peek.kind != "end":
         if source.peek.kind == "line":
             source.take()
         else:
-            found.append(_rule(source))
-    return found
+            rules.append(_rule(source))
+    return rules
 
 
 def _rule(source: _ShellText) -> Rule:
@@ -134,8 +129,8 @@ def _rule(source: _ShellText) -> Rule:
         source.fail(f"{function.text}: expected {count} arguments, got {len(arguments)}", function)
     condition = source.word("a condition")
     if condition.text not in CONDITIONS:
-        known = ", ".join(CONDITIONS)
-        source.fail(f"expected a condition, one of {known}, got {condition.text!r}", condition)
+        choices = ", ".join(CONDITIONS)
+        source.fail(f"expected a condition, one of {choices}, got {condition.text!r}", condition)
     expected = source.word("a value").text
     if source.peek.kind not in ("line", "end"):
         source.fail(f"expected the end of the line, got {source.peek.text!r}; {FORM}")

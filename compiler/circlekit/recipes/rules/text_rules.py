@@ -42,7 +42,11 @@ from circlekit.recipes.rules.rule import Call, Check, Rule, Subject, show
 
 @dataclass
 class RuleBlock:
-    """One ``rules { }``.  ``format`` and ``tolerance`` are None if the block does not set them."""
+    """One ``rules { }``: the passes to run, and the rules that must hold after them.
+
+    ``format``: of the result; ``tolerance``: of values, relative to the largest magnitude of an output; None
+    if the block does not set it.  ``settings``: values of pass options, by name.
+    """
 
     passes: tuple[str, ...] = ()
     format: str | None = None
@@ -107,11 +111,8 @@ def _tolerance(block: RuleBlock, call: Call) -> None:
 
 
 SETTINGS: dict[str, Callable[[RuleBlock, Call], None]] = {
-    "passes": _passes,
-    "settings": _settings,
-    "format": _format,
-    "tolerance": _tolerance,
-}
+    "passes": _passes, "settings": _settings, "format": _format, "tolerance": _tolerance,
+}  # fmt: skip
 
 
 # -- checks of operators -----------------------------------------------------------------------
@@ -124,10 +125,10 @@ def _counted(amounts: Mapping[str, tuple[str, int]], count: Callable[[Model, str
     """Return a check that ``count(model, key)`` meets the (condition, number) of each key of ``amounts``."""
 
     def check(subject: Subject) -> Iterator[str]:
-        for what, (condition, number) in amounts.items():
-            found = count(subject.model, what)
-            if not CONDITIONS[condition](found, number):
-                yield f"expected {condition}{number} {what}, got {found}"
+        for key, (condition, number) in amounts.items():
+            actual = count(subject.model, key)
+            if not CONDITIONS[condition](actual, number):
+                yield f"expected {condition}{number} {key}, got {actual}"
 
     return check
 
@@ -140,8 +141,8 @@ def _ops(call: Call) -> Check:
 def _custom(call: Call) -> Check:
     amounts = {f"custom {name}": amount for name, amount in call.amounts().items()}
 
-    def count(model: Model, what: str) -> int:
-        return sum(isinstance(op, OpaqueOp) and f"custom {op.custom_code}" == what for op in model.ops())
+    def count(model: Model, key: str) -> int:
+        return sum(isinstance(op, OpaqueOp) and f"custom {op.custom_code}" == key for op in model.ops())
 
     return _counted(amounts, count)
 
@@ -229,11 +230,11 @@ def _quant(call: Call) -> Check:
             yield "it is not quantized"
             return
         axis = np.array([q.quantized_dimension])
-        found: dict[str, Array] = {"scale": q.scale, "zero_point": q.zero_point, "axis": axis}
+        parts: dict[str, Array] = {"scale": q.scale, "zero_point": q.zero_point, "axis": axis}
         for name, expected in numbers.items():
-            same = found[name].size == expected.size and np.allclose(found[name], expected, rtol=1e-6, atol=0)
-            if not same:
-                yield f"its {name} is {', '.join(map(str, found[name].tolist())) or 'empty'}"
+            actual = parts[name]
+            if actual.size != expected.size or not np.allclose(actual, expected, rtol=1e-6, atol=0):
+                yield f"its {name} is {', '.join(map(str, actual.tolist())) or 'empty'}"
 
     return _on_value(call, failures)
 
@@ -266,9 +267,9 @@ def _attributes(call: Call) -> Check:
 def _attribute(call: Call, op: Op, spec: Attribute, literal: Literal) -> Iterator[str]:
     graphs = {graph.name: graph for graph in op.called_graphs()}
     expected = attribute_of(spec, literal, graphs, call.fail)
-    found = getattr(op, spec.name)
-    if not same_attribute(found, expected):
-        yield f"{spec.name} is {format_attribute(found, lambda graph: '@' + graph.name)}"
+    actual = getattr(op, spec.name)
+    if not same_attribute(actual, expected):
+        yield f"{spec.name} is {format_attribute(actual, lambda graph: '@' + graph.name)}"
 
 
 def _absent(call: Call) -> Check:
@@ -305,7 +306,7 @@ def _refused(call: Call) -> Check:
 
 
 MAX_SIMILAR = 3
-"""The most refusals that the failure of ``refused`` shows."""
+"""The largest number of refusals that the failure of ``refused`` shows."""
 
 MAX_REFUSAL_CHARACTERS = 76
 """Longer refusals are cut there; with the margin of dredd they fit into 80 columns."""
@@ -323,14 +324,6 @@ def _most_similar(expected: str, sentences: Sequence[str]) -> str:
 
 
 CHECKS: dict[str, Callable[[Call], Check]] = {
-    "ops": _ops,
-    "custom": _custom,
-    "total": _total,
-    "order": _order,
-    "value": _value,
-    "quant": _quant,
-    "attributes": _attributes,
-    "absent": _absent,
-    "unchanged": _unchanged,
-    "refused": _refused,
-}
+    "ops": _ops, "custom": _custom, "total": _total, "order": _order, "value": _value, "quant": _quant,
+    "attributes": _attributes, "absent": _absent, "unchanged": _unchanged, "refused": _refused,
+}  # fmt: skip
