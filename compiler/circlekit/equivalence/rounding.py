@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rounding can do to the results of a model, measured by moving its numbers by one unit."""
+"""Measure what rounding can do to the outputs of a model: move its numbers by one unit in the last place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_ROUNDING_ERROR = 1e-4
 
 
 def with_moved_constants(model: Model) -> Model:
-    """Return a copy in which every float constant is moved by one unit in the last place."""
+    """Return a copy in which every float constant is moved by one unit in the last place (seeded)."""
     moved = clone(model)
     for graph in moved.graphs:
         for value in list(graph.values()):
@@ -42,15 +42,18 @@ def _moved(data: Array, seed: int) -> Array:
 
 
 def excused(reference: Array, moved: Array, limit: float = MAX_ROUNDING_ERROR) -> float:
-    """Return the difference that rounding may make in ``reference``; ``moved``: with moved constants."""
+    """Return the difference that rounding may make in the output ``reference``, 0 if it is not float.
+
+    ``moved``: the same output of the model with moved constants.  ``limit``: see ``rounding_error``.
+    """
     if reference.dtype.kind != "f" or reference.shape != moved.shape:
         return 0.0
-    both = np.isfinite(reference) & np.isfinite(moved)
-    return min(measured_error(reference, moved), limit * largest_magnitude(reference[both]))
+    finite = np.isfinite(reference) & np.isfinite(moved)
+    return min(measured_error(reference, moved), limit * largest_magnitude(reference[finite]))
 
 
 def measured_error(reference: Array, moved: Array) -> float:
-    """Return SAFETY_FACTOR times the largest difference of the elements that are finite in both arrays."""
+    """Return SAFETY_FACTOR times the largest finite difference of two elements; 0 for different shapes."""
     if reference.shape != moved.shape:
         return 0.0
     with np.errstate(invalid="ignore", over="ignore"):
@@ -62,9 +65,9 @@ def measured_error(reference: Array, moved: Array) -> float:
 
 
 def cancellation_limit(model: Model, inputs: Sequence[Array]) -> float:
-    """Return the largest difference that rounding may excuse where terms cancel: a part of the inside.
+    """Return the largest difference that rounding may excuse in an output whose terms cancel.
 
-    That is TOLERANCE of the largest magnitude of the float inputs and constants.
+    It is the TOLERANCE of float32 times the largest magnitude among the float32 inputs and constants.
     """
     values = (value for graph in model.graphs for value in graph.values() if value.is_plain)
     arrays = (*inputs, *(value.data for value in values if value.data is not None))
@@ -80,7 +83,7 @@ def is_cancelled(output: Array, limit: float) -> bool:
 def with_moved_results(model: Model) -> Model:
     """Return a copy in which every float constant and result is moved by one unit in the last place.
 
-    The results by a factor of 1 + 2^-23 or 1 - 2^-23 for each index of the last axis (seeded).
+    A result is multiplied by 1 + 2^-23 or 1 - 2^-23, chosen (seeded) for each index of the last axis.
     """
     moved = with_moved_constants(model)
     for graph in moved.graphs:

@@ -121,8 +121,8 @@ def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) ->
 
     Run ``model`` once more on the inputs of ``run``, with every float constant moved by one unit in the last
     place, up or down (seeded).  ``limit``: the largest result, relative to the output's largest magnitude.
-    An output whose terms cancel has no magnitude to compare with: there all float results are moved, too,
-    and the inputs and constants give the limit.
+    If the terms of an output cancel, its magnitude says nothing: then all float32 results are moved too, and
+    ``cancellation_limit`` is the limit.
     """
     expect_runs(model, 1)
     after = run.again(with_moved_constants(model))
