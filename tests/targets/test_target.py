@@ -83,6 +83,13 @@ SUM = Add(quantized("x", 0.5, 3), quantized("y", 0.25), results=[quantized("z", 
             add((2, 3), (3,)),
             "operands of equal shapes, or of ranks up to 1, got rank 2",
         ),
+        ({"ranks": {"lhs": [1, 2]}}, add((2, 3), (3,)), add((), (3,)), "lhs of rank 1 or 2, got 0"),
+        (
+            {"same_channels": [["lhs", "rhs"]]},
+            add((2, 3), (3,)),
+            add((2, 3), (1,)),
+            "as many channels in lhs as in rhs, got 3 and 1",
+        ),
         ({"constant": ["rhs"]}, constant(add((2,), (2,)), 1), add((2,), (2,)), "a constant rhs"),
         ({"computed": ["rhs"]}, add((2,), (2,)), constant(add((2,), (2,)), 1), "rhs that is not constant"),
         (
@@ -121,7 +128,17 @@ def test_unknown_shapes_count_as_supported() -> None:
 def test_every_table_can_be_read() -> None:
     """Forms are pairs of operands and results, constraints of a known kind, operators in the schema."""
     kinds = {
-        *("rank", "broadcast_rank", "constant", "computed", "symmetric", "same_scale", "scale", "values"),
+        *(
+            "rank",
+            "broadcast_rank",
+            "constant",
+            "computed",
+            "symmetric",
+            "same_scale",
+            "same_channels",
+            "ranks",
+        ),
+        *("scale", "values"),
         "source",
     }
     types = {f"{d.short}{q}" for d in DType for q in ("", "q", "qc", "qb", "s")} | {"-", ""}

@@ -48,15 +48,20 @@ def main() -> int:
     table = new_table(arguments.target)
     if arguments.op and path.exists():
         table |= json.loads(path.read_text(encoding="utf-8"))
+    unjudged: list[str] = []
     started = time.monotonic()
     with sweep(len(chosen), "operators") as line:
         for code in line.each(chosen):
-            report(code, found := measure(code, runtime, arguments.seed))
+            found = measure(code, runtime, arguments.seed)
+            report(code, found)
             enter(table, code, found)
+            if found is None:
+                unjudged.append(code)
             path.write_text(text_of(table), encoding="utf-8")
     if "delegated" not in table and not line.is_interrupted:
-        names = {name for name, _, _ in ENUMS["BuiltinOperator"][1]}
-        for code in registered(sorted(names - NOT_ASKED - table["operators"].keys()), runtime):
+        if not arguments.op:
+            unjudged += {name for name, _, _ in ENUMS["BuiltinOperator"][1]} - NOT_ASKED - set(codes())
+        for code in registered(sorted(unjudged), runtime):
             table["operators"][code] = {"version": None, "forms": "any", "source": UNPROBED}
         path.write_text(text_of(table), encoding="utf-8")
     print(f"{time.monotonic() - started:.0f} s")
@@ -78,13 +83,11 @@ def new_table(name: str) -> dict[str, Any]:
 
 
 def enter(table: dict[str, Any], code: str, found: Measured | None) -> None:
-    """Replace the entry of an operator.  What the delegate does not take is in the table it extends."""
-    key, forms = "operators", found.forms if found else {}
-    if "delegated" in table:
-        key, forms = "delegated", found.delegated if found else {}
-    table[key].pop(code, None)
-    if found is not None and forms:
-        table[key][code] = {"version": found.version, "forms": forms}
+    """Replace the entry of an operator; of the delegate, if the table has one."""
+    entries = table["delegated" if "delegated" in table else "operators"]
+    entries.pop(code, None)
+    if found is not None and found.forms:
+        entries[code] = {"version": found.version, "forms": found.forms}
 
 
 def text_of(table: dict[str, Any]) -> str:
@@ -116,8 +119,11 @@ def _listed(content: Any) -> str:
 
 def report(code: str, found: Measured | None) -> None:
     """Print what the table cannot say."""
+    if found is None or not found.forms:
+        print(
+            f"{code}: {'no model that our interpreter runs was drawn' if found is None else 'no form runs'}"
+        )
     if found is None:
-        print(f"{code}: no form runs")
         return
     for form, count in sorted(found.unexplained.items()):
         state = "" if form in found.forms else ", left out"

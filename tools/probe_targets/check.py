@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from circlekit.ir.graph import Model
-from circlekit.ir.op import REGISTRY
-from circlekit.targets.target import find_target
+from circlekit.ir.op import REGISTRY, Op
+from circlekit.targets.operator_form import form_of
+from circlekit.targets.target import Target, find_target
 from tools.kit.families import codes
 from tools.probe_targets.probe import content_of, wrong_values
 from tools.probe_targets.runtimes import RUNTIMES, Job, run_jobs
@@ -44,19 +45,24 @@ def check(name: str, count: int, seed: int) -> Agreement:
     jobs = [Job(content_of(sample.graph, runtime.format), sample.inputs) for sample in samples]
     found = Agreement()
     for sample, ran in zip(samples, run_jobs(runtime, jobs), strict=True):
-        refusal = target.refusal(sample.op)
+        refusal = refusal_of(target, sample.op)
         reason = ran.reason or wrong_values(runtime.format, sample, ran)
         found.counts[refusal is None, not reason] += 1
         if (refusal is None) != (not reason):
-            verdict = refusal or f"the table has {form_text(sample)}"
+            verdict = refusal or f"the table has {form_text(sample.op)}"
             found.differences.append(f"{verdict}; runtime: {reason or 'runs'}")
     return found
 
 
-def form_text(sample: Sample) -> str:
-    from circlekit.targets.operator_form import form_of
+def refusal_of(target: Target, op: Op) -> str | None:
+    """Return why the target does not run ``op``, or its delegate, if it has one, does not take it."""
+    if target.delegated:
+        return None if target.is_delegated(op) else f"not delegated: {form_text(op)}"
+    return target.refusal(op)
 
-    return f"{sample.op.code} {form_of(sample.op)}"
+
+def form_text(op: Op) -> str:
+    return f"{op.code} {form_of(op)}"
 
 
 def draw_samples(name: str, count: int, seed: int) -> list[Sample]:
@@ -72,7 +78,7 @@ def draw_samples(name: str, count: int, seed: int) -> list[Sample]:
         sample = draw_sample(code, chosen, int(rng.integers(1000)), seed + CHECK_SEED)
         if sample is None or undefined(Model([sample.graph])) is not None:
             continue
-        if len(found) % 2 == 0 and target.refusal(sample.op) is not None:
+        if len(found) % 2 == 0 and refusal_of(target, sample.op) is not None:
             continue
         found.append(sample)
     return found

@@ -13,6 +13,7 @@ from circlekit.ir.enums import Named
 from circlekit.ir.op import Op
 from circlekit.targets.target import (
     broadcast_rank,
+    channels_of,
     highest_rank,
     named_values,
     obstacles,
@@ -31,8 +32,11 @@ FIXED_SCALE_SAMPLES = 4
 
 
 class Observation(NamedTuple):
+    """``harms``: the runtime takes the model, and crashes or gives wrong values."""
+
     op: Op
     runs: bool
+    harms: bool = False
 
 
 def learn(observed: Sequence[Observation]) -> dict[str, Any]:
@@ -66,6 +70,8 @@ def suspects(observed: Sequence[Observation]) -> dict[str, Any]:
     found["computed"] = separating(_is_computed, operands)
     found["symmetric"] = separating(_is_symmetric, names)
     found["same_scale"] = [list(pair) for pair in separating(_is_alike, combinations(names, 2))]
+    found["same_channels"] = [list(pair) for pair in separating(_fits, combinations(operands, 2))]
+    found["ranks"] = {n: ranks for n in operands if (ranks := _ranks(passed, failed, n))}
     found["scale"] = {n: scale for n in names if (scale := _fixed_scale(passed, failed, n)) is not None}
     found["values"] = _values(passed, failed)
     return {name: content for name, content in found.items() if content not in ([], {})}
@@ -76,6 +82,8 @@ def _fewest(constraints: dict[str, Any], failed: Sequence[Op]) -> dict[str, Any]
     explained = [op for op in failed if next(obstacles(op, constraints), None) is not None]
     for kind in (
         "computed",
+        "ranks",
+        "same_channels",
         "same_scale",
         "scale",
         "constant",
@@ -116,6 +124,19 @@ def _is_symmetric(op: Op, name: str) -> bool:
 def _is_alike(op: Op, names: tuple[str, str]) -> bool:
     """Return whether two operands or results have the same scales and zero points."""
     return len({*scales_of(op, names[0]), *scales_of(op, names[1])}) <= 1
+
+
+def _ranks(passed: Sequence[Op], failed: Sequence[Op], name: str) -> list[int]:
+    """Return the ranks from the lowest to the highest in models that run, if failures have others."""
+    good = {v.rank for op in passed for v in values_named(op, name) if v.rank is not None}
+    bad = {v.rank for op in failed for v in values_named(op, name) if v.rank is not None}
+    every = range(min(good, default=0), max(good, default=0) + 1)
+    return list(every) if bad - set(every) else []
+
+
+def _fits(op: Op, names: tuple[str, str]) -> bool:
+    """Return whether two operands have equal last dimensions."""
+    return len(channels_of(op, *names)) <= 1
 
 
 def _fixed_scale(passed: Sequence[Op], failed: Sequence[Op], name: str) -> list[float] | None:

@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from circlekit.equivalence.litert import differences
-from circlekit.errors import CirclekitError
+from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp import run
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
-from circlekit.ir.value import Value
+from circlekit.ir.value import Array, Value
 from circlekit.targets.operator_form import form_of
 from circlekit.targets.target import obstacles
 from tools.probe_targets.constraints import Observation, learn, suspects
-from tools.probe_targets.runtimes import Job, Ran, Runtime, is_registered, run_jobs
+from tools.probe_targets.runtimes import CRASH, Job, Ran, Runtime, is_registered, run_jobs
 from tools.probe_targets.samples import Sample, Types, all_types, draw_sample
 from tools.random_graphs.litert_undefined import undefined
 
@@ -31,8 +31,8 @@ FIRST_DRAWS = 5
 DRAWS = (12, 16, 50, 70)
 """For the constraints of a form that runs, in each round.  See ``_is_decisive``."""
 
-LARGEST_UNEXPLAINED = 0.1
-"""A form counts if at most this part of the models that satisfy its constraints does not run."""
+LARGEST_HARM, LARGEST_REFUSED = 0.1, 0.5
+"""A form counts if at most these parts of the models that satisfy its constraints are harmed, do not run."""
 
 HIGHEST_VERSION = 20
 FLOAT_TOLERANCE, QUANTUM_TOLERANCE = 1e-2, 2
@@ -48,29 +48,29 @@ class Measured(NamedTuple):
 
     version: int | None
     forms: dict[str, Form]
-    delegated: dict[str, Form]
     unexplained: Counter[str]
     reasons: dict[str, str]
 
 
 class _Form:
-    """What was observed of a form, in samples of ``types``."""
+    """What was observed of a form, in samples of ``types``; whether our interpreter runs one of them."""
 
     def __init__(self) -> None:
         self.types: dict[Types, None] = {}
         self.runs: list[Observation] = []
-        self.delegated: list[Observation] = []
         self.reason = ""
+        self.is_valid = False
+        self.crashes = 0
 
 
 def measure(code: str, runtime: Runtime, seed: int) -> Measured | None:
-    """Return what the runtime has of an operator; None if it has not even one form."""
+    """Return what the runtime has of an operator; None if no model that our interpreter runs was drawn."""
     cls = REGISTRY[code]
     forms: dict[str, _Form] = {}
     numbers: Counter[Types] = Counter()
     candidates = list(all_types(cls))
     for _ in range(FIRST_DRAWS):
-        missing = [t for t in candidates if not _has_run(forms, t)]
+        missing = [t for t in candidates if not _is_known(forms, t)]
         _observe(code, runtime, seed, missing, numbers, forms, 1)
     for draws in DRAWS:
         running = dict.fromkeys(
@@ -83,30 +83,25 @@ def measure(code: str, runtime: Runtime, seed: int) -> Measured | None:
     found = {text: form for text, form in sorted(forms.items()) if any(o.runs for o in form.runs)}
     learned = {text: learn(form.runs) for text, form in found.items()}
     unexplained = Counter[str]()
-    for text, form in found.items():
-        unexplained[text] = sum(
-            not o.runs and next(obstacles(o.op, learned[text]), None) is None for o in form.runs
-        )
-    found = {t: f for t, f in found.items() if _part(unexplained[t], f.runs) <= LARGEST_UNEXPLAINED}
-    if not found:
-        return None
-    taken = {
-        text: learn(form.delegated) for text, form in found.items() if any(o.runs for o in form.delegated)
-    }
+    for text, form in list(found.items()):
+        left = [o for o in form.runs if next(obstacles(o.op, learned[text]), None) is None]
+        unexplained[text] = sum(not o.runs for o in left)
+        harmed = sum(o.harms for o in left)
+        if harmed > LARGEST_HARM * len(left) or unexplained[text] > LARGEST_REFUSED * len(left):
+            del found[text]
     learned = {text: learned[text] for text in found}
-    version = _highest_version(runtime, next(o.op for f in found.values() for o in f.runs if o.runs))
-    return Measured(
-        version, learned, taken, +unexplained, {t: f.reason for t, f in forms.items() if f.reason}
-    )
+    version = None
+    if found:
+        version = _highest_version(runtime, next(o.op for f in found.values() for o in f.runs if o.runs))
+    elif not any(form.is_valid for form in forms.values()):
+        return None
+    return Measured(version, learned, +unexplained, {t: f.reason for t, f in forms.items() if f.reason})
 
 
-def _part(unexplained: int, observed: Sequence[Observation]) -> float:
-    """Return the part of the models that satisfy the constraints that does not run."""
-    return unexplained / (unexplained + sum(o.runs for o in observed))
-
-
-def _has_run(forms: dict[str, _Form], types: Types) -> bool:
-    return any(types in form.types and any(o.runs for o in form.runs) for form in forms.values())
+def _is_known(forms: dict[str, _Form], types: Types) -> bool:
+    """Return whether a model of ``types`` has run, or two have ended the process."""
+    alike = [form for form in forms.values() if types in form.types]
+    return any(form.crashes > 1 or any(o.runs for o in form.runs) for form in alike)
 
 
 def _observe(
@@ -137,10 +132,12 @@ def _observe(
         form = forms.setdefault(text, _Form())
         form.types[types] = None
         reason = ran.reason or wrong_values(runtime.format, sample, ran)
-        form.runs.append(Observation(sample.op, not reason))
-        if not reason:
-            form.delegated.append(Observation(sample.op, ran.delegated))
+        harms = bool(reason) and (ran.outputs is not None or reason.startswith(CRASH))
+        form.runs.append(Observation(sample.op, not reason, harms))
         form.reason = reason or form.reason
+        form.crashes += reason.startswith(CRASH)
+        if ran.outputs is None and not form.is_valid:
+            form.is_valid = not isinstance(run_here(runtime.format, sample), Exception)
 
 
 def _is_decisive(op: Op, learned: Form, suspected: Form, late: bool) -> bool:
@@ -160,10 +157,10 @@ def content_of(graph: Graph, format: str) -> bytes:
 def wrong_values(format: str, sample: Sample, ran: Ran) -> str:
     """Return how the outputs differ from those of our interpreter; "" if they agree or it has no kernel."""
     assert ran.outputs is not None
-    try:
-        ours = run(Model([sample.graph], format=format), [array.copy() for array in sample.inputs])
-    except (CirclekitError, TypeError, ValueError) as error:
-        return NOT_JUDGED + str(error).partition("\n")[0] if type(sample.op).kernel is not Op.kernel else ""
+    ours = run_here(format, sample)
+    if isinstance(ours, Exception):
+        reason = NOT_JUDGED + str(ours).partition("\n")[0]
+        return reason if type(sample.op).kernel is not Op.kernel else ""
     for value, a, b in zip(sample.op.results, ours, ran.outputs, strict=True):
         if a.shape != b.shape:
             return f"the shape is {b.shape}, expected {a.shape}"
@@ -173,6 +170,14 @@ def wrong_values(format: str, sample: Sample, ran: Ran) -> str:
         elif differences([value.name], [a], [b], FLOAT_TOLERANCE):
             return "other values"
     return ""
+
+
+def run_here(format: str, sample: Sample) -> list[Array] | Exception:
+    """Return the outputs of our interpreter, or its error."""
+    try:
+        return run(Model([sample.graph], format=format), [array.copy() for array in sample.inputs])
+    except (CirclekitError, TypeError, ValueError) as error:
+        return error
 
 
 def _highest_version(runtime: Runtime, op: Op) -> int | None:
@@ -189,13 +194,14 @@ def _highest_version(runtime: Runtime, op: Op) -> int | None:
 
 def registered(codes: Sequence[str], runtime: Runtime) -> Iterator[str]:
     """Yield the operators that the runtime loads, whatever it does then; for those without samples."""
-    jobs = []
+    jobs = {}
     for code in codes:
         x, y = Value("x", f32, (1, 2)), Value("y", f32, (1, 2))
         graph = Graph("main", (x,))
         graph.append(OpaqueOp(x, code=code, results=(y,)))
         graph.outputs = (y,)
-        jobs.append(Job(content_of(graph, runtime.format), [np.zeros((1, 2), np.float32)]))
-    for code, ran in zip(codes, run_jobs(runtime, jobs), strict=True):
+        with suppress(UnsupportedError):  # the format has no such operator
+            jobs[code] = Job(content_of(graph, runtime.format), [np.zeros((1, 2), np.float32)])
+    for code, ran in zip(jobs, run_jobs(runtime, list(jobs.values())), strict=True):
         if is_registered(ran.reason):
             yield code

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from circlekit.equivalence.litert import make_interpreter, run_interpreter
 from circlekit.equivalence.sandbox import ProcessLost, run_forked
@@ -18,6 +18,7 @@ from circlekit.ops.numerics.output_stage import Kernels
 SECONDS = 10.0
 """Time limit of one model."""
 
+CRASH = "the process ends"
 UNREGISTERED = "Didn't find op for builtin opcode", "Unsupported operation"
 
 
@@ -27,14 +28,10 @@ def is_registered(reason: str) -> bool:
 
 
 class Ran(NamedTuple):
-    """``outputs``: None if the runtime refuses the model (``reason``) or does not survive it.
-
-    ``delegated``: whether the XNNPACK delegate takes every operator.
-    """
+    """``outputs``: None if the runtime refuses the model (``reason``) or does not survive it."""
 
     outputs: list[Array] | None
     reason: str = ""
-    delegated: bool = False
 
 
 class Job(NamedTuple):
@@ -68,7 +65,7 @@ def run_jobs(runtime: Runtime, jobs: Sequence[Job]) -> Iterator[Ran]:
                 yield ran
         except ProcessLost as lost:
             done += 1
-            yield Ran(None, f"the process ends: {lost}")
+            yield Ran(None, f"{CRASH}: {lost}")
 
 
 def _run(runtime: Runtime, job: Job) -> Ran:
@@ -84,16 +81,12 @@ def _run_litert(job: Job) -> Ran:
 
 
 def _run_xnnpack(job: Job) -> Ran:
-    interpreter = _delegating(job.content)
-    outputs = run_interpreter(interpreter, [job.inputs])[0]
-    names = [detail["op_name"] for detail in interpreter._get_ops_details()]
-    return Ran(outputs, "", names[1:] == ["DELEGATE"])
-
-
-def _delegating(content: bytes) -> Any:
     from ai_edge_litert.interpreter import Interpreter
 
-    return Interpreter(model_content=content, num_threads=1)
+    interpreter = Interpreter(model_content=job.content, num_threads=1)
+    outputs = run_interpreter(interpreter, [job.inputs])[0]
+    names = [detail["op_name"] for detail in interpreter._get_ops_details()]
+    return Ran(outputs) if names[1:] == ["DELEGATE"] else Ran(None, "not delegated")
 
 
 def _import_litert() -> None:

@@ -97,7 +97,8 @@ def all_types(cls: type[Op]) -> Iterator[Types]:
 
 def is_index(spec: Operand) -> bool:
     """Return whether an operand holds axes, sizes or indices."""
-    return is_parameter(spec) and spec.name not in (*FILTERS, "bias", "gamma", "beta")
+    data = (*FILTERS, "bias", "gamma", "beta")
+    return spec.name == "k" or (is_parameter(spec) and spec.name not in data)
 
 
 def _may_be_per_channel(cls: type[Op], index: int) -> bool:
@@ -216,7 +217,7 @@ class _Retyping:
         cls, attributes = type(self.op), self._attributes(operands)
         untyped = cls(
             *operands,
-            results=[Value("", self.types.result or f32, None) for _ in self.op.results],
+            results=[Value("", self.types.result or v.dtype, None) for v in self.op.results],
             **attributes,
         )
         results = [Value("", t.dtype, t.shape, None, t.quantization) for t in untyped.inferred()]
@@ -298,10 +299,19 @@ class _Retyping:
         fixed = FIXED_SCALES.get(cls.code, {}).get(value.dtype)
         if fixed is not None and (self.plain or sort < 0.6):
             return Quantization(np.array(fixed[:1], np.float32), np.array(fixed[1:]))
+        zero = 0 if self.plain or sort < 0.8 else int(self.rng.integers(1, 8))
+        if any(spec.name in FILTERS for spec in cls.operands):
+            return Quantization(np.array([self._sum_scale(value.dtype)], np.float32), np.array([zero]))
         if data is not None and not data.is_per_channel and (self.plain or sort < 0.5):
             return data
-        zero = 0 if self.plain or sort < 0.8 else int(self.rng.integers(1, 8))
         return Quantization(np.array([self.rng.choice((0.25, 0.5))], np.float32), np.array([zero]))
+
+    def _sum_scale(self, dtype: DType) -> float:
+        """Return a scale for sums of products of data and filter, that they neither saturate nor vanish."""
+        named = zip(self.op.operands, self.op.inputs, strict=False)
+        shape = next(v.static_shape for spec, v in named if spec.name in FILTERS and v is not None)
+        axis = -1 if self.op.code == "DEPTHWISE_CONV_2D" else 0
+        return float(np.prod(shape)) / shape[axis] / (50 if dtype is not DType.INT16 else 50 * 128)
 
     def _attributes(self, operands: Sequence[Value | None]) -> dict[str, Any]:
         """Return the attributes, booleans and enumerations drawn again, dtypes as the types say."""
@@ -310,6 +320,8 @@ class _Retyping:
         for item in cls.attributes:
             if item.name == "weights_format" or (self.plain and isinstance(item.default, Activation)):
                 given[item.name] = item.default
+            elif item.name == "padding" and "output_shape" in {spec.name for spec in cls.operands}:
+                continue  # the shape fits this padding only
             elif isinstance(item.default, Named) and self.rng.random() < 0.7:
                 members = list(type(item.default))
                 given[item.name] = members[int(self.rng.integers(len(members)))]

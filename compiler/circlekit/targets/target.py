@@ -11,10 +11,12 @@ A table is JSON:
 
     rank            highest rank of an operand or result
     broadcast_rank  highest rank of operands whose shapes differ (0: all shapes must be equal)
+    ranks           operand -> the ranks that it may have
     constant        names of operands that must be constant
     computed        names of operands that must not be constant
     symmetric       names of operands and results whose zero point must be 0
     same_scale      pairs of operands or results that must have the same scale and zero point
+    same_channels   pairs of operands whose last dimensions must be equal: a convolution without groups
     scale           result -> its only scale and zero point
     values          attribute -> the values that it may have; other attributes may have any
     source          where this is from, if not the source of the table
@@ -103,6 +105,10 @@ def obstacles(op: Op, constraints: Mapping[str, Any]) -> Iterator[str]:
         yield f"ranks up to {constraints['rank']}, got rank {rank}"
     if (rank := broadcast_rank(op)) > (highest := constraints.get("broadcast_rank", rank)):
         yield f"operands of equal shapes, or of ranks up to {highest}, got rank {rank}"
+    for name, ranks in constraints.get("ranks", {}).items():
+        for value in values_named(op, name):
+            if value.rank is not None and value.rank not in ranks:
+                yield f"{name} of rank {' or '.join(map(str, ranks))}, got {value.rank}"
     for name in constraints.get("constant", ()):
         if not all(value.is_const for value in values_named(op, name)):
             yield f"a constant {name}"
@@ -116,6 +122,9 @@ def obstacles(op: Op, constraints: Mapping[str, Any]) -> Iterator[str]:
     for first, second in constraints.get("same_scale", ()):
         if len({*scales_of(op, first), *scales_of(op, second)}) > 1:
             yield f"the same scale and zero point of {first} and {second}"
+    for first, second in constraints.get("same_channels", ()):
+        if len(counts := channels_of(op, first, second)) > 1:
+            yield f"as many channels in {first} as in {second}, got {' and '.join(map(str, counts))}"
     for name, (scale, zero_point) in constraints.get("scale", {}).items():
         if any(found != ((scale,), (zero_point,)) for found in scales_of(op, name)):
             yield f"scale {scale} and zero point {zero_point} of {name}"
@@ -146,6 +155,12 @@ def scales_of(op: Op, name: str) -> list[tuple[tuple[float, ...], tuple[int, ...
     """Return scales and zero points of what is called ``name``, as far as it has them."""
     found = (value.quantization for value in values_named(op, name))
     return [(tuple(q.scale.tolist()), tuple(q.zero_point.tolist())) for q in found if q and q.scale.size]
+
+
+def channels_of(op: Op, *names: str) -> list[int]:
+    """Return the different last dimensions, as far as known, of what is called one of ``names``."""
+    shapes = (value.shape for name in names for value in values_named(op, name))
+    return list(dict.fromkeys(shape[-1] for shape in shapes if shape and shape[-1] is not None))
 
 
 def highest_rank(op: Op) -> int:
