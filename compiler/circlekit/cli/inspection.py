@@ -13,6 +13,7 @@ import circlekit.ops  # noqa: F401  # declares the operators, whose rules circle
 from circlekit.api.models import check_apart
 from circlekit.cli.arguments import MODEL_HELP, Parser, input_file
 from circlekit.cli.command import FAILED, Command, for_each_file
+from circlekit.cli.output.cost_table import cost_lines, cost_of
 from circlekit.cli.output.model_summary import summary_of, summary_text
 from circlekit.cli.output.terminal import number_text, printable, text_columns
 from circlekit.io.check.check_file import check_bytes
@@ -21,6 +22,7 @@ from circlekit.io.read.flatbuffer_decoder import identify
 from circlekit.io.schema import Tree
 from circlekit.io.write.file_writer import write_file
 from circlekit.recipes.model_file import ModelFile, data_of, hdf5_of, name_of, shape_of
+from circlekit.targets.planners import PLANNERS
 
 # -- verify ------------------------------------------------------------------------------------
 
@@ -96,12 +98,22 @@ def _declare_inspect(parser: Parser) -> None:
     parser.add_switch(
         "--json", help="print JSON: the summary, or a key for each flag; an array for several files"
     )
+    parser.add_switch("--cost", help="show what each operator costs, and what makes the peak of the arena")
+    parser.add_argument(
+        "--target", choices=PLANNERS, metavar="T",
+        help=f"with --cost: whose memory planner to use ({', '.join(PLANNERS)}); "
+        "default: litert for .tflite, luci for .circle",
+    )  # fmt: skip
     views = parser.add_argument_group("in place of the summary, one item per line")
     for flag, (text, _, _) in VIEWS.items():
         views.add_argument(f"--{flag}", action="append_const", dest="views", const=flag, help=text)
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
+    if arguments.target is not None and not arguments.cost:
+        arguments.refuse("--target needs --cost")
+    if arguments.views and arguments.cost:
+        arguments.refuse("expected --cost or flags of single items, got both")
     documents = for_each_file(arguments.files, lambda path: _contents(path, arguments))
     failed = sum("error" in document for document in documents)
     if arguments.json:
@@ -114,6 +126,11 @@ def _inspect(arguments: argparse.Namespace) -> int:
 def _contents(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Print the summary or the requested views of a file as text if that is asked for; return them."""
     several = len(arguments.files) > 1
+    if arguments.cost:
+        cost = cost_of(path, arguments.target)
+        if not arguments.json:
+            print(*cost_lines(cost), sep="\n", end="\n\n" if several else "\n")
+        return cost
     if not arguments.views:
         summary = summary_of(path)
         if not arguments.json:

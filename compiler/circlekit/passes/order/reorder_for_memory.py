@@ -24,6 +24,7 @@ class ReorderForMemory(GraphPass):
     """
 
     name = "reorder_for_memory"
+    obeys_target = True
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         if len(graph) < 2:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of circlekit inspect --cost: what each operator costs, and what makes the peak of the arena."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from circlekit.api.models import read
+from circlekit.api.rewriting import check_structure
+from circlekit.cli.output.terminal import printable
+from circlekit.ir.graph import Graph
+from circlekit.ir.text.columns import abridged, format_columns
+from circlekit.targets.cost import operator_cost
+from circlekit.targets.memory_plan import plan_memory
+from circlekit.targets.planners import Planner, default_planner, find_planner
+
+MAX_NAME_COLUMNS = 40
+"""Columns of a name in the tables."""
+
+MAX_BUFFERS = 12
+"""Number of buffers at the peak that are listed as text, the largest."""
+
+
+def cost_of(path: str, target: str | None) -> dict[str, Any]:
+    """Return the cost of every operator of a model, and the arena of every graph, as JSON types.
+
+    ``target``: whose memory planner is used; None for the default target of the model's format.
+    """
+    model = read(path)[0]
+    check_structure(model, path)
+    planner = default_planner(model.format) if target is None else find_planner(target)
+    return {
+        "file": path,
+        "target": planner.name,
+        "planner": planner.title,
+        "graphs": [_graph(graph, planner) for graph in model.graphs],
+    }
+
+
+def _graph(graph: Graph, planner: Planner) -> dict[str, Any]:
+    plan = plan_memory(graph, planner)
+    operators = []
+    for op, live in zip(graph, plan.live_bytes, strict=True):
+        cost = operator_cost(op)
+        operators.append(
+            {
+                "kind": op.code,
+                "result": op.results[0].name if op.results else "",
+                "macs": cost.macs,
+                "read_bytes": cost.activation_bytes,
+                "constant_bytes": cost.constant_bytes,
+                "written_bytes": cost.written_bytes,
+                "live_bytes": live,
+            }
+        )
+    held = [
+        {"name": x.buffer.name, "bytes": x.size, "first": x.first, "last": min(x.last, len(graph) - 1)}
+        for x in plan.held
+    ]
+    return {
+        "name": graph.name,
+        "arena_bytes": plan.size,
+        "peak_operator": plan.peak,
+        "peak_bytes": plan.peak_bytes,
+        "peak_buffers": held,
+        "operators": operators,
+    }
+
+
+def cost_lines(document: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines that show what ``cost_of`` returns."""
+    yield f"{printable(document['file'])}: memory as planned by {document['planner']}"
+    for graph in document["graphs"]:
+        yield ""
+        yield from _graph_lines(graph, len(document["graphs"]) > 1)
+
+
+def _graph_lines(graph: dict[str, Any], is_named: bool) -> Iterator[str]:
+    head = ("operator", "kind", "result", "MACs", "read", "constants", "written", "live")
+    keys = ("macs", "read_bytes", "constant_bytes", "written_bytes", "live_bytes")
+    rows: list[tuple[str, ...]] = [head]
+    for number, op in enumerate(graph["operators"]):
+        mark = " *" if number == graph["peak_operator"] else ""
+        shown = (f"%{_name(op['result'])}{mark}", *(f"{op[key]:,}" for key in keys))
+        rows.append((str(number), op["kind"], *shown))
+    if is_named:
+        yield f"graph {printable(graph['name'])}"
+    yield from format_columns(rows, 3).splitlines()
+    yield ""
+    where = f"; most live bytes (*): {graph['peak_bytes']:,}" if graph["operators"] else ""
+    yield f"arena: {graph['arena_bytes']:,} bytes{where}"
+    if graph["peak_buffers"]:
+        buffers = graph["peak_buffers"][:MAX_BUFFERS]
+        table = [("live at the peak", "bytes", "from operator", "to operator")]
+        table += [(_name(b["name"]), f"{b['bytes']:,}", str(b["first"]), str(b["last"])) for b in buffers]
+        yield from format_columns(table).splitlines()
+        if len(graph["peak_buffers"]) > len(buffers):
+            yield f"... and {len(graph['peak_buffers']) - len(buffers)} smaller ones"
+
+
+def _name(name: str) -> str:
+    return abridged(printable(name, ""), MAX_NAME_COLUMNS)

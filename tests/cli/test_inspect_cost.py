@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit inspect --cost: tables of operators and of what makes the peak, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from circlekit.cli import inspection
+
+NET = """
+graph main(%x: f32[1,4]) -> %y {
+  %w = const f32[8,4] gaussian(0, 1)
+  %wide = FullyConnected(%x, %w, none)  : f32[1,8]
+  %twice = Neg(%wide)                   : f32[1,8]
+  %y = Maximum(%twice, %wide)           : f32[1,8]
+}
+"""
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> str:
+    path = tmp_path / "net.ck"
+    path.write_text(NET)
+    return str(path)
+
+
+def test_tables(net: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert inspection.circle_inspect(["--cost", "--target", "tflm", net]) == 0
+    assert (
+        capsys.readouterr().out
+        == f"""\
+{net}: memory as planned by TFLM, greedy planner
+
+operator  kind             result  MACs  read  constants  written  live
+0         FULLY_CONNECTED  %wide     32    16        128       32    48
+1         NEG              %twice     0    32          0       32    64
+2         MAXIMUM          %y *       0    64          0       32    96
+
+arena: 96 bytes; most live bytes (*): 96
+live at the peak  bytes  from operator  to operator
+%wide                32              0            2
+%twice               32              1            2
+%y                   32              2            2
+"""
+    )
+
+
+def test_json(net: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert inspection.circle_inspect(["--cost", "--json", net]) == 0
+    tree = json.loads(capsys.readouterr().out)
+    assert tree["target"] == "luci"
+    (graph,) = tree["graphs"]
+    assert graph["arena_bytes"] == 16 + 3 * 32
+    assert graph["peak_operator"] == 2
+    assert [op["macs"] for op in graph["operators"]] == [32, 0, 0]
+    assert {b["name"] for b in graph["peak_buffers"]} == {"%x", "%wide", "%twice", "%y"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--target", "tflm"], "--target needs --cost"),
+        (["--cost", "--operators"], "got both"),
+        (["--cost", "--target", "tflmm"], "tflmm"),
+    ],
+)
+def test_wrong_usage(flags: list[str], message: str, net: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert inspection.circle_inspect([*flags, net]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_invalid_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.ck"
+    path.write_text("graph main(%x: f32[2,3], %k: f32[2,4]) -> %y { %y = Add(%x, %k) : f32[2,3] }")
+    assert inspection.circle_inspect(["--cost", str(path)]) == 1
+    assert "Add" in capsys.readouterr().err
