@@ -38,7 +38,7 @@ from circlekit.ir.text.printer import print_model
 from circlekit.ir.verifier import check_order, verify
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.explain import ALL_PASSES, explain_op, explain_passes, names_of_op
-from circlekit.passes.engine.legalize import legalize, legalize_in_place
+from circlekit.passes.engine.legalize import legalize_in_place
 from circlekit.passes.engine.optimization_report import Report, summarize
 from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.passes.engine.registry import (
@@ -196,7 +196,8 @@ def convert(
     with guard, _bisecting(original, options, target_watch, records):
         report = _optimize(model, options, target_watch, verifier, None if content is None else len(content))
         keep = {"fused_activations"} if options.keep_activations else ()
-        legal = legalize(model, format, keep, target_watch.targets.legalized)
+        legal = clone(model)
+        report.legalizations = legalize_in_place(legal, format, keep, target_watch.targets.legalized)
         if options.validate:
             check_structure(legal, target_name)
         if verifier is not None:
@@ -214,7 +215,6 @@ def convert(
         file = Encoded(content, [], len(content), origin.source)
     else:
         file = encoded(legal, format)
-    report.legalized = _epochs(legal) != _epochs(model)
     if content is not None:
         report.growth = explain_growth(origin, len(content), file)
     report.source, report.target = name, target_name
@@ -226,11 +226,11 @@ def convert(
 
 def _legalize(model: Model, target: TargetWatch, verifier: Verifier | None, report: Report) -> None:
     """Replace, in ``model`` itself, what the targets that the user named lack."""
-    made = legalize_in_place(model, target.format, targets=target.targets.legalized)
-    if made and verifier is not None:
+    report.legalizations = legalize_in_place(model, target.format, targets=target.targets.legalized)
+    if report.legalizations and verifier is not None:
         verifier.check(model, "the legalization for the target")
-    if made:
-        report.legalized, report.after = True, summarize(model)
+    if report.legalizations:
+        report.after = summarize(model)
 
 
 def _epochs(model: Model) -> list[int]:

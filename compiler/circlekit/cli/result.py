@@ -136,8 +136,9 @@ def _conclusion(report: Report, hint: str) -> Iterator[str]:
     elif report.passes and not report.changes:
         nothing = "nothing to do: " if report.unchanged else ""
         yield f"{nothing}no pass found anything to change"
-    if report.legalized:
-        yield f"operators that .{report.after.format} lacks were replaced by ones that it has"
+    if report.legalizations:
+        found = ", ".join(f"{name} {count}" for name, count in report.legalizations.items())
+        yield f"replaced what .{report.after.format} or its target lacks: {found}"
     yield f"{'copied unchanged' if report.unchanged else 'written'} in {report.seconds:.2f} s"
 
 

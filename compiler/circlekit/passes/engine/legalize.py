@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -54,6 +55,11 @@ class Legalization(GraphPass):
         super().__init_subclass__()
         if getattr(cls, "before", "") or getattr(cls, "kinds", ()):  # no base class
             LEGALIZATIONS.append(cls)
+
+    @property
+    def title(self) -> str:
+        """The name of the class in the form of the names of passes, such as ``split_grouped_conv``."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower()
 
     def wants(self, op: Op) -> bool:
         """Return whether ``op`` has to be replaced."""
@@ -115,7 +121,7 @@ def legalize_in_place(
     An operator stays if no Legalization gives a result that all of them take.  ``keep``: the ``lowers`` of
     the legalizations to leave out.  ``targets``: None for the runtime that files of the format are made for,
     of which only those legalizations run that name it, because its compiler may have more than its
-    interpreter.  The result: how often each legalization was applied, by the name of its class.
+    interpreter.  The result: how often each legalization was applied, by the name of its class in lower case.
     """
     _import_all()
     names = [DEFAULT_TARGETS[format]] if targets is None else [target.name for target in targets]
@@ -124,7 +130,7 @@ def legalize_in_place(
     members = [kind(format, runtimes, names) for kind in kinds if kind.lowers not in keep]
     made: Counter[str] = Counter()
     for _ in range(MAX_ROUNDS):
-        changes = {type(member).__name__: member.run(model, Context(format=format)) for member in members}
+        changes = {member.title: member.run(model, Context(format=format)) for member in members}
         made.update(changes)
         if not any(changes.values()):
             break

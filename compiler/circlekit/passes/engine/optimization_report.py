@@ -166,8 +166,8 @@ class Report:
     ``notes``: remarks for the user, for example what could not be verified.  ``verified``: whether outputs
     were compared; ``differences``: their differences after the passes and in the written model.
     ``source``, ``target``: the files.  ``seconds``: the time that it took.  ``unchanged``: whether the
-    output file is a copy of the input file.  ``legalized``: whether operators were
-    replaced by what the format has.  ``growth``: why the output file is larger, if it is.
+    output file is a copy of the input file.  ``legalizations``: by name, how often each replaced
+    operators that the format or a target lacks.  ``growth``: why the output file is larger, if it is.
     ``targets``: what the targets cannot run.
     """
 
@@ -183,7 +183,7 @@ class Report:
     target: str = ""
     seconds: float = 0.0
     unchanged: bool = False
-    legalized: bool = False
+    legalizations: dict[str, int] = field(default_factory=dict)
     growth: str = ""
     targets: list[TargetCheck] = field(default_factory=list)
 
@@ -235,7 +235,8 @@ class Report:
             "target": self.target,
             "seconds": round(self.seconds, 3),
             "unchanged": self.unchanged,
-            "legalized": self.legalized,
+            "legalizations": self.legalizations,
+            "legalized": bool(self.legalizations),
             "before": self.before.document(),
             "after": self.after.document(),
             "passes": [asdict(record) for record in self.passes if record.changes],
