@@ -86,9 +86,12 @@ class TargetRules:
     ``barred``: by pass and such a name, why the pass must not rewrite that operator: an earlier run of it
     made an unsupported operator, and was undone.  The name is "" for the whole pass.
     ``snapshot``: the latest state of the model to which a run can be undone.
+    ``is_default``: the user did not name the target.  Then the rules hold for pipelines, and a pass that is
+    asked for by name may make what the target cannot run, such as a form for another runtime.
     """
 
     unsupported: Callable[[Op], str | None]
+    is_default: bool = False
     accepted: list[str] = field(default_factory=list)
     barred: dict[tuple[str, str], str] = field(default_factory=dict)
     snapshot: Snapshot | None = None

@@ -187,6 +187,13 @@ def test_a_constant_becomes_sparse(settings: dict[str, object]) -> None:
     assert not circlekit.optimize(model, ["sparsify_tensor"], settings={"sparsify_tensor": "w"}).changes
 
 
+def test_only_a_named_target_restricts_passes_that_are_asked_for_by_name() -> None:
+    settings = {"sparsify_tensor": "w", "sparsify_block_size": [2, 2]}
+    for target, changes in ((None, 1), ("none", 1), ("luci", 0)):
+        report = circlekit.optimize(sparse_model(), ["sparsify_tensor"], settings=settings, target=target)
+        assert report.changes.get("sparsify_tensor", 0) == changes, target
+
+
 def test_litert_reads_sparse_weights(tmp_path: Path) -> None:
     model, out = sparse_model(), tmp_path / "out.tflite"
     circlekit.save(model, tmp_path / "in.tflite")

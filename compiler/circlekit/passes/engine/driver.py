@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from circlekit.errors import RewriteError
 from circlekit.ir.graph import Model
@@ -46,7 +47,7 @@ def run_passes(
             groups.append([])
         is_open = not is_phase
         members = item.passes if isinstance(item, Phase) else (item,)
-        groups[-1] += [_Step(member, before, after) for member in members]
+        groups[-1] += [_Step(member, before, after, is_phase) for member in members]
     if groups:
         settle_ranks(model, strict=False)
     for _ in range(MAX_ROUNDS):
@@ -61,7 +62,10 @@ def run_passes(
 class _Step:
     """A pass at its place in the order.  ``idle_at``: the epochs when it last changed nothing."""
 
-    def __init__(self, item: type[Pass] | str, before: BeforePass | None, after: AfterPass | None) -> None:
+    def __init__(
+        self, item: type[Pass] | str, before: BeforePass | None, after: AfterPass | None, in_phase: bool
+    ) -> None:
+        self.in_phase = in_phase
         self.item = (find_pass(item) if isinstance(item, str) else item)()
         self.record = PassRecord(self.item.name)
         self.before = before
@@ -74,6 +78,8 @@ class _Step:
             return 0
         if self.before is not None:
             self.before(self.record.name)
+        if context.target is not None and context.target.is_default and not self.in_phase:
+            context = replace(context, target=None)
         changes = run_for_target(self.item, model, context)
         self.record.changes += changes
         self.record.runs += 1

@@ -38,7 +38,7 @@ def rules_of_targets(targets: TargetSet, format: str) -> TargetRules | None:
 
     None without targets.
     """
-    return TargetRules(written_refusal(targets, format)) if targets else None
+    return TargetRules(written_refusal(targets, format), targets.is_default) if targets else None
 
 
 def _lone_model(op: Op) -> Model:
