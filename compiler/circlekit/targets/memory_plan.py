@@ -44,7 +44,7 @@ class MemoryPlan:
     def held(self) -> list[Lifetime]:
         """The buffers that are live at the peak, largest first."""
         live = (life for life in self.lifetimes if life.first <= self.peak <= life.last)
-        return sorted(live, key=lambda life: -life.size)
+        return sorted(live, key=lambda life: (-life.size, life.first))
 
 
 def plan_memory(graph: Graph, planner: Planner, order: Sequence[Op] | None = None) -> MemoryPlan:
