@@ -17,7 +17,7 @@ A table is JSON:
     symmetric       names of operands and results whose zero point must be 0
     same_scale      pairs of operands or results that must have the same scale and zero point
     same_channels   pairs of operands whose last dimensions must be equal: a convolution without groups
-    scale           result -> its only scale and zero point
+    scale           result -> its only scale (null: any) and zero point
     values          attribute -> the values that it may have; other attributes may have any
     source          where this is from, if not the source of the table
 
@@ -126,8 +126,10 @@ def obstacles(op: Op, constraints: Mapping[str, Any]) -> Iterator[str]:
         if len(counts := channels_of(op, first, second)) > 1:
             yield f"as many channels in {first} as in {second}, got {' and '.join(map(str, counts))}"
     for name, (scale, zero_point) in constraints.get("scale", {}).items():
-        if any(found != ((scale,), (zero_point,)) for found in scales_of(op, name)):
-            yield f"scale {scale} and zero point {zero_point} of {name}"
+        found = scales_of(op, name)
+        if any(zeros != (zero_point,) or scale not in (None, *scales[:1]) for scales, zeros in found):
+            wanted = "any scale" if scale is None else f"scale {scale}"
+            yield f"{wanted} and zero point {zero_point} of {name}"
     for name, allowed in constraints.get("values", {}).items():
         if (got := plain_attribute(op, name)) not in allowed:
             yield f"{name} of {', '.join(map(str, allowed))}, got {got}"
