@@ -45,13 +45,14 @@ NO_TARGETS = TargetSet()
 
 
 def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
-    """Return the chosen targets; by default that of ``format``, or none if circlekit has no table for it.
+    """Return the chosen targets; by default that of ``format``, or none if its table is not complete.
 
     Raise UnsupportedError for an unknown name.
     """
     if choice is None:
         name = DEFAULT_TARGETS.get(format)
-        return TargetSet((find_target(name),) if name in target_names() else (), is_default=True)
+        default = find_target(name) if name in target_names() else None
+        return TargetSet((default,) if default is not None and default.is_complete else (), is_default=True)
     if isinstance(choice, Target):
         return TargetSet((choice,))
     if isinstance(choice, str):

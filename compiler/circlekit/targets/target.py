@@ -23,6 +23,7 @@ A table is JSON:
 
 A version of null is not limited.  An operator of ``"forms": "any"`` runs in every form.  ``custom`` lists the
 custom codes that run.  ``delegated`` has the form of ``operators``: what a delegate of the runtime takes.
+``"complete": true`` says that what is not in the table does not run: only such a table is used by default.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ DEFAULT_TARGETS = {"tflite": "litert", "circle": "luci"}
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A runtime.  ``operators``: by schema name, what it has; ``delegated``: what its delegate takes."""
+    """A runtime.  ``operators``: by schema name, what it has; ``delegated``: what its delegate takes.
+
+    ``is_complete``: whether all that is not in ``operators`` is known not to run.
+    """
 
     name: str
     title: str
@@ -61,6 +65,7 @@ class Target:
     operators: Mapping[str, Mapping[str, Any]]
     custom: frozenset[str] = frozenset()
     delegated: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    is_complete: bool = False
 
     def is_delegated(self, op: Op) -> bool:
         """Return whether the target's delegate takes ``op``; False for a target without a delegate."""
@@ -199,6 +204,7 @@ def find_target(name: str) -> Target:
         {**base, **table["operators"]},
         frozenset(table.get("custom", ())),
         table.get("delegated", {}),
+        table.get("complete", False),
     )
 
 
