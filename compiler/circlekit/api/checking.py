@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check which operators of a model a runtime cannot run."""
+"""Find the operators of a model that a runtime cannot run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check(model: Model, target: TargetChoice = None) -> list[Finding]:
     trying it on a copy; "" if there is none.  Raise UnsupportedError for an unknown target.
     """
     check_model(model)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for chosen in choose_targets(target, model.format):
-        found += with_remedies(model, chosen, find_unsupported(model, chosen))
-    return found
+        findings += with_remedies(model, chosen, find_unsupported(model, chosen))
+    return findings

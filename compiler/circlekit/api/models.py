@@ -123,9 +123,10 @@ def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comp
     ``inputs``: as for ``run``, or the path of a file or folder with one or more records of inputs (see
     ``circlekit run --help``); by default seeded sets of normal, boundary and zero inputs.  Integers must be
     equal.  Floats may differ by a fraction of the largest magnitude in the output of ``a``: 1e-5 for float32,
-    up to 1e-4 if ``a`` is found to amplify rounding errors.  A float model and its quantized form, whose
-    interfaces differ, are compared as real numbers.  The result is true if the models are equal; its ``str``
-    lists what was compared.  The errors are those of ``run``.
+    up to 1e-4 if ``a`` is found to amplify rounding errors, more where the terms of an output cancel.  A
+    float model and its quantized form, whose interfaces differ, are compared as real numbers.  The result is
+    true if the models are equal; its ``str`` lists what was compared.  The errors are those of ``run``, and
+    FileError or FormatError if the inputs cannot be read.
     """
     check_model(a)
     check_model(b)
@@ -133,7 +134,7 @@ def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comp
 
 
 def records_of(model: Model, inputs: Inputs | FilePath | None) -> Records | None:
-    """Return ``inputs``, or what the file or folder of that path holds, as records; None for None."""
+    """Return {label: inputs} for ``inputs``, or for the records in the file or folder at that path."""
     if inputs is None:
         return None
     if not isinstance(inputs, str | os.PathLike):

@@ -251,7 +251,8 @@ def _bisecting(
 ) -> Iterator[None]:
     """Return a context that replaces an error in it by one that names the wrong rewrite.
 
-    It writes the smallest model that shows the fault to ``options.bisect``, and does nothing if that is None.
+    It writes the smallest model that shows the fault to ``options.bisect``.  If that is None, or if no pass
+    is found to be wrong, the error stays as it is.
     """
     try:
         yield
@@ -272,8 +273,8 @@ def _bisecting(
             raise
         write_file(options.bisect, [print_model(culprit.model).encode()])
         count, path = len(culprit.model.main), os.fspath(options.bisect)
-        on = "" if records is None else ", on the given inputs or on seeded ones,"
-        note = f"wrote a model of {count} operators that shows it{on} to {path}"
+        inputs = "" if records is None else ", on the given inputs or on seeded ones,"
+        note = f"wrote a model of {count} operators that shows it{inputs} to {path}"
         raise EquivalenceError(str(culprit), note) from error
 
 
@@ -291,6 +292,7 @@ def _optimize(
     verifier: Verifier | None,
     file_size: int | None = None,
 ) -> Report:
+    """Run the passes of ``options`` on ``model``, each verified by ``verifier``, and return the report."""
     format = target.format
 
     def check_values(name: str, changes: int) -> None:
@@ -342,9 +344,9 @@ def checked_options(options: Options) -> Options:
     """
     names = pass_names(options.passes, options.disable)
     check_settings(options.settings)
-    known = all_passes()
+    passes = all_passes()
     for setting in options.settings:
-        owner = next(n for n, item in known.items() if any(o.name == setting for o in item.options))
+        owner = next(n for n, item in passes.items() if any(o.name == setting for o in item.options))
         if owner not in names:
             raise RewriteError(
                 f"{setting} is a setting of the pass {owner}, which is not run; add {owner} to the passes"

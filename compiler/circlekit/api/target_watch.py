@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the targets cannot run of a model, before and after it is optimized."""
+"""Find what the targets cannot run of a model, before and after it is optimized."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from circlekit.targets.findings import Refusal, TargetChoice, TargetSet, choose_
 from circlekit.targets.target import Target, find_target, target_names
 
 RUNTIME_OF_DEFAULT = {"luci": "onert"}
-"""By default target: a runtime that the user may mean to use instead, and has not asked for."""
+"""{default target: runtime that the user may want to use instead, although it was not asked for}."""
 
 
 class TargetWatch:
     """Examines a model before and after it is optimized.
 
     ``targets``: what was chosen, or the default for ``format``.  ``others``: runtimes that do not restrict
-    the optimization; the result says if they could run only the original.  ``named_passes``: whether passes
-    were asked for by name, which a default target does not restrict.
+    the optimization; the report gets a note if one of them could run only the original.  ``named_passes``:
+    whether passes were asked for by name, which a default target does not restrict.
     """
 
     def __init__(self, model: Model, choice: TargetChoice, format: str, named_passes: bool = False) -> None:
@@ -34,7 +34,7 @@ class TargetWatch:
     def conclude(self, report: Report, model: Model) -> None:
         """Add to ``report`` what the targets cannot run of the optimized ``model``, as it is written.
 
-        Raise EquivalenceError if the report is to be verified and a target ran an operator only before.
+        Raise EquivalenceError if the report is verified and a target does not run what it ran before.
         """
         for target, before in self._before.items():
             after = find_unsupported(model, target, self._refusal_of(target))

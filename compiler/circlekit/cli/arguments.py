@@ -62,7 +62,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--format", choices=tuple(FORMATS), help=help)
 
     def add_output(self, help: str) -> None:
-        """Add the path to write, the last argument or what stands behind ``-o``; ``output_of`` returns it."""
+        """Add the path to write, which is the last argument or follows ``-o``; ``output_of`` returns it."""
         self.add_argument("output", nargs="?", help=help)
         self.add_argument(
             "-o", "--output", dest="output_path", metavar="OUTPUT", help="output, if it is no argument"
@@ -79,15 +79,15 @@ class Parser(argparse.ArgumentParser):
         return (super().parse_args if is_final else self.parse_intermixed_args)(words, namespace)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, after ``load_flags`` if it is needed, and with every flag spelled as it was declared."""
+        """Parse words whose flags may be spelled with ``-`` or ``_``; call ``load_flags`` first if needed."""
         words = list(sys.argv[1:] if args is None else args)
-        own = words.index("--") if "--" in words else len(words)  # what follows is for another command
-        requested = {flag_key(word.partition("=")[0]) for word in words[:own] if word.startswith("-")}
+        end = words.index("--") if "--" in words else len(words)  # what follows is for another command
+        requested = {flag_key(word.partition("=")[0]) for word in words[:end] if word.startswith("-")}
         if requested & {"-h", "--help"} or not requested <= {flag_key(flag) for flag in self.flags}:
             self.load_flags()
             self.load_flags = lambda: None
         declared = {flag_key(flag): flag for flag in self.flags}
-        for index, word in enumerate(words[:own]):
+        for index, word in enumerate(words[:end]):
             flag, sign, value = word.partition("=")
             if word.startswith("--"):
                 words[index] = declared.get(flag_key(flag), flag) + sign + value
@@ -130,7 +130,7 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 
 def output_of(arguments: argparse.Namespace) -> str:
-    """Return the path to write, from the arguments that ``Parser.add_output`` adds; refuse none and two."""
+    """Return the path to write, which ``Parser.add_output`` declared; exit if none or two were given."""
     given = [path for path in (arguments.output, arguments.output_path) if path is not None]
     if len(given) != 1:
         arguments.refuse(f"expected one output, as the last argument or behind -o, got {len(given)}")

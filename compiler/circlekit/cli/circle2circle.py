@@ -41,10 +41,10 @@ def add_optimization_flags(parser: Parser, *, list_flags: bool = True) -> None:
     _add_one_flags(parser, list_flags)
     pointer = "Every pass is a flag (circlekit passes lists them), as in circle2circle."
     group = parser.add_argument_group("passes", None if list_flags else pointer)
-    own = all_passes()
-    add_pass_flags(group, own, list_flags)
-    parser.load_flags = lambda: add_pass_flags(
-        group, {n: p for n, p in every_pass().items() if n not in own}, list_flags
+    passes = all_passes()
+    add_pass_flags(group, passes, list_flags)
+    parser.load_flags = lambda: add_pass_flags(  # those of other installed packages, which are slow to import
+        group, {n: p for n, p in every_pass().items() if n not in passes}, list_flags
     )
 
 
@@ -120,7 +120,11 @@ def lists_passes(arguments: argparse.Namespace) -> bool:
 
 
 def options_of(arguments: argparse.Namespace, output: str) -> Options:
-    """Return the options of ``convert``: the order of flags is ignored, and pipelines run before passes."""
+    """Return the options of ``convert`` for the arguments of ``add_optimization_flags``.
+
+    Passes run in this order: those of the file after --pipeline, of --passes, flags of pipelines, and flags
+    of passes in the order of ``in_order``, whatever the order of the flags.  ``output``: the path to write.
+    """
     pipeline = Pipeline() if arguments.pipeline is None else read_pipeline(arguments.pipeline)
     given = ((name, value) for name, value in vars(arguments).items() if name.startswith(SETTING_PREFIX))
     settings = {name.removeprefix(SETTING_PREFIX): value for name, value in given}
@@ -168,22 +172,22 @@ def add_pass_flags(
 
 def parse_passes(text: str) -> list[str]:
     """Parse a list of passes and pipelines, separated by commas; ``-`` may stand for ``_``."""
-    found = [name.strip().replace("-", "_") for name in text.split(",") if name.strip()]
-    if not found:
+    names = [name.strip().replace("-", "_") for name in text.split(",") if name.strip()]
+    if not names:
         raise argparse.ArgumentTypeError(f"expected names of passes, got {text!r}")
     try:
-        pass_names(found)
+        pass_names(names)
     except CirclekitError as error:
         raise argparse.ArgumentTypeError(error.message) from None
-    return found
+    return names
 
 
 def parse_pass(text: str) -> str:
     """Parse the name of one pass; ``-`` may stand for ``_``."""
     name = text.replace("-", "_")
-    known = passes_with([name])
-    if name not in known:
-        raise argparse.ArgumentTypeError(unknown_name("pass", text, known))
+    passes = passes_with([name])
+    if name not in passes:
+        raise argparse.ArgumentTypeError(unknown_name("pass", text, passes))
     return name
 
 
@@ -219,19 +223,7 @@ def _convert(arguments: argparse.Namespace) -> int:
     return 0
 
 
-circle2tflite = Command(
-    "circle2tflite",
-    "Write a circle model as TFLite. What TFLite lacks is replaced by operators that it has.",
-    "input output",
-    _declare_conversion,
-    _convert,
-    "tflite",
-)
-tflite2circle = Command(
-    "tflite2circle",
-    "Write a TFLite model as circle.",
-    "input output",
-    _declare_conversion,
-    _convert,
-    "circle",
-)
+TO_TFLITE = "Write a circle model as TFLite. What TFLite lacks is replaced by operators that it has."
+TO_CIRCLE = "Write a TFLite model as circle."
+circle2tflite = Command("circle2tflite", TO_TFLITE, "input output", _declare_conversion, _convert, "tflite")
+tflite2circle = Command("tflite2circle", TO_CIRCLE, "input output", _declare_conversion, _convert, "circle")

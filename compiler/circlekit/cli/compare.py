@@ -65,17 +65,18 @@ def _run(arguments: argparse.Namespace) -> int:
         result = Result(Comparison(outputs=compare_files(arguments.before, arguments.after)))
     else:
         result = _compare_models(arguments)
-    if arguments.values_only and result.found.outputs:
-        result.found.notes = [*result.found.interface, *result.found.notes]
-        result.found.interface = []
+    comparison = result.comparison
+    if arguments.values_only and comparison.outputs:
+        comparison.notes = [*comparison.interface, *comparison.notes]
+        comparison.interface = []
     if arguments.tolerance is not None:
-        result.found.outputs = _within(result.found.outputs, arguments.tolerance)
+        comparison.outputs = _within(comparison.outputs, arguments.tolerance)
         result.layers = _within(result.layers, arguments.tolerance)
     if arguments.json:
         print(json.dumps(_document(arguments, result), indent=2, allow_nan=False))
     elif not arguments.quiet:
         print(*_lines(arguments, result), sep="\n")
-    return 0 if result.found.equal else FAILED
+    return 0 if comparison.equal else FAILED
 
 
 compare_command = Command("circlekit compare", DESCRIPTION, "before after", _declare, _run)
@@ -83,16 +84,16 @@ compare_command = Command("circlekit compare", DESCRIPTION, "before after", _dec
 
 @dataclass
 class Result:
-    """The comparison of the outputs, that of layers, and the operators of the layers as text, by result."""
+    """The ``comparison`` of the outputs, that of ``layers``, and their operators as text, by result name."""
 
-    found: Comparison
+    comparison: Comparison
     layers: list[Outcome] = field(default_factory=list)
     ops: dict[str, str] = field(default_factory=dict)
 
 
 def _within(outcomes: Sequence[Outcome], tolerance: float) -> list[Outcome]:
-    worst = (o.worst and replace(o.worst, tolerance=tolerance) for o in outcomes)
-    return [replace(outcome, worst=found) for outcome, found in zip(outcomes, worst, strict=True)]
+    """Return ``outcomes`` with another tolerance."""
+    return [replace(o, worst=o.worst and replace(o.worst, tolerance=tolerance)) for o in outcomes]
 
 
 def _compare_models(arguments: argparse.Namespace) -> Result:
@@ -102,20 +103,20 @@ def _compare_models(arguments: argparse.Namespace) -> Result:
     progress().begin("running the first model")
     verifier = Verifier(before, records_of(before, arguments.inputs))
     progress().begin("running the second model")
-    found = compare_models(verifier, after)
-    if not arguments.per_layer or not found.outputs:
-        return Result(found)
+    comparison = compare_models(verifier, after)
+    if not arguments.per_layer or not comparison.outputs:
+        return Result(comparison)
     progress().begin("comparing layers")
     ops = {op.results[0].name: print_op(op) for op in after.main if op.results}
-    return Result(found, compare_layers(before, after, verifier.runs[0]), ops)
+    return Result(comparison, compare_layers(before, after, verifier.runs[0]), ops)
 
 
 def _with_names_of(before: Model, after: Model) -> Model:
     """Return a copy of ``after`` whose inputs and outputs have the names of those of ``before``."""
     copy = clone(after)
-    for reference, own in ((before.main.inputs, copy.main.inputs), (before.main.outputs, copy.main.outputs)):
-        for value, named in zip(own, reference, strict=False):
-            value.name = named.name
+    for named, renamed in ((before.main.inputs, copy.main.inputs), (before.main.outputs, copy.main.outputs)):
+        for reference, value in zip(named, renamed, strict=False):
+            value.name = reference.name
     copy.signatures = before.signatures and copy.signatures
     return copy
 
@@ -124,33 +125,33 @@ def _with_names_of(before: Model, after: Model) -> Model:
 
 
 def _lines(arguments: argparse.Namespace, result: Result) -> Iterator[str]:
-    found = result.found
+    comparison = result.comparison
     yield f"before  {source_name(arguments.before)}"
     yield f"after   {source_name(arguments.after)}"
-    kinds = list(dict.fromkeys(outcome.inputs for outcome in found.outputs))
-    if any(kinds):
-        own = arguments.inputs is not None
-        named = "" if kinds == [GIVEN] else f": {_listed(kinds)}"
-        yield f"inputs  {arguments.inputs}{named}" if own else f"inputs  {_listed(kinds)} (seeded)"
-    if found.outputs:
+    labels = list(dict.fromkeys(outcome.inputs for outcome in comparison.outputs))
+    if any(labels):
+        is_seeded = arguments.inputs is None
+        named = "" if labels == [GIVEN] else f": {_listed(labels)}"
+        yield f"inputs  {_listed(labels)} (seeded)" if is_seeded else f"inputs  {arguments.inputs}{named}"
+    if comparison.outputs:
         yield ""
-        yield from _table(_worst_of_each(found.outputs), len(kinds) > 1)
+        yield from _table(_worst_of_each(comparison.outputs), len(labels) > 1)
     if result.layers:
         yield ""
         yield from _layer_lines(result.layers, result.ops)
     yield ""
-    sentences = [f"interface: {sentence}" for sentence in found.interface]
-    sentences += [f"note: {note}" for note in found.notes]
-    if found.worst is not None and not found.worst.equal:
-        sentences.append(str(found.worst))
-    if not found.outputs:
+    sentences = [f"interface: {sentence}" for sentence in comparison.interface]
+    sentences += [f"note: {note}" for note in comparison.notes]
+    if comparison.worst is not None and not comparison.worst.equal:
+        sentences.append(str(comparison.worst))
+    if not comparison.outputs:
         sentences.append("no outputs were compared")
-    for sentence in [*sentences, found.verdict]:
+    for sentence in [*sentences, comparison.verdict]:
         yield from wrapped(sentence, text_columns())
 
 
-def _listed(kinds: Sequence[str]) -> str:
-    return ", ".join(kinds) if len(kinds) <= 6 else f"{', '.join(kinds[:5])} and {len(kinds) - 5} more"
+def _listed(labels: Sequence[str]) -> str:
+    return ", ".join(labels) if len(labels) <= 6 else f"{', '.join(labels[:5])} and {len(labels) - 5} more"
 
 
 def _worst_of_each(outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -205,16 +206,16 @@ def _layer_lines(layers: Sequence[Outcome], ops: dict[str, str]) -> Iterator[str
 
 
 def _document(arguments: argparse.Namespace, result: Result) -> dict[str, Any]:
-    found, layers = result.found, result.layers
+    comparison, layers = result.comparison, result.layers
     document: dict[str, Any] = {
         "schema": JSON_SCHEMA,
         "before": arguments.before,
         "after": arguments.after,
         "inputs": arguments.inputs,
-        "equal": found.equal,
-        "interface": found.interface,
-        "outputs": [_outcome_document(outcome) for outcome in found.outputs],
-        "notes": found.notes,
+        "equal": comparison.equal,
+        "interface": comparison.interface,
+        "outputs": [_outcome_document(outcome) for outcome in comparison.outputs],
+        "notes": comparison.notes,
     }
     if arguments.per_layer:
         document["layers"] = [_outcome_document(outcome) for outcome in layers]

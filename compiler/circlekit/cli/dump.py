@@ -90,14 +90,14 @@ def _fields(options: Tree, fmt: str) -> Iterator[tuple[str, str]]:
         yield label, _formatted(options.get(field, defaults[field]), name in BOOLEANS_AS_WORDS)
 
 
-def _formatted(value: Any, words: bool) -> str:
-    """Format the value of a field; ``words``: booleans as true and false, not 1 and 0."""
+def _formatted(value: Any, as_words: bool) -> str:
+    """Format the value of a field; ``as_words``: booleans as true and false, not 1 and 0."""
     if value is None:
         return ""
     if isinstance(value, bool | np.bool_):
-        return str(bool(value)).lower() if words else str(int(value))
+        return str(bool(value)).lower() if as_words else str(int(value))
     if isinstance(value, list | np.ndarray):
-        return ", ".join(_formatted(x, words) for x in value)
+        return ", ".join(_formatted(x, as_words) for x in value)
     return number_text(float(value) if isinstance(value, np.floating) else value)
 
 
@@ -119,22 +119,22 @@ def metadata_lines(name: str, data: bytes) -> Iterator[str]:
     A table has the number of entries; then for each entry a node id, a length, and a zero-terminated text of
     that length (source table) or as many node ids (op table).  All numbers are little-endian uint32.
     """
-    heads = {"source_table": "node_id : node_name", "op_table": "node_id : origin_ids"}
-    kind = name.removeprefix("ONE_")
-    if kind not in heads or not data:
+    headings = {"source_table": "node_id : node_name", "op_table": "node_id : origin_ids"}
+    table_name = name.removeprefix("ONE_")
+    if table_name not in headings or not data:
         return
-    yield f"    [{heads[kind]}]"
+    yield f"    [{headings[table_name]}]"
     try:
         (count,) = struct.unpack_from("<I", data)
-        at = 4
+        offset = 4
         for _ in range(count):
-            number, length = struct.unpack_from("<II", data, at)
-            is_text = kind == "source_table"
+            node_id, length = struct.unpack_from("<II", data, offset)
+            is_text = table_name == "source_table"
             layout = f"<{length}{'s' if is_text else 'I'}"
-            content = struct.unpack_from(layout, data, at + 8)
-            at += 8 + struct.calcsize(layout)
+            content = struct.unpack_from(layout, data, offset + 8)
+            offset += 8 + struct.calcsize(layout)
             shown = content[0][:-1].decode("utf-8", "replace") if is_text else ", ".join(map(str, content))
-            yield f"    [{number} : {shown}]"
+            yield f"    [{node_id} : {shown}]"
     except struct.error:
         yield f"    (the table is truncated after {len(data)} bytes)"
 

@@ -44,8 +44,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.op and not operators:
         print(f"no operator {arguments.op} is left to explain", file=sys.stderr)
     if arguments.json:
-        found = operators if arguments.op else report.explanations
-        print(json.dumps([explanation.document() for explanation in found], indent=2))
+        explanations = operators if arguments.op else report.explanations
+        print(json.dumps([explanation.document() for explanation in explanations], indent=2))
     else:
         print_explanations(report.explanations, operators)
     return 0

@@ -40,7 +40,7 @@ def _declare_files(parser: Parser) -> None:
     )
     parser.add_argument(
         "-o", "--output", metavar="PATH",
-        help="the file to write, or a folder for several; - is stdout",
+        help="the file to write, a folder for several, - is stdout",
     )  # fmt: skip
     parser.add_format("format of the output (default: that of PATH)")
     add_result_flags(parser)

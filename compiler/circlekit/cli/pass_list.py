@@ -34,11 +34,11 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def print_passes(names: Sequence[str]) -> None:
     """Print everything about the passes ``names``; without names, a list of all passes in groups."""
-    known = every_pass()
+    classes = every_pass()
     if not names:
-        print(table(known, text_columns()))
+        print(table(classes, text_columns()))
     for name in names:
-        print(*section(known[name]), sep="\n", end="\n\n")
+        print(*section(classes[name]), sep="\n", end="\n\n")
 
 
 passes = Command(

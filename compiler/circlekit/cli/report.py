@@ -35,19 +35,13 @@ def _declare(parser: Parser) -> None:
     )
     for name in PIPELINES:
         parser.add_argument(
-            f"--{name}",
-            action="append_const",
-            dest="pipelines",
-            const=name,
+            f"--{name}", action="append_const", dest="pipelines", const=name,
             help=f"compare with the result of {name}",
-        )
+        )  # fmt: skip
     parser.add_argument(
-        "--passes",
-        type=parse_passes,
-        default=[],
-        metavar="P,P",
+        "--passes", type=parse_passes, default=[], metavar="P,P",
         help="compare with the result of these passes",
-    )
+    )  # fmt: skip
     add_inputs(parser, "compare the values on the inputs")
     parser.add_switch("--no-values", help="do not run the models to compare their values")
     parser.add_switch("-q", "--quiet", help="print nothing but errors")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of optimizing or converting a model: as text, as JSON, or not at all; ``-`` as a path."""
+"""Print the result of optimizing or converting a model, as text or JSON; read and write standard streams."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_PORTS = 12
 """Number of inputs, and of outputs, that are listed."""
 
 PIPE = "-"
-"""As a path: the standard input or output."""
+"""The path that stands for the standard input or output."""
 
 NO_PASS_HINT = "no pass was asked for: --O1 runs the default pipeline"
 
@@ -69,7 +69,7 @@ def _print_explanations(report: Report) -> None:
 
 
 def run_quietly(arguments: argparse.Namespace, work: Callable[[], Report]) -> Report:
-    """Return the result of ``work``; ``--quiet`` shows neither progress nor warnings, nor notes."""
+    """Return the result of ``work``: without warnings and notes if --quiet (no progress either) or muted."""
     is_mute = arguments.quiet or arguments.mute_warnings
     with quietly(arguments.quiet), warnings.catch_warnings():
         if is_mute:
@@ -91,7 +91,7 @@ def quietly(is_quiet: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def output_to(path: str) -> Iterator[str | BinaryIO]:
-    """Yield what to write: ``path``, or the standard output for ``-``.
+    """Yield what to write to: ``path``, or the standard output for ``-``; FileError if that is unusable.
 
     If the model goes to the standard output, everything that is printed in this context goes to stderr.
     """
@@ -108,7 +108,10 @@ def output_to(path: str) -> Iterator[str | BinaryIO]:
 
 
 def result_lines(report: Report, hint: str = "") -> list[str]:
-    """Return the lines of the result: interface, operators and sizes, passes that fired, conclusions."""
+    """Return the lines of the result: interface, operators and sizes, passes that fired, conclusions.
+
+    ``hint``: shown if no pass was asked for.
+    """
     lines = [f"{report.source} -> {report.target}"]
     for side, ports in (("input", report.after.inputs), ("output", report.after.outputs)):
         lines += _port_lines(side, ports)
@@ -146,22 +149,25 @@ def _conclusion(report: Report, hint: str) -> Iterator[str]:
 
 
 def print_results(paths: Sequence[str], reports: Sequence[Report | None], hint: str) -> None:
-    """Print what was asked for and noted on several models, and a table; None: the model failed."""
-    found = [(Path(path).name, report) for path, report in zip(paths, reports, strict=True)]
-    for name, report in found:
+    """Print explanations and notes on several models, and a table.
+
+    The report of a model that failed is None.  ``hint``: shown if no pass was asked for.
+    """
+    named = [(Path(path).name, report) for path, report in zip(paths, reports, strict=True)]
+    for name, report in named:
         if report is not None and (report.explanations or report.op_explanations):
             print(f"{name}:")
             _print_explanations(report)
         for text in [] if report is None else [*report.notes, *filter(None, [report.growth])]:
             print(*wrapped(f"note: {name}: {text}", text_columns()), sep="\n")
-    print(_table(found))
+    print(_table(named))
     if hint and not any(report is not None and report.passes for report in reports):
         print(hint)
 
 
-def _table(found: Sequence[tuple[str, Report | None]]) -> str:
+def _table(named: Sequence[tuple[str, Report | None]]) -> str:
     rows = [("model", "operators", "bytes", "seconds", "result")]
-    for name, report in found:
+    for name, report in named:
         if report is None:
             rows.append((name, "", "", "", "FAILED"))
             continue

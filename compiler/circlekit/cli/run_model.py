@@ -49,13 +49,13 @@ MAX_PRINTED_OPERATORS = 25
 DESCRIPTION = """Run a model with the reference kernels and print its outputs.
 
 DATA is an npz or HDF5 file with arrays named as the inputs, or in0, in1...; an npy file for a model with
-one input; a raw file with the elements of all inputs; or a folder with a file per record or, named after
-them, per input. Arrays with one axis more than the inputs hold several records."""
+one input; a raw file with the elements of all inputs; or a folder with a file for each record, or with a file
+named after each input. Arrays with one axis more than the inputs hold several records."""
 
 
 @dataclass
 class Entry:
-    """The graph that runs, and the names of its outputs."""
+    """The graph that runs, its ``index`` in the model, and the names of its ``outputs`` that are printed."""
 
     graph: Graph
     index: int
@@ -127,8 +127,8 @@ def _entry(model: Model, signature: str | None, graph: str | None) -> Entry:
         if signature not in signatures:
             raise ModelError(_unknown("signature", signature, list(signatures)))
         chosen = signatures[signature].graph
-        own = {id(value): name for name, value in signatures[signature].outputs.items()}
-        names = [own.get(id(value), value.name) for value in chosen.outputs]
+        aliases = {id(value): name for name, value in signatures[signature].outputs.items()}
+        names = [aliases.get(id(value), value.name) for value in chosen.outputs]
     elif graph is not None:
         graphs = {item.name: item for item in reversed(model.graphs)}
         if graph not in graphs:
@@ -139,9 +139,9 @@ def _entry(model: Model, signature: str | None, graph: str | None) -> Entry:
     return Entry(chosen, index, names)
 
 
-def _unknown(kind: str, name: str, known: Sequence[str]) -> str:
-    there = f"; the model has {', '.join(known)}" if known else f"; the model has no {kind}s"
-    return f"there is no {kind} {name!r}{near_miss(name, known) or there}"
+def _unknown(kind: str, name: str, names: Sequence[str]) -> str:
+    choices = f"; the model has {', '.join(names)}" if names else f"; the model has no {kind}s"
+    return f"there is no {kind} {name!r}{near_miss(name, names) or choices}"
 
 
 def _records(model: Model, graph: Graph, arguments: argparse.Namespace) -> Mapping[str, Sequence[Array]]:

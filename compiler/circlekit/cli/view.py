@@ -95,16 +95,16 @@ def _write_node_data(arguments: argparse.Namespace) -> int:
 
 
 def _data(model: Model, measure: str, against: str | None) -> dict[str, Any]:
-    """Return node data for Model Explorer."""
+    """Return node data for Model Explorer; ``against``: the path of the reference for the measure "error"."""
     from circlekit.report.node_data import cost_data, error_data
     from circlekit.report.value_comparison import compare_values
 
     if measure != "error" or against is None:
         return cost_data(model, measure)
-    found = compare_values(load(against), model)
-    if not found.layers:
-        raise CirclekitError(f"the models have no results to compare: {found.verdict}")
-    return error_data(model, {layer.name: layer.relative for layer in found.layers})
+    comparison = compare_values(load(against), model)
+    if not comparison.layers:
+        raise CirclekitError(f"the models have no results to compare: {comparison.verdict}")
+    return error_data(model, {layer.name: layer.relative for layer in comparison.layers})
 
 
 def _readable_file(path: str, model: Model, viewer: str, folder: Path) -> Path:
