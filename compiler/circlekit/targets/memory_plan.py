@@ -50,10 +50,15 @@ class MemoryPlan:
 def plan_memory(graph: Graph, planner: Planner, order: Sequence[Op] | None = None) -> MemoryPlan:
     """Return the arena of ``graph`` under ``planner``.  ``order``: of operators, by default the graph's."""
     ops = graph.ops if order is None else order
-    alive = _placement_order(lifetimes(ops, buffers_of(graph, planner)), planner, len(ops))
+    return place(lifetimes(ops, buffers_of(graph, planner)), planner, len(ops))
+
+
+def place(alive: list[Lifetime], planner: Planner, op_count: int) -> MemoryPlan:
+    """Return the arena of buffers with the lifetimes ``alive`` during ``op_count`` steps."""
+    alive = _placement_order(alive, planner, op_count)
     offsets = _offsets(alive, planner)
     ends = (offset + _padded(life.size, planner) for offset, life in zip(offsets, alive, strict=True))
-    return MemoryPlan(planner, alive, offsets, max(ends, default=0), live_bytes(alive, len(ops)))
+    return MemoryPlan(planner, alive, offsets, max(ends, default=0), live_bytes(alive, op_count))
 
 
 def arena_bytes(model: Model, planner: Planner) -> int:

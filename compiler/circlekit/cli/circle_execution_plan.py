@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circle-execution-plan: write order and memory offsets of a model into its metadata, with ONE's flags."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from circlekit.api import load, save
+from circlekit.api.models import check_apart, check_target
+from circlekit.api.rewriting import check_structure
+from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
+from circlekit.cli.command import Command
+from circlekit.errors import UnsupportedError
+from circlekit.io.write.file_writer import write_file
+from circlekit.passes.engine.legalize import legalize
+from circlekit.targets.one_plan_table import METADATA, allocations, execution_plan, plan_table
+
+DESCRIPTION = (
+    "Write the execution plan of ONE into a circle model: order of the nodes, offsets of their memory."
+)
+
+TRUE, FALSE = "true", "false"
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("input", help=MODEL_HELP)
+    parser.add_argument("output", type=output_path, help="the circle file to write")
+    parser.add_argument(
+        "--platform", choices=("linux", "mcu", "cmsisnn"), default="linux",
+        help="linux: convolutions have scratch memory; mcu: none has (default: linux)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--allocating_mode", choices=("common", "split"), default="common",
+        help="common: one buffer for everything (default)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--runtime", metavar="NAME", help="accepted as ONE does; the plan is the same for all"
+    )
+    for flag, what in (("const", "constants"), ("input", "inputs")):
+        parser.add_argument(
+            f"--allocate_{flag}",
+            choices=(TRUE, FALSE),
+            default=TRUE,
+            help=f"plan memory of {what} (default: true)",
+        )
+    parser.add_argument("--use_dsp", choices=(TRUE, FALSE), default=FALSE, help="only with cmsisnn")
+    parser.add_argument("--save_allocations", type=output_path, metavar="FILE", help="write the plan as JSON")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.use_dsp == TRUE and arguments.platform != "cmsisnn":
+        arguments.refuse("--use_dsp needs --platform cmsisnn")
+    if arguments.platform == "cmsisnn":
+        raise UnsupportedError(
+            "expected the platform linux or mcu; the scratch memory of CMSIS-NN is not known"
+        )
+    if arguments.allocating_mode == "split":
+        raise UnsupportedError("expected the allocating mode common; plans of three buffers are not written")
+    check_target(arguments.output)
+    model = legalize(load(arguments.input), "circle")
+    check_structure(model, arguments.input)
+    nodes, plan = execution_plan(
+        model.main,
+        with_constants=arguments.allocate_const == TRUE,
+        with_inputs=arguments.allocate_input == TRUE,
+        with_scratch=arguments.platform == "linux",
+    )
+    others = [(name, data) for name, data in model.metadata if name != METADATA]
+    model.metadata = [*others, (METADATA, plan_table(nodes, plan))]
+    if arguments.save_allocations is not None:
+        check_apart(arguments.input, arguments.save_allocations)
+        text = json.dumps(allocations(plan), indent=2) + "\n"
+        write_file(arguments.save_allocations, [text.encode()])
+    save(model, arguments.output, "circle")
+    print(f"{len(nodes)} nodes, {plan.size:,} bytes: {arguments.output}")
+    return 0
+
+
+main = Command("circle-execution-plan", DESCRIPTION, "input output", _declare, _run)

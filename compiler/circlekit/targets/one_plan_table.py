@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONE's execution plan of a circle model: order of its nodes and offsets of their memory, as metadata.
+
+Nodes are those of ONE's compiler: graph inputs, constants, operators, a node for each result of an operator
+with several, one for an absent operand, and one for each graph output, in postorder from the outputs.
+Memory is placed greedily by size.  Source: ``ExecutionPlanner.cpp`` and ``CircleExportMetadata.cpp`` of ONE.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from circlekit.ir.graph import Graph, postorder
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.targets.cost import value_bytes
+from circlekit.targets.lifetimes import Buffer, Lifetime
+from circlekit.targets.memory_plan import MemoryPlan, place
+from circlekit.targets.planners import PLANNERS
+
+METADATA = "ONE_execution_plan_table"
+"""Name of the metadata: count, then for each node number, count of words, place in the order, offsets."""
+
+
+@dataclass(eq=False)
+class Node:
+    """A node: ``value``, whose memory it has, or None; the operator that it stands for; its operands."""
+
+    value: Value | None
+    op: Op | None = None
+    operands: list[Node] = field(default_factory=list)
+    is_output: bool = False
+
+    @property
+    def is_const(self) -> bool:
+        return self.op is None and self.value is not None and self.value.is_const
+
+    @property
+    def is_input(self) -> bool:
+        return self.op is None and not (
+            self.is_const or self.is_output or self.operands or self.value is None
+        )
+
+
+def nodes_of(graph: Graph) -> list[Node]:
+    """Return the nodes of ``graph`` in ONE's order; those without a way to an output are left out."""
+    known = {value: Node(value) for value in graph.inputs}
+    for op in graph:
+        operands = [Node(None) if v is None else known.setdefault(v, Node(v)) for v in op.inputs]
+        node = Node(op.results[0] if len(op.results) == 1 else None, op, operands)
+        for result in op.results:
+            known[result] = node if len(op.results) == 1 else Node(result, None, [node])
+    outputs = [Node(v, None, [known.setdefault(v, Node(v))], is_output=True) for v in graph.outputs]
+    return postorder(outputs, lambda node: node.operands[::-1])
+
+
+def execution_plan(
+    graph: Graph, with_constants: bool = True, with_inputs: bool = True, with_scratch: bool = True
+) -> tuple[list[Node], MemoryPlan]:
+    """Return the nodes in order and their memory; what is left out has offset 0."""
+    nodes = nodes_of(graph)
+    place_of = {node: index for index, node in enumerate(nodes)}
+    last = {operand: place_of[node] for node in nodes for operand in node.operands}
+    planner = PLANNERS["luci"]
+    alive = []
+    for index, node in enumerate(nodes):
+        left_out = (node.is_const and not with_constants) or (node.is_input and not with_inputs)
+        size = 0 if node.value is None or left_out else value_bytes(node.value)
+        end = len(nodes) if node.is_input else last.get(node, len(nodes))
+        begin = 0 if node.is_input or node.is_const else index
+        alive.append(_lifetime(node.value, size, begin, end))
+        if node.op is not None and with_scratch:
+            begin = max(index - 1, 0)
+            alive += [_lifetime(None, n, begin, index + 1, node.op) for n in planner.scratch(node.op)]
+    return nodes, place(alive, planner, len(nodes))
+
+
+def _lifetime(value: Value | None, size: int, first: int, last: int, op: Op | None = None) -> Lifetime:
+    values = () if value is None else (value,)
+    return Lifetime(Buffer(values, size, op, frozenset(), False), first, last)
+
+
+def plan_table(nodes: list[Node], plan: MemoryPlan) -> bytes:
+    """Return the content of the metadata."""
+    placed = list(zip(plan.lifetimes, plan.offsets, strict=True))
+    own = {(life.buffer.values[0], life.first): offset for life, offset in placed if life.buffer.values}
+    scratch = {life.buffer.producer: offset for life, offset in placed if life.buffer.producer is not None}
+    rows = []
+    for index, node in enumerate(nodes):
+        begin = 0 if node.is_input or node.is_const else index
+        words = [index, 0 if node.value is None else own[node.value, begin]]
+        if node.op in scratch:
+            words.append(scratch[node.op])
+        rows.append(struct.pack(f"<{len(words) + 2}I", index, len(words), *words))
+    return struct.pack("<I", len(rows)) + b"".join(rows)
+
+
+def allocations(plan: MemoryPlan) -> dict[str, Any]:
+    """Return the buffers of a plan as JSON types, in the layout of ONE's ``tracealloc.json``."""
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for life, offset in zip(plan.lifetimes, plan.offsets, strict=True):
+            if life.size:
+                yield {
+                    "origin": life.buffer.name,
+                    "size": life.size,
+                    "offset": offset,
+                    "alive_from": life.first,
+                    "alive_till": life.last,
+                }
+
+    return {"schema_version": 1, "segments": [{"name": "Segment1", "allocations": list(rows())}]}

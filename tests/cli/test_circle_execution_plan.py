@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circle-execution-plan: the metadata that ONE's runtimes read, and its flags."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+import circlekit
+from circlekit.cli.circle_execution_plan import main
+from circlekit.targets.one_plan_table import METADATA, nodes_of
+
+NET = """
+graph main(%x: f32[1,4,4,2]) -> %y {
+  %w = const f32[2,3,3,2] gaussian(0, 1)
+  %c = Conv2D(%x, %w, none)            : f32[1,4,4,2]
+  %a, %b = Split(3, %c) {num_splits: 2} : f32[1,4,4,1], f32[1,4,4,1]
+  %y = Maximum(%a, %b)                 : f32[1,4,4,1]
+}
+"""
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.ck"
+    path.write_text(NET)
+    return path
+
+
+def table_of(path: Path) -> dict[int, tuple[int, ...]]:
+    """Decode the metadata, word by word as ``CircleImportMetadata.cpp`` of ONE does."""
+    data = dict(circlekit.load(path).metadata)[METADATA]
+    words = struct.unpack(f"<{len(data) // 4}I", data)
+    found, at = {}, 1
+    for _ in range(words[0]):
+        number, count = words[at : at + 2]
+        found[number] = words[at + 2 : at + 2 + count]
+        at += 2 + count
+    assert at == len(words)
+    return found
+
+
+def test_nodes_are_in_postorder() -> None:
+    names = [
+        node.op.code if node.op is not None else node.value.name if node.value is not None else "-"
+        for node in nodes_of(circlekit.parse(NET).main)
+    ]
+    assert names[1:] == ["x", "w", "-", "CONV_2D", "SPLIT", "a", "b", "MAXIMUM", "y"]
+
+
+@pytest.mark.parametrize(("flags", "scratch"), [([], 1), (["--platform", "mcu"], 0)])
+def test_the_table(net: Path, flags: list[str], scratch: int, capsys: pytest.CaptureFixture[str]) -> None:
+    out, trace = net.with_suffix(".circle"), net.with_name("net.tracealloc.json")
+    assert main([str(net), str(out), "--save_allocations", str(trace), *flags]) == 0
+    assert "bytes" in capsys.readouterr().out
+    table = table_of(out)
+    assert list(table) == list(range(10))
+    assert all(row[0] == number for number, row in table.items())
+    assert len(table[4]) == 2 + scratch  # CONV_2D
+    rows = json.loads(trace.read_text())["segments"][0]["allocations"]
+    for index, a in enumerate(rows):
+        for b in rows[:index]:
+            together = a["alive_from"] <= b["alive_till"] and b["alive_from"] <= a["alive_till"]
+            apart = a["offset"] + a["size"] <= b["offset"] or b["offset"] + b["size"] <= a["offset"]
+            assert apart or not together
+    assert {row["origin"] for row in rows} >= {"%x", "%w", "%c", "%a", "%b", "%y"}
+    assert circlekit.compare(circlekit.load(net), circlekit.load(out)).equal
+
+
+def test_constants_and_inputs_can_be_left_out(net: Path) -> None:
+    out, trace = net.with_suffix(".circle"), net.with_name("trace.json")
+    flags = ["--allocate_const", "false", "--allocate_input", "false", "--save_allocations", str(trace)]
+    assert main([str(net), str(out), *flags]) == 0
+    rows = json.loads(trace.read_text())["segments"][0]["allocations"]
+    assert not {"%x", "%w"} & {row["origin"] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "message"),
+    [
+        (["--use_dsp", "true"], 2, "needs --platform cmsisnn"),
+        (["--platform", "cmsisnn"], 1, "expected the platform linux or mcu"),
+        (["--allocating_mode", "split"], 1, "expected the allocating mode common"),
+    ],
+)
+def test_what_is_refused(
+    net: Path, flags: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = net.with_suffix(".circle")
+    assert main([str(net), str(out), *flags]) == code
+    assert message in capsys.readouterr().err
+    assert not out.exists()
