@@ -147,7 +147,7 @@ def test_what_legalization_replaces_counts_as_what_it_is_replaced_by() -> None:
     model = circlekit.load(TCONV)
     report = circlekit.optimize(model, target=toy("MUL", "ADD", "RELU6", TRANSPOSE_CONV=bare), verify=True)
     assert codes(model) == ["TRANSPOSE_CONV", "ADD"]
-    assert report.legalized
+    assert report.legalizations
     assert str(report.targets[0]) == ""
 
 
