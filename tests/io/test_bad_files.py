@@ -192,7 +192,7 @@ def test_constant_with_more_data_than_its_shape_needs(shape: list[int]) -> None:
     with pytest.warns(FormatWarning, match=sentence):
         model = load_bytes(f.pack())
     value = model.main.table[2]
-    assert np.array_equal(value.data, stored[: shape[0]])
+    assert np.array_equal(value.array(), stored[: shape[0]])
     again = to_bytes(model)
     for fmt in ("circle", "tflite"):
         assert stored.tobytes() in bytes(to_bytes(clone(model), fmt))
