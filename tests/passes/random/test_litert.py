@@ -103,25 +103,27 @@ def test_wrong_int16_sums_are_found() -> None:
 
 def test_formats_in_which_a_model_can_be_written(tmp_path: Path) -> None:
     formats = {}
-    for name in ("gru", "instance_norm", "relu"):
+    for name in ("bcq_fully_connected", "gru", "instance_norm", "relu"):
         model = parse_model((RECIPES / "ops" / f"{name}.ck").read_text(), name)
         inputs = [np.zeros(v.static_shape, np.float32) for v in model.main.inputs]
         original = Original(model, inputs)
         original.check_files(model, tmp_path)
         formats[name] = original.formats
     assert formats == {
-        "gru": ("circle",),
+        "bcq_fully_connected": ("circle",),
+        "gru": ("circle", "tflite"),
         "instance_norm": ("circle", "tflite"),
         "relu": ("circle", "tflite"),
     }
 
 
 def test_losing_a_format_is_a_fault(tmp_path: Path) -> None:
-    relu, gru = (parse_model((RECIPES / "ops" / f"{name}.ck").read_text(), name) for name in ("relu", "gru"))
-    original = Original(gru, [np.zeros(v.static_shape, np.float32) for v in gru.main.inputs])
+    names = ("relu", "bcq_fully_connected")
+    relu, coded = (parse_model((RECIPES / "ops" / f"{name}.ck").read_text(), name) for name in names)
+    original = Original(coded, [np.zeros(v.static_shape, np.float32) for v in coded.main.inputs])
     original.formats = Original(relu, [np.zeros(relu.main.inputs[0].static_shape, np.float32)]).formats
     with pytest.raises(Fault, match="UnsupportedError") as caught:
-        original.check_files(gru, tmp_path)
+        original.check_files(coded, tmp_path)
     assert isinstance(caught.value.__cause__, UnsupportedError)
 
 
