@@ -14,7 +14,8 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.binary import Add, Sub
-from circlekit.targets.target import DEFAULT_TARGETS, Target, find_target, target_names
+from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.targets.target import DEFAULT_TARGETS, Target, find_target, obstacles, target_names
 
 
 def target(form: str = "f32,f32:f32", custom: str = "", **constraints: Any) -> Target:
@@ -122,6 +123,13 @@ def test_constraints_on_quantization(constraints: dict[str, Any], expected: str 
     assert target("i8q,i8q:i8q", **constraints).refusal(SUM) == wanted
 
 
+def test_absent_operands_that_must_be_written() -> None:
+    x, w, y = Value("x", f32, (1, 4)), Value("w", f32, (3, 4)), Value("y", f32, (1, 3))
+    wanted = {"operands": 3}
+    assert not list(obstacles(FullyConnected(x, w, None, results=[y]), wanted))
+    assert list(obstacles(FullyConnected(x, w, results=[y]), wanted)) == ["3 operands, got 2"]
+
+
 def test_unknown_shapes_count_as_supported() -> None:
     op = Add(Value("x", f32, None), Value("y", f32, (2,)), results=[Value("z", f32, None)])
     assert target(rank=1, broadcast_rank=1).refusal(op) is None
@@ -139,6 +147,7 @@ def test_every_table_can_be_read() -> None:
             "same_scale",
             "same_channels",
             "ranks",
+            "operands",
         ),
         *("scale", "values"),
         "source",

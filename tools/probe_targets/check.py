@@ -66,10 +66,11 @@ def form_text(op: Op) -> str:
 
 
 def draw_samples(name: str, count: int, seed: int) -> list[Sample]:
-    """Return ``count`` models; every other one satisfies the table."""
+    """Return ``count`` models of measured operators; every other one satisfies the table."""
     target, runtime = find_target(name), RUNTIMES[name]
     rng = np.random.default_rng([seed, CHECK_SEED])
     known = [code for code in codes() if runtime.format in REGISTRY[code].formats]
+    known = [code for code in known if target.operators.get(code, {}).get("forms") != "any"]
     types = {code: list(all_types(REGISTRY[code])) for code in known}
     found: list[Sample] = []
     while len(found) < count:

@@ -22,7 +22,7 @@ from circlekit.targets.target import (
     values_named,
 )
 
-LUCK = 0.2
+LUCK = 0.3
 """A value of an attribute is refused if models with it run less often than others by this factor: a runtime
 that ignores an activation gives the right values where there is nothing to clip."""
 
@@ -58,19 +58,27 @@ def suspects(observed: Sequence[Observation]) -> dict[str, Any]:
         highest = max(measure(op) for op in passed)
         if any(measure(op) > highest for op in failed):
             found[name] = highest
+    fewest = min(len(op.inputs) for op in passed)
+    if any(len(op.inputs) < fewest for op in failed):
+        found["operands"] = fewest
     names = sorted({name for op in (*passed, *failed) for name, _ in named_values(op)})
     operands = [name for name in names if name not in passed[0].result_names]
 
-    def separating(holds: Callable[[Op, Any], bool], items: Iterable[Any]) -> list[Any]:
-        return [
-            i for i in items if all(holds(op, i) for op in passed) and not all(holds(op, i) for op in failed)
-        ]
+    def separating(holds: Callable[[Op, Any], bool], items: Iterable[Any], luck: float = 0.0) -> list[Any]:
+        """Return the items that hold for what runs, up to luck, and not for all that does not."""
+
+        def is_needed(item: Any) -> bool:
+            good = sum(not holds(op, item) for op in passed)
+            bad = sum(not holds(op, item) for op in failed)
+            return bad > 0 and good <= luck * bad
+
+        return [item for item in items if is_needed(item)]
 
     found["constant"] = separating(_is_const, operands)
     found["computed"] = separating(_is_computed, operands)
     found["symmetric"] = separating(_is_symmetric, names)
     found["same_scale"] = [list(pair) for pair in separating(_is_alike, combinations(names, 2))]
-    found["same_channels"] = [list(pair) for pair in separating(_fits, combinations(operands, 2))]
+    found["same_channels"] = [list(pair) for pair in separating(_fits, combinations(operands, 2), LUCK)]
     found["ranks"] = {n: ranks for n in operands if (ranks := _ranks(passed, failed, n))}
     found["scale"] = {n: scale for n in names if (scale := _fixed_scale(passed, failed, n)) is not None}
     found["values"] = _values(passed, failed)
@@ -83,6 +91,7 @@ def _fewest(constraints: dict[str, Any], failed: Sequence[Op]) -> dict[str, Any]
     for kind in (
         "computed",
         "ranks",
+        "operands",
         "same_channels",
         "same_scale",
         "scale",

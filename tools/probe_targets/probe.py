@@ -68,7 +68,9 @@ def measure(code: str, runtime: Runtime, seed: int) -> Measured | None:
     cls = REGISTRY[code]
     forms: dict[str, _Form] = {}
     numbers: Counter[Types] = Counter()
-    candidates = list(all_types(cls))
+    candidates = [
+        t for t in all_types(cls) if runtime.dtypes.issuperset(d for d in t.dtypes if d is not None)
+    ]
     for _ in range(FIRST_DRAWS):
         missing = [t for t in candidates if not _is_known(forms, t)]
         _observe(code, runtime, seed, missing, numbers, forms, 1)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from circlekit.equivalence.litert import make_interpreter, run_interpreter
 from circlekit.equivalence.sandbox import ProcessLost, run_forked
+from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64, u8
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
 
@@ -47,6 +48,8 @@ class Runtime(NamedTuple):
     package: str
     run: Callable[[Job], Ran]
     prepare: Callable[[], object]
+    dtypes: frozenset[DType] = frozenset(DType)
+    """Those that it has for some tensor; no others are tried."""
 
     @property
     def version(self) -> str:
@@ -121,10 +124,12 @@ def _import_onert() -> None:
     import onert.infer  # noqa: F401  # forked processes do not import it again
 
 
+ONERT_DTYPES = frozenset({f32, i32, i64, i16, i8, u8, boolean})
+
 RUNTIMES = {
     "litert": Runtime("LiteRT", "tflite", "ai-edge-litert", _run_litert, _import_litert),
     "litert-xnnpack": Runtime(
         "LiteRT with XNNPACK", "tflite", "ai-edge-litert", _run_xnnpack, _import_litert
     ),
-    "onert": Runtime("onert", "circle", "onert", _run_onert, _import_onert),
+    "onert": Runtime("onert", "circle", "onert", _run_onert, _import_onert, ONERT_DTYPES),
 }

@@ -206,7 +206,7 @@ class _Retyping:
                 value, samples_of_value = self._value(spec, dtype, shape, quantization, known)
                 samples[value] = samples_of_value
             operands.append(value)
-        while operands and operands[-1] is None:
+        while operands[-1] is None and self.rng.random() < 0.5:
             operands.pop()
         _ensure_input(cls, operands)
         graph = graph_of(self._typed(operands))

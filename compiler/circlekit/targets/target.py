@@ -11,6 +11,7 @@ A table is JSON:
 
     rank            highest rank of an operand or result
     broadcast_rank  highest rank of operands whose shapes differ (0: all shapes must be equal)
+    operands        least number of operands, absent ones at the end included
     ranks           operand -> the ranks that it may have
     constant        names of operands that must be constant
     computed        names of operands that must not be constant
@@ -110,6 +111,8 @@ def obstacles(op: Op, constraints: Mapping[str, Any]) -> Iterator[str]:
         yield f"ranks up to {constraints['rank']}, got rank {rank}"
     if (rank := broadcast_rank(op)) > (highest := constraints.get("broadcast_rank", rank)):
         yield f"operands of equal shapes, or of ranks up to {highest}, got rank {rank}"
+    if (count := len(op.inputs)) < (least := constraints.get("operands", count)):
+        yield f"{least} operands, got {count}"
     for name, ranks in constraints.get("ranks", {}).items():
         for value in values_named(op, name):
             if value.rank is not None and value.rank not in ranks:
