@@ -43,6 +43,9 @@ def _declare(parser: Parser) -> None:
         help="compare with the result of these passes",
     )  # fmt: skip
     add_inputs(parser, "compare the values on the inputs")
+    parser.add_argument(
+        "--target", metavar="NAME,NAME", help="list what these runtimes cannot run (default: by the format)"
+    )
     parser.add_switch("--no-values", help="do not run the models to compare their values")
     parser.add_switch("-q", "--quiet", help="print nothing but errors")
 
@@ -66,7 +69,9 @@ def _run(arguments: argparse.Namespace) -> int:
         sources = [_source(path) for path in paths]
         records = records_of(sources[0].model, arguments.inputs)
         second = sources[1] if len(sources) == 2 else None
-        content = collect(sources[0], second, passes, records, with_values=not arguments.no_values)
+        content = collect(
+            sources[0], second, passes, records, with_values=not arguments.no_values, target=arguments.target
+        )
         page = render(content)
         if isinstance(output, str):
             write_file(output, [page])

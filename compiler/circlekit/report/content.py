@@ -17,6 +17,7 @@ from circlekit.passes.engine.optimization_report import Summary, summarize
 from circlekit.report.model_changes import PassTrace, Structure, compare_structure, trace_passes
 from circlekit.report.value_comparison import ValueComparison, compare_values
 from circlekit.targets.cost import OperatorCost, operator_cost
+from circlekit.targets.findings import TargetChoice, choose_targets, find_unsupported
 from circlekit.targets.memory_plan import MemoryPlan, plan_memory
 from circlekit.targets.planners import default_planner
 
@@ -72,14 +73,17 @@ def collect(
     passes: Sequence[str] = (),
     records: Records | None = None,
     with_values: bool = True,
+    target: TargetChoice = None,
 ) -> Content:
     """Compute the content of a report.
 
     Without ``after``, ``passes`` (names of passes and pipelines) make the second model; without both, the
     report describes one model.  ``records``: inputs to compare values on, by default seeded ones.
-    ``with_values``: whether to run the models.  ``before`` is not changed.
+    ``with_values``: whether to run the models.  ``before`` is not changed.  ``target``: the runtimes whose
+    gaps are listed, for the last model; by default that of its format.
 
-    Raise RewriteError for another name, UnsupportedError if the format lacks an operator of the result.
+    Raise RewriteError for another name, UnsupportedError for an unknown target, or if the format lacks an
+    operator of the result.
     """
     trace = None
     if after is None and passes:
@@ -89,10 +93,17 @@ def collect(
         file = encoded(result, model.format)
         after = Source(f"{before.path} after {', '.join(passes)}", result, file.size + len(file.tail))
     if after is None:
-        return Content([Side.of("", before)])
+        return Content([Side.of("", before)], findings=_findings(before.model, target))
     progress().begin("comparing the models")
     content = Content([Side.of("before", before), Side.of("after", after)], trace)
+    content.findings = _findings(after.model, target)
     content.structure = compare_structure(before.model, after.model)
     if with_values:
         content.values = compare_values(before.model, after.model, records)
     return content
+
+
+def _findings(model: Model, target: TargetChoice) -> list[str]:
+    """Return a sentence for each operator that a target cannot run."""
+    chosen = choose_targets(target, model.format)
+    return [str(finding) for runtime in chosen for finding in find_unsupported(model, runtime)]
