@@ -12,7 +12,9 @@ from circlekit.ir.progress import progress
 from circlekit.ir.text.lines import print_op
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.registry import only_pipelines, select_passes
+from circlekit.passes.engine.written_form import rules_of_targets
 from circlekit.rewrite.base import Context
+from circlekit.targets.findings import choose_targets
 
 
 @dataclass
@@ -72,7 +74,8 @@ def trace_passes(model: Model, passes: Sequence[str]) -> PassTrace:
         texts = latest
 
     selected = select_passes(passes, (), model.format)
-    context = Context(model.format, exact=only_pipelines(passes))
+    targets = rules_of_targets(choose_targets(None, model.format), model.format)
+    context = Context(model.format, exact=only_pipelines(passes), target=targets)
     run_passes(model, selected, context, record, lambda name: progress().begin(f"running {name}"))
     return PassTrace(list(changed.values()), makers, removers)
 
