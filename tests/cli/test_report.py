@@ -48,6 +48,18 @@ def test_report_of_a_pipeline(net: Path) -> None:
     assert re.fullmatch(r"values: (exactly )?equal.*", verdict)
 
 
+def test_what_a_target_cannot_run_is_listed(net: Path) -> None:
+    circlekit.save(circlekit.parse(NET.replace("Logistic(%a)", "Atan2(%a, %x)")), net)
+    done = process("report", str(net), "--no-values", "--target", "tflm", "-o", "-")
+    assert done.returncode == 0
+    assert "op 1 ATAN2 &gt; %y: TensorFlow Lite for Microcontrollers has no ATAN2" in done.stdout
+    plain = process("report", str(net), "--no-values", "--target", "none", "-o", "-")
+    assert "has no ATAN2" not in plain.stdout
+    unknown = process("report", str(net), "--target", "tflmm", "-o", "-")
+    assert (unknown.returncode, unknown.stdout) == (1, "")
+    assert "no target is named tflmm; did you mean tflm?" in unknown.stderr
+
+
 def test_report_of_two_models_says_that_they_differ(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = net.with_name("other.tflite")
     circlekit.save(circlekit.parse(NET.replace("[1.0,", "[1.5,")), other)
