@@ -24,6 +24,7 @@ import numpy as np
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Named
+from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.tensor import LARGEST_DIMENSION, MAX_RANK, TensorType, format_shape
 
 Inferred = TensorType | tuple[TensorType, ...]
@@ -132,6 +133,8 @@ class Declaration:
     """The parameters with one element, or one row, for each axis of the data."""
     axis_numbers: ClassVar[tuple[str, ...]] = ()
     """The parameters and attributes that hold axes of the data; negative ones count from the end."""
+    quantization_rule: ClassVar[QuantizationRule | None] = None
+    """What the quantized kernels require of scales and zero points; None: the operator is never quantized."""
 
     def __init_subclass__(
         cls,

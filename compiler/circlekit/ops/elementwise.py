@@ -11,6 +11,7 @@ import numpy as np
 from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.op import Op, operand
+from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import no_quantized_kernel, require_numpy_kind, require_same_dtype
 from circlekit.ops.dimensions import broadcast_shapes
@@ -51,6 +52,8 @@ class Unary(Elementwise, layout_operands=("input",), kinds="f"):
     raises ModelError if quantized data represents a negative number.
     """
 
+    quantization_rule: ClassVar[QuantizationRule | None] = OWN_RANGES
+
     input = operand(*REAL)
 
     quantized_dtypes: ClassVar[tuple[DType, ...]] = ()
@@ -82,6 +85,8 @@ class Binary(Elementwise, layout_operands=("lhs", "rhs"), kinds="fiu"):
 
     ``ignores_scales``: dtypes of which LiteRT computes quantized integers like plain ones.
     """
+
+    quantization_rule: ClassVar[QuantizationRule | None] = OWN_RANGES
 
     lhs = operand(*NUMBERS)
     rhs = operand(*NUMBERS)

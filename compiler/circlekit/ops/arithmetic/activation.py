@@ -11,6 +11,12 @@ import numpy as np
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, f16, i8, i16, u8
 from circlekit.ir.op import Op, attribute, operand
+from circlekit.ir.quantization_rule import (
+    OWN_RANGES,
+    QuantizationRule,
+    from_minus_one_to_one,
+    from_zero_to_one,
+)
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import require_numpy_kind, require_same_dtype
 from circlekit.ops.dimensions import broadcast_shapes
@@ -100,6 +106,8 @@ class PRelu(Op, code="PRELU", options=None, layout_operands=("input", "alpha")):
 
     Both have one dtype, except that int16 input may have int8 alpha.
     """
+
+    quantization_rule = OWN_RANGES
 
     input = operand(*REAL)
     alpha = operand(*REAL)
@@ -193,6 +201,8 @@ def _mantissa_int16(mantissa: Array) -> Array:
 class Logistic(Unary, code="LOGISTIC", options=None, versions={i8: 2, i16: 3}):
     """1 / (1 + e^-x).  The quantized result has scale 1/256, or 1/32768 for int16."""
 
+    quantization_rule = QuantizationRule(fixed=from_zero_to_one())
+
     quantized_dtypes = (i8, u8, i16)
 
     def compute(self, x: Array) -> Array:
@@ -212,6 +222,8 @@ class Logistic(Unary, code="LOGISTIC", options=None, versions={i8: 2, i16: 3}):
 
 class Tanh(Unary, code="TANH", options=None, versions={i8: 2, i16: 3}, function=np.tanh):
     """The hyperbolic tangent.  An int16 result must have the scale 1/32768."""
+
+    quantization_rule = QuantizationRule(fixed=from_minus_one_to_one())
 
     quantized_dtypes = (i8, u8, i16)
 

@@ -14,6 +14,7 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, f16, i8, i16, i64, u8, u32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, variadic_operand
+from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import reject_quantized, require_numpy_kind, require_same_dtype
 from circlekit.ops.dimensions import merge_dims
@@ -168,6 +169,8 @@ class MaximumMinimum(Binary, options="MaximumMinimumOptions", versions={i8: 2, i
 
     Quantized integers are compared as integers whatever their scales, as in LiteRT.
     """
+
+    quantization_rule = QuantizationRule(operands_follow=("lhs", "rhs"))
 
     ignores_scales = (i8, u8, i16)
 

@@ -12,6 +12,7 @@ import numpy as np
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, f32, f64, i32, i64
 from circlekit.ir.op import Inferred, Op, attribute, operand
+from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_numpy_kind, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list
@@ -95,6 +96,8 @@ class Bucketize(Op, code="BUCKETIZE", layout_operands=("input",)):
 class MatrixDiag(Op, code="MATRIX_DIAG"):
     """Square matrices whose diagonals are the vectors along the last axis, zeros elsewhere."""
 
+    quantization_rule = QuantizationRule(results_follow="input", symmetric=("input", "output"))
+
     input = operand(*NUMBERS, boolean)
 
     def infer(self) -> TensorType:
@@ -112,6 +115,8 @@ class MatrixDiag(Op, code="MATRIX_DIAG"):
 
 class MatrixSetDiag(Op, code="MATRIX_SET_DIAG"):
     """The matrices in the last two axes of ``input``, with their main diagonals replaced by ``diagonal``."""
+
+    quantization_rule = QuantizationRule(operands_follow=("input", "diagonal"))
 
     input = operand(*NUMBERS, boolean)
     diagonal = operand(*NUMBERS, boolean)
@@ -135,6 +140,8 @@ class MatrixSetDiag(Op, code="MATRIX_SET_DIAG"):
 
 class Unique(Op, code="UNIQUE", results=("output", "indices")):
     """The distinct elements of a vector in order of first occurrence; for each element, its index there."""
+
+    quantization_rule = QuantizationRule(results_follow="input")
 
     input = operand(*NUMBERS)
 

@@ -10,6 +10,7 @@ import numpy as np
 from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64, u8, u32
 from circlekit.ir.op import Op, operand
+from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.checks import require_same_dtype
 from circlekit.ops.constant_operands import plain_data
@@ -31,6 +32,8 @@ class Comparison(Binary, versions={i8: 2}):
     Quantized elements are compared as real numbers rounded to multiples of 1/256.  LiteRT assumes scales
     below 1; for larger scales its results are wrong, and so are these.
     """
+
+    quantization_rule = QuantizationRule(operands_follow=("lhs", "rhs"))
 
     def infer(self) -> TensorType:
         return TensorType(boolean, super().infer().shape)
@@ -115,6 +118,8 @@ class LogicalNot(Unary, code="LOGICAL_NOT", kinds="b", function=np.logical_not):
 
 class Selection(Op, layout_operands=("condition", "x", "y")):
     """Base class of SELECT and SELECT_V2."""
+
+    quantization_rule = QuantizationRule(operands_follow=("x", "y"))
 
     condition = operand(boolean)
     x = operand(*ANY)

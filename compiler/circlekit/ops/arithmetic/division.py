@@ -8,6 +8,7 @@ import numpy as np
 from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.op import Op
+from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array
 from circlekit.ops.arithmetic.binary import BinaryWithActivation
 from circlekit.ops.elementwise import Binary
@@ -29,6 +30,8 @@ class Div(BinaryWithActivation, code="DIV"):
     Quantized numbers are multiplied by the 31-bit fixed-point reciprocal of rhs.  Where the quotient is far
     below the scale of the result, LiteRT gives wrong numbers, and so does this kernel.
     """
+
+    quantization_rule = QuantizationRule(not_zero=("rhs",))
 
     def compute(self, x: Array, y: Array) -> Array:
         if x.dtype.kind == "f":
@@ -64,6 +67,8 @@ def require_nonzero_divisors(op: Op, divisors: Array) -> None:
 class FloorDiv(Binary, code="FLOOR_DIV", versions={DType.FLOAT32: 2, i8: 3, i16: 3}):
     """floor(lhs / rhs).  Raise ModelError for integers if rhs is 0."""
 
+    quantization_rule = None  # the kernel ignores scales
+
     ignores_scales = (i8, u8, i16)
 
     def compute(self, x: Array, y: Array) -> Array:
@@ -73,6 +78,8 @@ class FloorDiv(Binary, code="FLOOR_DIV", versions={DType.FLOAT32: 2, i8: 3, i16:
 
 class FloorMod(Binary, code="FLOOR_MOD", versions={i8: 2, i16: 2}):
     """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of rhs.  ModelError as for FLOOR_DIV."""
+
+    quantization_rule = None  # the kernel ignores scales
 
     ignores_scales = (i8, u8, i16)
 

@@ -11,6 +11,7 @@ import numpy as np
 from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, f32, f64, i8, i16, i32, u8
 from circlekit.ir.op import Op, operand
+from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_float, require_length
 from circlekit.ops.constant_operands import int_list, static_int_vector
@@ -47,6 +48,8 @@ class Abs(Unary, code="ABS", reference_version=3, versions={i32: 5, i16: 4, i8: 
 class Neg(Unary, code="NEG", kinds="fi", function=np.negative, quantized_dtypes=(i8, i16)):
     """-x.  Of quantized integers, the stored ones are negated; LiteRT ignores scales and zero points too."""
 
+    quantization_rule = None  # the kernel ignores scales and wraps: quantization replaces NEG by MUL
+
     input = operand(*NUMBERS)
 
     def quantized(self, x: Array) -> Array:
@@ -70,6 +73,8 @@ class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}, function=np
 class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}, function=np.sqrt):
     """The square root.  Quantized results are rounded towards zero; negative operands raise ModelError."""
 
+    quantization_rule = QuantizationRule(not_negative=("input",))
+
     quantized_dtypes = (i8, i16)
     rejects_negative = True
 
@@ -81,6 +86,8 @@ class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}, function=
 
 class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantized_dtypes=(i8, i16)):
     """1 / sqrt(x).  A quantized 0 gives the largest integer of the dtype; negative ones raise ModelError."""
+
+    quantization_rule = QuantizationRule(not_negative=("input",))
 
     rejects_negative = True
 

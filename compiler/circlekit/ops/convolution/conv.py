@@ -15,6 +15,7 @@ from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import attribute, operand, optional_operand
+from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, format_shape
 from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 from circlekit.ops.convolution.correlation import correlate_depthwise
@@ -50,6 +51,8 @@ class ForwardConvolution2D(Convolution2D):
 
 class Conv2D(ForwardConvolution2D, code="CONV_2D", fuses_activation=True):
     """Correlation of [N,H,W,I] with a filter [O,KH,KW,I / groups], whose last dimension gives ``groups``."""
+
+    quantization_rule = QuantizationRule(weights={"filter": 0}, bias="bias")
 
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
     dilation_w: int = attribute(1, "dilation_w_factor")
@@ -99,6 +102,8 @@ class DepthwiseConv2D(
     LiteRT has no reference kernel for int4 weights; they are computed like int8 weights of the same values.
     """
 
+    quantization_rule = QuantizationRule(weights={"filter": 3}, bias="bias")
+
     depth_multiplier: int = attribute(1)
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
     dilation_w: int = attribute(1, "dilation_w_factor")
@@ -139,6 +144,8 @@ class TransposeConv(
     i * stride - before + k, where ``before`` is the padding of a convolution over the *output*.  Products
     outside of ``output_shape`` are dropped.  LiteRT 2 requires that this convolution gives the input's size.
     """
+
+    quantization_rule = QuantizationRule(weights={"filter": 0}, bias="bias")
 
     output_shape = operand(i32)
     filter = operand(*WEIGHTS)

@@ -14,6 +14,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import boolean, i8, i16, i32, i64, u8
 from circlekit.ir.enums import Activation, Padding, ReduceWindowFunction
 from circlekit.ir.op import Op, attribute, operand
+from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_float, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int_vector
@@ -28,6 +29,8 @@ INTEGER_POOL_DTYPES = (i8, u8, i16)
 
 class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
     """Base class of pooling operators over [N,H,W,C]: attributes, shape rule and windows."""
+
+    quantization_rule = QuantizationRule(results_follow="input")
 
     input = operand(*REAL)
 
@@ -94,6 +97,8 @@ class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):
 class L2Pool2D(_Pool2D, code="L2_POOL_2D", options="Pool2DOptions", versions={}):
     """Root of the mean square of each window without its padding."""
 
+    quantization_rule = OWN_RANGES
+
     def kernel(self, input: Array) -> Array:
         require_float(self, input)
         total, count = self._sum_and_count(np.square(input))
@@ -110,6 +115,8 @@ def require_one_per_axis(numbers: list[int] | None, shape: Shape | None, name: s
 
 class Dilate(Op, code="DILATE"):
     """``input`` with ``dilations[i]`` - 1 padding values between neighboring elements along each axis i."""
+
+    quantization_rule = QuantizationRule(results_follow="input", operands_follow=("padding_value",))
 
     input = operand(*NUMBERS, boolean)
     dilations = operand(i32)

@@ -11,6 +11,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.op import Inferred, Op, attribute, operand, optional_operand
+from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, Shape, TensorType, Value, format_shape
 from circlekit.ops.checks import require_bias, require_float, require_rank, require_same_float
 from circlekit.ops.dimensions import Dim, broadcast_shapes, dims_differ, element_count, product
@@ -37,6 +38,8 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True, fuses_ac
     dimension K replaced by U.  With shuffled int8 weights there is a second result, the shuffled input.
     LiteRT's reference kernels rescale integers in double precision, its optimized ones in fixed point.
     """
+
+    quantization_rule = QuantizationRule(weights={"weights": 0}, bias="bias")
 
     input = operand(*REAL, *DATA_4_BIT)
     weights = operand(*REAL, *LOW_BIT_WEIGHTS, *GGML_WEIGHTS)
@@ -137,6 +140,8 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}):
     ``adj_x`` and ``adj_y`` transpose the matrices first.  For float x and int8 y, LiteRT applies scales of
     wrong rows if several batch dimensions of x exceed 1, and so does this kernel.
     """
+
+    quantization_rule = QuantizationRule(weights={"y": None}, data="x")
 
     x = operand(*REAL, i32, *DATA_4_BIT, DType.MXFP4, DType.MXINT8)
     y = operand(*REAL, i32, DType.INT4, DType.MXFP4, DType.MXINT8)

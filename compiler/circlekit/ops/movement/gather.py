@@ -14,6 +14,7 @@ import numpy as np
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, bf16, boolean, f16, f32, i8, i16, i32, i64
 from circlekit.ir.op import Op, attribute, operand
+from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_rank, require_same_dtype
 from circlekit.ops.constant_operands import (
@@ -40,6 +41,8 @@ def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
 
 class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",), axis_numbers=("axis",)):
     """Slices of ``params`` at ``indices`` along ``axis``; the first ``batch_dims`` axes of both are equal."""
+
+    quantization_rule = QuantizationRule(results_follow="params")
 
     params = operand(*ANY)
     indices = operand(i32, i64, i16)
@@ -91,6 +94,8 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
 class GatherNd(Op, code="GATHER_ND", versions={DType.STRING: 2, i16: 3, boolean: 5}, data_movement=True):
     """Slices of ``params``, whose leading axes the vectors along the last axis of ``indices`` index."""
 
+    quantization_rule = QuantizationRule(results_follow="params")
+
     params = operand(*ANY)
     indices = operand(i32, i64, i16)
 
@@ -119,6 +124,8 @@ class GatherNd(Op, code="GATHER_ND", versions={DType.STRING: 2, i16: 3, boolean:
 class OneHot(Op, code="ONE_HOT"):
     """``on_value`` where the position along the new ``axis`` equals the index, else ``off_value``."""
 
+    quantization_rule = QuantizationRule(operands_follow=("on_value", "off_value"))
+
     indices = operand(i32, i64)
     depth = operand(i32)
     on_value = operand(*ANY)
@@ -146,6 +153,8 @@ class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
 
     It dequantizes the rows, and reads uint8 as int8, as LiteRT does.
     """
+
+    quantization_rule = QuantizationRule(weights={"value": 0}, data="lookup")
 
     lookup = operand(i32)
     value = operand(*ANY)
@@ -191,6 +200,8 @@ class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
 
 class ReverseV2(Op, code="REVERSE_V2", versions={boolean: 2, i8: 3}, data_movement=True):
     """``input`` reversed along each axis that ``axis`` lists."""
+
+    quantization_rule = QuantizationRule(results_follow="input")
 
     input = operand(*ANY)
     axis = operand(i32)
@@ -258,6 +269,8 @@ class ScatterNd(Op, code="SCATTER_ND"):
 class TopKV2(Op, code="TOPK_V2", results=("values", "indices"), versions={i8: 2, i16: 3}):
     """The ``k`` largest elements along the last axis and their indices, descending; equal ones keep order."""
 
+    quantization_rule = QuantizationRule(results_follow="input")
+
     input = operand(*NUMBERS)
     k = operand(i32, i16)
 
@@ -285,6 +298,8 @@ class TopKV2(Op, code="TOPK_V2", results=("values", "indices"), versions={i8: 2,
 
 class DynamicUpdateSlice(Op, code="DYNAMIC_UPDATE_SLICE", versions={f16: 3, i16: 4, DType.INT4: 5, bf16: 6}):
     """``input`` with the part at ``start_indices``, clamped so that it fits, replaced by ``update``."""
+
+    quantization_rule = QuantizationRule(operands_follow=("input", "update"))
 
     input = operand(*ANY)
     update = operand(*ANY)

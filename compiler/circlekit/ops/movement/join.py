@@ -13,6 +13,7 @@ from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64, u8, u32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, variadic_operand
+from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType, Value, format_shape
 from circlekit.ops.checks import reject_quantized, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int, static_int_vector
@@ -63,6 +64,8 @@ class Concatenation(
     must not have a zero point.  LiteRT rejects a fused activation; here it clamps floats and quantized data.
     """
 
+    quantization_rule = QuantizationRule(operands_follow=("values",))
+
     values = variadic_operand(*ANY)
 
     axis: int = attribute(0)
@@ -107,6 +110,8 @@ class Concatenation(
 class Pack(Op, code="PACK", data_movement=True, versions={i8: 2, i16: 3, u32: 4}):
     """The operands, which have one shape, stacked along the new ``axis`` of the result."""
 
+    quantization_rule = QuantizationRule(operands_follow=("values",))
+
     values = variadic_operand(*ANY)
 
     values_count: int = attribute(0)
@@ -132,6 +137,8 @@ class Pack(Op, code="PACK", data_movement=True, versions={i8: 2, i16: 3, u32: 4}
 
 class Unpack(Op, code="UNPACK", variadic_results=True, data_movement=True):
     """The ``num`` slices of ``input`` along ``axis``, which is removed."""
+
+    quantization_rule = QuantizationRule(results_follow="input")
 
     input = operand(*ANY)
 
@@ -169,6 +176,8 @@ def checked_part_count(count: int) -> int:
 
 class SplitOperator(Op, layout_operands=("value",), axis_numbers=("split_dim",)):
     """Base class: ``value`` split into ``num_splits`` parts along axis ``split_dim``."""
+
+    quantization_rule = QuantizationRule(results_follow="value")
 
     value: Value
     split_dim: Value

@@ -15,6 +15,7 @@ import numpy as np
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64
 from circlekit.ir.op import Op, attribute, operand, optional_operand
+from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ir.value import Shape as Dims
 from circlekit.ops.checks import require_int_list, require_rank, require_same_dtype
@@ -36,6 +37,8 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
 
     The new shape is the operand or, if that is absent, the attribute, in which ``[0]`` means a scalar.
     """
+
+    quantization_rule = QuantizationRule(results_follow="input")
 
     input = operand(*ANY)
     shape = optional_operand(i32)
@@ -84,6 +87,8 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
 class Squeeze(Op, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=1, data_movement=True):
     """``input`` without the axes in ``squeeze_dims``, of dimension 1; an empty list means all such axes."""
 
+    quantization_rule = QuantizationRule(results_follow="input")
+
     input = operand(*ANY)
 
     squeeze_dims: Sequence[int] | None = attribute(None)
@@ -116,6 +121,8 @@ class Squeeze(Op, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=
 class ExpandDims(Op, code="EXPAND_DIMS", data_movement=True):
     """``input`` with a new dimension of 1, which is axis ``dim`` of the result; -1 is the last axis."""
 
+    quantization_rule = QuantizationRule(results_follow="input")
+
     input = operand(*ANY)
     dim = operand(i32, i64)
 
@@ -133,6 +140,8 @@ class ExpandDims(Op, code="EXPAND_DIMS", data_movement=True):
 class Shape(Op, code="SHAPE", reads_data=False):
     """The dimensions of ``input``, as a vector of ``out_type``."""
 
+    quantization_rule = OWN_RANGES
+
     input = operand(*ANY)
 
     out_type: DType = attribute(DType.FLOAT32)
@@ -149,6 +158,8 @@ class Shape(Op, code="SHAPE", reads_data=False):
 class Rank(Op, code="RANK", reads_data=False):
     """The number of dimensions of ``input``, a scalar."""
 
+    quantization_rule = OWN_RANGES
+
     input = operand(*ANY)
 
     def infer(self) -> TensorType:
@@ -160,6 +171,8 @@ class Rank(Op, code="RANK", reads_data=False):
 
 class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True):
     """``input`` with its axes permuted: axis i of the result is axis ``perm[i]`` of the input."""
+
+    quantization_rule = QuantizationRule(results_follow="input")
 
     input = operand(*ANY)
     perm = operand(i32, i64)
@@ -191,6 +204,8 @@ def checked_perm(perm: Sequence[int], rank: int) -> list[int]:
 class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=("input",)):
     """``input`` broadcast to ``shape``: repeated along axes of dimension 1 and along new leading axes."""
 
+    quantization_rule = QuantizationRule(results_follow="input")
+
     input = operand(*ANY)
     shape = operand(i32, i64)
 
@@ -215,6 +230,8 @@ class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=(
 class Tile(Op, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version=2, data_movement=True):
     """``input`` repeated ``multiples[i]`` times along each axis i."""
 
+    quantization_rule = QuantizationRule(results_follow="input")
+
     input = operand(*ANY)
     multiples = operand(i32, i64)
 
@@ -237,6 +254,8 @@ class Tile(Op, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version
 
 class Fill(Op, code="FILL", typed_by=1, versions={boolean: 2, DType.STRING: 2, i8: 3, i16: 3, f16: 4}):
     """A tensor of shape ``dims`` filled with ``value``."""
+
+    quantization_rule = QuantizationRule(operands_follow=("value",))
 
     dims = operand(i32, i64)
     value = operand(*ANY)

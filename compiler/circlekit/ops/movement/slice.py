@@ -12,6 +12,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64, u32
 from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.op import Op, attribute, operand
+from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_length, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int_vector, vector_length
@@ -22,6 +23,8 @@ from circlekit.ops.quantization import rearranged_type, zero_point_of
 
 class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
     """The part of ``input`` of shape ``size`` that starts at ``begin``; a size of -1 extends to the end."""
+
+    quantization_rule = QuantizationRule(results_follow="input")
 
     input = operand(*ANY)
     begin = operand(i32, i64)
@@ -80,6 +83,8 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
     have no entry.  ``new_axis_mask``: insert a dimension of 1.  ``shrink_axis_mask``: take the element at
     begin and remove the axis.  ``offset``: end is relative to begin.
     """
+
+    quantization_rule = QuantizationRule(results_follow="input")
 
     input = operand(*ANY)
     begin = operand(i32, i64)
@@ -202,6 +207,8 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
 class Padded(Op, layout_operands=("input",), per_axis_operands=("paddings",)):
     """Base class: ``input`` with ``paddings`` [rank, 2] elements added before and after it on each axis."""
 
+    quantization_rule = QuantizationRule(results_follow="input")
+
     input = operand(*ANY)
     paddings = operand(i32, i64)
 
@@ -240,6 +247,8 @@ class Pad(Padded, code="PAD"):
 
 class PadV2(Padded, code="PADV2"):
     """``input`` padded with the single element of ``constant_values``."""
+
+    quantization_rule = QuantizationRule(results_follow="input", operands_follow=("constant_values",))
 
     constant_values = operand(*ANY)
 

@@ -16,6 +16,7 @@ import numpy as np
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import i8, i16, i32
 from circlekit.ir.op import Op, attribute, operand
+from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_length, require_rank
 from circlekit.ops.constant_operands import int_list, static_int_vector
@@ -37,6 +38,8 @@ def _multiplied(dim: Dim, factor: int) -> Dim:
 
 class BlockMove(Op, versions={i8: 2}):
     """Base class: blocks of ``block_size`` by ``block_size`` pixels, moved between space and depth."""
+
+    quantization_rule = QuantizationRule(results_follow="input")
 
     input = operand(*ANY)
 
@@ -86,6 +89,8 @@ class SpaceToDepth(BlockMove, code="SPACE_TO_DEPTH", data_movement=True):
 
 class BatchMove(Op, versions={i8: 2, i16: 4}):
     """Base class: blocks of [N, M spatial axes, depth], moved between space and batch; one size per axis."""
+
+    quantization_rule = QuantizationRule(results_follow="input")
 
     input = operand(*ANY)
     block_shape = operand(i32)
@@ -169,6 +174,8 @@ class Resize(Op, versions={i8: 2, i16: 4}):
 
     ``align_corners`` aligns the centers of the corner pixels, ``half_pixel_centers`` the edges of the images.
     """
+
+    quantization_rule = QuantizationRule(results_follow="input")
 
     input = operand(*REAL)
     size = operand(i32)

@@ -14,6 +14,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import f16, i8, i16, u8
 from circlekit.ir.enums import Activation, RoPEMode
 from circlekit.ir.op import Op, attribute, operand
+from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule, from_zero_to_one
 from circlekit.ir.value import Array, TensorType, Value, format_shape
 from circlekit.ops.checks import require_float, require_rank, require_same_float
 from circlekit.ops.dimensions import Dim, dims_differ, product
@@ -52,6 +53,8 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
     Integers are computed in fixed point, as in LiteRT's reference kernels; its optimized ones use float32.
     """
 
+    quantization_rule = QuantizationRule(fixed=from_zero_to_one())
+
     beta: float = attribute(1.0)
 
     def infer(self) -> TensorType:
@@ -78,6 +81,8 @@ class LogSoftmax(_LastAxis, code="LOG_SOFTMAX", versions={i8: 2}):
     Integers are computed in fixed point, as in LiteRT's reference kernels; its optimized ones use float32.
     """
 
+    quantization_rule = QuantizationRule(fixed={i8: (1 / 16, 127), u8: (1 / 16, 255)})
+
     def kernel(self, input: Array) -> Array:
         if self.input.dtype.is_integer:
             require_dtypes(self, self.input, self.output, EQUAL_8_BITS)
@@ -90,6 +95,8 @@ class LogSoftmax(_LastAxis, code="LOG_SOFTMAX", versions={i8: 2}):
 
 class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions", versions={i8: 2}):
     """x / sqrt(sum(x * x)) along the last axis.  No runtime implements its fused activation."""
+
+    quantization_rule = QuantizationRule(fixed={i8: (1 / 128, 0), u8: (1 / 128, 128)})
 
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
 
@@ -112,6 +119,8 @@ class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION",
 
     TensorFlow and LiteRT's optimized kernel compute this; LiteRT's reference kernel omits channel c + radius.
     """
+
+    quantization_rule = OWN_RANGES
 
     radius: int = attribute(0)
     bias: float = attribute(0.0)

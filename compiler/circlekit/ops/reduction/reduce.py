@@ -12,6 +12,7 @@ import numpy as np
 from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, boolean, i8, i16, i32, i64, u8
 from circlekit.ir.op import Op, attribute, operand
+from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import no_quantized_kernel, reject_quantized, require_numpy_kind
 from circlekit.ops.constant_operands import int_list, static_int, static_int_vector
@@ -42,6 +43,8 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
 
     ``keep_dims``: reduced dimensions stay in the result as 1.
     """
+
+    quantization_rule = OWN_RANGES
 
     input = operand(*NUMBERS)
     axis = operand(i32)
@@ -171,6 +174,8 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
 class ReduceExtreme(Reduction, versions={i8: 2, i16: 3}, kinds="fiub"):
     """The extreme element, NaN ignored.  Without any element: the opposite end of the dtype's range."""
 
+    quantization_rule = QuantizationRule(results_follow="input")
+
     input = operand(*NUMBERS, boolean)
 
     def infer(self) -> TensorType:
@@ -224,6 +229,8 @@ class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
     The result does not have this axis.  NaN is ignored; if all elements are NaN, the index is 0.
     """
 
+    quantization_rule = OWN_RANGES
+
     input = operand(*NUMBERS, boolean)
     dimension = operand(*INDICES)
 
@@ -260,6 +267,8 @@ class Cumsum(Op, code="CUMSUM", layout_operands=("input",), axis_numbers=("axis"
 
     ``exclusive``: without the element itself; ``reverse``: from the end instead of the start.
     """
+
+    quantization_rule = OWN_RANGES
 
     input = operand(*NUMBERS)
     axis = operand(i32)

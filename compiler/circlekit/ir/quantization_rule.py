@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator's kernels require of the scales and zero points of its operands and results.
+
+A rule stands in the declaration of its operator (``Declaration.quantization_rule``).  It names operands and
+results; which of them are quantized at all follows from their dtypes (indices and shapes are not), and which
+dtypes have a kernel from the table of the target.  Source: LiteRT's 8-bit quantization specification, and the
+kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from circlekit.ir.dtypes import DType, i8, i16, u8
+
+
+@dataclass(frozen=True)
+class QuantizationRule:
+    """How an operator is quantized; by default every operand and result has the parameters of its own range.
+
+    ``results_follow``: the operand whose scale and zero point every result takes, because the kernel moves or
+    compares integers without scaling them.
+    ``operands_follow``: the operands that take scale and zero point of the first result, for the same reason;
+    if that is not quantized (a comparison's bool), they share those of the union of their ranges.
+    ``fixed``: the only scale and zero point of the results, by dtype.
+    ``weights``: operands that hold weights, with the axis of their channels; None: one scale only.  Constant
+    weights are symmetric, without the lowest integer.
+    ``bias``: the operand whose scale is that of ``data`` times that of the weights.
+    ``data``: the operand that is multiplied with the weights.
+    ``symmetric``: operands and results whose zero point must be 0, because the kernel ignores it.
+    ``not_negative``: operands on which the kernel fails if an integer stands for a number below 0.
+    ``not_zero``: operands on which the kernel fails if an integer stands for 0.
+    """
+
+    results_follow: str | None = None
+    operands_follow: tuple[str, ...] = ()
+    fixed: Mapping[DType, tuple[float, int]] = field(default_factory=dict)
+    weights: Mapping[str, int | None] = field(default_factory=dict)
+    bias: str | None = None
+    data: str = "input"
+    symmetric: tuple[str, ...] = ()
+    not_negative: tuple[str, ...] = ()
+    not_zero: tuple[str, ...] = ()
+
+
+OWN_RANGES = QuantizationRule()
+"""Every operand and result has its own scale and zero point."""
+
+
+def from_zero_to_one() -> Mapping[DType, tuple[float, int]]:
+    """Return the fixed parameters of results in [0, 1)."""
+    return {i8: (1 / 256, -128), u8: (1 / 256, 0), i16: (1 / 32768, 0)}
+
+
+def from_minus_one_to_one() -> Mapping[DType, tuple[float, int]]:
+    """Return the fixed parameters of results in [-1, 1)."""
+    return {i8: (1 / 128, 0), u8: (1 / 128, 128), i16: (1 / 32768, 0)}
