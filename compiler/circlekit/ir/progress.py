@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Progress of long work: which step runs, how much of it is done, and which files are complete.
 
-Progress is a context variable, as the resource limits are: a command or a caller of the API watches it, and
-loops far below report to it.  Work that nobody watches reports to an object that ignores the reports.
+A function that takes long reports to the object that ``progress()`` returns.  A command or a caller of the
+API receives these reports by an object of its own, which it sets with ``watched``; without one they are
+ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ P = TypeVar("P", bound="Progress")
 
 
 class Progress:
-    """Receives reports and ignores them; a watcher overrides the methods."""
+    """Receives reports and ignores them.  A watcher is a subclass that overrides the methods."""
 
     def begin(self, step: str, total: int = 0, unit: str = "") -> None:
         """Start a step, as in "verifying fuse_gelu".
@@ -36,7 +37,7 @@ class Progress:
 
 
 class Forwarded(Progress):
-    """Reports to an outer watcher, with ``place`` behind the name of each step: "of net.circle (3 of 9)"."""
+    """Forwards reports to the outer watcher; ``place``, as in "of net.circle (3 of 9)", follows each step."""
 
     def __init__(self, place: str) -> None:
         self.place = place

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions of segments: rows with equal ids.  Source: TFLite segment_sum, unsorted_segment."""
+"""Reductions over segments: a segment is all rows that have the same id.  Source: TFLite segment_sum, unsorted_segment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from circlekit.ops.reduction.reduce import finite_limits
 
 
 def require_prefix(ids: Shape | None, data: Shape | None) -> None:
-    """Raise ShapeError if the shape ``ids`` is no prefix of the shape ``data``; None is an unknown shape."""
+    """Check that the shape ``data`` begins with the dimensions of the shape ``ids``.
+
+    Raise ShapeError if it does not.  Unknown shapes (None) and unknown dimensions pass.
+    """
     if ids is None or data is None:
         return
     if len(ids) > len(data) or any(dims_differ(a, b) for a, b in zip(ids, data, strict=False)):
@@ -28,7 +31,10 @@ def require_prefix(ids: Shape | None, data: Shape | None) -> None:
 
 
 class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
-    """The sum of the rows of each segment.  Raise ModelError unless ids ascend from 0 without gaps."""
+    """The sum of the rows of each segment.
+
+    The ids have to start at 0 and to grow by 0 or 1 from row to row; the kernel raises ModelError otherwise.
+    """
 
     data = operand(*NUMBERS)
     segment_ids = operand(i32)
@@ -53,7 +59,11 @@ class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
 
 
 class UnsortedSegment(Op):
-    """``num_segments`` rows: row i combines the rows of ``data`` with id i; negative ids are ignored."""
+    """Combine rows of ``data`` into ``num_segments`` rows: row i of the result from all rows with id i.
+
+    ``segment_ids`` has the leading dimensions of ``data``.  Rows with a negative id are ignored; the kernel
+    raises ModelError for ids that are too large.
+    """
 
     data = operand(*NUMBERS)
     segment_ids = operand(i32)
