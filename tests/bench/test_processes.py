@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.bench.__main__ import parse_size, table
+from tools.bench.__main__ import table
 from tools.bench.processes import Run, run, run_in_turns
 
 MIB = 1 << 20
@@ -50,8 +50,3 @@ def test_commands_take_turns(tmp_path: Path) -> None:
 def test_the_first_command_is_the_reference() -> None:
     text = table({"cp": Run(0.5, 2 * MIB, MIB), "circle2circle": Run(0.75, 60 * MIB, 30 * MIB)}, "cp")
     assert "| circle2circle | 0.75 | 1.50 | 60 MiB | 30 MiB |" in text
-
-
-@pytest.mark.parametrize(("text", "size"), [("7", 7), ("8K", 8 << 10), ("1.5M", 3 << 19), ("3g", 3 << 30)])
-def test_sizes(text: str, size: int) -> None:
-    assert parse_size(text) == size

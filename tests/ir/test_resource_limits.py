@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits: sizes as text, scopes, what is told."""
+"""Limits: blocks in which they apply, counted memory, messages."""
 
 from __future__ import annotations
 
@@ -10,38 +10,15 @@ import pytest
 import circlekit
 from circlekit.errors import LimitError, ParseError
 from circlekit.ir.resource_limits import (
-    adding_up,
-    amount,
-    hold_memory,
+    count_memory,
+    counted_memory,
     limited,
     limits,
     machine_memory,
     need_memory,
-    parse_size,
 )
 from circlekit.ir.text import parse_model
 from circlekit.ir.text.fillers import FILLERS
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("4096", 4096),
-        ("512M", 1 << 29),
-        ("8G", 8 << 30),
-        ("1.5 GiB", 3 << 29),
-        ("2kb", 2048),
-        ("1T", 1 << 40),
-    ],
-)
-def test_sizes(text: str, size: int) -> None:
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "0", "-1", "M", "1X", "1e9", "9" * 5000, "inf", "0.1"])
-def test_no_sizes(text: str) -> None:
-    with pytest.raises(ValueError, match="expected a size such as 512M"):
-        parse_size(text)
 
 
 def test_the_default_is_half_of_the_machine() -> None:
@@ -67,19 +44,13 @@ def test_exactly_the_limit_is_allowed() -> None:
 
 def test_what_is_held_counts() -> None:
     with limited(1000):
-        hold_memory(900)  # no block around it counts this
-        with adding_up():
-            hold_memory(600)
+        count_memory(900)  # no block around it counts this
+        with counted_memory():
+            count_memory(600)
             need_memory(400, "this")
             with pytest.raises(LimitError, match="401 bytes in addition to the 600 bytes in use"):
                 need_memory(401, "this")
         need_memory(1000, "this")
-
-
-def test_amounts() -> None:
-    assert amount(1536) == "1536 bytes"
-    assert amount(3 << 30) == "3.0 GiB (3221225472 bytes)"
-    assert amount(1 << 20) == "1.0 MiB (1048576 bytes)"
 
 
 @pytest.mark.parametrize("name", sorted(FILLERS))

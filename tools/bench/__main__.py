@@ -15,17 +15,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from circlekit.ir.byte_sizes import parse_size
 from tools.bench.large_model import make_model
 from tools.bench.processes import Run, command_path, machine, run_in_turns
 
 MIB = 1 << 20
-UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 SMALL_MODEL = Path(__file__).parents[2] / "recipes" / "nets" / "tconv_bn.ck"
-
-
-def parse_size(text: str) -> int:
-    """``100M`` as a number of bytes."""
-    return int(float(text.rstrip("kKmMgG")) * UNITS.get(text[-1:].upper(), 1))
 
 
 def table(runs: Mapping[str, Run], ratio_to: str) -> str:

@@ -19,7 +19,8 @@ import numpy as np
 from circlekit.equivalence.sandbox import LARGEST_COMPRESSION, Item, read_sandboxed
 from circlekit.errors import FileError, FormatError, LimitError
 from circlekit.io.file_map import translated
-from circlekit.ir.resource_limits import adding_up, amount, hold_memory, need_memory
+from circlekit.ir.byte_sizes import format_exact_size
+from circlekit.ir.resource_limits import count_memory, counted_memory, need_memory
 from circlekit.ir.value import Array
 
 T = TypeVar("T")
@@ -122,7 +123,7 @@ def _read(path: FilePath, items: ReadItems) -> list[Item]:
 
     def read_items() -> Iterator[Item]:
         try:
-            with adding_up(), h5py.File(path, "r") as file:
+            with counted_memory(), h5py.File(path, "r") as file:
                 yield from items(path, file)
         except PermissionError as error:
             raise FileError(f"{path}: {error.strerror or 'permission denied'}") from None
@@ -193,8 +194,10 @@ def _elements(path: Path, group: h5py.Group, key: str) -> Array:
     stored = dataset.id.get_storage_size()
     chunks = prod(-(-dim // step) for dim, step in zip(dataset.shape, dataset.chunks or (), strict=False))
     if size > UNSTORED_BYTES + stored * LARGEST_COMPRESSION or chunks > UNSTORED_CHUNKS + stored:
-        raise FormatError(f"{place} claims {amount(size)}, of which the file stores {amount(stored)}")
-    hold_memory(size)
+        raise FormatError(
+            f"{place} claims {format_exact_size(size)}, of which the file stores {format_exact_size(stored)}"
+        )
+    count_memory(size)
     array: Array = dataset[()]
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 

@@ -21,7 +21,7 @@ from circlekit.interp.interpreter import expect_runs
 from circlekit.interp.interpreter import run as run_model
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
-from circlekit.ir.resource_limits import adding_up, hold_memory, need_memory
+from circlekit.ir.resource_limits import count_memory, counted_memory, need_memory
 from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.output_stage import Kernels
 
@@ -66,7 +66,7 @@ def compare_layers(
     old, new = _results(before), _results(after)
     shared = [name for name in new if name in old and (names is None or name in names)]
     kernels = run.kernels if inputs is run.inputs else None
-    with adding_up():
+    with counted_memory():
         left = _values(before, run.inputs, run.kernels, shared)
         right = _values(after, inputs, kernels, shared)
         outcomes = [_compared(old[n], left[n], new[n], right[n]) for n in shared if n in left and n in right]
@@ -105,7 +105,7 @@ def _values(
     def keep(name: str, array: Array) -> None:
         if name in wanted and name not in results:
             need_memory(array.nbytes, "keeping the results of all operators")
-            hold_memory(array.nbytes)
+            count_memory(array.nbytes)
             results[name] = array
 
     expect_runs(model, 1)

@@ -16,7 +16,7 @@ import numpy as np
 
 from circlekit.errors import FormatError
 from circlekit.io.file_map import map_file
-from circlekit.ir.resource_limits import adding_up, hold_memory, need_memory
+from circlekit.ir.resource_limits import count_memory, counted_memory, need_memory
 from circlekit.ir.value import Array
 
 FilePath = str | os.PathLike[str]
@@ -53,10 +53,10 @@ def read_npz(path: FilePath) -> list[tuple[str, Array]]:
     name, pairs = os.fspath(path), []
     content = map_file(path)
     try:
-        with adding_up(), zipfile.ZipFile(io.BytesIO(content)) as archive:
+        with counted_memory(), zipfile.ZipFile(io.BytesIO(content)) as archive:
             for member in archive.infolist():
                 need_memory(member.file_size, f"{name}: {member.filename}")
-                hold_memory(member.file_size)
+                count_memory(member.file_size)
                 array = _decode(memoryview(archive.read(member)))
                 pairs.append((member.filename.removesuffix(".npy"), array))
     except _DAMAGE as error:

@@ -8,10 +8,11 @@ from math import prod
 
 from circlekit.errors import CirclekitError
 from circlekit.interp.fast import FastKernel, prepare
+from circlekit.ir.byte_sizes import format_exact_size
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ir.resource_limits import amount, need_memory
+from circlekit.ir.resource_limits import need_memory
 from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.dimensions import element_count
@@ -56,7 +57,7 @@ class ResultMemory:
         """Return the results with their types, and what else is in memory, for an error."""
         types = _inferred_types(with_operands(self.op, operands, constant=True))
         pairs = zip(self.op.results, types or [v.type for v in self.op.results], strict=False)
-        held = f" (in addition to {amount(held_bytes)} held by this run)" if held_bytes else ""
+        held = f" (in addition to {format_exact_size(held_bytes)} held by this run)" if held_bytes else ""
         return f"{', '.join(f'%{v.name}: {t}' for v, t in pairs)} of {self.op.code}{held}"
 
 

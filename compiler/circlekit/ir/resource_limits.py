@@ -11,7 +11,6 @@ and fillers far below need them.  They apply inside a ``with`` block, in its thr
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from circlekit.errors import LimitError
+from circlekit.ir.byte_sizes import format_exact_size, parse_size
 
 MEMORY_DIVISOR = 2
 """The default memory limit is the machine's memory divided by this."""
@@ -34,21 +34,20 @@ DEFAULT_CALLS = 1_000_000
 MAX_CALL_DEPTH = 64
 """Largest depth of nested graph calls: the interpreter calls itself for each, on Python's stack."""
 
-_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # exponents of 2
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(eq=False, repr=False)
 class Tally:
-    """Number of bytes reported to ``hold_memory`` in one ``adding_up`` block."""
+    """Number of bytes reported to ``count_memory`` in one ``counted_memory`` block."""
 
     used: int = 0
 
 
 class Limits(NamedTuple):
-    """``memory``: bytes that may be held at once; ``calls``: graph calls in one run of a model.
+    """``memory``: bytes that may be allocated at once; ``calls``: graph calls in one run of a model.
 
-    ``tally``: bytes that are held already; None outside of ``adding_up``, where none are counted.
+    ``tally``: the bytes that are counted; None outside of a ``counted_memory`` block.
     """
 
     memory: int
@@ -84,8 +83,8 @@ def limited(memory: int | str | None = None, calls: int | None = None) -> Iterat
 
 
 @contextmanager
-def adding_up() -> Iterator[None]:
-    """Apply the memory limit to the sum of all bytes reported to ``hold_memory`` inside this block."""
+def counted_memory() -> Iterator[None]:
+    """Apply the memory limit to the sum of all bytes reported to ``count_memory`` inside this block."""
     token = _LIMITS.set(limits()._replace(tally=Tally()))
     try:
         yield
@@ -93,38 +92,24 @@ def adding_up() -> Iterator[None]:
         _LIMITS.reset(token)
 
 
-def need_memory(size: int, what: str | Callable[[], str]) -> None:
-    """Raise LimitError if ``size`` more bytes exceed the limit: ``what`` (or its result) needs them."""
+def need_memory(size: int, purpose: str | Callable[[], str]) -> None:
+    """Raise LimitError if ``size`` more bytes exceed the limit.
+
+    ``purpose``: what needs them, or a function that returns it, for the message.
+    """
     current = limits()
     used = current.tally.used if current.tally is not None else 0
     if used + size > current.memory:
-        in_use = f" in addition to the {amount(used)} in use" if used else ""
-        what = what if isinstance(what, str) else what()
-        raise LimitError(f"{what} would take {amount(size)}{in_use}, the limit is {amount(current.memory)}")
+        in_use = f" in addition to the {format_exact_size(used)} in use" if used else ""
+        taken = f"{purpose if isinstance(purpose, str) else purpose()} would take {format_exact_size(size)}"
+        raise LimitError(f"{taken}{in_use}, the limit is {format_exact_size(current.memory)}")
 
 
-def hold_memory(size: int) -> None:
-    """Report ``size`` bytes that stay allocated until the enclosing ``adding_up`` block ends, if any."""
+def count_memory(size: int) -> None:
+    """Report ``size`` bytes that stay allocated until the innermost ``counted_memory`` block ends, if any."""
     tally = limits().tally
     if tally is not None:
         tally.used += size
-
-
-def amount(size: int) -> str:
-    """Format a size: ``1536 bytes``, ``3.0 GiB (3221225472 bytes)``."""
-    if size < 1 << 20:
-        return f"{size} bytes"
-    letter = next((u for u in "TGM" if size >= 1 << _UNITS[u]), "M")
-    return f"{size / (1 << _UNITS[letter]):.1f} {letter}iB ({size} bytes)"
-
-
-def parse_size(text: str) -> int:
-    """Return the bytes in ``8G``, ``512 MiB``, ``1.5g`` or ``4096`` (powers of 1024); ValueError if none."""
-    match = re.fullmatch(r"\s*(\d{1,18}(?:\.\d{1,9})?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
-    size = 0 if match is None else int(float(match[1]) * (1 << _UNITS[match[2].upper()]))
-    if size < 1:
-        raise ValueError(f"expected a size such as 512M or 8G, got {text[:40]!r}")
-    return size
 
 
 @cache

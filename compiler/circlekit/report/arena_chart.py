@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from circlekit.ir.byte_sizes import format_size
+
 WIDTH, HEIGHT = 1000, 220
 """Units of the drawing, which is stretched to the width of the page."""
 
@@ -20,7 +22,7 @@ def arena_chart(series: Sequence[Sequence[int]]) -> dict[str, Any]:
     """
     top = max((size for each in series for size in each), default=0) or 1
     shares = [number / GRID_LINES for number in range(GRID_LINES + 1)]
-    lines = [{"y": HEIGHT * (1 - share), "text": size_text(top * share)} for share in shares]
+    lines = [{"y": HEIGHT * (1 - share), "text": format_size(top * share)} for share in shares]
     peaks = []
     for each in series:
         peak = max(each, default=0)
@@ -38,12 +40,3 @@ def _steps(sizes: Sequence[int], top: int) -> str:
     for index, size in enumerate(sizes):
         parts.append(f"V{HEIGHT * (1 - size / top):.1f}H{(index + 1) * width:.1f}")
     return "".join([*parts, f"V{HEIGHT}Z"])
-
-
-def size_text(size: float) -> str:
-    """Return a number of bytes as text with a binary unit, such as ``1.5 MiB``."""
-    for unit in ("bytes", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.4g} GiB"

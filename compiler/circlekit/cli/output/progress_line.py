@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from circlekit.ir.byte_sizes import byte_unit, format_size
 from circlekit.ir.progress import Progress, watched
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ MINUTES_FROM_SECONDS = 100
 
 MIN_FRACTION_OF = 100
 """Time is estimated from more than a hundredth of the work."""
-
-_BYTE_UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10}
 
 
 class ProgressLine(Progress):
@@ -114,9 +113,8 @@ class ProgressLine(Progress):
             return ""
         done = min(self._done, self._total)
         if self._unit == "bytes":
-            unit, size = next((u for u in _BYTE_UNITS.items() if self._total >= u[1]), ("bytes", 1))
-            digits = 0 if size == 1 else 1
-            return f"{done / size:.{digits}f} of {self._total / size:.{digits}f} {unit}"
+            unit, _ = byte_unit(self._total)
+            return f"{done / unit:.{int(unit > 1)}f} of {format_size(self._total)}"
         return f"{done} of {self._total} {self._unit}" if self._unit else f"{100 * done // self._total} %"
 
     def interrupted(self) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType
-from circlekit.ir.resource_limits import hold_memory, need_memory
+from circlekit.ir.resource_limits import count_memory, need_memory
 from circlekit.ir.value import Array
 
 
@@ -84,7 +84,7 @@ def fill(
     size = prod(shape)
     scratch = SCRATCH_BYTES_PER_ELEMENT.get(name, 24)
     need_memory(size * (scratch + dtype.numpy.itemsize), f"{size} elements of {name}")
-    hold_memory(size * dtype.numpy.itemsize)
+    count_memory(size * dtype.numpy.itemsize)
     parameters = signature(FILLERS[name])
     keywords = {"seed": seed, **named} if "seed" in parameters.parameters else named
     try:

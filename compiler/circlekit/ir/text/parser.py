@@ -17,7 +17,7 @@ from circlekit.ir.core import Graph, Op, Value
 from circlekit.ir.declaration import Operand, arity_faults
 from circlekit.ir.graph import Model, Signature, postorder
 from circlekit.ir.op import REGISTRY, OpaqueOp
-from circlekit.ir.resource_limits import adding_up
+from circlekit.ir.resource_limits import counted_memory
 from circlekit.ir.text.constant_data import Resolve, constant_array, dtype_alike, inline_array
 from circlekit.ir.text.document import GraphNode, SignatureNode, ValueNode, parse_document
 from circlekit.ir.text.lexer import Source, Token
@@ -42,7 +42,7 @@ _PLAIN: dict[str, tuple[type, str]] = {
 """Entries in braces beside attributes, and their types: the first two for any operator, all for Opaque."""
 
 
-@adding_up()
+@counted_memory()
 def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) -> Model:
     """Return the model that ``text`` describes; ``circlekit.ops`` must have been imported.
 

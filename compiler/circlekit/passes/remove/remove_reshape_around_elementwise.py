@@ -235,7 +235,7 @@ class RemoveReshapeAroundUnaryOp(GraphPass):
         for op in region.ops:
             move(graph, op, new, sources[0].shape, region.starts[0])
         remove_unused(graph, *region.starts)
-        # `end` may take over an output's name: obstacle() has refused regions with outputs of the graph inside
+        # `end` can replace an output of the graph, because it is none itself: obstacle() has checked that
         if same_shape(end, last.output) is None and end.quantization == last.output.quantization:
             graph.replace(last.output, end)
             graph.remove(last)

@@ -23,7 +23,7 @@ import numpy as np
 from circlekit.errors import ModelError, near_miss
 from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
-from circlekit.ir.resource_limits import hold_memory, need_memory
+from circlekit.ir.resource_limits import count_memory, need_memory
 from circlekit.ir.text.fillers import fill
 from circlekit.ir.text.literal_printing import elements
 from circlekit.ir.value import Array
@@ -72,7 +72,7 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
         raise ModelError(f"expected at most {count} elements, as the shape has, got {len(args)}")
     if tag == "explicit" and dtype is DType.STRING:
         need_memory(count * EMPTY_STRING_BYTES, f"{count} strings")
-        hold_memory(4 * count)
+        count_memory(4 * count)
         texts = [text.encode("utf-8", "surrogateescape") for text in args]
         return encode_strings(texts + [b""] * (count - len(texts))).tobytes()
     if not dtype.is_integer and (dtype.numpy is None or dtype.numpy.kind not in "fb"):
@@ -85,7 +85,7 @@ def _listed(tag: str, args: Sequence[str], dtype: DType, count: int) -> Array:
     """Return the elements of filler ``constant`` or ``explicit``; zeros follow those that explicit lists."""
     made = dtype.numpy if dtype.numpy is not None else np.dtype(np.int8)
     need_memory(count * (SCRATCH_BYTES_PER_ELEMENT + made.itemsize), f"{count} elements of {tag}")
-    hold_memory(count * made.itemsize)
+    count_memory(count * made.itemsize)
     if tag == "constant" and not args:
         raise ModelError("constant: expected an argument, got none")
     arguments = args[:1] if tag == "constant" else args  # ONE's recipes may have more arguments of constant
