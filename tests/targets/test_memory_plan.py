@@ -58,8 +58,8 @@ def test_litert_shares_buffers_in_place_and_keeps_inputs() -> None:
     }
     assert plan.size == 896 + 400
     assert plan.live_bytes == [800, 1200, 1200, 800, 800, 1200]
-    assert (plan.peak, plan.peak_bytes) == (1, 1200)
-    assert [life.buffer.name for life in plan.held] == ["%x", "%a", "%b = %c = %d = %e"]
+    assert (plan.peak_index, plan.peak_bytes) == (1, 1200)
+    assert [life.buffer.name for life in plan.live_at_peak] == ["%x", "%a", "%b = %c = %d = %e"]
 
 
 def test_tflm_releases_inputs_and_shares_nothing() -> None:
@@ -97,7 +97,7 @@ graph main(%x: i8[1,8,8,4] quant(scale: 0.5)) -> %y {
 
 def test_a_graph_without_operators() -> None:
     plan = plan_of("graph main(%x: f32[4]) -> %x {\n}", "litert")
-    assert (plan.size, plan.live_bytes, plan.peak, plan.peak_bytes) == (16, [], -1, 0)
+    assert (plan.size, plan.live_bytes, plan.peak_index, plan.peak_bytes) == (16, [], -1, 0)
 
 
 @pytest.mark.parametrize("name", PLANNERS)

@@ -134,7 +134,7 @@ def arena_tables(content: Content) -> list[dict[str, Any]]:
                 "type": repr(life.buffer.values[0].type) if life.buffer.values else "",
                 "size": life.size, "first": life.first, "last": min(life.last, len(ops) - 1),
             }
-            for life in arena.held[:MAX_LISTED]
+            for life in arena.live_at_peak[:MAX_LISTED]
         ]  # fmt: skip
         tables.append(
             {
@@ -142,8 +142,8 @@ def arena_tables(content: Content) -> list[dict[str, Any]]:
                 "peak": arena.peak_bytes,
                 "size": arena.size,
                 "planner": arena.planner.title,
-                "index": arena.peak,
-                "operator": shortened(print_op(ops[arena.peak])),
+                "index": arena.peak_index,
+                "operator": shortened(print_op(ops[arena.peak_index])),
                 "held": held,
             }
         )

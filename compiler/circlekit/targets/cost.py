@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one run of an operator costs: multiply-accumulates, and bytes read and written."""
+"""The cost of one run of an operator: multiply-accumulates, and bytes read and written."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from circlekit.ir.value import Value
 
 @dataclass(frozen=True)
 class OperatorCost:
-    """What one run of an operator costs; sizes in bytes.
+    """The cost of one run of an operator.
 
-    ``activation_bytes``: operands that are computed while the model runs; ``constant_bytes``: the others.
+    ``macs``: multiply-accumulates.  ``activation_bytes``: bytes of the operands that are not constant;
+    ``constant_bytes``: of those that are; ``written_bytes``: of the results.
     """
 
     macs: int
@@ -29,7 +30,7 @@ class OperatorCost:
 
 
 def value_bytes(value: Value) -> int:
-    """Return the size of a value; unknown dimensions count as 1, as in ``Op.macs``."""
+    """Return the bytes of a value: 0 for an unknown rank; an unknown dimension counts as 1, as in ``Op.macs``."""
     if value.data is not None:
         return value.data.nbytes
     if value.shape is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The targets that a user chooses, and the operators of a model that they cannot run."""
+"""Choose targets by name, and find the operators of a model that they cannot run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_TARGET = "none"
 """The name that switches the check off."""
 
 TargetChoice = str | Target | Iterable[str | Target] | None
-"""Targets as users give them: names, also several separated by commas, or objects; None for the default."""
+"""What users give: names separated by commas, a Target, or a list of names and Targets; None: the default."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class TargetSet:
         return bool(self.targets)
 
     def refusal(self, op: Op) -> str | None:
-        """Return why the first of the targets that cannot run ``op`` cannot; None if all of them can."""
+        """Return why one of the targets cannot run ``op``, as a sentence; None if all of them can."""
         return next(filter(None, (target.refusal(op) for target in self.targets)), None)
 
     @property
     def legalized(self) -> tuple[Target, ...] | None:
-        """What the model is legalized for: None for the default of its format."""
+        """The targets that the user named, for which the model is legalized; None if there are none."""
         return None if self.is_default or not self.targets else self.targets
 
 
@@ -45,9 +45,9 @@ NO_TARGETS = TargetSet()
 
 
 def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
-    """Return the chosen targets; by default that of ``format``, or none if its table is not complete.
+    """Return the chosen targets; the default is that of ``format`` if there is one with a complete table.
 
-    Raise UnsupportedError for an unknown name.
+    ``NO_TARGET`` is ignored.  Raise UnsupportedError for any other unknown name.
     """
     if choice is None:
         name = DEFAULT_TARGETS.get(format)
@@ -63,7 +63,7 @@ def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
 
 
 Refusal = Callable[[Op], str | None]
-"""Returns why an operator cannot run, as a sentence; None if it can."""
+"""A function that returns why an operator cannot run, as a sentence; None if it can."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Finding:
 def find_unsupported(model: Model, target: Target, refusal: Refusal | None = None) -> list[Finding]:
     """Return every operator of ``model`` that ``target`` cannot run.
 
-    ``refusal``: says why it cannot run an operator; by default that of ``target``.
+    ``refusal``: used instead of ``target.refusal``.
     """
     refusal = refusal or target.refusal
     return [

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers of a graph: which values share memory, and from which operator to which one they are needed.
+"""Buffers of a graph: which values share memory, and during which operators they are needed.
 
-Sharing does not depend on the order of the operators, so that the search for an order can use it, too.
+Which values share a buffer does not depend on the order of the operators: a search for a better order
+computes the buffers once.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from circlekit.targets.cost import value_bytes
 from circlekit.targets.planners import Planner
 
 SMALLEST_SHARED_BYTES = 5
-"""Buffers up to the size of a scalar are not used in place by operators that change them."""
+"""Size of the smallest buffer that the result of another operator may take over: scalars are smaller."""
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory of values, or of the kernel of ``owner`` if ``values`` is empty.
+    """Memory for ``values``, which share it; if there are none, scratch memory of the kernel of ``producer``.
 
-    ``size``: in bytes.  ``producer``: the operator whose result it first holds; None for a graph input.
-    ``users``: the other operators that read or write it.  ``is_kept``: no operator releases it.
+    ``size``: in bytes.  ``producer``: the operator that writes it first; None for a graph input.
+    ``users``: all operators that read or write one of ``values``.  ``is_kept``: it is needed to the end of
+    the run, after its last user, too.
     """
 
     values: tuple[Value, ...]
@@ -36,7 +38,7 @@ class Buffer:
 
     @property
     def name(self) -> str:
-        """``%name``, or the kernel that uses it as scratch memory."""
+        """The values, as in ``%a = %b``, or ``scratch of CODE``."""
         if self.values:
             return " = ".join(f"%{value.name}" for value in self.values)
         return f"scratch of {self.producer.code}" if self.producer is not None else "scratch"
@@ -44,9 +46,9 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A buffer in memory from operator number ``first`` to operator number ``last``, both included.
+    """The time for which a buffer is needed: from operator number ``first`` to ``last``, both included.
 
-    ``last`` is the number of operators if nothing releases the buffer.
+    ``last`` is the number of operators for a buffer that is kept to the end.
     """
 
     buffer: Buffer
@@ -62,19 +64,20 @@ class Lifetime:
 
 
 def buffers_of(graph: Graph, planner: Planner) -> list[Buffer]:
-    """Return the buffers that ``planner`` places for one run of ``graph``, in order of their first operator.
+    """Return the buffers that ``planner`` places for one run of ``graph``.
 
-    Constants, variables and values whose size is 0 or unknown before a run (strings) are in no buffer.
-    Graphs that operators call have plans of their own.
+    Buffers of values come first, in the order in which the values are produced, then scratch buffers in the
+    order of the operators.  Constants, variables and values whose size is 0 or unknown before a run (strings)
+    are in no buffer.  Graphs that operators call have plans of their own.
     """
     ops = graph.ops
     uses = _use_counts(graph, ops)
-    owners: dict[Value, Value] = {}
+    owners: dict[Value, Value] = {}  # of a value that shares a buffer: the first value in this buffer
     for op in ops:
         shared = _shared_operand(graph, op, planner, uses, owners)
         if shared is not None:
             owners[op.results[0]] = owners.get(shared, shared)
-    members: dict[Value, list[Value]] = {}
+    members: dict[Value, list[Value]] = {}  # by owner
     inputs = [*graph.inputs] if planner.holds_interface else []
     for value in (*inputs, *(result for op in ops for result in op.results)):
         if value_bytes(value) and not value.is_variable and _is_placed(graph, value, planner):
@@ -85,7 +88,7 @@ def buffers_of(graph: Graph, planner: Planner) -> list[Buffer]:
 
 
 def _use_counts(graph: Graph, ops: Sequence[Op]) -> Counter[Value]:
-    """Return how often each value is read, the graph's interface and variables included."""
+    """Return how often each value is read; an input or output of the graph and a variable count once more."""
     counts = Counter(value for op in ops for value in op.inputs if value is not None)
     counts.update((*graph.inputs, *graph.outputs))
     counts.update(value for value in list(counts) if value.is_variable)
@@ -93,6 +96,7 @@ def _use_counts(graph: Graph, ops: Sequence[Op]) -> Counter[Value]:
 
 
 def _is_placed(graph: Graph, value: Value, planner: Planner) -> bool:
+    """Return whether the planner places ``value``: not if it is computed early or the caller provides it."""
     if value.producer is not None and planner.is_computed_early(value.producer):
         return False
     return planner.holds_interface or not (graph.is_input(value) or graph.is_output(value))
@@ -101,7 +105,7 @@ def _is_placed(graph: Graph, value: Value, planner: Planner) -> bool:
 def _shared_operand(
     graph: Graph, op: Op, planner: Planner, uses: Counter[Value], owners: dict[Value, Value]
 ) -> Value | None:
-    """Return the operand whose buffer the first result of ``op`` takes; None if there is none."""
+    """Return the operand whose buffer holds the first result of ``op``, too; None if there is none."""
     is_view = op.code in planner.views
     candidates = op.inputs[: 1 if is_view else planner.in_place.get(op.code, 0)]
     if not op.results or graph.is_output(op.results[0]) or not _is_placed(graph, op.results[0], planner):
@@ -121,7 +125,7 @@ def _shared_operand(
 
 
 def _buffer(graph: Graph, values: list[Value], planner: Planner) -> Buffer:
-    """Return the buffer of ``values``, of which the first owns it."""
+    """Return the buffer that ``values`` share; it has the size and the producer of the first one."""
     owner = values[0]
     users = {op for value in values for op in value.users}
     users.update(value.producer for value in values if value.producer is not None)
@@ -136,9 +140,9 @@ def _buffer(graph: Graph, values: list[Value], planner: Planner) -> Buffer:
 def lifetimes(ops: Sequence[Op], buffers: Sequence[Buffer]) -> list[Lifetime]:
     """Return when each buffer is needed if the operators run in the order of ``ops``."""
     position = {op: index for index, op in enumerate(ops)}
-    found = []
+    result = []
     for buffer in buffers:
         first = 0 if buffer.producer is None else position[buffer.producer]
         last = max((position[op] for op in buffer.users if op in position), default=first)
-        found.append(Lifetime(buffer, first, len(ops) if buffer.is_kept else last))
-    return found
+        result.append(Lifetime(buffer, first, len(ops) if buffer.is_kept else last))
+    return result

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arena of activations as the planner of a runtime places it: offsets, size, and what makes the peak."""
+"""The arena: memory for all activations, in which the planner of a runtime gives each buffer an offset."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class MemoryPlan:
     """The arena for one run of a graph.
 
     ``lifetimes`` and ``offsets``: of each buffer, in the order in which the planner places them.
-    ``size``: of the arena in bytes, gaps included.  ``live_bytes``: by operator, the sizes of the buffers
-    that are needed while it runs; no arena is smaller than the largest.
+    ``size``: of the arena in bytes, gaps included.  ``live_bytes``: for each operator, the sum of the sizes
+    of the buffers that are needed while it runs; no arena can be smaller than the largest of these sums.
     """
 
     planner: Planner
@@ -31,8 +31,8 @@ class MemoryPlan:
     live_bytes: list[int]
 
     @property
-    def peak(self) -> int:
-        """The number of the first operator with the most live bytes; -1 if there is no operator."""
+    def peak_index(self) -> int:
+        """The index of the first operator with the most live bytes; -1 if there is no operator."""
         return self.live_bytes.index(self.peak_bytes) if self.live_bytes else -1
 
     @property
@@ -41,20 +41,20 @@ class MemoryPlan:
         return max(self.live_bytes, default=0)
 
     @property
-    def held(self) -> list[Lifetime]:
-        """The buffers that are live at the peak, largest first."""
-        live = (life for life in self.lifetimes if life.first <= self.peak <= life.last)
+    def live_at_peak(self) -> list[Lifetime]:
+        """The buffers that are needed while the operator at ``peak_index`` runs, largest first."""
+        live = (life for life in self.lifetimes if life.first <= self.peak_index <= life.last)
         return sorted(live, key=lambda life: (-life.size, life.first))
 
 
 def plan_memory(graph: Graph, planner: Planner, order: Sequence[Op] | None = None) -> MemoryPlan:
-    """Return the arena of ``graph`` under ``planner``.  ``order``: of operators, by default the graph's."""
+    """Return the arena of ``graph`` under ``planner``.  ``order``: the operators in another valid order."""
     ops = graph.ops if order is None else order
     return place(lifetimes(ops, buffers_of(graph, planner)), planner, len(ops))
 
 
 def place(alive: list[Lifetime], planner: Planner, op_count: int) -> MemoryPlan:
-    """Return the arena of buffers with the lifetimes ``alive`` during ``op_count`` steps."""
+    """Return the arena for buffers with the lifetimes ``alive`` in a run of ``op_count`` operators."""
     alive = _placement_order(alive, planner, op_count)
     offsets = _offsets(alive, planner)
     ends = (offset + _padded(life.size, planner) for offset, life in zip(offsets, alive, strict=True))
@@ -67,7 +67,7 @@ def arena_bytes(model: Model, planner: Planner) -> int:
 
 
 def live_bytes(alive: Sequence[Lifetime], op_count: int) -> list[int]:
-    """Return the sum of the sizes of what is needed while each of ``op_count`` operators runs."""
+    """Return, for each of ``op_count`` operators, the bytes of the buffers that are needed while it runs."""
     changes = [0] * (op_count + 2)
     for life in alive:
         changes[life.first] += life.size
@@ -76,7 +76,7 @@ def live_bytes(alive: Sequence[Lifetime], op_count: int) -> list[int]:
 
 
 def _placement_order(alive: list[Lifetime], planner: Planner, op_count: int) -> list[Lifetime]:
-    """Return ``alive`` in the order in which the planner places it."""
+    """Return ``alive`` in the order in which the planner places the buffers."""
 
     def key(index: int) -> tuple[bool, int, int]:
         life = alive[index]
@@ -90,21 +90,22 @@ def _placement_order(alive: list[Lifetime], planner: Planner, op_count: int) -> 
 
 
 def _padded(size: int, planner: Planner) -> int:
+    """Return the bytes that a buffer of ``size`` bytes occupies in the arena."""
     return aligned(size, planner.alignment) if planner.pads_sizes else size
 
 
 def aligned(offset: int, alignment: int) -> int:
-    """Return the next multiple of ``alignment``."""
+    """Return the lowest multiple of ``alignment`` that is not below ``offset``."""
     return -(-offset // alignment) * alignment
 
 
 def _offsets(alive: Sequence[Lifetime], planner: Planner) -> list[int]:
-    """Return the offset of each buffer, placed one after the other among those that are needed with it."""
-    table = np.empty((4, len(alive)), np.int64)  # columns by offset; rows: offset, end, first, last
+    """Return the offset of each buffer: where it does not overlap earlier ones that are needed with it."""
+    table = np.empty((4, len(alive)), np.int64)  # a column per placed buffer: offset, end, first, last
     offsets = []
     for count, life in enumerate(alive):
         size = _padded(life.size, planner)
-        placed = table[:, :count]
+        placed = table[:, :count]  # sorted by offset
         others = placed[:2, (placed[2] <= life.last) & (placed[3] >= life.first)]
         offset = _gap(others.T.tolist(), size, planner)
         offsets.append(offset)
@@ -115,15 +116,15 @@ def _offsets(alive: Sequence[Lifetime], planner: Planner) -> list[int]:
 
 
 def _gap(others: Sequence[Sequence[int]], size: int, planner: Planner) -> int:
-    """Return where ``size`` bytes fit between or behind ``others``: pairs of begin and end, sorted."""
-    best: tuple[int, int] | None = None  # (waste, offset)
+    """Return the offset of ``size`` bytes between or behind ``others``: (begin, end) pairs in order."""
+    best: tuple[int, int] | None = None  # (bytes of the gap, offset)
     end = 0
     for begin, other_end in others:
         start = aligned(end, planner.alignment)
         if start + size <= begin:
             if not planner.best_fit:
                 return start
-            if best is None or begin - start < best[0]:
+            if best is None or begin - start < best[0]:  # LiteRT compares aligned with unaligned gaps
                 best = begin - end, start
         end = max(end, other_end)
     return aligned(end, planner.alignment) if best is None else best[1]

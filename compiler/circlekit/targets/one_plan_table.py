@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONE's execution plan of a circle model: order of its nodes and offsets of their memory, as metadata.
+"""ONE's execution plan of a circle model: metadata with the order of its nodes and their offsets in memory.
 
-Nodes are those of ONE's compiler: graph inputs, constants, operators, a node for each result of an operator
-with several, one for an absent operand, and one for each graph output, in postorder from the outputs.
-Memory is placed greedily by size.  Source: ``ExecutionPlanner.cpp`` and ``CircleExportMetadata.cpp`` of ONE.
+ONE's compiler has a node for each graph input, constant, operator, absent operand and graph output; an
+operator with several results has one more for each of them.  Nodes are ordered by a postorder walk from the
+outputs, memory is placed by ``PLANNERS["luci"]``.  Source: ``ExecutionPlanner.cpp`` and
+``CircleExportMetadata.cpp`` of ONE.
 """
 
 from __future__ import annotations
@@ -22,12 +23,16 @@ from circlekit.targets.memory_plan import MemoryPlan, place
 from circlekit.targets.planners import PLANNERS
 
 METADATA = "ONE_execution_plan_table"
-"""Name of the metadata: count, then for each node number, count of words, place in the order, offsets."""
+"""Name of the metadata.
+
+Its content is uint32 numbers: the count of nodes, then for each node its index, the count of the numbers that
+follow, its index again as the place in the order, and its offsets: of its value, of its scratch buffer.
+"""
 
 
 @dataclass(eq=False)
 class Node:
-    """A node: ``value``, whose memory it has, or None; the operator that it stands for; its operands."""
+    """A node.  ``value``: what needs memory with it, or None; ``op``: its operator, if there is one."""
 
     value: Value | None
     op: Op | None = None
@@ -46,21 +51,24 @@ class Node:
 
 
 def nodes_of(graph: Graph) -> list[Node]:
-    """Return the nodes of ``graph`` in ONE's order; those without a way to an output are left out."""
-    known = {value: Node(value) for value in graph.inputs}
+    """Return the nodes of ``graph`` in ONE's order, without those from which no output is computed."""
+    node_of = {value: Node(value) for value in graph.inputs}
     for op in graph:
-        operands = [Node(None) if v is None else known.setdefault(v, Node(v)) for v in op.inputs]
+        operands = [Node(None) if v is None else node_of.setdefault(v, Node(v)) for v in op.inputs]
         node = Node(op.results[0] if len(op.results) == 1 else None, op, operands)
         for result in op.results:
-            known[result] = node if len(op.results) == 1 else Node(result, None, [node])
-    outputs = [Node(v, None, [known.setdefault(v, Node(v))], is_output=True) for v in graph.outputs]
+            node_of[result] = node if len(op.results) == 1 else Node(result, None, [node])
+    outputs = [Node(v, None, [node_of.setdefault(v, Node(v))], is_output=True) for v in graph.outputs]
     return postorder(outputs, lambda node: node.operands[::-1])
 
 
 def execution_plan(
     graph: Graph, with_constants: bool = True, with_inputs: bool = True, with_scratch: bool = True
 ) -> tuple[list[Node], MemoryPlan]:
-    """Return the nodes in order and their memory; what is left out has offset 0."""
+    """Return the nodes in ONE's order, and the plan of their memory.
+
+    Constants, graph inputs and scratch buffers can be left out: constants and inputs then have offset 0.
+    """
     nodes = nodes_of(graph)
     place_of = {node: index for index, node in enumerate(nodes)}
     last = {operand: place_of[node] for node in nodes for operand in node.operands}
@@ -84,7 +92,7 @@ def _lifetime(value: Value | None, size: int, first: int, last: int, op: Op | No
 
 
 def plan_table(nodes: list[Node], plan: MemoryPlan) -> bytes:
-    """Return the content of the metadata."""
+    """Return the content of the metadata ``METADATA`` from what ``execution_plan`` returned."""
     placed = list(zip(plan.lifetimes, plan.offsets, strict=True))
     own = {(life.buffer.values[0], life.first): offset for life, offset in placed if life.buffer.values}
     scratch = {life.buffer.producer: offset for life, offset in placed if life.buffer.producer is not None}

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The form of an operator: what a runtime looks at when it chooses a kernel, as one short text.
+"""The form of an operator: dtypes and kinds of quantization of operands and results, as one short text.
+
+A runtime chooses the kernel of an operator by its form.
 
 ``f32,i8qc,-:f32`` reads: a float operand, an int8 operand quantized per channel, an absent optional operand,
 and a float result.  The suffixes are ``q`` for one scale, ``qc`` for a scale per channel, ``qb`` for a scale
@@ -14,7 +16,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 
 ABSENT = "-"
-"""Stands for an optional operand that is not there."""
+"""Stands for an absent optional operand."""
 
 
 def type_text(value: Value | None) -> str:
@@ -35,8 +37,8 @@ def type_text(value: Value | None) -> str:
 def form_of(op: Op) -> str:
     """Return the form of ``op``: the types of its operands and of its results.
 
-    Absent operands at the end are left out.  Operands of a variadic operand, and variadic results, count once
-    if they are alike.
+    Absent operands at the end are left out.  A variadic operand, or variadic results, may stand for several
+    values: each different type of these values appears once.
     """
     operands = [type_text(value) for value in op.inputs]
     while operands and operands[-1] == ABSENT:

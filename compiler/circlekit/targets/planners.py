@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How runtimes plan the memory of activations, as data: what shares a buffer, and how buffers are placed.
+"""How runtimes plan the memory of activations, as data: which values share a buffer, where buffers go.
 
 Sources: LiteRT ``arena_planner.cc``, ``simple_memory_arena.cc`` and ``inplace_operator`` of its kernels;
 TFLM ``greedy_memory_planner.cc`` and ``micro_allocation_info.cc``; ONE ``ExecutionPlanner.cpp`` of
@@ -22,19 +22,21 @@ VIEWS = frozenset({"RESHAPE", "EXPAND_DIMS", "SQUEEZE"})
 
 @dataclass(frozen=True)
 class Planner:
-    """The memory planner of a runtime.
+    """The memory planner of a runtime; operators are given by their codes.
 
-    ``alignment``: of every offset, in bytes.  ``pads_sizes``: sizes are multiples of it, too.
-    ``keeps_inputs``: graph inputs stay in memory to the end.  ``keeps_unused``: so do results without a use.
+    ``title``: for users.  ``alignment``: every offset is a multiple of this many bytes.
+    ``pads_sizes``: sizes of buffers are rounded up to a multiple of the alignment.
+    ``keeps_inputs``: graph inputs stay in memory to the end.
+    ``keeps_unused``: results that no operator reads stay in memory to the end.
     ``holds_interface``: graph inputs and outputs are in the arena; otherwise the caller provides them.
     ``views``: operators whose result shares the memory of the first operand.
-    ``in_place``: by operator, of how many first operands the result may take the memory, if it is the only
-    use and the sizes are equal.
+    ``in_place``: operators whose result may take over the memory of an operand of the same size that nobody
+    else reads, with the number of operands, from the first on, that are tried.
     ``best_fit``: a buffer goes into the smallest gap that holds it; otherwise into the first.
-    ``whole_run_first``: what is needed from the first operator to the end is placed before larger buffers.
+    ``whole_run_first``: buffers that are needed during the whole run are placed before larger ones.
     ``latest_first``: of buffers of equal size, that of the later operator is placed first.
     ``early``: operators whose result is computed before the first run if their operands are constant.
-    ``scratch``: sizes of the buffers that only the kernel of an operator uses.
+    ``scratch``: a function that returns the sizes of the scratch buffers of an operator's kernel.
     """
 
     name: str
@@ -97,7 +99,7 @@ PLANNERS = {
 
 
 def find_planner(target: str) -> Planner:
-    """Return the planner of ``target``; raise UnsupportedError with the near name if there is none."""
+    """Return the planner of ``target``; raise UnsupportedError, with a similar name, if there is none."""
     if target not in PLANNERS:
         raise UnsupportedError(
             f"no target is named {target}{near_miss(target, PLANNERS)}; there are {', '.join(PLANNERS)}"

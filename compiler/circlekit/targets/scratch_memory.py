@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes of the scratch buffers that kernels of LiteRT and ONE's interpreter have in the arena.
 
-Sources: ``Prepare`` of LiteRT's optimized kernels (``tflite/kernels``, temporaries of allocation type
-``kTfLiteArenaRw``; persistent and dynamic ones are elsewhere), run by one thread; ``ExecutionPlanner.cpp`` of
-ONE.
+Sources: ``Prepare`` of LiteRT's optimized kernels (``tflite/kernels``) for one thread, of which only
+temporaries of the allocation type ``kTfLiteArenaRw`` are in the arena; ``ExecutionPlanner.cpp`` of ONE.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from circlekit.ops.reduction.reduce import Reduction
 from circlekit.targets.cost import value_bytes
 
 NARROW = (u8, i8, DType.INT4, DType.INT2)
-"""Dtypes of the weights of hybrid layers, whose float data is quantized at run time."""
+"""Dtypes of the weights of hybrid layers: their data is float and is quantized at run time."""
 
 
 def no_scratch(op: Op) -> list[int]:
-    """Return no buffer: the planner knows of none."""
+    """Return no size: the planner reserves no scratch memory."""
     return []
 
 
@@ -37,12 +36,12 @@ def litert_scratch(op: Op) -> list[int]:
 
 
 def one_scratch(op: Op) -> list[int]:
-    """Return the size in bytes of the matrix of patches of a convolution in ONE's interpreter."""
+    """Return the sizes in bytes of the scratch buffers of ONE's kernel for ``op``: at most one."""
     return _patches(op) if isinstance(op, Conv2D) and op.input.dtype is not i16 else []
 
 
 def _patches(op: Conv2D) -> list[int]:
-    """Return the size of the matrix of patches (im2col); none if it would equal the input."""
+    """Return the size of the matrix of patches (im2col); an empty list if the input serves as this matrix."""
     filter_shape = op.filter.shape
     if not filter_shape or (filter_shape[1:3] == (1, 1) and {*op.strides, *op.dilations} == {1}):
         return []

@@ -11,20 +11,21 @@ A table is JSON:
 
     rank            highest rank of an operand or result
     broadcast_rank  highest rank of operands whose shapes differ (0: all shapes must be equal)
-    operands        least number of operands, absent ones at the end included
-    ranks           operand -> the ranks that it may have
+    operands        lowest number of operands in the file, absent optional ones included
+    ranks           operand or result -> the ranks that it may have
     constant        names of operands that must be constant
     computed        names of operands that must not be constant
     symmetric       names of operands and results whose zero point must be 0
     same_scale      pairs of operands or results that must have the same scale and zero point
     same_channels   pairs of operands whose last dimensions must be equal: a convolution without groups
-    scale           result -> its only scale (null: any) and zero point
+    scale           operand or result -> the scale (null: any) and zero point that it must have
     values          attribute -> the values that it may have; other attributes may have any
     source          where this is from, if not the source of the table
 
-A version of null is not limited.  An operator of ``"forms": "any"`` runs in every form.  ``custom`` lists the
-custom codes that run.  ``delegated`` has the form of ``operators``: what a delegate of the runtime takes.
-``"complete": true`` says that what is not in the table does not run: only such a table is used by default.
+If ``version`` is null, every version runs; if ``forms`` is "any", every form.  ``extends`` names a table
+whose operators the target has, too.  ``custom`` lists the custom codes that run.  ``delegated`` has the
+layout of ``operators`` and holds what a delegate of the runtime executes.  ``"complete": true`` says that
+everything else does not run: only a target with a complete table is used by default.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ DEFAULT_TARGETS = {"tflite": "litert", "circle": "luci"}
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A runtime.  ``operators``: by schema name, what it has; ``delegated``: what its delegate takes.
+    """A runtime, as its table describes it.
 
-    ``is_complete``: whether all that is not in ``operators`` is known not to run.
+    ``operators`` and ``delegated``: version and forms by the schema's name of an operator.
     """
 
     name: str
@@ -106,7 +107,7 @@ def _distance(form: str, other: str) -> int:
 
 
 def obstacles(op: Op, constraints: Mapping[str, Any]) -> Iterator[str]:
-    """Yield each constraint that ``op`` breaks, as what it expects and what it got."""
+    """Yield for each constraint that ``op`` breaks what is expected and, mostly, what it has instead."""
     if (rank := highest_rank(op)) > constraints.get("rank", rank):
         yield f"ranks up to {constraints['rank']}, got rank {rank}"
     if (rank := broadcast_rank(op)) > (highest := constraints.get("broadcast_rank", rank)):
@@ -162,13 +163,13 @@ def values_named(op: Op, name: str) -> list[Value]:
 
 
 def scales_of(op: Op, name: str) -> list[tuple[tuple[float, ...], tuple[int, ...]]]:
-    """Return scales and zero points of what is called ``name``, as far as it has them."""
+    """Return scales and zero points of the operands or results called ``name`` that are quantized."""
     found = (value.quantization for value in values_named(op, name))
     return [(tuple(q.scale.tolist()), tuple(q.zero_point.tolist())) for q in found if q and q.scale.size]
 
 
 def channels_of(op: Op, *names: str) -> list[int]:
-    """Return the different last dimensions, as far as known, of what is called one of ``names``."""
+    """Return the different last dimensions, as far as known, of the operands or results ``names``."""
     shapes = (value.shape for name in names for value in values_named(op, name))
     return list(dict.fromkeys(shape[-1] for shape in shapes if shape and shape[-1] is not None))
 
@@ -189,7 +190,7 @@ def broadcast_rank(op: Op) -> int:
 
 @cache
 def find_target(name: str) -> Target:
-    """Return the target ``name``; raise UnsupportedError with the near name if there is none."""
+    """Return the target ``name``; raise UnsupportedError, with a similar name, if there is none."""
     path = TABLES / f"{name.replace('-', '_')}.json"
     known = target_names()
     if name not in known:

@@ -56,12 +56,12 @@ def _graph(graph: Graph, planner: Planner) -> dict[str, Any]:
         )
     held = [
         {"name": x.buffer.name, "bytes": x.size, "first": x.first, "last": min(x.last, len(graph) - 1)}
-        for x in plan.held
+        for x in plan.live_at_peak
     ]
     return {
         "name": graph.name,
         "arena_bytes": plan.size,
-        "peak_operator": plan.peak,
+        "peak_operator": plan.peak_index,
         "peak_bytes": plan.peak_bytes,
         "peak_buffers": held,
         "operators": operators,

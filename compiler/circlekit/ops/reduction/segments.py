@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions over segments, which are rows with the same id.  Source: TFLite segment_sum, unsorted_segment."""
+"""Reductions over segments: rows with the same id.  Source: TFLite segment_sum, unsorted_segment."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class ReorderForMemory(GraphPass):
         plan = plan_memory(graph, planner)
         order, is_lowest = lowest_order(graph, planner, plan.peak_bytes)
         sentence = _obstacle(graph, plan, order, is_lowest)
-        if not context.accepts(self.name, graph.ops[plan.peak], sentence) or order is None:
+        if not context.accepts(self.name, graph.ops[plan.peak_index], sentence) or order is None:
             return 0
         for op in graph.ops:
             graph.unlink(op)
