@@ -10,7 +10,6 @@ import numpy as np
 from circlekit.ir.value import Array, Value
 from circlekit.passes.engine.legalize import Lowering
 from circlekit.passes.replace.forms_for_runtimes import DecomposeHardSwish
-from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import condition
 
 
@@ -118,19 +117,6 @@ class LowerEmbeddingLookup(Lowering):
 
     before = "y = EmbeddingLookup(i, table)"
     after = "y = Gather(table, i)"
-
-
-class CompleteFullyConnectedBias(Lowering):
-    """fully_connected(x, w)  ==  fully_connected(x, w, 0)."""
-
-    before = """
-        y = FullyConnected(x: f32, w: f32[O, _]) {act: any, weights_format: any, keep_num_dims: any,
-                                                  asymmetric_quantize_inputs: any}
-    """
-    after = "y = FullyConnected(x, w, b) {like y}"
-
-    def constants(self, match: Match, O: int) -> dict[str, Array]:  # named in the picture
-        return {"b": np.zeros(O, np.float32)}
 
 
 class KeepDimensionsByReshape(Lowering):

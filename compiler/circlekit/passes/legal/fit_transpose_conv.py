@@ -9,23 +9,10 @@ import numpy as np
 
 from circlekit.ir.enums import Padding
 from circlekit.ir.value import LARGEST_DIMENSION, Array
-from circlekit.ops.convolution.conv import DepthwiseConv2D
 from circlekit.passes.engine.legalize import LITERT, Lowering
 from circlekit.passes.fuse.fuse_behind_convolution import forward_size, leading_pad
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import condition
-
-
-class CompleteConvBias(Lowering):
-    """conv(x, w)  ==  conv(x, w, 0)."""
-
-    targets = LITERT  # rejects the other form
-
-    before = "z = Conv2D|DepthwiseConv2D(x: f32, w: f32[A, _, _, B])"
-    after = "z = Conv2D|DepthwiseConv2D(x, w, b)    {like z}"
-
-    def constants(self, match: Match, A: int, B: int) -> dict[str, Array]:
-        return {"b": np.zeros(B if isinstance(match.ops["z"], DepthwiseConv2D) else A, np.float32)}
 
 
 class FitTransposeConv(Lowering):
