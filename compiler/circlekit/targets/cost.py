@@ -30,7 +30,7 @@ class OperatorCost:
 
 
 def value_bytes(value: Value) -> int:
-    """Return the bytes of a value; 0 for an unknown rank, and 1 for unknown dimensions, as in ``Op.macs``."""
+    """Return the bytes of a value, 0 if its rank is unknown.  Unknown dimensions count as 1."""
     if value.data is not None:
         return value.data.nbytes
     if value.shape is None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of form that a target format needs, made when a model is written; no pass is called like one."""
+"""Legalizations: replacements of operators that a format or runtime lacks.  They have no names as passes."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Legalize convolutions for LiteRT: a bias of zeros, and output sizes that it accepts."""
+"""Give TRANSPOSE_CONV an output size that LiteRT accepts."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from circlekit.rewrite.rewrite import condition
 
 
 class FitTransposeConv(Lowering):
-    """tconv(x, any output size)  ==  slice(tconv(x, the output size for VALID padding))."""
+    """tconv(x) of any output size  ==  slice(tconv(x) of the full output size, with VALID padding).
+
+    The full output of n input rows has ``(n - 1) * stride + kernel`` rows.
+    """
 
     targets = LITERT  # accepts only the sizes that its formula gives for the padding
-    quantized = True  # data are f32, only the filter may be quantized
+    quantized = True  # the filter may be quantized; x must be f32
 
     before = """
         z = TransposeConv(shape: const[4], w: [_, KH, KW, _], x: f32[_, H, W, _], b?)
             {padding: any = padding, stride_h: any = stride_h, stride_w: any = stride_w}
     """
     after = """
-        y = TransposeConv(wide, w, x, b)    {like z, padding: VALID}
+        y = TransposeConv(full_shape, w, x, b)    {like z, padding: VALID}
         z = Slice(y, begin, size)
     """
 
@@ -45,7 +48,7 @@ class FitTransposeConv(Lowering):
         axes = list(_axes(match))
         full = [(rows - 1) * stride + kernel for rows, _, kernel, stride in axes]
         begin = [leading_pad(padding, out, kernel, stride) for _, out, kernel, stride in axes]
-        vectors = {"wide": [shape[0], *full, shape[3]], "begin": [0, *begin, 0], "size": shape}
+        vectors = {"full_shape": [shape[0], *full, shape[3]], "begin": [0, *begin, 0], "size": shape}
         return {name: np.array(numbers, np.int32) for name, numbers in vectors.items()}
 
 

@@ -76,7 +76,10 @@ class LowerL2Pool(Lowering):
 
 
 class LowerLocalResponseNormalization(Lowering):
-    """x * (bias + alpha * sum(x * x)) ** -beta: the sum over the channels of a window is a convolution."""
+    """local_response_normalization(x)  ==  x * (bias + alpha * sum(x * x)) ** -beta.
+
+    The sum is over the channels within ``radius`` of each channel: a 1x1 convolution.
+    """
 
     before = """
         y = LocalResponseNormalization(x: f32[_, _, _, C])
@@ -100,7 +103,7 @@ class LowerLocalResponseNormalization(Lowering):
 
 
 class LowerFloorMod(Lowering):
-    """floor_mod(x, d)  ==  x - floor_div(x, d) * d, for integers; floats would be rounded differently."""
+    """floor_mod(x, d)  ==  x - floor_div(x, d) * d, for integers: floats would be rounded differently."""
 
     before = "y = FloorMod(x, d)"
     after = "q = FloorDiv(x, d)  m = Mul(q, d)  y = Sub(x, m)"
@@ -120,9 +123,9 @@ class LowerEmbeddingLookup(Lowering):
 
 
 class KeepDimensionsByReshape(Lowering):
-    """fully_connected(x) that keeps the leading dimensions  ==  reshape(fully_connected(x))."""
+    """fully_connected(x) with keep_num_dims  ==  reshape(fully_connected(x) without keep_num_dims)."""
 
-    targets = frozenset({"onert"})  # accepts the attribute and ignores it
+    targets = frozenset({"onert"})  # accepts keep_num_dims and ignores it
 
     before = """
         y = FullyConnected(x: f32, w, b?) {act: any, weights_format: any, keep_num_dims: true,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower operators that move data: SPLIT_V to slices, MIRROR_PAD, GATHER_ND and resizing to GATHER."""
+"""Lower operators that move data: SPLIT_V to SLICE; MIRROR_PAD, GATHER_ND and resizing to GATHER."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ class SplitVToSlices(Replacement):
 
 
 class GatherNdToGather(Replacement):
-    """gather_nd(x, constant indices)  ==  gather(x with the indexed axes as one, their flat indices)."""
+    """gather_nd(x, indices)  ==  gather(reshape(x), flat indices), for constant indices.
+
+    The reshape makes one axis of those that are indexed.
+    """
 
     kinds = (GatherNd,)
 
@@ -91,7 +94,10 @@ class MirrorPadToGathers(Replacement):
 
 
 def _gathered(value: Value, indices: Mapping[int, Array], insert: Inserter) -> list[Value] | None:
-    """Insert a GATHER for each axis whose indices are not all in order; None if there is none."""
+    """Insert a GATHER along each axis for its ``indices``, and return the last result.
+
+    Indices that keep an axis as it is need no GATHER; return None if that is so for all axes.
+    """
     data = value
     for axis, numbers in indices.items():
         if numbers.tolist() != list(range(value.static_shape[axis])):

@@ -95,7 +95,7 @@ class LowerRmsNorm(LowerNormalization):
 NEOX = "y = RoPE(x: [_, _, _, D], sin, cos)   {mode: GPT_NEOX}"
 GPT_J = "y = RoPE(x: [_, _, _, D], sin, cos)   {mode: GPT_J}"
 
-# t: the two elements of each pair of x exchanged, and the first of them negated
+# both rotations compute t: x with the elements of each pair exchanged, and the first of them negated
 NEOX_ROTATION = """
     a, b = Split(3, x)                  {num_splits: 2}
     n = Neg(b)
@@ -119,7 +119,10 @@ SUM = """
 
 
 class LowerRope(Lowering):
-    """x * cos + rotated(x) * sin; tables must be constant or have one row, as ROPE reads row 0 only."""
+    """rope(x, sin, cos)  ==  x * cos + rotated(x) * sin in mode GPT_NEOX, with the first rows of sin and cos.
+
+    ROPE reads only the first rows.  The tables sin and cos must be constant or have a single row.
+    """
 
     before = NEOX
     after = NEOX_ROTATION + SUM
@@ -144,7 +147,7 @@ class LowerRopeGptJ(LowerRope):
 
 
 class LowerRopeOfRows(Lowering):
-    """x * cos + rotated(x) * sin, with operators that slice the first row from each computed table."""
+    """The same with tables that are computed and may have several rows: operators slice the first ones."""
 
     before = NEOX
     after = NEOX_ROTATION + ROWS + SUM
@@ -166,7 +169,10 @@ class LowerRopeOfRowsGptJ(LowerRopeOfRows):
 
 
 def _row(table: Value) -> Value | Array | None:
-    """Return the first row of ``table``: ``table`` itself if it has no other, None if it is computed."""
+    """Return the first row of ``table``.
+
+    Return ``table`` itself if it has a single row; None if it may have several and is not constant.
+    """
     if table.is_static and len(table.static_shape) <= 4 and table.numel == table.static_shape[-1]:
         return table
     if not table.is_plain or table.is_variable:
@@ -175,6 +181,6 @@ def _row(table: Value) -> Value | Array | None:
 
 
 def _neighbours(x: Value, size: int) -> dict[str, Array]:
-    """Return the indices and signs that rotate pairs of adjacent elements."""
+    """Return the constants of ``GPT_J_ROTATION`` for ``size`` elements."""
     signs = np.where(np.arange(size) % 2, 1, -1).astype(x.dtype.numpy)
     return {"neighbours": np.arange(size, dtype=np.int32) ^ 1, "signs": signs}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower the rank of paddings, slices and reductions: axes that they treat alike become one axis."""
+"""Lower the rank of paddings, slices and reductions: neighbouring axes that they treat alike become one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ Groups = list[list[int]]
 
 
 class MergeAxes(Replacement):
-    """op(x) on axes that it treats alike  ==  reshape(op(reshape(x))), with one axis for all of them."""
+    """op(x)  ==  reshape(op(reshape(x))): the inner operator has an axis for each group of axes of ``op``.
+
+    A group is neighbouring axes that are all reduced, all not reduced, or all not padded or sliced.
+    """
 
     kinds = (Pad, PadV2, Slice, Reduction)
 
@@ -42,7 +45,7 @@ class MergeAxes(Replacement):
 
 
 def _groups(op: Op, shape: Sequence[int]) -> Groups | None:
-    """Return the axes of the operand of ``op`` that may become one; None if its constants are not known."""
+    """Return the groups of axes; None if the operands that state axes or sizes are not constant."""
     if any(static_int_vector(value) is None for value in op.inputs[1:2] if value is not None):
         return None
     kinds: Iterable[int]
@@ -56,7 +59,7 @@ def _groups(op: Op, shape: Sequence[int]) -> Groups | None:
 
 
 def _numbers(op: Op, groups: Groups) -> list[tuple[str, np.ndarray]]:
-    """Return the constants of ``op`` for the merged axes, by name of the operand."""
+    """Return name and elements of the constant operands for the operator on the merged axes."""
     firsts = [group[0] for group in groups]
     if isinstance(op, Reduction):
         axes = op.normalized_axes(static_int_vector(op.axis) or (), sum(map(len, groups)))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -35,49 +34,54 @@ class SplitTransposeConvBias(Lowering):
     """
 
 
-class _Axis(NamedTuple):
-    """One image axis of a transposed convolution: where its result stands in the full result."""
+class _ImageAxis(NamedTuple):
+    """The rows, or the columns, of a transposed convolution.
 
-    rows: int
-    out: int
-    kernel: int
+    Without padding, the operator would have ``(input_size - 1) * stride + filter_size`` rows: the full
+    result.  Its result is ``output_size`` rows of that, from row ``crop`` on.
+    """
+
+    input_size: int
+    output_size: int
+    filter_size: int
     stride: int
-    before: int
+    crop: int
 
     @property
     def taps(self) -> int:
-        """Filter rows that reach one output row."""
-        return -(-self.kernel // self.stride)
+        """The number of filter rows that contribute to one output row."""
+        return -(-self.filter_size // self.stride)
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """The first and the last block of ``stride`` rows of the full result that are needed."""
-        return self.before // self.stride, (self.before + self.out - 1) // self.stride
+        """The first and the last block of ``stride`` rows of the full result that overlaps the result."""
+        return self.crop // self.stride, (self.crop + self.output_size - 1) // self.stride
 
     @property
     def paddings(self) -> tuple[int, int]:
-        """Rows of zeros before and after the input, so that a convolution gives ``blocks``."""
+        """The rows of zeros before and after the input with which a convolution computes ``blocks``."""
         first, last = self.blocks
-        return max(0, self.taps - 1 - first), max(0, last - (self.rows - 1))
+        return max(0, self.taps - 1 - first), max(0, last - (self.input_size - 1))
 
     @property
     def begin(self) -> int:
-        """Which row of the blocks that are computed is the first of the result."""
+        """The index of the first row of the result among the computed rows."""
         first = self.taps - 1 - self.paddings[0]
-        return self.before - first * self.stride
+        return self.crop - first * self.stride
 
     @property
-    def computed(self) -> int:
-        """How many rows are computed."""
-        return (self.rows + sum(self.paddings) - self.taps + 1) * self.stride
+    def computed_size(self) -> int:
+        """The number of rows that the convolution computes, once its phases are rows."""
+        return (self.input_size + sum(self.paddings) - self.taps + 1) * self.stride
 
 
 class TransposeConvToConv(Replacement):
     """tconv(x, w) with stride s  ==  depth_to_space(conv(x, w2)), cropped.
 
-    Output row q * s + p is the sum over j of input row q - j times filter row j * s + p.  So the s * s phases
-    of the output are the channels of one convolution with the filter rows of each phase in reverse order.
-    With different strides of rows and columns, reshapes and a transpose take the place of DEPTH_TO_SPACE.
+    Row q * s + p of the full result, which is row q of phase p, is the sum over j of input row q - j times
+    filter row j * s + p.  One convolution computes all s * s phases as channels; its filter has the rows of
+    each phase in reverse order.  If the strides of rows and columns differ, RESHAPE and TRANSPOSE take the
+    place of DEPTH_TO_SPACE.
     """
 
     changes_more = True
@@ -85,7 +89,7 @@ class TransposeConvToConv(Replacement):
 
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:
         assert isinstance(op, TransposeConv)  # by kinds
-        axes = _axes(op)
+        axes = _image_axes(op)
         data, bias = op.input, op.bias
         if axes is None or any(value.dtype is not f32 for value in (data, op.filter)):
             return None
@@ -94,15 +98,13 @@ class TransposeConvToConv(Replacement):
         paddings = [(0, 0), *(axis.paddings for axis in axes), (0, 0)]
         if any(map(any, paddings)):
             data = insert.make(Pad(data, insert.constant("paddings", np.array(paddings, np.int32))))
-        depth = op.filter.static_shape[0]
-        numbers = np.zeros(depth, np.float32) if bias is None else bias.array()
         weights = insert.constant("filter", _filter_of_phases(op.filter.array(), axes))
-        numbers = np.tile(numbers.reshape(-1), op.stride_h * op.stride_w)
-        value = insert.make(
-            Conv2D(data, weights, insert.constant("bias", numbers), padding=Padding.VALID, act=op.act)
-        )
+        depth = op.filter.static_shape[0]
+        offsets = np.zeros(depth, np.float32) if bias is None else bias.array().reshape(-1)
+        offset = insert.constant("bias", np.tile(offsets, op.stride_h * op.stride_w))
+        value = insert.make(Conv2D(data, weights, offset, padding=Padding.VALID, act=op.act))
         value = _interleaved(value, op, insert)
-        if any(axis.begin or axis.computed != axis.out for axis in axes):
+        if any(axis.begin or axis.computed_size != axis.output_size for axis in axes):
             begin = np.array([0, *(axis.begin for axis in axes), 0], np.int32)
             size = np.array(op.output.static_shape, np.int32)
             value = insert.make(Slice(value, insert.constant("begin", begin), insert.constant("size", size)))
@@ -111,40 +113,35 @@ class TransposeConvToConv(Replacement):
 
 def _interleaved(value: Value, op: TransposeConv, insert: Inserter) -> Value:
     """Move the phases, which are channels of ``value``, to rows and columns."""
-    high, wide = op.stride_h, op.stride_w
-    if high == wide:
-        return value if high == 1 else insert.make(DepthToSpace(value, block_size=high))
+    if op.stride_h == op.stride_w:
+        return value if op.stride_h == 1 else insert.make(DepthToSpace(value, block_size=op.stride_h))
     batch, rows, columns, channels = value.static_shape
-    if high > 1:
-        value = insert.reshaped(value, (batch * rows, columns, high, channels // high))
+    if op.stride_h > 1:
+        value = insert.reshaped(value, (batch * rows, columns, op.stride_h, channels // op.stride_h))
         value = insert.transposed(value, (0, 2, 1, 3))
-    depth = channels // (high * wide)
-    return insert.reshaped(value, (batch, rows * high, columns * wide, depth))
+    depth = channels // (op.stride_h * op.stride_w)
+    return insert.reshaped(value, (batch, rows * op.stride_h, columns * op.stride_w, depth))
 
 
-def _axes(op: TransposeConv) -> list[_Axis] | None:
-    """Return the image axes of ``op``; None if sizes are unknown or the result exceeds what is computed."""
-    known = all(v.is_static for v in (op.input, op.filter, op.output)) and op.output_shape.is_plain
-    if not known:
+def _image_axes(op: TransposeConv) -> list[_ImageAxis] | None:
+    """Return rows and columns of ``op``; None if sizes are unknown or too few rows are computed."""
+    if not (all(v.is_static for v in (op.input, op.filter, op.output)) and op.output_shape.is_plain):
         return None
-    found = list(_each_axis(op))
-    is_covered = all(axis.begin >= 0 and axis.begin + axis.out <= axis.computed for axis in found)
-    return found if is_covered else None
-
-
-def _each_axis(op: TransposeConv) -> Iterator[_Axis]:
+    axes = []
     for axis, stride in ((1, op.stride_h), (2, op.stride_w)):
-        out, kernel = op.output.static_shape[axis], op.filter.static_shape[axis]
-        before = leading_pad(op.padding, out, kernel, stride)
-        yield _Axis(op.input.static_shape[axis], out, kernel, stride, before)
+        output_size, filter_size = op.output.static_shape[axis], op.filter.static_shape[axis]
+        crop = leading_pad(op.padding, output_size, filter_size, stride)
+        axes.append(_ImageAxis(op.input.static_shape[axis], output_size, filter_size, stride, crop))
+    is_covered = all(a.begin >= 0 and a.begin + a.output_size <= a.computed_size for a in axes)
+    return axes if is_covered else None
 
 
-def _filter_of_phases(filter: Array, axes: list[_Axis]) -> Array:
-    """Return the filter [sh * sw * O, taps, taps, I] of the convolution that computes all phases."""
-    (high, rows), (wide, columns) = ((axis.stride, axis.taps) for axis in axes)
+def _filter_of_phases(filter: Array, axes: list[_ImageAxis]) -> Array:
+    """Return the filter [sh * sw * O, taps_h, taps_w, I] of the convolution that computes all phases."""
+    (sh, taps_h), (sw, taps_w) = ((axis.stride, axis.taps) for axis in axes)
     depth, height, width, channels = filter.shape
-    full = np.zeros((depth, rows * high, columns * wide, channels), np.float32)
-    full[:, :height, :width] = filter
-    parts = full.reshape(depth, rows, high, columns, wide, channels)[:, ::-1, :, ::-1]
-    phases = parts.transpose(2, 4, 0, 1, 3, 5)  # [sh, sw, O, taps, taps, I]
-    return np.ascontiguousarray(phases.reshape(-1, rows, columns, channels))
+    padded = np.zeros((depth, taps_h * sh, taps_w * sw, channels), np.float32)
+    padded[:, :height, :width] = filter
+    parts = padded.reshape(depth, taps_h, sh, taps_w, sw, channels)[:, ::-1, :, ::-1]
+    phases = parts.transpose(2, 4, 0, 1, 3, 5)  # [sh, sw, O, taps_h, taps_w, I]
+    return np.ascontiguousarray(phases.reshape(-1, taps_h, taps_w, channels))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower the version of operators that a file states higher than their form needs."""
+"""Lower the version that a file states for an operator to the one that its form needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from circlekit.rewrite.base import Context
 
 
 class LowerVersion(Legalization):
-    """A runtime of before that version refuses the operator, although it has the form."""
+    """Lower stated versions that a runtime refuses, if it runs the version that the operator needs.
+
+    Some converters state a higher version than the form needs.
+    """
 
     kinds = (Op,)
 

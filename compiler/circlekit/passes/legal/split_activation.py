@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move fused activations, if the runtimes of a format ignore or reject them, to operators of their own.
+"""Move fused activations that runtimes ignore or reject to operators of their own.
 
 Integers for which there is no activation operator (RELU_N1_TO_1 of int16, any of int32) are limited by
 MAXIMUM and MINIMUM.  TANH does not limit integers, as in TFLite's kernels.
@@ -30,7 +30,7 @@ OPERATORS: dict[Activation, type[Op]] = {
 
 
 class _Split(Replacement):
-    """op(x) with RELU fused  ==  relu(op(x)); all values have the quantization of the result."""
+    """op(x) with a fused activation  ==  activation(op(x)); both results are quantized like the first."""
 
     def wants(self, op: Op) -> bool:
         return _activation(op) in OPERATORS and super().wants(op)
@@ -52,7 +52,7 @@ class _Split(Replacement):
 
 
 class SplitActivation(_Split):
-    """For any other operator that a runtime takes only without its activation."""
+    """For every operator but TRANSPOSE_CONV that a runtime refuses with its activation."""
 
     kinds = (Op,)
 
@@ -76,6 +76,7 @@ class SplitConcatenationActivation(_Split):
 
 
 def _activation(op: Op) -> Activation:
+    """Return the fused activation, NONE if ``op`` has no such attribute."""
     return op.attribute_items().get("act", Activation.NONE)  # type: ignore[no-any-return]
 
 
