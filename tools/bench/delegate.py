@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LiteRT with its XNNPACK delegate: partitions, delegated operators and latency before and after O1.
+
+    python -m tools.bench.delegate [MODEL ...] [--only NAME] [--passes O1] [--target litert-xnnpack]
+
+Without MODEL: the models of the shared folder.  "Before" is the model as it is written to TFLite without
+passes.  Both run on one thread, in turns, in one process.  The latencies are medians of all rounds, the
+ratio is the median of the rounds' ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ai_edge_litert.interpreter import Interpreter as LiteRt
+
+import circlekit
+from circlekit.api.rewriting import Options
+from circlekit.ir.graph import Model
+from tools.bench.interpreter import models
+from tools.bench.mobilenet import sample
+
+ROUND_SECONDS = 1e-3
+"""A round invokes a model until about this time has passed: one invocation may be too short to measure."""
+
+INSTANCES = 10
+"""How often the interpreters are made: where their memory lies can double the latency of the same file."""
+
+
+class Delegation(NamedTuple):
+    """``partitions`` of the main graph are delegated, with ``delegated`` operators of ``all``.
+
+    ``others``: the codes of the other operators.
+    """
+
+    partitions: int
+    delegated: int
+    all: int
+    others: tuple[str, ...]
+
+    @property
+    def share(self) -> float:
+        return self.delegated / max(1, self.all)
+
+    def __str__(self) -> str:
+        return f"{self.partitions} | {self.delegated}/{self.all}"
+
+
+def delegation(content: bytes) -> Delegation:
+    """Return what the delegate runs of the main graph of a TFLite file.
+
+    A delegated operator is one that is reached from the outputs of a DELEGATE node before its inputs are.
+    """
+    nodes = start(content)._get_ops_details()
+    parts = [node for node in nodes if node["op_name"] == "DELEGATE"]
+    ops = [node for node in nodes if node["op_name"] != "DELEGATE"]
+    producers = {tensor: node for node in ops for tensor in node["outputs"].tolist()}
+    delegated: set[int] = set()
+    for part in parts:
+        inputs = set(part["inputs"].tolist())
+        reached = part["outputs"].tolist()
+        while reached:
+            tensor = reached.pop()
+            node = producers.get(tensor)
+            if tensor not in inputs and node is not None and node["index"] not in delegated:
+                delegated.add(node["index"])
+                reached += node["inputs"].tolist()
+    others = tuple(node["op_name"] for node in ops if node["index"] not in delegated)
+    return Delegation(len(parts), len(delegated), len(ops), others)
+
+
+def start(content: bytes) -> Any:
+    """Return LiteRT's interpreter of a TFLite file, with one thread and its default delegate."""
+    interpreter = LiteRt(model_content=content, num_threads=1)
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+def written(model: Model, passes: Sequence[str] = (), target: str | None = None) -> bytes:
+    """Return the TFLite file of ``model`` after ``passes`` for ``target``."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, result = Path(folder, f"source.{model.format}"), Path(folder, "result.tflite")
+        circlekit.save(model, source)
+        circlekit.convert(source, result, Options(passes=passes, target=target))
+        return result.read_bytes()
+
+
+def latencies(model: Model, files: Sequence[bytes], seconds: float) -> list[list[float]]:
+    """Return the seconds of one invocation in each round, for each of ``files`` of ``model``."""
+    rounds: list[list[float]] = [[] for _ in files]
+    arrays = [sample(value) for value in model.main.inputs]
+    order = list(range(len(files)))
+    for _ in range(INSTANCES):
+        order.reverse()
+        interpreters = {index: start(files[index]) for index in order}
+        for interpreter in interpreters.values():
+            for detail, array in zip(interpreter.get_input_details(), arrays, strict=True):
+                interpreter.set_tensor(detail["index"], array)
+            interpreter.invoke()
+        count = max(1, round(ROUND_SECONDS / _seconds(interpreters[0], 3)))
+        started = time.perf_counter()
+        while time.perf_counter() - started < seconds / INSTANCES:
+            order.reverse()
+            for index in order:
+                rounds[index].append(_seconds(interpreters[index], count))
+    return rounds
+
+
+def _seconds(interpreter: Any, count: int) -> float:
+    before = time.perf_counter()
+    for _ in range(count):
+        interpreter.invoke()
+    return (time.perf_counter() - before) / count
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print a row for each model; return 1 if partitions increase or the share falls."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.bench.delegate", description="partitions and latency in LiteRT with XNNPACK"
+    )
+    parser.add_argument("models", nargs="*", type=Path, metavar="MODEL")
+    parser.add_argument("--only", default="", help="models whose name contains this")
+    parser.add_argument("--passes", nargs="+", default=["O1"])
+    parser.add_argument("--target", default="litert-xnnpack")
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each model")
+    asked = parser.parse_args(argv)
+    print("| model | partitions | delegated | after | delegated | ms | after | ratio | not delegated |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
+    is_worse = False
+    for name, make in models(asked.models).items():
+        if asked.only not in name:
+            continue
+        model = make()
+        files = [written(model), written(model, asked.passes, asked.target)]
+        before, after = map(delegation, files)
+        rounds = latencies(model, files, asked.seconds)
+        ms = [f"{1e3 * statistics.median(found):.4f}" for found in rounds]
+        ratio = statistics.median(b / a for a, b in zip(*rounds, strict=True))
+        is_worse |= after.partitions > before.partitions or after.share < before.share
+        others = ", ".join(dict.fromkeys(after.others))
+        print(f"| {name} | {before} | {after} | {' | '.join(ms)} | {ratio:.2f} | {others} |", flush=True)
+    return int(is_worse)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
