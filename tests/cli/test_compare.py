@@ -125,7 +125,7 @@ def test_a_quantized_model_is_compared_as_real_numbers(tmp_path: Path, capsys: O
     assert output["relative"] == pytest.approx(output["difference"] / 5)
     assert output["cosine"] > 0.999
     assert len(document["interface"]) == 2
-    assert [layer["name"] for layer in document["layers"]] == ["y"]
+    assert [layer["name"] for layer in document["quantization"]["layers"]] == ["y"]
     judged = [*words, "--values-only", "--tolerance"]
     assert compare_command([*judged, "0.06", "--inputs", str(tmp_path / "x.npy")]) == 0
     assert json.loads(capsys.readouterr().out)["interface"] == []
@@ -146,3 +146,21 @@ def test_wrong_usage(
 ) -> None:
     assert compare_command([nets[0], str(tmp_path / after), *words]) == code
     assert sentence in capsys.readouterr().err
+
+
+def test_errors_of_a_quantized_model(tmp_path: Path, capsys: Output) -> None:
+    """--min-sqnr decides instead of equality, and --csv has a row for each operator."""
+    form = "i8[64] quant(scale: 0.05)"
+    (tmp_path / "float.ck").write_text("graph main(%x: f32[64]) -> %y { %y = Neg(%x) }")
+    body = f"%q = Quantize(%x) : {form}\n%n = Neg(%q) : {form}\n%y = Dequantize(%n) : f32[64]"
+    (tmp_path / "int8.ck").write_text(f"graph main(%x: f32[64]) -> %y {{\n{body}\n}}")
+    x = np.linspace(-5, 5, 64, dtype=np.float32)
+    np.save(tmp_path / "x.npy", x)
+    words = [*(str(tmp_path / name) for name in ("float.ck", "int8.ck")), "--inputs", str(tmp_path / "x.npy")]
+    sqnr = 10 * np.log10(np.sum(x**2) / np.sum((np.rint(x / 0.05) * 0.05 - x) ** 2))
+    table = str(tmp_path / "layers.csv")
+    assert compare_command([*words, "--min-sqnr", f"{sqnr - 0.1}", "--csv", table]) == 0
+    assert f"{sqnr:.1f}" in capsys.readouterr().out
+    assert compare_command([*words, "--min-sqnr", f"{sqnr + 0.1}"]) == 1
+    assert Path(table).read_text().splitlines()[1].startswith("NEG,0,64,")
+    assert compare_command([words[0], words[0], "--min-sqnr", "20"]) == 2

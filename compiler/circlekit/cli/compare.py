@@ -15,13 +15,16 @@ from circlekit.api import load
 from circlekit.api.models import records_of
 from circlekit.cli.arguments import Parser, add_inputs, non_negative_number
 from circlekit.cli.command import FAILED, Command
+from circlekit.cli.output.quantization_errors import judgement_document, judgement_lines
 from circlekit.cli.output.terminal import text_columns
 from circlekit.cli.result import source_name, source_of
 from circlekit.equivalence.array_files import ARRAY_SUFFIXES, compare_files
 from circlekit.equivalence.input_files import GIVEN
+from circlekit.equivalence.judgement.judge import Judgement, is_quantized_form, judge
 from circlekit.equivalence.layer_comparison import compare_layers, compare_models
 from circlekit.equivalence.model_comparison import Comparison, Outcome
 from circlekit.equivalence.verify import Verifier
+from circlekit.io.file_map import translated
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.progress import progress
@@ -49,6 +52,16 @@ def _declare(parser: Parser) -> None:
         " float32, more if the model amplifies rounding errors; 0 for integers)",
     )  # fmt: skip
     parser.add_switch("--per-layer", help="compare the results of operators, too, where names are equal")
+    parser.add_argument(
+        "--csv", metavar="FILE",
+        help="for a quantized model: write a row for each operator, in the columns of TensorFlow's"
+        " QuantizationDebugger",
+    )  # fmt: skip
+    parser.add_argument(
+        "--min-sqnr", type=float, metavar="DB",
+        help="for a quantized model: succeed if every output has at least this ratio of signal to"
+        " quantization noise, whatever else differs",
+    )  # fmt: skip
     parser.add_switch("--values-only", help="ignore that types, names or signatures of the interface differ")
     parser.add_switch("--by-position", help="compare inputs and outputs in their order, whatever their names")
     parser.add_switch("--json", help="print one JSON document")
@@ -72,10 +85,17 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.tolerance is not None:
         comparison.outputs = _within(comparison.outputs, arguments.tolerance)
         result.layers = _within(result.layers, arguments.tolerance)
+    if arguments.csv is not None and result.judgement is not None:
+        path = Path(arguments.csv)
+        with translated(path, "written"), path.open("w", encoding="utf-8") as file:
+            result.judgement.write_csv(file)
     if arguments.json:
         print(json.dumps(_document(arguments, result), indent=2, allow_nan=False))
     elif not arguments.quiet:
         print(*_lines(arguments, result), sep="\n")
+    if arguments.min_sqnr is not None and result.judgement is not None:
+        sqnr = result.judgement.sqnr
+        return 0 if sqnr is None or sqnr >= arguments.min_sqnr else FAILED
     return 0 if comparison.equal else FAILED
 
 
@@ -84,9 +104,13 @@ compare_command = Command("circlekit compare", DESCRIPTION, "before after", _dec
 
 @dataclass
 class Result:
-    """The ``comparison`` of the outputs, that of ``layers``, and their operators as text, by result name."""
+    """The ``comparison`` of the outputs, that of ``layers``, and their operators as text, by result name.
+
+    ``judgement``: the errors of a quantized model; None for models of the same types.
+    """
 
     comparison: Comparison
+    judgement: Judgement | None = None
     layers: list[Outcome] = field(default_factory=list)
     ops: dict[str, str] = field(default_factory=dict)
 
@@ -104,11 +128,19 @@ def _compare_models(arguments: argparse.Namespace) -> Result:
     verifier = Verifier(before, records_of(before, arguments.inputs))
     progress().begin("running the second model")
     comparison = compare_models(verifier, after)
-    if not arguments.per_layer or not comparison.outputs:
-        return Result(comparison)
-    progress().begin("comparing layers")
-    ops = {op.results[0].name: print_op(op) for op in after.main if op.results}
-    return Result(comparison, compare_layers(before, after, verifier.runs[0]), ops)
+    result = Result(comparison)
+    if is_quantized_form(before, after):
+        records = {run.kind: run.inputs for run in verifier.runs if arguments.inputs or run.kind == "normal"}
+        progress().begin("judging the quantization")
+        result.judgement = judge(before, after, records)
+        return result
+    if arguments.csv is not None or arguments.min_sqnr is not None:
+        arguments.refuse("--csv and --min-sqnr are for a float model and its quantized form")
+    if arguments.per_layer and comparison.outputs:
+        progress().begin("comparing layers")
+        result.ops = {op.results[0].name: print_op(op) for op in after.main if op.results}
+        result.layers = compare_layers(before, after, verifier.runs[0])
+    return result
 
 
 def _with_names_of(before: Model, after: Model) -> Model:
@@ -136,6 +168,9 @@ def _lines(arguments: argparse.Namespace, result: Result) -> Iterator[str]:
     if comparison.outputs:
         yield ""
         yield from _table(_worst_of_each(comparison.outputs), len(labels) > 1)
+    if result.judgement is not None:
+        yield ""
+        yield from judgement_lines(result.judgement, text_columns(), arguments.per_layer)
     if result.layers:
         yield ""
         yield from _layer_lines(result.layers, result.ops)
@@ -217,7 +252,9 @@ def _document(arguments: argparse.Namespace, result: Result) -> dict[str, Any]:
         "outputs": [_outcome_document(outcome) for outcome in comparison.outputs],
         "notes": comparison.notes,
     }
-    if arguments.per_layer:
+    if result.judgement is not None:
+        document["quantization"] = judgement_document(result.judgement, arguments.per_layer)
+    elif arguments.per_layer:
         document["layers"] = [_outcome_document(outcome) for outcome in layers]
         document["first_difference"] = next((o.name for o in layers if not o.equal), None)
     return document

@@ -67,12 +67,12 @@ def compare_layers(
     shared = [name for name in new if name in old and (names is None or name in names)]
     kernels = run.kernels if inputs is run.inputs else None
     with counted_memory():
-        left = _values(before, run.inputs, run.kernels, shared)
-        right = _values(after, inputs, kernels, shared)
+        left = results_by_name(before, run.inputs, run.kernels, shared)
+        right = results_by_name(after, inputs, kernels, shared)
         outcomes = [_compared(old[n], left[n], new[n], right[n]) for n in shared if n in left and n in right]
         suspects = [outcome.name for outcome in outcomes if not outcome.equal and not outcome.reason]
         if suspects:
-            moved = _values(with_moved_constants(before), run.inputs, run.kernels, suspects)
+            moved = results_by_name(with_moved_constants(before), run.inputs, run.kernels, suspects)
             noise = {name: excused(left[name], moved[name]) for name in suspects if name in moved}
             outcomes = [_tolerating(outcome, noise.get(outcome.name, 0.0)) for outcome in outcomes]
     return [replace(outcome, inputs=run.kind) for outcome in outcomes]
@@ -96,7 +96,7 @@ def _results(model: Model) -> dict[str, Value]:
     return {value.name: value for op in model.main for value in op.results}
 
 
-def _values(
+def results_by_name(
     model: Model, inputs: Inputs, kernels: Kernels | None, names: Collection[str]
 ) -> dict[str, Array]:
     """Run ``model`` and return its results of these names; of a name that occurs again, the first result."""

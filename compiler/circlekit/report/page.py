@@ -59,6 +59,7 @@ def render(content: Content) -> bytes:
         passes=tables.pass_rows(content),
         structure=tables.structure_rows(content),
         costs=tables.cost_tables(content),
+        quantization=tables.quantization_tables(content),
         arena=tables.arena_tables(content),
         chart=arena_chart([side.arena.live_bytes for side in content.sides]),
     )

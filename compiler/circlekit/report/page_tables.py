@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from circlekit.equivalence.judgement.tables import Rows, layer_rows, output_rows
 from circlekit.ir.text.lines import Names, print_op, type_text
 from circlekit.ir.value import Value
 from circlekit.passes.engine.describe import summary as pass_summary
@@ -119,6 +120,18 @@ def cost_tables(content: Content) -> list[dict[str, Any]]:
         shown = [rows[position] for position in sorted(dearest)]
         tables.append({"side": number, "title": side.title, "rows": shown, "total": len(rows)})
     return tables
+
+
+def quantization_tables(content: Content) -> list[tuple[str, Rows]]:
+    """Return (title, rows) of the errors of a quantized model; the first row is the header."""
+    judgement = content.values.judgement if content.values is not None else None
+    if judgement is None:
+        return []
+    layers = layer_rows(judgement, MAX_ROWS)
+    return [
+        ("Quantization error of the outputs", output_rows(judgement)),
+        ("Operators, by the error that each adds to its result", layers),
+    ]
 
 
 def arena_tables(content: Content) -> list[dict[str, Any]]:

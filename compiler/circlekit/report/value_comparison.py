@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from circlekit.equivalence.judgement.judge import Judgement, is_quantized_form, judge
 from circlekit.equivalence.layer_comparison import compare_layers, compare_models
 from circlekit.equivalence.model_comparison import Comparison, Outcome
 from circlekit.equivalence.verify import Records, Verifier
@@ -42,7 +43,8 @@ class ValueComparison:
 
     Layers are in the order of the second model.  ``verdict``: within what outputs are equal, which one
     differs, or why they were not compared.  ``is_equal``: None if they were not compared.  ``notes``:
-    differences of the interface, and what the comparison does not prove.
+    differences of the interface, and what the comparison does not prove.  ``judgement``: the errors of a
+    quantized model, on all sets of inputs; None if the models have the same types.
     """
 
     verdict: str
@@ -50,6 +52,7 @@ class ValueComparison:
     outputs: list[Difference] = field(default_factory=list)
     layers: list[Difference] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    judgement: Judgement | None = None
 
 
 def compare_values(before: Model, after: Model, records: Records | None = None) -> ValueComparison:
@@ -71,6 +74,10 @@ def compare_values(before: Model, after: Model, records: Records | None = None) 
         result.outputs = _differences(comparison.outputs)
         progress().begin("comparing layers")
         result.layers = _differences(compare_layers(before, after, verifier.runs[0]), is_layer=True)
+        if is_quantized_form(before, after):
+            progress().begin("judging the quantization")
+            runs = verifier.runs if records is not None else verifier.runs[:1]
+            result.judgement = judge(before, after, {run.kind: run.inputs for run in runs})
     except CirclekitError as error:
         return ValueComparison(f"not compared: {error.message}")
     return result

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics of the error of arrays against a reference, accumulated over any number of records."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circlekit.errors import ShapeError
+from circlekit.ir.value import Array, format_shape
+
+TOP = (1, 5)
+"""The k for which ``overlaps`` counts the largest elements."""
+
+MIN_CLASSES = 10
+"""Fewest elements of a last axis for which top-k says something."""
+
+
+@dataclass
+class ErrorMetrics:
+    """Sums over the elements of all arrays that were added, from which the metrics follow.
+
+    The error is the result minus the reference.  Elements that are not finite in both arrays are left out and
+    counted in ``skipped``.  ``intervals``: for each pair of arrays the largest absolute error relative to the
+    range of the reference.  ``overlaps``: for each k of TOP, and each vector along the last axis, the share
+    of its k largest elements that are among the k largest of the reference.
+    """
+
+    count: int = 0
+    skipped: int = 0
+    signal: float = 0.0
+    noise: float = 0.0
+    product: float = 0.0
+    power: float = 0.0
+    total: float = 0.0
+    absolute: float = 0.0
+    worst: float = 0.0
+    intervals: list[float] = field(default_factory=list)
+    overlaps: dict[int, list[float]] = field(default_factory=dict)
+
+    def add(self, reference: Array, result: Array) -> None:
+        """Add a pair of arrays of real numbers; raise ShapeError if their shapes differ."""
+        if reference.shape != result.shape:
+            shapes = f"{format_shape(reference.shape)}, got {format_shape(result.shape)}"
+            raise ShapeError(f"expected a result of shape {shapes}")
+        self._add_overlaps(reference, result)
+        a, b = (np.asarray(x, np.float64).reshape(-1) for x in (reference, result))
+        finite = np.isfinite(a) & np.isfinite(b)
+        if not finite.all():
+            self.skipped += int(a.size - np.count_nonzero(finite))
+            a, b = a[finite], b[finite]
+        if a.size:
+            self._add_sums(a, b)
+
+    def _add_sums(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> None:
+        error = b - a
+        self.count += a.size
+        self.signal += float(a @ a)
+        self.power += float(b @ b)
+        self.product += float(a @ b)
+        self.noise += float(error @ error)
+        self.total += float(error.sum())
+        magnitudes = np.abs(error)
+        self.absolute += float(magnitudes.sum())
+        largest = float(magnitudes.max())
+        self.worst = max(self.worst, largest)
+        extent = float(np.ptp(a))
+        self.intervals.append(largest / extent if extent else 1.0)
+
+    def _add_overlaps(self, reference: Array, result: Array) -> None:
+        if reference.ndim == 0 or reference.shape[-1] < MIN_CLASSES or reference.size == 0:
+            return
+        rows = [x.reshape(-1, x.shape[-1]) for x in (reference, result)]
+        first, second = (np.argsort(-x, axis=1, kind="stable")[:, : max(TOP)] for x in rows)
+        for k in TOP:
+            shared = (first[:, :k, None] == second[:, None, :k]).any(axis=2)
+            self.overlaps.setdefault(k, []).extend(shared.mean(axis=1).tolist())
+
+    @property
+    def sqnr(self) -> float | None:
+        """Signal to quantization noise in dB, 10 log10(sum of squares / sum of squared errors).
+
+        inf without an error; None without a signal.
+        """
+        if not self.signal:
+            return None
+        return 10 * math.log10(self.signal / self.noise) if self.noise else math.inf
+
+    @property
+    def cosine(self) -> float | None:
+        """Cosine of the angle between reference and result; None if one of them is zero."""
+        length = math.sqrt(self.signal) * math.sqrt(self.power)
+        return min(1.0, max(-1.0, self.product / length)) if length else None
+
+    @property
+    def mse(self) -> float:
+        """Mean squared error."""
+        return self.noise / max(self.count, 1)
+
+    @property
+    def mae(self) -> float:
+        """Mean absolute error."""
+        return self.absolute / max(self.count, 1)
+
+    @property
+    def mean_error(self) -> float:
+        return self.total / max(self.count, 1)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the error."""
+        return math.sqrt(max(self.mse - self.mean_error**2, 0.0))
+
+    @property
+    def mpeir(self) -> float | None:
+        """Mean peak error to interval ratio, as ONE's circle-eval-diff defines it: the mean of ``intervals``.
+
+        A reference whose elements are all equal counts as 1.  None if nothing was added.
+        """
+        return sum(self.intervals) / len(self.intervals) if self.intervals else None
+
+    def top(self, k: int) -> float | None:
+        """Return the mean of ``overlaps[k]``; None if the arrays have fewer than MIN_CLASSES classes."""
+        shares = self.overlaps.get(k)
+        return sum(shares) / len(shares) if shares else None

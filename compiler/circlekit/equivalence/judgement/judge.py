@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judge a quantized model against its float model: metrics of outputs, errors of layers, findings."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+import numpy as np
+
+from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
+from circlekit.equivalence.judgement.layer_errors import LayerError, LayerErrors
+from circlekit.equivalence.layer_comparison import results_by_name
+from circlekit.equivalence.real_numbers import inputs_for, real_numbers
+from circlekit.equivalence.verify import Records
+from circlekit.errors import ModelError, ShapeError
+from circlekit.interp.interpreter import expect_runs, select_kernels
+from circlekit.ir.dtypes import i32
+from circlekit.ir.graph import Model
+from circlekit.ir.resource_limits import counted_memory
+from circlekit.ir.value import Array, Value
+from circlekit.ops.quantization import is_quantized
+
+MIN_CLIPPED = 1e-3
+"""Share of clipped elements from which on a layer is reported."""
+
+CSV_COLUMNS = (
+    "op_name", "tensor_idx", "num_elements", "stddev", "mean_error", "max_abs_error", "mean_squared_error",
+    "scale", "zero_point", "tensor_name", "rmse/scale", "sqnr_db", "added_share",
+)  # fmt: skip
+"""The columns of TensorFlow's QuantizationDebugger, and three of ours."""
+
+
+@dataclass(frozen=True)
+class QuantizationFinding:
+    """A fault of a quantized model: where, what it is, and what helps."""
+
+    place: str
+    reason: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.reason}; {self.remedy}"
+
+
+@dataclass
+class Judgement:
+    """``outputs``: metrics by name.  ``layers``: in the order of the quantized model."""
+
+    outputs: dict[str, ErrorMetrics]
+    layers: list[LayerError]
+    findings: list[QuantizationFinding]
+
+    @property
+    def sqnr(self) -> float | None:
+        """The lowest SQNR of an output, in dB; None if no output has a signal."""
+        numbers = [m.sqnr for m in self.outputs.values() if m.sqnr is not None]
+        return min(numbers, default=None)
+
+    def by_added_error(self) -> list[LayerError]:
+        """Return the layers, those that add most first."""
+        return sorted(self.layers, key=lambda layer: -layer.added_share)
+
+    def write_csv(self, file: TextIO) -> None:
+        """Write a row for each layer: the columns of CSV_COLUMNS, in the order of the model."""
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(CSV_COLUMNS)
+        for index, layer in enumerate(self.layers):
+            rows.writerow(_csv_row(index, layer))
+
+
+def _csv_row(index: int, layer: LayerError) -> tuple[object, ...]:
+    error, form, scale = layer.error, layer.quantization, layer.scale
+    return (
+        layer.op.code, index, error.count, error.deviation, error.mean_error, error.worst, error.mse,
+        scale or "", "" if form is None else int(form.zero_point.sum()), layer.value.name,
+        error.mse**0.5 / scale if scale else "", error.sqnr, layer.added_share,
+    )  # fmt: skip
+
+
+def is_quantized_form(before: Model, after: Model) -> bool:
+    """Return whether ``after`` holds quantized tensors where ``before`` has floats, or has none at all."""
+    quantized = {v.name for v in _values(before) if is_quantized(v)}
+    others = {v.name for v in _values(before)} - quantized
+    return any(is_quantized(v) and (not quantized or v.name in others) for v in _values(after))
+
+
+def _values(model: Model) -> Iterator[Value]:
+    yield from model.main.inputs
+    for op in model.main:
+        yield from (v for v in op.inputs if v is not None and v.is_const)
+        yield from op.results
+
+
+def judge(before: Model, after: Model, records: Records) -> Judgement:
+    """Run the float model ``before`` and its quantized form ``after`` on ``records`` and compare.
+
+    The outputs are compared by name, else by position.  ``after`` gets the inputs quantized where it takes
+    integers.  Raise ModelError if there are no records or the inputs of the models do not fit, ShapeError if
+    the outputs have different shapes, LimitError if the results of one record do not fit into memory.
+    """
+    if not records:
+        raise ModelError("a quantized model is judged on inputs, expected at least one record")
+    pairs = _paired(before.main.outputs, after.main.outputs)
+    outputs = {reference.name: ErrorMetrics() for reference, _ in pairs}
+    layers = LayerErrors(before, after)
+    names = layers.names.union(v.name for pair in pairs for v in pair)
+    expect_runs(before, len(records))
+    expect_runs(after, len(records))
+    for label, inputs in records.items():
+        own = inputs_for(after, before, inputs)
+        if own is None:
+            raise ModelError("the models have different inputs, so they cannot be compared")
+        with counted_memory():
+            left = results_by_name(before, inputs, select_kernels(before), names)
+            right = results_by_name(after, own, select_kernels(after), names)
+            for reference, result in pairs:
+                _add_output(outputs[reference.name], label, reference, left, result, right)
+            layers.add(left, right)
+    return Judgement(outputs, layers.layers, [*_bias_findings(after), *_layer_findings(layers.layers)])
+
+
+def _paired(before: Sequence[Value], after: Sequence[Value]) -> list[tuple[Value, Value]]:
+    if len(before) != len(after):
+        raise ModelError(f"expected {len(before)} outputs, got {len(after)}")
+    by_name = {v.name: v for v in after}
+    if all(v.name in by_name for v in before):
+        return [(v, by_name[v.name]) for v in before]
+    return list(zip(before, after, strict=True))
+
+
+def _add_output(
+    metrics: ErrorMetrics,
+    label: str,
+    reference: Value,
+    left: Mapping[str, Array],
+    result: Value,
+    right: Mapping[str, Array],
+) -> None:
+    """Add the pair of arrays of one output on the record ``label``."""
+    first = left[reference.name] if reference.data is None else reference.data
+    second = right[result.name] if result.data is None else result.data
+    try:
+        metrics.add(real_numbers(reference, first), real_numbers(result, second))
+    except ShapeError as error:
+        raise error.note(f"output %{reference.name} on {label} inputs") from None
+
+
+def _bias_findings(model: Model) -> Iterator[QuantizationFinding]:
+    """Report int32 biases at the limits of int32: their real value is larger."""
+    for op in model.main:
+        for spec, value in zip(op.operands, op.inputs, strict=False):
+            if value is None or value.data is None or value.dtype is not i32 or not is_quantized(value):
+                continue
+            count = int(np.count_nonzero(np.isin(value.data, i32.limits)))
+            if count:
+                yield QuantizationFinding(
+                    f"{spec.name} %{value.name} of {op.code}",
+                    f"{count} of {value.data.size} elements overflow int32",
+                    "its scale is that of the input times that of the weights: int16x8 has a bias of 64 bits,"
+                    " or leave the operator float",
+                )
+
+
+def _layer_findings(layers: list[LayerError]) -> Iterator[QuantizationFinding]:
+    for layer in layers:
+        place = f"%{layer.value.name} of {layer.op.code}"
+        if layer.clipped >= MIN_CLIPPED:
+            yield QuantizationFinding(
+                place,
+                f"{layer.clipped:.2%} of the elements are outside of the quantized range",
+                "calibrate on data like this, or use the range estimator minmax",
+            )
+        if layer.dead_channels:
+            yield QuantizationFinding(
+                place,
+                f"{layer.dead_channels} channels that vary in the float model are constant",
+                "their range is small against that of the tensor: equalize the channels, or leave the"
+                " operator in higher precision",
+            )

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors of the operators of a quantized model against the float model that it was made from.
+
+Results of equal names belong together.  An operator *adds* the error that it has even if its operands are
+right: the float operator is computed again on the real numbers that the quantized operator reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
+from circlekit.equivalence.real_numbers import real_numbers
+from circlekit.errors import CirclekitError
+from circlekit.interp.evaluate import evaluate
+from circlekit.ir.dtypes import DType
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.arithmetic.cast import Dequantize, Quantize
+from circlekit.ops.quantization import is_quantized
+
+
+@dataclass
+class LayerError:
+    """The errors of a result that both models name, over all records.
+
+    ``value``: in the quantized model.  ``op``: the operator that computes it there, before any QUANTIZE and
+    DEQUANTIZE.  ``error``: against the float model.  ``added``: the error of this operator alone; empty if
+    the models compute the result by different operators.  ``clipped``: the share of elements that the float
+    model has outside of the quantized range, by more than one step.  ``low``, ``high``: the smallest and the
+    largest element of each channel (index of the last axis) in the float model; ``quantized_low``,
+    ``quantized_high``: the same in the quantized model.
+    """
+
+    value: Value
+    op: Op
+    error: ErrorMetrics = field(default_factory=ErrorMetrics)
+    added: ErrorMetrics = field(default_factory=ErrorMetrics)
+    clipped_count: int = 0
+    low: Array | None = None
+    high: Array | None = None
+    quantized_low: Array | None = None
+    quantized_high: Array | None = None
+
+    @property
+    def quantized(self) -> Value | None:
+        """The quantized value that holds the result: ``value``, or the operand of its DEQUANTIZE."""
+        producer = self.value.producer
+        value = producer.inputs[0] if isinstance(producer, Dequantize) else self.value
+        return value if value is not None and is_quantized(value) else None
+
+    @property
+    def quantization(self) -> Quantization | None:
+        """Of the value that holds the result: see ``quantized``."""
+        return None if self.quantized is None else self.quantized.quantization
+
+    @property
+    def scale(self) -> float | None:
+        """The first scale of the quantized result."""
+        return None if self.quantization is None else float(self.quantization.scale[0])
+
+    @property
+    def clipped(self) -> float:
+        return self.clipped_count / max(self.error.count, 1)
+
+    @property
+    def added_share(self) -> float:
+        """The noise that the operator adds, relative to the power of its float result."""
+        return self.added.noise / self.error.signal if self.error.signal else 0.0
+
+    @property
+    def dead_channels(self) -> int:
+        """Number of channels that vary in the float model and are constant in the quantized one."""
+        if self.low is None or self.high is None or self.quantized_low is None or self.quantized_high is None:
+            return 0
+        extent = self.high - self.low
+        lively = extent > 0.01 * extent.max(initial=0.0)
+        return int(np.count_nonzero(lively & (self.quantized_low == self.quantized_high)))
+
+
+class LayerErrors:
+    """The layers of a quantized model, ``after``, that the float model ``before`` has too: see ``add``."""
+
+    def __init__(self, before: Model, after: Model) -> None:
+        self._float_results = {v.name: v for op in before.main for v in op.results}
+        self.layers: list[LayerError] = []
+        for value in (v for op in after.main for v in op.results):
+            reference = self._float_results.get(value.name)
+            op = _computing_op(value)
+            if reference is not None and reference.dtype is DType.FLOAT32 and op is not None:
+                self.layers.append(LayerError(value, op))
+        operands = (v.name for layer in self.layers for v in layer.op.inputs if v is not None)
+        self.names = {layer.value.name for layer in self.layers}.union(operands)
+        """Names of the results whose arrays ``add`` reads, in either model."""
+
+    def add(self, before: Mapping[str, Array], after: Mapping[str, Array]) -> None:
+        """Add one record: the arrays of inputs and results of both models, by name."""
+        for layer in self.layers:
+            name = layer.value.name
+            if name not in before or name not in after or before[name].shape != after[name].shape:
+                continue
+            reference = before[name]
+            result = real_numbers(layer.value, after[name])
+            layer.error.add(reference, result)
+            _add_range(layer, reference, result)
+            alone = self._alone(layer, after)
+            if alone is not None and alone.shape == result.shape:
+                layer.added.add(alone, result)
+
+    def _alone(self, layer: LayerError, after: Mapping[str, Array]) -> Array | None:
+        """Return the float operator's result on the operands of the quantized one; None if they differ."""
+        reference = self._float_results[layer.value.name]
+        op = reference.producer
+        if op is None or type(op) is not type(layer.op) or len(op.inputs) != len(layer.op.inputs):
+            return None
+        operands: list[Array | None] = []
+        for own, other in zip(op.inputs, layer.op.inputs, strict=True):
+            if own is None or own.is_const or other is None:
+                operands.append(None if own is None else own.data)
+            elif other.name in after:
+                operands.append(_as_float(own, other, after[other.name]))
+            else:
+                return None
+        try:
+            return evaluate(op, operands)[reference.result_index]
+        except CirclekitError:  # one that runs other graphs, or lacks an operand
+            return None
+
+
+def _as_float(own: Value, other: Value, array: Array) -> Array:
+    return real_numbers(other, array).astype(np.float32) if own.dtype is DType.FLOAT32 else array
+
+
+def _computing_op(value: Value) -> Op | None:
+    """Return the operator that computes ``value``, before any QUANTIZE and DEQUANTIZE."""
+    op = value.producer
+    while isinstance(op, Quantize | Dequantize):
+        op = op.inputs[0].producer if op.inputs[0] is not None else None
+    return op
+
+
+def _add_range(layer: LayerError, reference: Array, result: Array) -> None:
+    """Count clipped elements and extend the range of each channel."""
+    held = layer.quantized
+    if held is not None and held.quantization is not None and held.quantization.scale.size == 1:
+        step = float(held.quantization.scale[0])
+        low, high = (float(real_numbers(held, np.array(limit))) for limit in held.dtype.limits)
+        outside = (reference < low - step) | (reference > high + step)
+        layer.clipped_count += int(np.count_nonzero(outside))
+    if reference.ndim == 0 or reference.size == 0:
+        return
+    axes = tuple(range(reference.ndim - 1))
+    if not axes:
+        return
+    layer.low = _extended(np.minimum, layer.low, reference.min(axis=axes))
+    layer.high = _extended(np.maximum, layer.high, reference.max(axis=axes))
+    layer.quantized_low = _extended(np.minimum, layer.quantized_low, result.min(axis=axes))
+    layer.quantized_high = _extended(np.maximum, layer.quantized_high, result.max(axis=axes))
+
+
+def _extended(extreme: np.ufunc, known: Array | None, new: Array) -> Array:
+    return new if known is None or known.shape != new.shape else np.asarray(extreme(known, new))

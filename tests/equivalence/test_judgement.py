@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The judgement of quantized models: metrics against numpy's, errors that operators add, findings."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import numpy as np
+import pytest
+
+from circlekit import parse
+from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
+from circlekit.equivalence.judgement.judge import CSV_COLUMNS, is_quantized_form, judge
+from circlekit.errors import ModelError, ShapeError
+
+FLOAT = """
+graph main(%x: f32[1,4]) -> %z {
+  %y = FullyConnected(%x, [[1.0, 0.5, 0.25, 0.1], [0.3, -0.7, 0.2, 0.9]], [0.1, -0.2]) : f32[1,2]
+  %z = Relu(%y) : f32[1,2]
+}
+"""
+X = np.array([[1.0, -0.5, 0.24, 0.9]], np.float32)
+
+
+def quantized(y_scale: float = 0.02, bias: str = "[500, -1000]") -> str:
+    """FLOAT in int8 by hand: weights of scale 0.01, input of scale 0.02, outputs of ``y_scale``."""
+    return f"""
+graph main(%x: f32[1,4]) -> %z {{
+  %w = const i8[2,4] quant(scale: 0.01) [[100, 50, 25, 10], [30, -70, 20, 90]]
+  %b = const i32[2] quant(scale: 0.0002) {bias}
+  %xq = Quantize(%x) : i8[1,4] quant(scale: 0.02)
+  %y = FullyConnected(%xq, %w, %b) : i8[1,2] quant(scale: {y_scale})
+  %zq = Relu(%y) : i8[1,2] quant(scale: {y_scale})
+  %z = Dequantize(%zq) : f32[1,2]
+}}
+"""
+
+
+def test_metrics_are_those_of_numpy() -> None:
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(2, 3, 20)), rng.normal(size=(2, 3, 20))
+    metrics = ErrorMetrics()
+    for left, right in zip(a, b, strict=True):
+        metrics.add(left, right)
+    assert metrics.sqnr == pytest.approx(10 * np.log10((a**2).sum() / ((a - b) ** 2).sum()))
+    assert metrics.cosine == pytest.approx(np.vdot(a, b) / np.linalg.norm(a) / np.linalg.norm(b))
+    assert metrics.mse == pytest.approx(np.mean((a - b) ** 2))
+    assert metrics.mae == pytest.approx(np.mean(np.abs(a - b)))
+    assert metrics.deviation == pytest.approx(np.std(b - a))
+    peaks = [np.abs(x - y).max() / np.ptp(x) for x, y in zip(a, b, strict=True)]
+    assert metrics.mpeir == pytest.approx(np.mean(peaks))
+    rows = zip(a.reshape(-1, 20), b.reshape(-1, 20), strict=True)
+    shared = [len({*np.argsort(x)[-5:]} & {*np.argsort(y)[-5:]}) / 5 for x, y in rows]
+    assert metrics.top(5) == pytest.approx(np.mean(shared))
+    assert metrics.top(5) != metrics.top(1)
+
+
+def test_metrics_of_special_arrays() -> None:
+    exact = ErrorMetrics()
+    exact.add(np.ones(3), np.ones(3))
+    assert (exact.sqnr, exact.mpeir, exact.top(1)) == (math.inf, 1.0, None)
+    metrics = ErrorMetrics()
+    metrics.add(np.array([np.nan, 0.0]), np.array([1.0, 0.5]))
+    assert (metrics.skipped, metrics.sqnr, metrics.mse) == (1, None, 0.25)
+    with pytest.raises(ShapeError, match=r"expected a result of shape \[2\], got \[3\]"):
+        metrics.add(np.zeros(2), np.zeros(3))
+
+
+def test_an_operator_adds_the_error_that_it_has_on_right_operands() -> None:
+    """A scale of 0.1 makes the error of %y; RELU adds none to it, though its result has the same error."""
+    judgement = judge(parse(FLOAT), parse(quantized(y_scale=0.1)), {"given": [X]})
+    y, z = judgement.layers
+    exact = X @ np.array([[1.0, 0.5, 0.25, 0.1], [0.3, -0.7, 0.2, 0.9]], np.float32).T + [0.1, -0.2]
+    steps = np.rint(exact / 0.1) * 0.1
+    assert y.error.mse == pytest.approx(np.mean((steps - exact) ** 2), rel=1e-4)
+    assert y.added.mse == pytest.approx(y.error.mse, rel=1e-4)
+    assert z.error.mse > 0
+    assert z.added.noise == pytest.approx(0, abs=1e-12)
+    assert [layer.op.code for layer in judgement.by_added_error()] == ["FULLY_CONNECTED", "RELU"]
+    assert judgement.outputs["z"].sqnr == judgement.sqnr == z.error.sqnr
+    assert judgement.findings == []
+
+
+def test_layers_as_csv() -> None:
+    file = io.StringIO()
+    judgement = judge(parse(FLOAT), parse(quantized()), {"given": [X]})
+    judgement.write_csv(file)
+    rows = list(csv.DictReader(io.StringIO(file.getvalue())))
+    assert [row["tensor_name"] for row in rows] == ["y", "z"]
+    assert set(rows[0]) == set(CSV_COLUMNS)
+    assert float(rows[0]["scale"]) == pytest.approx(0.02)
+    assert float(rows[0]["max_abs_error"]) == judgement.layers[0].error.worst
+
+
+def test_findings_name_place_and_remedy() -> None:
+    clipped = judge(parse(FLOAT), parse(quantized(y_scale=0.005)), {"given": [X]})
+    assert "%y of FULLY_CONNECTED: 100.00% of the elements are outside of the quantized range" in str(
+        clipped.findings[0]
+    )
+    overflow = judge(parse(FLOAT), parse(quantized(bias="[2147483647, -1000]")), {"given": [X]})
+    assert str(overflow.findings[0]).startswith(
+        "bias %b of FULLY_CONNECTED: 1 of 2 elements overflow int32; "
+    )
+    records = {str(i): [X * i] for i in range(2)}
+    dead = judge(parse(FLOAT), parse(quantized(y_scale=4.0)), records)
+    assert any("2 channels that vary in the float model are constant" in f.reason for f in dead.findings)
+
+
+def test_models_that_cannot_be_judged() -> None:
+    model = parse(FLOAT)
+    with pytest.raises(ModelError, match="expected at least one record"):
+        judge(model, parse(quantized()), {})
+    with pytest.raises(ModelError, match="different inputs"):
+        judge(model, parse(FLOAT.replace("%x", "%other")), {"given": [X]})
+
+
+def test_what_counts_as_a_quantized_form() -> None:
+    model, form = parse(FLOAT), parse(quantized())
+    assert is_quantized_form(model, form)
+    assert not is_quantized_form(form, model)
+    assert not is_quantized_form(form, parse(quantized(y_scale=0.1)))
