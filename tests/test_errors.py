@@ -12,8 +12,8 @@ from circlekit.errors import (
     CirclekitError,
     ModelError,
     ShapeError,
+    did_you_mean,
     edit_distance,
-    near_miss,
 )
 
 
@@ -39,13 +39,13 @@ def test_places_stand_below_the_message_one_a_line() -> None:
     ],
 )
 def test_a_near_miss(word: str, most: int, hint: str) -> None:
-    assert near_miss(word, ["padding", "stride_h", "stride_w"], most) == hint
+    assert did_you_mean(word, ["padding", "stride_h", "stride_w"], most) == hint
 
 
 def test_long_words_are_not_compared() -> None:
     word = "a" * SEARCH_LIMIT_CHARACTERS
-    assert near_miss(word, [word]) == ""
-    assert near_miss(word[1:], [word[1:]]) != ""
+    assert did_you_mean(word, [word]) == ""
+    assert did_you_mean(word[1:], [word[1:]]) != ""
 
 
 NAMES = [
@@ -76,7 +76,7 @@ NAMES = [
     ],
 )
 def test_near_names_are_suggested(word: str, name: str) -> None:
-    assert near_miss(word, NAMES) == f"; did you mean {name}?"
+    assert did_you_mean(word, NAMES) == f"; did you mean {name}?"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_near_names_are_suggested(word: str, name: str) -> None:
     ],
 )
 def test_far_names_are_not_suggested(word: str) -> None:
-    assert near_miss(word, NAMES) == ""
+    assert did_you_mean(word, NAMES) == ""
 
 
 WORDS = st.text("abcde_", min_size=4, max_size=12)
@@ -110,5 +110,5 @@ def test_one_wrong_letter_is_near_and_another_word_is_far(word: str, at: int, le
     assert edit_distance(word, wrong) == edit_distance(wrong, word) == 1
     assert edit_distance(word, word[:at] + letter + word[at:]) == 1
     assert edit_distance(word, word[1::-1] + word[2:]) == (word[0] != word[1])
-    assert near_miss(wrong, [word]) == f"; did you mean {word}?"
-    assert near_miss(letter * len(word), [word]) == ""
+    assert did_you_mean(wrong, [word]) == f"; did you mean {word}?"
+    assert did_you_mean(letter * len(word), [word]) == ""

@@ -108,7 +108,7 @@ if not TYPE_CHECKING:  # a type checker then reports names that do not exist
             if name in names:
                 value = globals()[name] = getattr(import_module(module), name)
                 return value
-        near = import_module("circlekit.errors").near_miss(name, __all__)
+        near = import_module("circlekit.errors").did_you_mean(name, __all__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{near}")
 
 

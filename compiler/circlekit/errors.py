@@ -82,13 +82,13 @@ class EquivalenceError(CirclekitError):
     """Two models, or two runtimes, that give different values or interfaces, or of which one fails."""
 
 
-def near_miss(word: str, names: Iterable[str], limit: int = 1) -> str:
+def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
     """Return ``; did you mean NAME?`` with up to ``limit`` of ``names`` that resemble ``word``, or "".
 
-    Names that begin with a word of three letters or more resemble it.  If there are none, a name of two
-    letters or more resembles the word if few edits lead from one to the other: one edit, or one for every
-    three letters, of the whole and of each part between underscores.  Of these names, those with the fewest
-    edits are returned.  Upper and lower case count as equal, and so do ``-`` and ``_``.
+    If ``word`` has three letters or more, these are the names that begin with it.  Otherwise, or if there is
+    none, they are the names with the fewest edits from ``word``: at most one edit for every three letters,
+    but always one, in the whole name and in each part between underscores.  Upper and lower case count as
+    equal, and so do ``-`` and ``_``; a name of one letter never resembles another word.
     """
     if len(word) >= SEARCH_LIMIT_CHARACTERS:
         return ""

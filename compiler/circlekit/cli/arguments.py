@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from circlekit.errors import UnsupportedError, near_miss
+from circlekit.errors import UnsupportedError, did_you_mean
 from circlekit.io.schema import FORMATS
 from circlekit.ir.byte_sizes import parse_size
 from circlekit.ir.text.columns import paragraphs, wrapped
@@ -116,7 +116,7 @@ class Parser(argparse.ArgumentParser):
         flags = [word.partition("=")[0] for word in words if word.startswith("-")]
         if not flags:
             return f"too many arguments: {' '.join(words)}"
-        return f"unknown flag {flags[0]}" + near_miss(flags[0], self.flags, 3)
+        return f"unknown flag {flags[0]}" + did_you_mean(flags[0], self.flags, 3)
 
 
 class _HelpFormatter(argparse.HelpFormatter):

@@ -12,7 +12,7 @@ from pathlib import Path
 from circlekit.cli.arguments import USAGE_ERROR, Parser
 from circlekit.cli.command import Command
 from circlekit.cli.output.terminal import printable
-from circlekit.errors import near_miss
+from circlekit.errors import did_you_mean
 from circlekit.ir.text.columns import format_definitions
 
 GROUPS: dict[str, dict[str, str]] = {
@@ -117,7 +117,7 @@ def _run(arguments: argparse.Namespace) -> int:
         sys.stderr.write(arguments.format_help())
         return USAGE_ERROR
     word = arguments.words[0]
-    hint = near_miss(word, SUMMARIES, 3)
+    hint = did_you_mean(word, SUMMARIES, 3)
     if not hint and Path(word).is_file():
         hint = f"; did you mean circlekit inspect {word}?"
     message = f"there is no sub-command {word!r}{hint} (circlekit --help lists the sub-commands)"

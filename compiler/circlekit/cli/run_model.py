@@ -26,7 +26,7 @@ from circlekit.cli.result import source_name, source_of
 from circlekit.equivalence.input_files import read_records
 from circlekit.equivalence.output_files import check_output, write_outputs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
-from circlekit.errors import CirclekitError, ModelError, UnsupportedError, near_miss
+from circlekit.errors import CirclekitError, ModelError, UnsupportedError, did_you_mean
 from circlekit.interp.interpreter import Interpreter, expect_runs
 from circlekit.interp.timing import Timing, time_runs
 from circlekit.ir.graph import Graph, Model
@@ -141,7 +141,7 @@ def _entry(model: Model, signature: str | None, graph: str | None) -> Entry:
 
 def _unknown(kind: str, name: str, names: Sequence[str]) -> str:
     choices = f"; the model has {', '.join(names)}" if names else f"; the model has no {kind}s"
-    return f"there is no {kind} {name!r}{near_miss(name, names) or choices}"
+    return f"there is no {kind} {name!r}{did_you_mean(name, names) or choices}"
 
 
 def _records(model: Model, graph: Graph, arguments: argparse.Namespace) -> Mapping[str, Sequence[Array]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
-from circlekit.errors import ModelError, near_miss
+from circlekit.errors import ModelError, did_you_mean
 from circlekit.ir.declaration import Declaration
 from circlekit.ir.dtypes import DType
 from circlekit.ir.tensor import Array, Quantization, Shape, Tensor
@@ -121,7 +121,7 @@ class Op(Declaration):
         specs = {a.name: a for a in self.attributes}
         for name, content in self.attribute_values.items():
             if name not in specs:
-                hint = near_miss(name, specs) or f"; it has {', '.join(sorted(specs)) or 'no attributes'}"
+                hint = did_you_mean(name, specs) or f"; it has {', '.join(sorted(specs)) or 'no attributes'}"
                 raise ModelError(f"{type(self).__name__} has no attribute {name}{hint}")
             fault = specs[name].misfit(content)
             if fault is not None:
@@ -139,7 +139,7 @@ class Op(Declaration):
         def __setattr__(self, name: str, content: object) -> None:
             """Raise ModelError if ``name`` is neither an attribute of the operator nor a field of Op."""
             if name not in _OP_FIELDS and not hasattr(type(self), name):
-                hint = near_miss(name, [a.name for a in self.attributes] + [o.name for o in self.operands])
+                hint = did_you_mean(name, [a.name for a in self.attributes] + [o.name for o in self.operands])
                 raise ModelError(f"{type(self).__name__} has no attribute {name}{hint}")
             super().__setattr__(name, content)
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from circlekit.errors import CirclekitError, FileError, RewriteError, near_miss
+from circlekit.errors import CirclekitError, FileError, RewriteError, did_you_mean
 from circlekit.io.file_map import map_file, translated
 from circlekit.ir.text.lexer import error_at
 from circlekit.passes.engine.registry import unknown_pass
@@ -156,7 +156,9 @@ def _lst(text: str, label: str) -> Iterator[Case]:
             raise error_at(label, text, match.start("other"), expected)
         at, word, (recipe, *rest) = match.start("word"), match["word"], match["inside"].split() or [""]
         if word not in ("Add", "eval"):
-            raise error_at(label, text, at, f"no command is named {word}{near_miss(word, ('Add', 'eval'))}")
+            raise error_at(
+                label, text, at, f"no command is named {word}{did_you_mean(word, ('Add', 'eval'))}"
+            )
         if not recipe:
             raise error_at(label, text, at, f"expected a recipe in {word}")
         if word == "Add" and rest:
@@ -177,6 +179,6 @@ def _with_recipes(cases: Iterable[Case], folders: Iterable[str | Path], with_rul
             paths.setdefault(name_of_recipe(path), path)
     for case in cases:
         recipe = paths.get(case.name)
-        error = "" if recipe else f": no recipe is named {case.name}{near_miss(case.name, paths)}"
+        error = "" if recipe else f": no recipe is named {case.name}{did_you_mean(case.name, paths)}"
         has_rules = with_rules and case.has_rules
         yield replace(case, recipe=recipe, has_rules=has_rules, place=case.place + error)

@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 import circlekit.ops  # noqa: F401  # declares the operators that a picture may name
-from circlekit.errors import near_miss
+from circlekit.errors import did_you_mean
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.op import REGISTRY, Attribute, Op, OpaqueOp
 from circlekit.ir.text.lexer import Source, Token
@@ -209,7 +209,7 @@ class _Reader:
         for kind in kinds:
             spec = next((a for a in kind.attributes if a.name == name), None)
             if spec is None:
-                hint = near_miss(name, [a.name for a in kind.attributes])
+                hint = did_you_mean(name, [a.name for a in kind.attributes])
                 self.source.fail(f"{kind.__name__} has no attribute {name}{hint}", node.token)
         if node.choices == [ANY]:
             return AttributePattern(None, node.bind)

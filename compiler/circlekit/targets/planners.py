@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from circlekit.errors import UnsupportedError, near_miss
+from circlekit.errors import UnsupportedError, did_you_mean
 from circlekit.ir.op import Op
 from circlekit.targets.scratch_memory import litert_scratch, no_scratch, one_scratch
 from circlekit.targets.target import DEFAULT_TARGETS
@@ -102,7 +102,7 @@ def find_planner(target: str) -> Planner:
     """Return the planner of ``target``; raise UnsupportedError, with a similar name, if there is none."""
     if target not in PLANNERS:
         raise UnsupportedError(
-            f"no target is named {target}{near_miss(target, PLANNERS)}; there are {', '.join(PLANNERS)}"
+            f"no target is named {target}{did_you_mean(target, PLANNERS)}; there are {', '.join(PLANNERS)}"
         )
     return PLANNERS[target]
 

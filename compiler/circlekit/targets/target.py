@@ -37,7 +37,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from circlekit.errors import UnsupportedError, near_miss
+from circlekit.errors import UnsupportedError, did_you_mean
 from circlekit.ir.enums import Named
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value
@@ -195,7 +195,7 @@ def find_target(name: str) -> Target:
     known = target_names()
     if name not in known:
         raise UnsupportedError(
-            f"no target is named {name}{near_miss(name, known)}; there are {', '.join(known)}"
+            f"no target is named {name}{did_you_mean(name, known)}; there are {', '.join(known)}"
         )
     table = json.loads(path.read_text(encoding="utf-8"))
     base = find_target(table["extends"]).operators if table.get("extends") else {}

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import LimitError, ModelError, near_miss
+from circlekit.errors import LimitError, ModelError, did_you_mean
 from circlekit.ir.core import Op, Value
 from circlekit.ir.declaration import Operand
 from circlekit.ir.dtypes import DType
@@ -66,7 +66,7 @@ def constant_array(
         return shape, array_of_bytes(data, dtype, shape, fail)
     if call.name not in FILLERS:
         choices = [*FILLERS, *_BYTES]
-        hint = near_miss(call.name, choices) or f"; expected one of {', '.join(choices)}"
+        hint = did_you_mean(call.name, choices) or f"; expected one of {', '.join(choices)}"
         fail(f"no filler is named {call.name}{hint}")
     shape = _static(spec, fail)
     try:

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from circlekit.errors import near_miss
+from circlekit.errors import did_you_mean
 from circlekit.ir.graph import Model
 from circlekit.ir.text.lexer import Source, Token
 from circlekit.ir.text.literal_parsing import Fail, bytes_of, tree_of
@@ -143,7 +143,7 @@ def _parse_header(source: Source, model: Model) -> None:
     expected = {"version": (int, "an integer"), "description": (str, "a string")}
     for name, value in options.items():
         if name not in expected:
-            fail(f"a model has no {name}" + near_miss(name, expected))
+            fail(f"a model has no {name}" + did_you_mean(name, expected))
         expected_type, description = expected[name]
         if type(value) is not expected_type:
             fail(f"{name} of a model must be {description}")

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from circlekit.errors import near_miss
+from circlekit.errors import did_you_mean
 from circlekit.ir.core import Graph, Value
 from circlekit.ir.declaration import Attribute
 from circlekit.ir.dtypes import BY_SHORT, DType
@@ -61,7 +61,7 @@ def tree_of(
 def _named(name: str, shown: str, known: Mapping[str, T], fail: Fail) -> T:
     """Return ``known[name]``; ``shown``: the name with its sigil, for the error."""
     if name not in known:
-        fail(f"{shown} is not defined before this place{near_miss(name, known)}")
+        fail(f"{shown} is not defined before this place{did_you_mean(name, known)}")
     return known[name]
 
 
@@ -184,7 +184,7 @@ def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph],
         if not isinstance(literal, GraphName):
             fail(f"{spec.name} must be a graph, written @name")
         if literal not in graphs:
-            fail(f"no graph is named @{literal}" + near_miss(literal, graphs))
+            fail(f"no graph is named @{literal}" + did_you_mean(literal, graphs))
         return graphs[literal]
     if isinstance(default, Enum):
         members = BY_SHORT if isinstance(default, DType) else type(default).__members__
@@ -199,7 +199,7 @@ def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph],
 
 def _member(spec: Attribute, literal: Literal, members: Mapping[str, Any], fail: Fail) -> Any:
     if not isinstance(literal, Symbol) or literal not in members:
-        hint = near_miss(str(literal), members) or f"; expected one of {', '.join(members)}"
+        hint = did_you_mean(str(literal), members) or f"; expected one of {', '.join(members)}"
         fail(f"{spec.name} cannot be {literal}{hint}")
     return members[literal]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from circlekit.errors import SEARCH_LIMIT_CHARACTERS, edit_distance, near_miss
+from circlekit.errors import SEARCH_LIMIT_CHARACTERS, did_you_mean, edit_distance
 
 OTHER_NAMES = {
     "Abs": "absolute",
@@ -118,7 +118,7 @@ def suggest_operator(word: str, names: Iterable[str]) -> str:
     if key in by_key:
         return f"; did you mean {by_key[key]}?"
     others = {_comparable(name): phrase for phrase, listed in OTHER_NAMES.items() for name in listed.split()}
-    hint = "" if key in others else near_miss(word, known)
+    hint = "" if key in others else did_you_mean(word, known)
     if hint or len(key) >= SEARCH_LIMIT_CHARACTERS:
         return hint
     closest = min(others, key=lambda other: edit_distance(key, other))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from circlekit.errors import CirclekitError, near_miss
+from circlekit.errors import CirclekitError, did_you_mean
 from circlekit.ir.core import Graph, Op, Value
 from circlekit.ir.declaration import Operand, arity_faults
 from circlekit.ir.graph import Model, Signature, postorder
@@ -77,14 +77,16 @@ def _signature(
     source: Source, node: SignatureNode, graphs: dict[str, Graph], values: dict[str, dict[str, Value]]
 ) -> Signature:
     if node.graph.text not in graphs:
-        source.fail(f"no graph is named @{node.graph.text}" + near_miss(node.graph.text, graphs), node.graph)
+        source.fail(
+            f"no graph is named @{node.graph.text}" + did_you_mean(node.graph.text, graphs), node.graph
+        )
     by_name = values[node.graph.text]
     sides: list[dict[str, Value]] = []
     for ports in (node.inputs, node.outputs):
         side: dict[str, Value] = {}
         for key, token in ports:
             if token.text not in by_name:
-                hint = near_miss(token.text, by_name)
+                hint = did_you_mean(token.text, by_name)
                 source.fail(f"@{node.graph.text} has no %{token.text}{hint}", token)
             if key in side:
                 source.fail(f"{key} is given twice", token)
@@ -167,7 +169,7 @@ class _GraphBuilder:
             self.source.fail(f"a value of a graph is written %{token.text}", token)
         value = self.values.get(token.text)
         if value is None:
-            hint = near_miss(token.text, self.values)
+            hint = did_you_mean(token.text, self.values)
             self.source.fail(f"%{token.text} is not defined before this place{hint}", token)
         return value
 
@@ -282,7 +284,7 @@ class _GraphBuilder:
         allowed = {*specs, *(_PLAIN if cls is OpaqueOp else ("version", "extra"))}
         for name, node in call.attributes.items():
             if name not in allowed:
-                hint = near_miss(name, specs) or f"; it has {', '.join(specs) or 'none'}"
+                hint = did_you_mean(name, specs) or f"; it has {', '.join(specs) or 'none'}"
                 self.source.fail(f"{call.kinds[0].text} has no attribute {name}{hint}", node.token)
             if name in specs:
                 fail = self.source.fail_at(node.token)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import near_miss
+from circlekit.errors import did_you_mean
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.text.lexer import Source, Token
 from circlekit.ir.text.literal_parsing import UNRESOLVED, Fail, array_of, tree_of
@@ -47,7 +47,9 @@ def read_type(node: TypeNode, source: Source) -> TypeSpec:
     if node.dtype is not None:
         dtype = BY_SHORT.get(node.dtype)
         if dtype is None:
-            hint = near_miss(node.dtype, BY_SHORT) or f"; expected one of {', '.join([*BY_SHORT][:9])}, ..."
+            hint = (
+                did_you_mean(node.dtype, BY_SHORT) or f"; expected one of {', '.join([*BY_SHORT][:9])}, ..."
+            )
             source.fail(f"no dtype is named {node.dtype}{hint}", node.token)
     spec = TypeSpec(dtype, node.dims is not None, _shape(node, source), node.token)
     for suffix in node.suffixes:
@@ -99,7 +101,7 @@ def _quantization(suffix: Arguments, fail: Fail) -> Quantization:
         fail("every argument of quant needs a name: " + ", ".join(_QUANT))
     for name in given:
         if name not in _QUANT:
-            fail(f"quant has no {name}" + (near_miss(name, _QUANT) or f"; it has {', '.join(_QUANT)}"))
+            fail(f"quant has no {name}" + (did_you_mean(name, _QUANT) or f"; it has {', '.join(_QUANT)}"))
     scale = _vector(given.get("scale", []), DType.FLOAT32, fail)
     zeros: Literal = [0] * scale.size
     axis = given.get("axis", 0)

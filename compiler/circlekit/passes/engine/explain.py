@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from circlekit.errors import ModelError, near_miss
+from circlekit.errors import ModelError, did_you_mean
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
@@ -178,7 +178,7 @@ def find_ops(model: Model, which: str, removed: Collection[str] = ()) -> list[Op
     found = [op for op in model.ops() if words & names_of_op(op)]
     if not found and not words & {*removed, *REGISTRY, *(kind.__name__ for kind in REGISTRY.values())}:
         known = sorted(set[str]().union(*map(names_of_op, model.ops())))
-        similar = near_miss(which, known, 3) or suggest_operator(which, REGISTRY)
+        similar = did_you_mean(which, known, 3) or suggest_operator(which, REGISTRY)
         raise ModelError(f"the model has no operator or result {which}{similar}")
     return found
 

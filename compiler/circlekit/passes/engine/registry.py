@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from circlekit.errors import ParseError, RewriteError, near_miss
+from circlekit.errors import ParseError, RewriteError, did_you_mean
 from circlekit.passes.pipelines import PIPELINES, Phase
 from circlekit.rewrite.base import PASSES, Option, Pass
 
@@ -156,7 +156,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """Return the error message for an unknown name, with the most similar known names."""
-    return f"there is no {kind} {name!r}" + near_miss(name, known, 3)
+    return f"there is no {kind} {name!r}" + did_you_mean(name, known, 3)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from circlekit.errors import RewriteError, near_miss
+from circlekit.errors import RewriteError, did_you_mean
 from circlekit.ir.graph import Model
 from circlekit.ir.shape_inference import infer_shapes
 from circlekit.ir.value import Value
@@ -53,7 +53,9 @@ class ChangeOutputs(Pass):
 def _find(name: str, results: dict[str, Value]) -> Value:
     """Return the result called ``name``; RewriteError if there is none."""
     if name not in results:
-        raise RewriteError(f"change_outputs: no operator has a result %{name}" + near_miss(name, results, 3))
+        raise RewriteError(
+            f"change_outputs: no operator has a result %{name}" + did_you_mean(name, results, 3)
+        )
     return results[name]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import RewriteError, near_miss
+from circlekit.errors import RewriteError, did_you_mean
 from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
@@ -60,7 +60,7 @@ class SparsifyTensor(Pass):
             return 0
         constants = {v.name: v for graph in model.graphs for v in graph_constants(graph)}
         if name not in constants:
-            similar = near_miss(name, constants, 3)
+            similar = did_you_mean(name, constants, 3)
             raise RewriteError(f"sparsify_tensor: no operator reads a constant %{name}{similar}")
         value = constants[name]
         if "sparsity" in value.extra:

@@ -20,7 +20,7 @@ from tokenize import TokenError
 
 import numpy as np
 
-from circlekit.errors import ModelError, near_miss
+from circlekit.errors import ModelError, did_you_mean
 from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
 from circlekit.ir.resource_limits import count_memory, need_memory
@@ -59,7 +59,7 @@ def filled(tag: str, args: Sequence[str], dtype: DType, count: int, seed: int, f
     Raise ModelError for invalid arguments, LimitError if the data does not fit into memory.
     """
     if tag not in FILLERS:
-        near = near_miss(tag, FILLERS) or f"; expected one of {', '.join(FILLERS)}"
+        near = did_you_mean(tag, FILLERS) or f"; expected one of {', '.join(FILLERS)}"
         raise ModelError(f"no filler is named {tag}{near}")
     if tag == "base64":
         try:

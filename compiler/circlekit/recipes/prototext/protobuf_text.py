@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-from circlekit.errors import ParseError, near_miss
+from circlekit.errors import ParseError, did_you_mean
 from circlekit.io.schema import Tree
 from circlekit.ir.text.lexer import error_at
 from circlekit.recipes.prototext.message_types import (
@@ -122,7 +122,7 @@ class RecipeText:
         owner, kind, name = match.groups()
         enum = enum_of(owner, self.format)
         names = [f.name for f in recipe_messages(self.format)[owner]] if enum is None else [*enum.numbers]
-        near = near_miss(name, names) or f"; expected one of {', '.join(names[:12])}"
+        near = did_you_mean(name, names) or f"; expected one of {', '.join(names[:12])}"
         return f"{owner} has no {kind} {name[:40]}{near}"
 
 

@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from circlekit.errors import LimitError, ModelError, near_miss
+from circlekit.errors import LimitError, ModelError, did_you_mean
 from circlekit.io.operator_fields import PLACEHOLDER
 from circlekit.io.schema import Tree, enumeration, options_field
 from circlekit.ir.dtypes import DType
@@ -193,7 +193,7 @@ class _RecipeReader:
             if name not in indices and (name or not optional):
                 empty = "expected the name of an operand, got an empty one"
                 message = f"no operand is named {name}" if name else empty
-                self.fail(f"{message}{near_miss(name, indices)}", recipe, field, number)
+                self.fail(f"{message}{did_you_mean(name, indices)}", recipe, field, number)
         return [indices.get(name, -1) for name in names]
 
     # -- operands ------------------------------------------------------------------------------

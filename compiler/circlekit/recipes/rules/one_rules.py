@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
-from circlekit.errors import near_miss
+from circlekit.errors import did_you_mean
 from circlekit.io.findings import ERROR
 from circlekit.ir.text.lexer import Source, Token
 from circlekit.recipes.model_file import count_word
@@ -122,7 +122,7 @@ def _rule(source: _ShellText) -> Rule:
     while not source.accept(")"):
         arguments.append(source.word("')'").text)
     if function.text not in FUNCTIONS:
-        near = near_miss(function.text, FUNCTIONS) or f"; expected one of {', '.join(FUNCTIONS)}"
+        near = did_you_mean(function.text, FUNCTIONS) or f"; expected one of {', '.join(FUNCTIONS)}"
         source.fail(f"no function is named {function.text}{near}".replace("\n", "\\n"), function)
     count, value_of = FUNCTIONS[function.text]
     if len(arguments) != count:

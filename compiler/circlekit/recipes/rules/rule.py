@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 import circlekit.ops  # noqa: F401  # kinds are known by their declarations
-from circlekit.errors import near_miss
+from circlekit.errors import did_you_mean
 from circlekit.io.schema import FORMATS, enumeration
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY
@@ -100,7 +100,7 @@ class Call:
         for name in self.node.named:
             if known is not None and name not in known:
                 names = list(known)
-                near = near_miss(name, names) or (f"; expected one of {', '.join(names)}" if names else "")
+                near = did_you_mean(name, names) or (f"; expected one of {', '.join(names)}" if names else "")
                 self.fail(f"{self.name} has no argument {name}{near}")
         return self.node.named
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import SEARCH_LIMIT_CHARACTERS, near_miss
+from circlekit.errors import SEARCH_LIMIT_CHARACTERS, did_you_mean
 from circlekit.io.schema import FORMATS
 from circlekit.ir.dtypes import BY_SHORT
 from circlekit.ir.graph import Model
@@ -70,7 +70,7 @@ def parse_text_rules(text: str, label: str) -> list[RuleBlock]:
                 block.rules.append(Rule(call.place, call.text(), CHECKS[call.name](call)))
             else:
                 known = [*SETTINGS, *CHECKS]
-                near = near_miss(call.name, known) or f"; expected one of {', '.join(known)}"
+                near = did_you_mean(call.name, known) or f"; expected one of {', '.join(known)}"
                 call.fail(f"no rule is named {call.name}{near}")
     return blocks
 
@@ -177,7 +177,7 @@ def _on_value(call: Call, failures: Callable[[Value], Iterator[str]]) -> Check:
     def check(subject: Subject) -> Iterator[str]:
         value = _find(subject.model, name)
         if value is None:
-            near = near_miss(name, [v.name for graph in subject.model.graphs for v in graph.values()])
+            near = did_you_mean(name, [v.name for graph in subject.model.graphs for v in graph.values()])
             yield f"no value is named {quoted('%', name)}{near}"
         else:
             yield from failures(value)
@@ -189,7 +189,7 @@ def _value(call: Call) -> Check:
     arguments = call.named(("dtype", "shape", "const", "op"))
     dtype = arguments.get("dtype")
     if dtype is not None and dtype not in BY_SHORT:
-        call.fail(f"no dtype is named {show(dtype)}{near_miss(show(dtype), BY_SHORT)}")
+        call.fail(f"no dtype is named {show(dtype)}{did_you_mean(show(dtype), BY_SHORT)}")
     shape = _shape(call, arguments["shape"]) if "shape" in arguments else None
     code = call.kind(show(arguments["op"])) if "op" in arguments else None
     const = call.expect(arguments["const"], bool, "true or false") if "const" in arguments else None
@@ -257,7 +257,7 @@ def _attributes(call: Call) -> Check:
         specs = {spec.name: spec for spec in op.attributes}
         for name, literal in arguments.items():
             if name not in specs:
-                yield f"{kind_of(op)} has no attribute {name}{near_miss(name, specs)}"
+                yield f"{kind_of(op)} has no attribute {name}{did_you_mean(name, specs)}"
             else:
                 yield from _attribute(call, op, specs[name], literal)
 
