@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from circlekit.api import (
+        calibrate,
         check,
         compare,
         convert,
@@ -37,11 +38,13 @@ if TYPE_CHECKING:
     from circlekit.ops.numerics.output_stage import Kernels
     from circlekit.passes.engine.optimization_report import Report
     from circlekit.passes.engine.registry import every_pass as passes
+    from circlekit.quant.calibration.calibration import Calibration
     from circlekit.rewrite import Pass, Rewrite, condition
 
     __version__: str
 
 __all__ = [
+    "Calibration",
     "CirclekitError",
     "Graph",
     "Interpreter",
@@ -52,6 +55,7 @@ __all__ = [
     "Report",
     "Rewrite",
     "Value",
+    "calibrate",
     "check",
     "compare",
     "condition",
@@ -71,6 +75,7 @@ __all__ = [
 
 _MODULES = {
     "circlekit.api": (
+        "calibrate",
         "check",
         "compare",
         "convert",
@@ -92,6 +97,7 @@ _MODULES = {
     "circlekit.ir.value": ("Value",),
     "circlekit.ops.numerics.output_stage": ("Kernels",),
     "circlekit.passes.engine.optimization_report": ("Report",),
+    "circlekit.quant.calibration.calibration": ("Calibration",),
     "circlekit.rewrite": ("Pass", "Rewrite", "condition"),
 }
 """Where each public name is defined; the imports for type checkers say the same."""

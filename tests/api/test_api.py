@@ -93,11 +93,13 @@ def test_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_public_surface_is_pinned() -> None:
     """A change here is a change for users: it belongs into CHANGELOG.md."""
-    classes = ["CirclekitError", "Graph", "Interpreter", "Kernels", "Model"]
+    classes = ["Calibration", "CirclekitError", "Graph", "Interpreter", "Kernels", "Model"]
     classes += ["Op", "Pass", "Report", "Rewrite", "Value"]
     functions = sorted(set(circlekit.__all__) - {*classes, "passes"})
     signatures = {name: str(inspect.signature(getattr(circlekit, name))) for name in functions}
     assert signatures == {
+        "calibrate": "(model: 'Model', samples: 'Iterable[Sample]', *, channels: 'Channels' = False, "
+        "histograms: 'Histograms' = False) -> 'Calibration'",
         "check": "(model: 'Model', target: 'TargetChoice' = None) -> 'list[Finding]'",
         "compare": "(a: 'Model', b: 'Model', inputs: 'Inputs | FilePath | None' = None) -> 'Comparison'",
         "condition": signatures["condition"],

@@ -6,12 +6,14 @@ from __future__ import annotations
 from circlekit.api.checking import check
 from circlekit.api.explaining import explain, explain_op
 from circlekit.api.models import FilePath, ModelFile, compare, load, parse, run, save
+from circlekit.api.quantizing import calibrate
 from circlekit.api.rewriting import Options, convert, optimize, read_pipeline
 
 __all__ = [
     "FilePath",
     "ModelFile",
     "Options",
+    "calibrate",
     "check",
     "compare",
     "convert",

@@ -26,6 +26,9 @@ Observe = Callable[[Op, Sequence[Array]], None]
 OnValue = Callable[[str, Array], None]
 """Called with name and array of every graph input and every result; must not change the array."""
 
+OnGraph = Callable[[Graph, Sequence[Array]], None]
+"""Called with every graph that begins to run and its inputs; must not change the arrays."""
+
 Environment = dict[Value, Array]
 """The values of a running graph that exist at the moment: inputs and results, not constants."""
 
@@ -45,6 +48,7 @@ class GraphRunner:
         self._plans: dict[Graph, ExecutionPlan] = {}
         self._observe: Observe | None = None
         self._on_value: OnValue | None = None
+        self._on_graph: OnGraph | None = None
         # bytes of results not yet released; graph calls so far; graph calls that have not returned
         self._held_bytes = self._calls = self._depth = 0
 
@@ -54,13 +58,14 @@ class GraphRunner:
         inputs: Sequence[Array],
         observe: Observe | None = None,
         on_value: OnValue | None = None,
+        on_graph: OnGraph | None = None,
     ) -> list[Array]:
         """Return the outputs of ``graph`` as arrays that share no memory with anything else.
 
         ``inputs``: arrays for all inputs, in order, as ``check_inputs`` returns them.
         """
         self._held_bytes = self._calls = self._depth = 0
-        self._observe, self._on_value = observe, on_value
+        self._observe, self._on_value, self._on_graph = observe, on_value, on_graph
         self._progress = progress()
         try:
             # overflow and NaN are ordinary results, as in other runtimes
@@ -73,7 +78,7 @@ class GraphRunner:
                 # a copy where the memory may belong to an input, a constant or the state
                 return [x if x.flags.carray and x.flags.owndata else x.copy() for x in outputs]
         finally:
-            self._observe = self._on_value = None
+            self._observe = self._on_value = self._on_graph = None
 
     def __call__(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
         """Return the outputs of a graph that an operator calls; raise LimitError for too many calls."""
@@ -100,6 +105,8 @@ class GraphRunner:
     def _run(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
         plan = self._plan(graph)
         environment: Environment = {}
+        if self._on_graph is not None:
+            self._on_graph(graph, inputs)
         for value, array in zip(graph.inputs, inputs, strict=True):
             environment[value] = array.view()
             environment[value].flags.writeable = False

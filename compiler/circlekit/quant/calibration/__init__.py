@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calibration: run a model on samples and observe the range of every tensor."""
+
+from __future__ import annotations
+
+from circlekit.quant.calibration.calibration import Calibration
+from circlekit.quant.calibration.collect import collect
+from circlekit.quant.calibration.statistics import ChannelStatistics, TensorStatistics
+
+__all__ = ["Calibration", "ChannelStatistics", "TensorStatistics", "collect"]

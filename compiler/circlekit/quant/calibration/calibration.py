@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calibration: the statistics of every float tensor that a model computes on samples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from circlekit.errors import ModelError, near_miss
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.value import Value
+from circlekit.quant.calibration import calibration_file
+from circlekit.quant.calibration.statistics import TensorStatistics
+
+FilePath = str | os.PathLike[str]
+
+
+@dataclass(eq=False)
+class Calibration:
+    """Statistics by the name of the tensor, for each graph of a model in order.
+
+    ``samples``: number of samples; ``source``: what they were, for a reader; ``engine``: the program that
+    computed the tensors; ``last_sample``: a checksum of the last sample, by which a run that continues knows
+    that it gets the same samples; ``is_complete``: false in a file that an interrupted run left.
+    """
+
+    graphs: list[dict[str, TensorStatistics]] = field(default_factory=lambda: [{}])
+    samples: int = 0
+    source: str = ""
+    engine: str = ""
+    last_sample: int = 0
+    is_complete: bool = True
+
+    @property
+    def main(self) -> dict[str, TensorStatistics]:
+        """The statistics of the main graph."""
+        return self.graphs[0]
+
+    def __getitem__(self, name: str) -> TensorStatistics:
+        """Return the statistics of tensor ``name`` of the main graph; ModelError if there are none."""
+        if name not in self.main:
+            raise ModelError(f"the calibration has no tensor {name!r}{near_miss(name, self.main)}")
+        return self.main[name]
+
+    def of(self, value: Value, graph: int = 0) -> TensorStatistics | None:
+        """Return the statistics of a value of the graph with this index; None if it was not observed."""
+        return self.graphs[graph].get(value.name) if graph < len(self.graphs) else None
+
+    def save(self, path: FilePath) -> None:
+        """Write a .json file, which can be read and edited, or an .npz file; see ``calibration_file``."""
+        calibration_file.save(path, {key: getattr(self, key) for key in _FACTS}, self.graphs)
+
+    @staticmethod
+    def load(path: FilePath) -> Calibration:
+        """Read what ``save`` wrote; FileError or FormatError if that fails."""
+        facts, graphs = calibration_file.load(path, _FACTS)
+        return Calibration(graphs or [{}], **facts)
+
+
+_FACTS = {"samples": 0, "source": "", "engine": "", "last_sample": 0, "is_complete": True}
+"""What a file tells about the whole, with the defaults."""
+
+
+def observed_values(model: Model) -> Iterator[tuple[int, Graph, Value]]:
+    """Yield (index of the graph, graph, value) of each float tensor that runs compute: inputs and results."""
+    for index, graph in enumerate(model.graphs):
+        values = dict.fromkeys(graph.inputs)
+        for op in graph:
+            values.update(dict.fromkeys(op.results))
+        for value in values:
+            if value.dtype.is_float and value.data is None:
+                yield index, graph, value

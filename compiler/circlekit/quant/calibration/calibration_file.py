@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Save and load a Calibration: as .json, to read and to edit, or as .npz, which is smaller.
+
+Both hold one document.  In the .npz file every list of numbers is an array of its own, which the document
+names.  Whoever edits ``min`` or ``max`` of a tensor sets its range: every estimator then returns it as it is.
+A tensor needs nothing else than these two.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from circlekit.equivalence.numpy_files import encode_npz, read_npz
+from circlekit.errors import FileError, FormatError
+from circlekit.io.file_map import map_file
+from circlekit.io.write.file_writer import write_file
+from circlekit.ir.value import Array
+from circlekit.quant.calibration.histogram import Histogram
+from circlekit.quant.calibration.statistics import ChannelStatistics, TensorStatistics
+
+FilePath = str | os.PathLike[str]
+Graph = dict[str, TensorStatistics]
+SUFFIXES = (".json", ".npz")
+VERSION = 1
+DOCUMENT = "calibration"
+"""The member of an .npz file with the document, as UTF-8 text."""
+
+
+def check_path(path: FilePath) -> None:
+    """Raise FileError unless the extension is one of SUFFIXES."""
+    if Path(path).suffix.lower() not in SUFFIXES:
+        raise FileError(f"{os.fspath(path)}: expected the extension .json or .npz for a calibration")
+
+
+def save(path: FilePath, facts: Mapping[str, Any], graphs: Sequence[Graph]) -> None:
+    """Write a file; equal content gives equal bytes.  FileError if it cannot be written.
+
+    ``facts``: JSON values about the whole; ``graphs``: the statistics of each graph by tensor.
+    """
+    check_path(path)
+    arrays: dict[str, Array] = {}
+
+    def stored(numbers: Array) -> Any:
+        if Path(path).suffix.lower() == ".json":
+            return _listed(numbers)
+        arrays[f"numbers_{len(arrays)}"] = numbers
+        return f"numbers_{len(arrays) - 1}"
+
+    by_graph = [{name: _fields(item, stored) for name, item in graph.items()} for graph in graphs]
+    text = _text({DOCUMENT: VERSION, **facts, "graphs": by_graph})
+    if Path(path).suffix.lower() == ".json":
+        write_file(path, [text.encode()])
+    else:
+        document = np.frombuffer(text.encode(), np.uint8)
+        write_file(path, [encode_npz({DOCUMENT: document, **arrays})])
+
+
+def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list[Graph]]:
+    """Return the facts and the graphs that ``save`` wrote.
+
+    ``facts``: their defaults, whose types the result has.  Raise FileError if the file cannot be read,
+    FormatError if it is not a calibration.
+    """
+    check_path(path)
+    name = os.fspath(path)
+    arrays: dict[str, Array] = {}
+    if Path(path).suffix.lower() == ".npz":
+        arrays = dict(read_npz(path))
+        if DOCUMENT not in arrays:
+            raise FormatError(f"{name} is not a calibration: it has no member {DOCUMENT}")
+        content = arrays[DOCUMENT].tobytes()
+    else:
+        content = bytes(map_file(path))
+    try:
+        document = json.loads(content)
+        if not isinstance(document, dict) or DOCUMENT not in document:
+            raise ValueError(f'expected an object with the key "{DOCUMENT}"')
+        if document[DOCUMENT] != VERSION:
+            raise ValueError(f"expected version {VERSION} of the format, got {document[DOCUMENT]!r}")
+        found = {key: type(default)(document.get(key, default)) for key, default in facts.items()}
+        return found, [_graph(graph, arrays) for graph in document["graphs"]]
+    except RecursionError:
+        raise FormatError(f"{name} is not a calibration: it is nested too deeply") from None
+    except KeyError as error:
+        raise FormatError(f"{name} is not a calibration: there is no {error}") from None
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise FormatError(f"{name} is not a calibration: {' '.join(str(error).split())}") from None
+
+
+# -- writing -----------------------------------------------------------------------------------
+
+
+def _fields(statistics: TensorStatistics, stored: Callable[[Array], Any]) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "min": _shortest(statistics.min),
+        "max": _shortest(statistics.max),
+        "count": statistics.count,
+        "ignored": statistics.ignored,
+        "minima": stored(np.array(statistics.minima, np.float32)),
+        "maxima": stored(np.array(statistics.maxima, np.float32)),
+    }
+    if statistics.channels is not None:
+        channels = statistics.channels
+        fields["channels"] = {
+            "axis": channels.axis,
+            "count": channels.count,
+            **{name: stored(getattr(channels, name)) for name in _CHANNEL_ARRAYS},
+        }
+    if statistics.histogram is not None:
+        histogram = statistics.histogram
+        fields["histogram"] = {
+            "bin_width": f"2**{histogram.exponent}",
+            "first_bin": histogram.first,
+            "counts": stored(histogram.counts),
+        }
+    return fields
+
+
+_CHANNEL_ARRAYS = {
+    "minima": np.float32, "maxima": np.float32, "sums": np.float64, "square_sums": np.float64
+}  # fmt: skip
+
+
+def _shortest(number: float | None) -> float | None:
+    """Return the shortest decimal that is this float32."""
+    return None if number is None or number != number else float(str(np.float32(number)))
+
+
+def _listed(numbers: Array) -> list[Any]:
+    if numbers.dtype == np.float32:
+        return [_shortest(number) for number in numbers.tolist()]
+    return list(numbers.tolist())
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    """Return JSON with a line for each field of a tensor: a list of numbers stays on one line."""
+    return "".join(_lines(document, 0)) + "\n"
+
+
+def _lines(content: Any, depth: int) -> Iterator[str]:
+    is_object = isinstance(content, Mapping)
+    if not content or not (is_object or (isinstance(content, list) and isinstance(content[0], Mapping))):
+        yield json.dumps(content, allow_nan=False)
+        return
+    begin, end = "{}" if is_object else "[]"
+    items: Iterable[Any] = content.items() if isinstance(content, Mapping) else content
+    separator = begin
+    for item in items:
+        yield f"{separator}\n{' ' * (depth + 1)}"
+        if is_object:
+            yield f"{json.dumps(item[0])}: "
+        yield from _lines(item[1] if is_object else item, depth + 1)
+        separator = ","
+    yield f"\n{' ' * depth}{end}"
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def _graph(graph: Mapping[str, Any], arrays: Mapping[str, Array]) -> Graph:
+    return {name: _statistics(name, fields, arrays) for name, fields in graph.items()}
+
+
+def _statistics(name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> TensorStatistics:
+    try:
+        low, high = fields["min"], fields["max"]
+        if (low is None) != (high is None):
+            raise ValueError(f"expected min and max or neither, got {low} and {high}")
+        if low is not None:
+            low, high = float(np.float32(low)), float(np.float32(high))
+            if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+                raise ValueError(f"expected finite numbers with min <= max, got {low} and {high}")
+        minima, maxima = (_array(fields.get(key, []), np.float32, arrays) for key in ("minima", "maxima"))
+        if minima.shape != maxima.shape:
+            raise ValueError(f"expected as many minima as maxima, got {minima.size} and {maxima.size}")
+        statistics = TensorStatistics(
+            low,
+            high,
+            int(fields.get("count", 0)),
+            int(fields.get("ignored", 0)),
+            minima.tolist(),
+            maxima.tolist(),
+        )
+        if "channels" in fields:
+            statistics.channels = _channels(fields["channels"], arrays)
+        if "histogram" in fields:
+            statistics.histogram = _histogram(fields["histogram"], arrays)
+    except KeyError as error:
+        raise ValueError(f"tensor {name}: there is no {error}") from None
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"tensor {name}: {error}") from None
+    return statistics
+
+
+def _channels(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> ChannelStatistics:
+    numbers = {key: _array(fields[key], dtype, arrays) for key, dtype in _CHANNEL_ARRAYS.items()}
+    if len({array.size for array in numbers.values()}) != 1:
+        raise ValueError(f"expected lists of one length for the channels, got {_sizes(numbers)}")
+    return ChannelStatistics(int(fields["axis"]), int(fields["count"]), **numbers)
+
+
+def _sizes(numbers: Mapping[str, Array]) -> str:
+    return ", ".join(f"{key} {array.size}" for key, array in numbers.items())
+
+
+def _histogram(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Histogram:
+    base, _, exponent = str(fields["bin_width"]).partition("**")
+    counts = _array(fields["counts"], np.int64, arrays)
+    if base != "2" or not -1000 < int(exponent) < 1000 or not counts.size or counts.min() < 0:
+        raise ValueError("expected a histogram with the bin_width 2**N and counts that are not negative")
+    return Histogram(int(exponent), int(fields["first_bin"]), counts)
+
+
+def _array(content: Any, dtype: Any, arrays: Mapping[str, Array]) -> Array:
+    numbers = arrays[content] if isinstance(content, str) else content
+    array = np.array(numbers, dtype)  # None becomes NaN
+    if array.ndim != 1:
+        raise ValueError(f"expected a list of numbers, got {array.ndim} dimensions")
+    return array

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our interpreter as the engine of calibration: it runs every model, subgraphs and circle's operators too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from circlekit.equivalence.seeded_inputs import with_seeds
+from circlekit.interp.blas_threads import blas_libraries
+from circlekit.interp.interpreter import Interpreter
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.progress import Progress, watched
+from circlekit.ir.value import Array
+from circlekit.quant.calibration.observer import Observations, Observer, Selection
+
+
+class InterpreterEngine:
+    """Runs samples in one thread, each from the initial state, so that no result depends on what ran before.
+
+    The bits of a matrix product may depend on the number of threads that compute it.
+    """
+
+    name = "circlekit"
+
+    def __init__(self, model: Model, selection: Selection) -> None:
+        seeded = with_seeds(model)
+        self._interpreter = Interpreter(seeded)
+        self._observer = Observer(seeded, selection)
+
+    def observe(self, sample: Sequence[Array]) -> Observations:
+        """Run the main graph on ``sample``, in graph order; the errors are those of ``Interpreter.run``."""
+        self._interpreter.reset()
+        with watched(Progress()), blas_libraries().limit(limits=1):
+            self._interpreter.run(sample, observe=self._results, on_graph=self._inputs)
+        return self._observer.take()
+
+    def _results(self, op: Op, results: Sequence[Array]) -> None:
+        for value, array in zip(op.results, results, strict=True):
+            self._observer.see(value, array)
+
+    def _inputs(self, graph: Graph, inputs: Sequence[Array]) -> None:
+        for value, array in zip(graph.inputs, inputs, strict=True):
+            self._observer.see(value, array)

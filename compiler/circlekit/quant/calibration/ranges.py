@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Range estimators: from the statistics of a tensor to the (min, max) that its quantization covers.
+
+An estimator is a function of ``TensorStatistics`` with options by name; ``estimate_range`` finds it by its
+name.  Those that weigh values instead of samples need a histogram (``histograms=`` of the calibration).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import ModelError, UnsupportedError, near_miss
+from circlekit.ir.value import Array
+from circlekit.quant.calibration.histogram import Histogram
+from circlekit.quant.calibration.statistics import TensorStatistics
+
+Range = tuple[float, float]
+Estimator = Callable[..., Range]
+
+
+def min_max(statistics: TensorStatistics) -> Range:
+    """The smallest and the largest number of all samples."""
+    if statistics.min is None or statistics.max is None:
+        raise ModelError("no finite number was observed")
+    return statistics.min, statistics.max
+
+
+# -- from the extremes of each sample ------------------------------------------------------------
+
+
+def moving_average(statistics: TensorStatistics, batch: int = 16, constant: float = 0.1) -> Range:
+    """ONE's moving average: ``a = a * constant + extreme of the next batch * (1 - constant)``.
+
+    ``batch``: samples of which the extremes are taken together.  Source: record-minmax,
+    ``getMovingAverage``, which takes float32 steps.
+    """
+    return (
+        _averaged([min(part) for part in _batches(_seen(statistics.minima), batch)], constant),
+        _averaged([max(part) for part in _batches(_seen(statistics.maxima), batch)], constant),
+    )
+
+
+def ema(statistics: TensorStatistics, decay: float = 0.999) -> Range:
+    """TensorFlow's moving average of quantization-aware training, from the first sample on.
+
+    ``a = a - (a - extreme) * (1 - decay)``; 0 is inside.  Source: ``contrib.quantize``, ``MovingAvgQuantize``
+    over ``assign_moving_average``, which starts at 0 there and at the first sample here.
+    """
+
+    def average(extremes: Sequence[float]) -> float:
+        result = np.float32(extremes[0])
+        for extreme in extremes[1:]:
+            result -= (result - np.float32(extreme)) * np.float32(1 - decay)
+        return float(result)
+
+    low, high = average(_seen(statistics.minima)), average(_seen(statistics.maxima))
+    return min(low, 0.0), max(high, 0.0)
+
+
+def mean_of_samples(statistics: TensorStatistics) -> Range:
+    """The mean of the samples' minima and that of their maxima."""
+    return float(np.mean(_seen(statistics.minima))), float(np.mean(_seen(statistics.maxima)))
+
+
+def sample_percentile(statistics: TensorStatistics, low: float = 1.0, high: float = 99.0) -> Range:
+    """ONE's percentiles: percentile ``low`` of the samples' minima and ``high`` of their maxima, 0 to 100."""
+    return percentile(_seen(statistics.minima), low), percentile(_seen(statistics.maxima), high)
+
+
+def percentile(numbers: Sequence[float], percent: float) -> float:
+    """Return a percentile with linear interpolation, in the steps and the precision of record-minmax."""
+    ordered = np.sort(np.array(numbers, np.float32))
+    if not 0 <= percent <= 100:
+        raise UnsupportedError(f"expected a percentile from 0 to 100, got {percent}")
+    if percent in (0, 100) or ordered.size == 1:
+        return float(ordered[-1 if percent == 100 else 0])
+    percent = float(np.float32(percent))
+    last = ordered.size - 1
+    index = int(last * percent / 100.0)
+    below = float(np.float32(index) / np.float32(last))
+    fraction = np.float32((percent / 100.0 - below) / ((index + 1.0) / last - below))
+    return float(ordered[index] + fraction * (ordered[min(index + 1, last)] - ordered[index]))
+
+
+def _seen(extremes: Sequence[float]) -> list[float]:
+    """Return the extremes of the samples with numbers; ModelError if there is none."""
+    seen = [number for number in extremes if number == number]
+    if not seen:
+        raise ModelError("no finite number was observed")
+    return seen
+
+
+def _batches(numbers: Sequence[float], size: int) -> list[Sequence[float]]:
+    if size < 1:
+        raise UnsupportedError(f"expected a batch of at least 1 sample, got {size}")
+    return [numbers[start : start + size] for start in range(0, len(numbers), size)]
+
+
+def _averaged(extremes: Sequence[float], constant: float) -> float:
+    keep = float(np.float32(constant))
+    average = np.float32(extremes[0])
+    for extreme in extremes[1:]:
+        average = np.float32(float(average) * keep + float(np.float32(extreme)) * (1.0 - keep))
+    return float(average)
+
+
+# -- from the numbers ----------------------------------------------------------------------------
+
+
+def value_percentile(statistics: TensorStatistics, percent: float = 99.99) -> Range:
+    """The range without the outermost ``100 - percent`` % of the numbers, half of them at each end."""
+    if not 50 < percent <= 100:
+        raise UnsupportedError(f"expected a percentage above 50, up to 100, got {percent}")
+    histogram, (low, high) = _histogram(statistics), min_max(statistics)
+    running = np.cumsum(histogram.counts)
+    outside = (100 - percent) / 200 * running[-1]
+    first = int(np.searchsorted(running, outside, side="right"))
+    last = int(np.searchsorted(running, running[-1] - outside, side="left"))
+    start, width = histogram.low, histogram.width
+    return max(low, start + first * width), min(high, start + (last + 1) * width)
+
+
+def mse(statistics: TensorStatistics, bits: int = 8, steps: int = 100) -> Range:
+    """The range with the least mean square error of rounding and clipping together.
+
+    Both ends shrink from (min, max) towards 0 in ``steps`` steps, by turns.  The error of a step of width s
+    is s*s/12 inside, and the squared distance outside.
+    """
+    histogram, (low, high) = _histogram(statistics), _with_zero(min_max(statistics))
+    centers, weights = histogram.centers, histogram.counts / histogram.counts.sum()
+
+    def error(low: float, high: float) -> float:
+        clipped = np.clip(centers, low, high)
+        inside = float(weights[clipped == centers].sum())
+        noise = ((high - low) / (2**bits - 1)) ** 2 / 12
+        outside = float((weights * np.square(centers - clipped)).sum())
+        return inside * float(noise) + outside
+
+    best = low, high
+    fractions = np.arange(1, steps + 1) / steps
+    for _ in range(2):
+        best = best[0], float(min(high * fractions[::-1], key=lambda end: error(best[0], end)))
+        best = float(min(low * fractions[::-1], key=lambda end: error(end, best[1]))), best[1]
+    return best
+
+
+def octav(statistics: TensorStatistics, bits: int = 8, steps: int = 20) -> Range:
+    """The symmetric clipping that Newton's recursion finds, cut to the observed range.
+
+    ``s <- sum(|x| over |x| > s) / (4**-bits / 3 * #(0 < |x| <= s) + #(|x| > s))``.  Source: Sakr et al.,
+    "Optimal Clipping and Magnitude-aware Differentiation for Improved Quantization-aware Training" (2022).
+    """
+    histogram, (low, high) = _histogram(statistics), _with_zero(min_max(statistics))
+    magnitudes, counts = np.abs(histogram.centers), histogram.counts.astype(np.float64)
+    clip = float((magnitudes * counts).sum() / max(counts.sum(), 1))
+    for _ in range(steps):
+        outside = magnitudes > clip
+        inside = float(counts[~outside].sum())
+        denominator = 4.0**-bits / 3 * inside + float(counts[outside].sum())
+        following = float((magnitudes * counts)[outside].sum()) / denominator
+        if following == 0 or abs(following - clip) <= 1e-6 * clip:
+            break
+        clip = following
+    return max(low, -clip), min(high, clip)
+
+
+def entropy(statistics: TensorStatistics, levels: int = 128) -> Range:
+    """The symmetric clipping whose quantized histogram has the least KL divergence, cut to the range.
+
+    Source: Migacz, "8-bit Inference with TensorRT": the histogram of magnitudes is cut at each bin from
+    ``levels`` on, what is outside is counted in the last bin, and the rest is merged to ``levels`` bins.
+    """
+    histogram, (low, high) = _histogram(statistics), _with_zero(min_max(statistics))
+    bins = (np.abs(histogram.centers) / histogram.width).astype(np.int64)
+    counts = np.bincount(bins, histogram.counts).astype(np.float64)
+    ends = np.unique(np.linspace(min(levels, counts.size), counts.size, 200).astype(int))
+    best = int(min(ends[::-1], key=lambda end: _divergence(counts, int(end), levels)))
+    clip = best * histogram.width
+    return max(low, -clip), min(high, clip)
+
+
+def _divergence(counts: Array, end: int, levels: int) -> float:
+    """Return the KL divergence of the counts cut at ``end`` from the same merged to ``levels`` bins."""
+    wanted = counts[:end].copy()
+    level = np.arange(end) * levels // end if end > levels else np.arange(end)
+    occupied = counts[:end] > 0
+    sums = np.bincount(level, counts[:end])
+    filled = np.bincount(level, occupied)
+    merged = np.where(occupied, sums[level] / np.maximum(filled[level], 1), 0.0)
+    wanted[-1] += counts[end:].sum()
+    if not merged.sum():
+        return np.inf
+    wanted, merged = wanted / wanted.sum(), merged / merged.sum()
+    both = wanted > 0
+    smallest = 1e-12  # a bin with counts outside only has no counterpart
+    return float((wanted[both] * np.log(wanted[both] / np.maximum(merged[both], smallest))).sum())
+
+
+def margin(statistics: TensorStatistics) -> Range:
+    """(min, max) widened by ``(max - min) / (n - 1)`` at each end, n being the number of observed numbers.
+
+    That is the unbiased estimate of the ends of a uniform distribution (Goodman, 1952): few numbers leave
+    much unseen, a million leave nothing.  An end at 0 stays there.
+    """
+    low, high = min_max(statistics)
+    more = (high - low) / max(statistics.count - 1, 1)
+    return low - more if low else low, high + more if high else high
+
+
+def _with_zero(ends: Range) -> Range:
+    return min(ends[0], 0.0), max(ends[1], 0.0)
+
+
+def _histogram(statistics: TensorStatistics) -> Histogram:
+    min_max(statistics)
+    if statistics.histogram is None:
+        raise ModelError("there is no histogram; calibrate with histograms=True")
+    return statistics.histogram
+
+
+ESTIMATORS: Mapping[str, Estimator] = {
+    function.__name__: function
+    for function in (
+        min_max, moving_average, ema, mean_of_samples, sample_percentile, value_percentile, mse, octav,
+        entropy, margin,
+    )
+}  # fmt: skip
+"""The range estimators by name."""
+
+FROM_NUMBERS = frozenset({"value_percentile", "mse", "octav", "entropy"})
+"""The estimators that need a histogram."""
+
+
+def estimate_range(statistics: TensorStatistics, estimator: str = "min_max", **options: Any) -> Range:
+    """Return (min, max) by the estimator of this name; a range that was set by hand is returned as it is.
+
+    Raise UnsupportedError for an unknown name or option, ModelError if the statistics lack what it needs.
+    """
+    if estimator not in ESTIMATORS:
+        raise UnsupportedError(f"there is no range estimator {estimator!r}{near_miss(estimator, ESTIMATORS)}")
+    if statistics.is_edited:
+        return min_max(statistics)
+    return ESTIMATORS[estimator](statistics, **options)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples: from Python objects to arrays in the order of the graph's inputs, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from circlekit.errors import CirclekitError, ModelError
+from circlekit.interp.evaluate import model_inputs
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+
+Sample = Sequence[Array] | Mapping[str, Array] | Array
+"""Arrays in the order of the graph's inputs, or by name; one array for a model with one input."""
+
+
+def checked_samples(model: Model, samples: Iterable[Sample]) -> Iterator[list[Array]]:
+    """Yield each sample as arrays in graph order.
+
+    Raise ModelError for a sample of another kind or with NaN, ShapeError if shapes or dtypes are not those of
+    the inputs; the error names the sample by its number, from 0.
+    """
+    if isinstance(samples, str | bytes | Mapping) or not isinstance(samples, Iterable):
+        kind = type(samples).__name__
+        raise ModelError(f"samples: expected an iterable of lists of arrays or of dicts by name, got {kind}")
+    for number, sample in enumerate(samples):
+        try:
+            arrays = model_inputs(model, 0, _inputs(model, sample))
+            for value, array in zip(model.main.inputs, arrays, strict=True):
+                if array.dtype.kind == "f" and array.size and np.isnan(array.min()):
+                    count = int(np.isnan(array).sum())
+                    raise ModelError(f"input %{value.name} has NaN in {count} of {array.size} elements")
+        except CirclekitError as error:
+            raise error.note(f"in sample {number}") from None
+        yield arrays
+
+
+def _inputs(model: Model, sample: Sample) -> Sequence[Array] | Mapping[str, Array]:
+    if isinstance(sample, np.ndarray) and len(model.main.inputs) == 1:
+        return [sample]
+    if not isinstance(sample, list | tuple | Mapping):
+        kind = type(sample).__name__
+        raise ModelError(f"expected a list of arrays in graph order or a dict of arrays by name, got {kind}")
+    return sample

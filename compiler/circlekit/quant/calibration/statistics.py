@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statistics of one tensor: the range in each sample, and on request numbers per channel and a histogram.
+
+Numbers that are not finite, and those of the largest magnitude that float32 has, with which exporters write
+"minus infinity" of masks, are counted but in no range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from circlekit.ir.value import Array
+from circlekit.quant.calibration.histogram import Histogram
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(eq=False)
+class ChannelStatistics:
+    """Numbers per index of axis ``axis``: the range, and sums over ``count`` numbers in each channel.
+
+    ``minima`` and ``maxima``: float32; ``sums`` and ``square_sums``: float64.  All have the channel's index
+    as their only axis.
+    """
+
+    axis: int
+    count: int
+    minima: Array
+    maxima: Array
+    sums: Array
+    square_sums: Array
+
+    @property
+    def mean(self) -> Array:
+        return np.asarray(self.sums / max(self.count, 1))
+
+    @property
+    def mean_square(self) -> Array:
+        return np.asarray(self.square_sums / max(self.count, 1))
+
+    def add(self, other: ChannelStatistics) -> None:
+        """Include the numbers of ``other``, which must have the same channels."""
+        self.count += other.count
+        self.minima = np.minimum(self.minima, other.minima)
+        self.maxima = np.maximum(self.maxima, other.maxima)
+        self.sums = self.sums + other.sums
+        self.square_sums = self.square_sums + other.square_sums
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What one sample adds to the statistics of a tensor; ``low`` and ``high`` are NaN without numbers."""
+
+    low: float
+    high: float
+    count: int
+    ignored: int = 0
+    channels: ChannelStatistics | None = None
+    histogram: Histogram | None = None
+
+
+@dataclass(eq=False)
+class TensorStatistics:
+    """Statistics of one tensor over all samples.
+
+    ``min`` and ``max``: the range, None if no number was seen.  ``minima`` and ``maxima``: those of each
+    sample in the order of the samples, NaN for a sample without numbers.  ``count``: numbers seen;
+    ``ignored``: elements that are not finite or have the largest magnitude of float32.
+    """
+
+    min: float | None = None
+    max: float | None = None
+    count: int = 0
+    ignored: int = 0
+    minima: list[float] = field(default_factory=list)
+    maxima: list[float] = field(default_factory=list)
+    channels: ChannelStatistics | None = None
+    histogram: Histogram | None = None
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether the range is not that of the samples: then every estimator returns it as it is."""
+        lows = [low for low in self.minima if low == low]
+        highs = [high for high in self.maxima if high == high]
+        return (self.min, self.max) != (min(lows, default=None), max(highs, default=None))
+
+    def add(self, seen: Observation | None) -> None:
+        """Include one sample; None: the tensor was not computed, as in the branch of an IF not taken."""
+        low, high = (np.nan, np.nan) if seen is None else (seen.low, seen.high)
+        self.minima.append(low)
+        self.maxima.append(high)
+        if seen is None:
+            return
+        self.count += seen.count
+        self.ignored += seen.ignored
+        if low == low:
+            self.min = low if self.min is None else min(self.min, low)
+            self.max = high if self.max is None else max(self.max, high)
+        if seen.channels is not None:
+            if self.channels is None:
+                self.channels = seen.channels
+            else:
+                self.channels.add(seen.channels)
+        if seen.histogram is not None:
+            mine = self.histogram
+            self.histogram = seen.histogram if mine is None else mine.merged(seen.histogram)
+
+
+def joined(first: Observation | None, second: Observation) -> Observation:
+    """Return both together: a tensor in the body of a loop is computed several times in one sample."""
+    if first is None:
+        return second
+    channels, histogram = first.channels, first.histogram
+    if channels is None:
+        channels = second.channels
+    elif second.channels is not None:
+        channels.add(second.channels)
+    if histogram is None:
+        histogram = second.histogram
+    elif second.histogram is not None:
+        histogram = histogram.merged(second.histogram)
+    return Observation(
+        float(np.fmin(first.low, second.low)),
+        float(np.fmax(first.high, second.high)),
+        first.count + second.count,
+        first.ignored + second.ignored,
+        channels,
+        histogram,
+    )
+
+
+def observed(array: Array, axis: int | None = None, histogram: bool = False) -> Observation:
+    """Return what ``array``, of floats, adds to the statistics.
+
+    ``axis``: that of the channels, None for no numbers per channel; numbers that are ignored count as 0
+    there.  ``histogram``: whether to make one.
+    """
+    if not array.size:
+        return Observation(np.nan, np.nan, 0)
+    # float32 is exact for float16 and keeps the range of the common case
+    floats = array if array.dtype == np.float32 else array.astype(np.float32)
+    low, high = float(floats.min()), float(floats.max())  # NaN if an element is
+    if low > -LARGEST and high < LARGEST:
+        ignored, numbers = 0, floats
+    else:
+        usable = np.abs(floats) < LARGEST  # false for NaN
+        numbers = floats[usable]
+        ignored = floats.size - numbers.size
+        if not numbers.size:
+            return Observation(np.nan, np.nan, 0, ignored)
+        low, high = float(numbers.min()), float(numbers.max())
+        floats = np.where(usable, floats, np.float32(0))
+    return Observation(
+        low,
+        high,
+        numbers.size,
+        ignored,
+        None if axis is None else _by_channel(floats, axis),
+        Histogram.of(numbers) if histogram else None,
+    )
+
+
+def _by_channel(array: Array, axis: int) -> ChannelStatistics:
+    """Return the statistics of each index of ``axis``; a scalar is one channel."""
+    axis = axis % max(array.ndim, 1)
+    rows = np.moveaxis(array, axis, -1) if array.ndim else array
+    rows = rows.reshape(-1, array.shape[axis] if array.ndim else 1)
+    wide = rows.astype(np.float64)
+    return ChannelStatistics(
+        axis, rows.shape[0], rows.min(axis=0), rows.max(axis=0), wide.sum(axis=0), np.square(wide).sum(axis=0)
+    )
