@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from circlekit.errors import ModelError, near_miss
+from circlekit.errors import ModelError, did_you_mean
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Value
 from circlekit.quant.calibration import calibration_file
@@ -40,7 +40,7 @@ class Calibration:
     def __getitem__(self, name: str) -> TensorStatistics:
         """Return the statistics of tensor ``name`` of the main graph; ModelError if there are none."""
         if name not in self.main:
-            raise ModelError(f"the calibration has no tensor {name!r}{near_miss(name, self.main)}")
+            raise ModelError(f"the calibration has no tensor {name!r}{did_you_mean(name, self.main)}")
         return self.main[name]
 
     def of(self, value: Value, graph: int = 0) -> TensorStatistics | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from circlekit.errors import ModelError, near_miss
+from circlekit.errors import ModelError, did_you_mean
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Value
 from circlekit.quant.calibration.calibration import observed_values
@@ -53,7 +53,7 @@ def _chosen(names: Iterable[str], choice: bool | Collection[str]) -> Collection[
     if isinstance(choice, bool):
         return names if choice else []
     for name in sorted(set(choice) - set(names)):
-        raise ModelError(f"no float tensor that is computed is named {name!r}{near_miss(name, names)}")
+        raise ModelError(f"no float tensor that is computed is named {name!r}{did_you_mean(name, names)}")
     return choice
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError, UnsupportedError, near_miss
+from circlekit.errors import ModelError, UnsupportedError, did_you_mean
 from circlekit.ir.value import Array
 from circlekit.quant.calibration.histogram import Histogram
 from circlekit.quant.calibration.statistics import TensorStatistics
@@ -240,7 +240,9 @@ def estimate_range(statistics: TensorStatistics, estimator: str = "min_max", **o
     Raise UnsupportedError for an unknown name or option, ModelError if the statistics lack what it needs.
     """
     if estimator not in ESTIMATORS:
-        raise UnsupportedError(f"there is no range estimator {estimator!r}{near_miss(estimator, ESTIMATORS)}")
+        raise UnsupportedError(
+            f"there is no range estimator {estimator!r}{did_you_mean(estimator, ESTIMATORS)}"
+        )
     if statistics.is_edited:
         return min_max(statistics)
     return ESTIMATORS[estimator](statistics, **options)
