@@ -178,7 +178,7 @@ def run_here(format: str, sample: Sample) -> list[Array] | Exception:
     """Return the outputs of our interpreter, or its error."""
     try:
         return run(Model([sample.graph], format=format), [array.copy() for array in sample.inputs])
-    except (CirclekitError, TypeError, ValueError) as error:
+    except (CirclekitError, AttributeError, TypeError, ValueError) as error:
         return error
 
 
