@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Apply a plan to a model: integers for constants, dtypes and scales, and conversions at the borders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import ModelError
+from circlekit.ir.dtypes import DType, f16, f32
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.cast import Dequantize, Quantize
+from circlekit.ops.constant_operands import packed
+from circlekit.quant.parameters import integers
+from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
+from circlekit.quant.scheme import SCHEMES, Arithmetic
+
+
+def apply(model: Model, plan: Plan) -> None:
+    """Quantize ``model`` in place as ``plan`` says.
+
+    The main graph's inputs and outputs stay float, unless the plan gives a dtype for them.  Raise ModelError
+    if the plan is not one of this model.
+    """
+    if len(plan.graphs) != len(model.graphs):
+        raise ModelError(f"the plan is of {len(plan.graphs)} graphs, the model has {len(model.graphs)}")
+    for graph, graph_plan in zip(model.graphs, plan.graphs, strict=True):
+        interface = (plan.inputs, plan.outputs) if graph is model.main else (None, None)
+        _Applier(graph, graph_plan).run(*interface)
+
+
+class _Applier:
+    """Changes one graph.  ``stored``: the plan of each value that is quantized; ``converted``: its copies."""
+
+    def __init__(self, graph: Graph, plan: GraphPlan) -> None:
+        self.graph, self.plan = graph, plan
+        self.stored: dict[Value, TensorPlan] = {}
+        self.converted: dict[tuple[Value, Any], Value] = {}
+
+    def run(self, inputs: DType | None, outputs: DType | None) -> None:
+        floats = {v for v in self.graph.outputs if v.dtype is f32}
+        for value in self.graph.inputs:
+            plan = self.plan.tensors.get(value.name)
+            if inputs is not None and plan is not None and value.dtype is f32:
+                self._store(value, plan)
+        for op in self.graph.ops:
+            plan_of_op = self.plan.operators.get(key_of(op))
+            if plan_of_op is None or plan_of_op.is_float:
+                self._read_floats(op)
+            elif plan_of_op.code != op.code:
+                raise ModelError(f"%{key_of(op)} is a result of {op.code}, in the plan of {plan_of_op.code}")
+            else:
+                self._quantize(op, plan_of_op)
+        self._convert_outputs(floats, outputs)
+
+    # -- operators ------------------------------------------------------------------------------
+
+    def _read_floats(self, op: Op) -> None:
+        for index, value in enumerate(op.inputs):
+            if value in self.stored:
+                op.set_input(index, self._as_float(value))
+
+    def _quantize(self, op: Op, plan: OperatorPlan) -> None:
+        scheme = SCHEMES[plan.scheme]
+        for index, value in enumerate(op.inputs):
+            if value is None or value.dtype not in (f32, *_STORED):
+                continue
+            edge = plan.operands.get(index)
+            if value.is_const:
+                if edge is not None:
+                    constant = self._constant(value, edge)
+                    if scheme.arithmetic is Arithmetic.FLOATS:
+                        constant = self._as_float(constant)
+                    op.set_input(index, constant)
+            elif scheme.activations is None:
+                op.set_input(index, self._as_float(value))
+            elif wanted := edge or self.plan.tensors.get(value.name):
+                op.set_input(index, self._converted(value, wanted))
+        if scheme.activations is not None:
+            for value in op.results:
+                result = self.plan.tensors.get(value.name)
+                if value.dtype is f32 and result is not None:
+                    self._store(value, result)
+        for name, content in plan.attributes.items():
+            setattr(op, name, content)
+        op.touch()
+
+    # -- values ---------------------------------------------------------------------------------
+
+    def _store(self, value: Value, plan: TensorPlan) -> None:
+        value.dtype, value.quantization = plan.dtype, plan.quantization
+        self.stored[value] = plan
+
+    def _constant(self, value: Value, plan: TensorPlan) -> Value:
+        """Return the constant ``value`` in the form ``plan``: one copy for all users of this form."""
+        key = (value, plan.key)
+        if key not in self.converted:
+            data = self.plan.constants.get(value.name)
+            if data is None:
+                data = stored_data(value.array(), plan)
+            if plan.dtype.numpy is None:
+                data = packed(data, plan.dtype)
+            new = Value(self._name(value, plan), plan.dtype, value.shape, data, plan.quantization)
+            self.converted[key] = new
+            self.stored[new] = plan
+        return self.converted[key]
+
+    def _name(self, value: Value, plan: TensorPlan) -> str:
+        is_first = all(other is not value for other, _ in self.converted)
+        return value.name if is_first else self.graph.unique_name(f"{value.name}_{plan.dtype.short}")
+
+    def _converted(self, value: Value, plan: TensorPlan) -> Value:
+        """Return ``value`` in the form ``plan``, by a QUANTIZE if it has another one."""
+        if plan.same_as(self.stored.get(value)):
+            return value
+        key = (value, plan.key)
+        if key not in self.converted:
+            name = self.graph.unique_name(f"{value.name}_{plan.dtype.short}")
+            result = Value(name, plan.dtype, value.shape, None, plan.quantization)
+            self.graph.insert_after(value.producer, Quantize(value, results=[result]))
+            self.converted[key] = result
+            self.stored[result] = plan
+        return self.converted[key]
+
+    def _as_float(self, value: Value) -> Value:
+        """Return ``value`` as float32, by a DEQUANTIZE if it is quantized."""
+        if value not in self.stored:
+            return value
+        key = (value, f32)
+        if key not in self.converted:
+            result = Value(self.graph.unique_name(f"{value.name}_f32"), f32, value.shape)
+            self.graph.insert_after(value.producer, Dequantize(value, results=[result]))
+            self.converted[key] = result
+        return self.converted[key]
+
+    def _convert_outputs(self, floats: set[Value], dtype: DType | None) -> None:
+        """Keep the outputs float that were, under their names, unless ``dtype`` asks for integers."""
+        if dtype is not None:
+            return
+        for value in dict.fromkeys(self.graph.outputs):
+            if value not in floats or value not in self.stored:
+                continue
+            plan, op = self.stored[value], value.producer
+            inner = Value(
+                self.graph.unique_name(f"{value.name}_{plan.dtype.short}"),
+                plan.dtype,
+                value.shape,
+                None,
+                plan.quantization,
+            )
+            if op is None:
+                continue  # an input that is an output too
+            op.take_result(value.result_index, inner)
+            for user, index in value.uses:
+                user.set_input(index, inner)
+            value.dtype, value.quantization = f32, None
+            self.graph.append(Dequantize(inner, results=[value]))
+
+
+_STORED = (DType.INT8, DType.UINT8, DType.INT16, f16, DType.INT4)
+
+
+def stored_data(numbers: Array, plan: TensorPlan) -> Array:
+    """Return the float32 ``numbers`` of a constant in the form ``plan``; int4 as int8 numbers."""
+    if plan.dtype is f16:
+        with np.errstate(over="ignore"):
+            return numbers.astype(np.float16)
+    axis = plan.axis
+    return integers(numbers, plan.scales, plan.zero_points, plan.dtype, axis, plan.narrow)

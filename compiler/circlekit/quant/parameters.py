@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formulas of LiteRT's quantization: from ranges to scales and zero points, and from numbers to integers.
+
+Source: LiteRT's 8-bit quantization specification, and ``tools/optimize/quantization_utils.cc``.  The formulas
+of ONE, which differ, are in ``quant.one``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from circlekit.errors import ModelError
+from circlekit.ir.dtypes import DType
+from circlekit.ir.value import Array
+
+SMALLEST_SCALE = 2.0**-60
+"""Scales are at least this: products and quotients of two such scales are normal float32 numbers."""
+
+
+def asymmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
+    """Return (scale, zero point) so that [low, high], extended to hold 0, is covered by all integers.
+
+    0 is exactly the integer ``zero_point``, so the range moves by up to half a step.
+    """
+    _require_finite(low, high)
+    low, high = min(low, 0.0), max(high, 0.0)
+    smallest, largest = dtype.limits
+    if low == high:
+        return 1.0, 0
+    scale = _float32((high - low) / (largest - smallest))
+    zero_point = round(smallest - low / scale)
+    return scale, min(max(zero_point, smallest), largest)
+
+
+def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
+    """Return (scale, 0) so that [low, high] is covered by the integers without the lowest one."""
+    _require_finite(low, high)
+    magnitude = max(abs(low), abs(high))
+    return (_float32(magnitude / dtype.limits[1]) if magnitude else 1.0), 0
+
+
+def magnitudes(weights: Array, axis: int | None) -> Array:
+    """Return the largest magnitude of the weights: of each index of ``axis``, or one; float64, rank 1."""
+    if axis is None:
+        return np.array([np.abs(weights).max(initial=0)], np.float64)
+    others = tuple(i for i in range(weights.ndim) if i != axis)
+    return np.maximum(weights.max(others, initial=0), -weights.min(others, initial=0)).astype(np.float64)
+
+
+def scales_for(magnitude: Array, dtype: DType) -> Array:
+    """Return float32 scales so that numbers up to each magnitude are covered symmetrically; 1 for none."""
+    scales = np.where(magnitude > 0, np.maximum(magnitude / dtype.limits[1], SMALLEST_SCALE), 1.0)
+    return scales.astype(np.float32)
+
+
+def integers(
+    numbers: Array, scale: Array, zero_point: Array, dtype: DType, axis: int = 0, narrow: bool = False
+) -> Array:
+    """Return ``numbers / scale + zero_point``, rounded and clamped to ``dtype``.
+
+    ``scale``, ``zero_point``: rank 1, one element or one for each index of ``axis``.  ``narrow``: the lowest
+    integer is not used.  int4 comes as int8 numbers.  NaN is refused with ModelError.
+    """
+    if np.isnan(numbers).any():
+        raise ModelError("expected numbers to quantize, got NaN")
+    smallest, largest = dtype.limits
+    shape = [-1 if i == axis else 1 for i in range(numbers.ndim)] if scale.size > 1 else []
+    out = numbers.astype(np.float64)
+    out /= scale.astype(np.float64).reshape(shape)
+    np.rint(out, out=out)
+    out += zero_point.reshape(shape if zero_point.size > 1 else [])
+    np.clip(out, smallest + narrow, largest, out=out)
+    return out.astype(dtype.numpy or np.int8)
+
+
+def _require_finite(low: float, high: float) -> None:
+    if not (math.isfinite(low) and math.isfinite(high)) or low > high:
+        raise ModelError(f"expected a finite range, got {low} to {high}")
+
+
+def _float32(scale: float) -> float:
+    return float(np.float32(max(scale, SMALLEST_SCALE)))

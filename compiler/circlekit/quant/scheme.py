@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schemes of quantization: the dtypes of activations, weights and biases, and how they are scaled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from circlekit.errors import UnsupportedError, near_miss
+from circlekit.ir.dtypes import DType, f16, i8, i16, i32, i64, u8
+
+NO_SCHEME = "float"
+"""The name that leaves an operator as it is."""
+
+
+class Arithmetic(Enum):
+    """What the runtime computes with.
+
+    INTEGERS: activations are stored and computed as integers.  DYNAMIC: they are float, and kernels quantize
+    them at run time.  FLOATS: weights are converted to float, by a DEQUANTIZE, before they are used.
+    """
+
+    INTEGERS = "integers"
+    DYNAMIC = "dynamic"
+    FLOATS = "floats"
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A way to quantize an operator.
+
+    ``activations``, ``bias``: None if they stay float.  ``asymmetric``: activations may have a zero point
+    other than 0 (weights have one only as uint8).  ``per_channel``: weights have a scale for each channel.
+    ``block``: number of weights along the last axis that share a scale; 0: no blocks.
+    """
+
+    name: str
+    title: str
+    weights: DType
+    activations: DType | None = None
+    bias: DType | None = None
+    arithmetic: Arithmetic = Arithmetic.INTEGERS
+    asymmetric: bool = True
+    per_channel: bool = True
+    block: int = 0
+
+
+_INT8 = Scheme("int8", "int8 activations, int8 weights per channel", i8, i8, i32)
+_INT4 = Scheme(
+    "weight_int4",
+    "int4 weights per channel, computed as floats",
+    DType.INT4,
+    arithmetic=Arithmetic.FLOATS,
+)
+
+_ALL = [
+    _INT8,
+    replace(
+        _INT8, name="int8_per_tensor", title="int8 activations, int8 weights per tensor", per_channel=False
+    ),
+    Scheme(
+        "int16x8",
+        "int16 activations, int8 weights per channel, 64-bit biases",
+        i8,
+        i16,
+        i64,
+        asymmetric=False,
+    ),
+    Scheme("uint8", "uint8 per tensor, for old runtimes", u8, u8, i32, per_channel=False),
+    Scheme(
+        "dynamic_int8",
+        "int8 weights per channel, activations quantized at run time",
+        i8,
+        arithmetic=Arithmetic.DYNAMIC,
+    ),
+    replace(
+        _INT4, name="weight_int8", title="int8 weights per channel, computed as floats", weights=i8
+    ),
+    _INT4,
+    *(
+        replace(_INT4, name=f"weight_int4_block{size}", title=f"int4 weights in blocks of {size}", block=size)
+        for size in (32, 64, 128, 256)
+    ),
+    Scheme("float16", "float16 weights, computed as float32", f16, arithmetic=Arithmetic.FLOATS),
+]
+SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in _ALL}
+"""LiteRT's schemes by name.  Those of ONE are in ``quant.one``."""
+
+
+def find_scheme(name: str) -> Scheme | None:
+    """Return the scheme ``name``; None for ``float``.  UnsupportedError for an unknown name."""
+    if name == NO_SCHEME:
+        return None
+    if name not in SCHEMES:
+        known = ", ".join([*SCHEMES, NO_SCHEME])
+        raise UnsupportedError(
+            f"no scheme is named {name}{near_miss(name, SCHEMES)}; there are {known}"
+        )
+    return SCHEMES[name]

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Select operators by the name of a result, by a regular expression on it, or by their kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from circlekit.errors import ModelError, UnsupportedError, near_miss
+from circlekit.ir.graph import Model
+from circlekit.ir.op import REGISTRY, Op
+from circlekit.quant.scheme import Scheme, find_scheme
+
+EXPRESSION = "re:"
+"""The prefix of a regular expression, which is searched in the names of results."""
+
+
+def selected(model: Model, pattern: str) -> list[Op]:
+    """Return the operators that ``pattern`` names.
+
+    ``re:EXPRESSION`` searches the names of results; another pattern is the whole name of a result, the name
+    of a class (``Conv2D``) or the schema's code (``CONV_2D``).  Raise ModelError if there is no such operator.
+    """
+    if pattern.startswith(EXPRESSION):
+        try:
+            expression = re.compile(pattern.removeprefix(EXPRESSION))
+        except re.error as error:
+            raise UnsupportedError(f"{pattern}: not a regular expression: {error}") from None
+        found = [op for op in model.ops() if any(expression.search(v.name) for v in op.results)]
+    else:
+        found = [op for op in model.ops() if pattern in _names(op)]
+    if not found and not _is_kind(pattern):
+        known = {name for op in model.ops() for name in _names(op)}
+        raise ModelError(f"no operator is selected by {pattern!r}{near_miss(pattern, known)}")
+    return found
+
+
+def schemes_of(
+    model: Model, scheme: str, operators: Mapping[str, str] | None = None, names: Iterable[str] | None = None
+) -> dict[Op, Scheme | None]:
+    """Return the scheme of each operator (None: float): ``scheme``, but for those that ``operators`` selects.
+
+    ``operators``: scheme by pattern; of several patterns that select an operator the last one counts.
+    ``names``: patterns of the operators to quantize; the others stay float.  By default all.
+    """
+    default = find_scheme(scheme)
+    chosen = None if names is None else {op for pattern in names for op in selected(model, pattern)}
+    schemes = {op: default if chosen is None or op in chosen else None for op in model.ops()}
+    for pattern, name in (operators or {}).items():
+        special = find_scheme(name)
+        schemes.update(dict.fromkeys(selected(model, pattern), special))
+    return schemes
+
+
+def _names(op: Op) -> list[str]:
+    return [op.code, type(op).__name__, *(v.name for v in op.results)]
+
+
+def _is_kind(pattern: str) -> bool:
+    return pattern in REGISTRY or any(kind.__name__ == pattern for kind in REGISTRY.values())

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask a target whether it runs an operator in a form that is only planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.quant.plan import TensorPlan
+from circlekit.targets.target import Target
+
+
+def trial_refusal(
+    op: Op,
+    operands: Mapping[int, TensorPlan],
+    results: Mapping[int, TensorPlan],
+    attributes: Mapping[str, object],
+    target: Target,
+) -> str | None:
+    """Return why ``target`` cannot run ``op`` with these operands and results; None if it can.
+
+    A table that lists no forms of the operator tells nothing of integers: that counts as a refusal.
+    """
+    entry = target.operators.get(op.code)
+    if entry is not None and entry["forms"] == "any":
+        return f"no integer kernel of {op.code} is known in {target.title}"
+    inputs = [v and _planned(v, operands.get(i)) for i, v in enumerate(op.inputs)]
+    outputs = [_planned(v, results.get(i)) for i, v in enumerate(op.results)]
+    trial = type(op)(*inputs, results=outputs, **{**op.attribute_values, **attributes})
+    return target.refusal(trial)
+
+
+def _planned(value: Value, plan: TensorPlan | None) -> Value:
+    """Return a copy of ``value`` with the dtype and the quantization of the plan, but the same data."""
+    dtype, quantization = (
+        (value.dtype, value.quantization) if plan is None else (plan.dtype, plan.quantization)
+    )
+    copy = Value(value.name, dtype, value.shape, value.data, quantization)
+    copy.extra = value.extra
+    return copy
