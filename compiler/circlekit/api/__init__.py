@@ -6,7 +6,7 @@ from __future__ import annotations
 from circlekit.api.checking import check
 from circlekit.api.explaining import explain, explain_op
 from circlekit.api.models import FilePath, ModelFile, compare, load, parse, run, save
-from circlekit.api.quantizing import calibrate
+from circlekit.api.quantizing import calibrate, quantize
 from circlekit.api.rewriting import Options, convert, optimize, read_pipeline
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "load",
     "optimize",
     "parse",
+    "quantize",
     "read_pipeline",
     "run",
     "save",

@@ -3,13 +3,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 
 from circlekit.api.models import check_model
+from circlekit.api.rewriting import optimize
+from circlekit.errors import ModelError, UnsupportedError
+from circlekit.io.write.save import encoded
+from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
+from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.optimization_report import Summary, summarize
+from circlekit.quant.apply import apply
 from circlekit.quant.calibration import Calibration, collect
 from circlekit.quant.calibration.observer import Channels, Histograms
 from circlekit.quant.calibration.samples import Sample
+from circlekit.quant.quantization_report import QuantizationReport
+from circlekit.quant.quantize import PREPARATION, plan_model, ranges_of
+from circlekit.quant.scheme import Scheme, find_scheme
+from circlekit.targets.target import find_target
+
+INTERFACES = ("float", "integer")
+"""What the inputs and outputs of a quantized model may be."""
 
 
 def calibrate(
@@ -29,3 +44,69 @@ def calibrate(
     """
     check_model(model)
     return collect(model, samples, channels=channels, histograms=histograms)
+
+
+def quantize(
+    model: Model,
+    scheme: str = "int8",
+    samples: Iterable[Sample] | None = None,
+    *,
+    calibration: Calibration | None = None,
+    operators: Mapping[str, str] | None = None,
+    only: Iterable[str] | None = None,
+    inputs: str = "float",
+    outputs: str = "float",
+    estimator: str = "min_max",
+    passes: str | Iterable[str] = "O1",
+    target: str = "litert",
+) -> QuantizationReport:
+    """Quantize ``model`` in place by the rules of its operators, and return a report.
+
+    ``scheme``: a name of ``circlekit.quant.scheme.SCHEMES``.  ``samples``: what to calibrate on, as for
+    ``calibrate``; or else a ``calibration`` of this model.  Schemes with float activations need neither.
+    ``operators``: another scheme, or ``float``, for the operators that a pattern selects: the name of a
+    result, ``re:`` and a regular expression, or a kind such as ``CONV_2D``; the last pattern counts.
+    ``only``: patterns of the operators to quantize; the others stay float.
+    ``inputs``, ``outputs``: ``float``, or ``integer`` for the dtype of the scheme's activations.
+    ``estimator``: the range estimator (see ``circlekit.quant.calibration.ranges``).
+    ``passes``: what runs on the float model first; an empty list for nothing.
+    ``target``: the runtime that has to run the result.
+
+    Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing and for samples
+    and calibrations that do not fit.
+    """
+    check_model(model)
+    started = time.monotonic()
+    chosen = find_scheme(scheme)
+    if chosen is None:
+        raise UnsupportedError("the scheme float leaves the model as it is; choose one of integers")
+    interface = [_interface(side, name, chosen) for side, name in (("inputs", inputs), ("outputs", outputs))]
+    runtime = find_target(target)
+    before = _summary(model)
+    if passes:
+        optimize(model, passes)
+    optimize(model, PREPARATION, target="none")
+    if samples is not None and calibration is None:
+        calibration = collect(model, samples)
+    if calibration is None and chosen.activations is not None:
+        raise ModelError(f"{scheme} needs the ranges of activations: give samples or a calibration")
+    ranges = [] if calibration is None else ranges_of(model, calibration, estimator)
+    plan = plan_model(model, scheme, ranges, operators, only, runtime, *interface)
+    apply(model, plan)
+    report = QuantizationReport(scheme, plan, before, _summary(model))
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _interface(side: str, name: str, scheme: Scheme) -> DType | None:
+    """Return the dtype of the inputs or outputs; None for float."""
+    if name not in INTERFACES:
+        raise UnsupportedError(f"{side}: expected {' or '.join(INTERFACES)}, got {name!r}")
+    if name == "integer" and scheme.activations is None:
+        raise UnsupportedError(f"{side}: activations of {scheme.name} are float")
+    return scheme.activations if name == "integer" else None
+
+
+def _summary(model: Model) -> Summary:
+    file = encoded(legalize(model, model.format), model.format)
+    return summarize(model, file.size)

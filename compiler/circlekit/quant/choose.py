@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from circlekit.errors import ModelError
-from circlekit.ir.dtypes import DType, f32
+from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import QuantizationRule
@@ -87,9 +87,11 @@ class GraphChooser:
     def _lower(self, op: Op, reason: str) -> None:
         """Give a refused operator its next scheme: integer weights only, else float."""
         scheme = self.schemes[op]
-        assert scheme is not None and op.quantization_rule is not None
-        if scheme.arithmetic is Arithmetic.INTEGERS and any(
-            self._is_constant_weight(op, i) for i in self._indices(op, op.quantization_rule.weights)
+        weights = self._indices(op, self._rule(op).weights)
+        if (
+            scheme is not None
+            and scheme.arithmetic is Arithmetic.INTEGERS
+            and any(self._is_constant_weight(op, i) for i in weights)
         ):
             self.schemes[op] = SCHEMES["dynamic_int8"]
         else:
@@ -125,6 +127,7 @@ class GraphChooser:
         for index in self._activations(op):
             self._use(op, index)
         dtype = self._scheme(op).activations
+        assert dtype is not None  # the scheme is one of integers
         for value in op.results:
             if value.dtype is not f32:
                 continue
@@ -154,9 +157,7 @@ class GraphChooser:
         for index in indices:
             value = op.inputs[index]
             assert value is not None
-            if value.is_const or not (
-                self._use(op, index).same_as(target) or self._adopt(value, target)
-            ):
+            if value.is_const or not (self._use(op, index).same_as(target) or self._adopt(value, target)):
                 self.edges[op][index] = target
 
     def _adopt(self, value: Value, plan: TensorPlan) -> bool:
@@ -199,7 +200,9 @@ class GraphChooser:
             step = STEPS_FROM_ZERO * self._use(op, index).scale[0]
             low, high = self._range(op, index)
             if low < step and high > -step:
-                raise ModelError(f"{op.code} fails on the integer of 0, and %{self._name(op, index)} is near it")
+                raise ModelError(
+                    f"{op.code} fails on the integer of 0, and %{self._name(op, index)} is near it"
+                )
 
     def _weigh(self, op: Op, rule: QuantizationRule) -> None:
         """Choose the forms of constant weights, and of the bias."""
@@ -213,9 +216,9 @@ class GraphChooser:
             name = op.operands[index].name
             weights = self.edges[op][index] = weight_plan(value, scheme, rule.weights[name])
             bias = self._bias(op, rule)
-            if bias is not None and scheme.bias is DType.INT32 and scheme.activations is not None:
+            if bias is not None and bias.is_const and scheme.bias is not None:
                 data = self._use(op, next(self._indices(op, [rule.data])))
-                weights = self.edges[op][index] = fit_bias(weights, bias, data, value.array())
+                weights = self.edges[op][index] = fit_bias(weights, bias, data, scheme.bias, value.array())
         bias = self._bias(op, rule)
         if bias is None or weights is None or scheme.activations is None or scheme.bias is None:
             return
@@ -280,7 +283,9 @@ class GraphChooser:
             for v in values
         ]
         low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
-        return _covering(low, high, self._scheme(op), f"covers all operands of {op.code}, which compares integers")
+        return _covering(
+            low, high, self._scheme(op), f"covers all operands of {op.code}, which compares integers"
+        )
 
     def _range(self, op: Op, index: int) -> tuple[float, float]:
         value = op.inputs[index]

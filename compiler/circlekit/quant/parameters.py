@@ -46,7 +46,8 @@ def magnitudes(weights: Array, axis: int | None) -> Array:
     if axis is None:
         return np.array([np.abs(weights).max(initial=0)], np.float64)
     others = tuple(i for i in range(weights.ndim) if i != axis)
-    return np.maximum(weights.max(others, initial=0), -weights.min(others, initial=0)).astype(np.float64)
+    highest, lowest = weights.max(others, initial=0), weights.min(others, initial=0)
+    return np.asarray(np.maximum(highest, -lowest), np.float64)
 
 
 def scales_for(magnitude: Array, dtype: DType) -> Array:

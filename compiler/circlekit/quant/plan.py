@@ -50,9 +50,7 @@ class TensorPlan:
 
     def because(self, reason: str) -> TensorPlan:
         """Return this plan with another reason."""
-        return TensorPlan(
-            self.dtype, self.scale, self.zero_point, self.axis, self.block, self.narrow, reason
-        )
+        return TensorPlan(self.dtype, self.scale, self.zero_point, self.axis, self.block, self.narrow, reason)
 
     @property
     def scales(self) -> Array:

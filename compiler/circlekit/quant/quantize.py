@@ -1,4 +1,71 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantize a model: prepare the float model, choose a plan, apply it."""
+"""Quantize a float model with plain rules: ranges from a calibration, a plan, and the changed model."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from circlekit.ir.dtypes import DType, f32
+from circlekit.ir.graph import Graph, Model
+from circlekit.quant.calibration import Calibration
+from circlekit.quant.calibration.ranges import estimate_range
+from circlekit.quant.choose import Ranges, choose
+from circlekit.quant.plan import Plan
+from circlekit.quant.selection import schemes_of
+from circlekit.targets.target import Target
+
+PREPARATION = ("fold_dequantize", "replace_neg_with_mul")
+"""Passes without which operators would stay float; they keep the values."""
+
+
+def ranges_of(model: Model, calibration: Calibration, estimator: str = "min_max", **options: Any) -> Ranges:
+    """Return the range of each tensor by the range estimator of this name.
+
+    A tensor that calibration did not see, because a pass made it later, gets the range of the tensor of which
+    it holds the same elements.  Tensors without any finite number have no range.
+    """
+    found = []
+    for index, graph in enumerate(model.graphs):
+        statistics = calibration.graphs[index] if index < len(calibration.graphs) else {}
+        ranges = {
+            name: estimate_range(tensor, estimator, **options)
+            for name, tensor in statistics.items()
+            if tensor.min is not None and tensor.max is not None
+        }
+        _spread(graph, ranges)
+        found.append(ranges)
+    return found
+
+
+def _spread(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
+    """Give tensors without a range that of the one from which, or to which, their elements only move."""
+    moves = [
+        (value, op.results[0])
+        for op in graph
+        if op.data_movement and len(op.results) == 1
+        for value in op.inputs[:1]
+        if value is not None and value.dtype is f32 and not value.is_const
+    ]
+    for source, result in moves:
+        if source.name in ranges:
+            ranges.setdefault(result.name, ranges[source.name])
+    for source, result in reversed(moves):
+        if result.name in ranges:
+            ranges.setdefault(source.name, ranges[result.name])
+
+
+def plan_model(
+    model: Model,
+    scheme: str,
+    ranges: Ranges,
+    operators: Mapping[str, str] | None = None,
+    names: Iterable[str] | None = None,
+    target: Target | None = None,
+    inputs: DType | None = None,
+    outputs: DType | None = None,
+) -> Plan:
+    """Return the plan of a quantization with plain rules; the arguments are those of ``choose`` by name."""
+    plan = choose(model, ranges, schemes_of(model, scheme, operators, names), scheme, target)
+    plan.inputs, plan.outputs = inputs, outputs
+    return plan

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from circlekit.errors import UnsupportedError, near_miss
+from circlekit.errors import UnsupportedError, did_you_mean
 from circlekit.ir.dtypes import DType, f16, i8, i16, i32, i64, u8
 
 NO_SCHEME = "float"
@@ -73,9 +73,7 @@ _ALL = [
         i8,
         arithmetic=Arithmetic.DYNAMIC,
     ),
-    replace(
-        _INT4, name="weight_int8", title="int8 weights per channel, computed as floats", weights=i8
-    ),
+    replace(_INT4, name="weight_int8", title="int8 weights per channel, computed as floats", weights=i8),
     _INT4,
     *(
         replace(_INT4, name=f"weight_int4_block{size}", title=f"int4 weights in blocks of {size}", block=size)
@@ -93,7 +91,5 @@ def find_scheme(name: str) -> Scheme | None:
         return None
     if name not in SCHEMES:
         known = ", ".join([*SCHEMES, NO_SCHEME])
-        raise UnsupportedError(
-            f"no scheme is named {name}{near_miss(name, SCHEMES)}; there are {known}"
-        )
+        raise UnsupportedError(f"no scheme is named {name}{did_you_mean(name, SCHEMES)}; there are {known}")
     return SCHEMES[name]

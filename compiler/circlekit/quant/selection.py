@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from circlekit.errors import ModelError, UnsupportedError, near_miss
+from circlekit.errors import ModelError, UnsupportedError, did_you_mean
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.quant.scheme import Scheme, find_scheme
@@ -19,7 +19,8 @@ def selected(model: Model, pattern: str) -> list[Op]:
     """Return the operators that ``pattern`` names.
 
     ``re:EXPRESSION`` searches the names of results; another pattern is the whole name of a result, the name
-    of a class (``Conv2D``) or the schema's code (``CONV_2D``).  Raise ModelError if there is no such operator.
+    of a class (``Conv2D``) or the schema's code (``CONV_2D``).  A kind of which the model has no operator
+    selects nothing; ModelError for any other pattern that selects nothing.
     """
     if pattern.startswith(EXPRESSION):
         try:
@@ -31,7 +32,7 @@ def selected(model: Model, pattern: str) -> list[Op]:
         found = [op for op in model.ops() if pattern in _names(op)]
     if not found and not _is_kind(pattern):
         known = {name for op in model.ops() for name in _names(op)}
-        raise ModelError(f"no operator is selected by {pattern!r}{near_miss(pattern, known)}")
+        raise ModelError(f"no operator is selected by {pattern!r}{did_you_mean(pattern, known)}")
     return found
 
 

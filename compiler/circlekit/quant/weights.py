@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from circlekit.errors import ModelError
-from circlekit.ir.dtypes import DType
+from circlekit.ir.dtypes import DType, i32, i64
 from circlekit.ir.value import Array, Value
 from circlekit.quant.parameters import asymmetric, magnitudes, scales_for
 from circlekit.quant.plan import TensorPlan
 from circlekit.quant.scheme import Scheme
 
-LARGEST_BIAS = 2**30
-"""Integers of 32-bit biases stay below this: half of the range is left for the products."""
+LARGEST_BIAS = {i32: 2**30, i64: 2**45}
+"""Integers of biases stay below this: room is left for the products, which LiteRT sums in 32 or 48 bits."""
 
 ZERO_WEIGHT_BIAS = 2**20
 """The integer of a bias whose weights are all 0: only the precision of the bias matters there."""
@@ -57,8 +57,8 @@ def bias_plan(bias: Value, data: TensorPlan, weights: TensorPlan, dtype: DType) 
     return TensorPlan(dtype, tuple(scales.tolist()), (0,) * scales.size, reason=reason)
 
 
-def fit_bias(weights: TensorPlan, bias: Value, data: TensorPlan, numbers: Array) -> TensorPlan:
-    """Return ``weights``, with larger scales of the channels whose biases would not fit into int32.
+def fit_bias(weights: TensorPlan, bias: Value, data: TensorPlan, dtype: DType, numbers: Array) -> TensorPlan:
+    """Return ``weights``, with larger scales of the channels whose biases would not fit into ``dtype``.
 
     ``numbers``: the weights; where they are all 0, the scale is chosen for the bias alone.
     Raise ModelError for biases that are NaN or infinite.
@@ -74,7 +74,7 @@ def fit_bias(weights: TensorPlan, bias: Value, data: TensorPlan, numbers: Array)
     scales = weights.scales.astype(np.float64)
     is_per_channel = len(weights.scale) > 1
     is_zero = magnitudes(numbers, weights.axis if is_per_channel else None) == 0
-    least = values / (step * np.where(is_zero, ZERO_WEIGHT_BIAS, LARGEST_BIAS))
+    least = values / (step * np.where(is_zero, ZERO_WEIGHT_BIAS, LARGEST_BIAS[dtype]))
     fitted = np.where(is_zero & (values > 0), least, np.maximum(scales, least)).astype(np.float32)
     raised = np.flatnonzero(fitted > weights.scales)
     if np.array_equal(fitted, weights.scales):
@@ -82,5 +82,5 @@ def fit_bias(weights: TensorPlan, bias: Value, data: TensorPlan, numbers: Array)
     reason = weights.reason
     if raised.size:
         channels = ", ".join(map(str, raised[:4])) + (", ..." if raised.size > 4 else "")
-        reason += f"; larger in channel {channels}, so that the bias fits into 32 bits"
+        reason += f"; larger in channel {channels}, so that the bias fits into {dtype.short}"
     return replace(weights, scale=tuple(fitted.tolist()), reason=reason)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantize small models; LiteRT's results for them are the oracle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import circlekit
+
+NET = """
+graph main(%x: f32[1,4,4,3]) -> %y {
+  %w = const f32[8,3,3,3] gaussian(0, 0.3)
+  %b = const f32[8] gaussian(0, 0.1)
+  %c = Conv2D(%x, %w, %b) {act: RELU6} : f32[1,4,4,8]
+  %p = AveragePool2D(%c) {stride_w: 2, stride_h: 2, filter_width: 2, filter_height: 2} : f32[1,2,2,8]
+  %s = Logistic(%p) : f32[1,2,2,8]
+  %y = Concatenation(%p, %s) {axis: 3} : f32[1,2,2,16]
+}
+"""
+
+
+def samples(count: int = 4) -> list[list[np.ndarray]]:
+    random = np.random.default_rng(7)
+    return [[random.uniform(-1, 1, (1, 4, 4, 3)).astype(np.float32)] for _ in range(count)]
+
+
+def sqnr(reference: np.ndarray, result: np.ndarray) -> float:
+    return float(10 * np.log10(np.square(reference).sum() / np.square(reference - result).sum()))
+
+
+@pytest.mark.parametrize(("scheme", "least"), [("int8", 30), ("int8_per_tensor", 30), ("int16x8", 40)])
+def test_all_operators_become_integers(scheme: str, least: float) -> None:
+    model = circlekit.parse(NET)
+    expected = circlekit.run(model, samples()[0])[0]
+    report = circlekit.quantize(model, scheme, samples())
+    assert not report.floats
+    assert report.after.ops.get("DEQUANTIZE") == 1
+    assert [v.dtype.short for v in (*model.main.inputs, *model.main.outputs)] == ["f32", "f32"]
+    assert sqnr(expected, circlekit.run(model, samples()[0])[0]) > least
