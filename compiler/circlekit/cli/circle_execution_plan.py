@@ -28,11 +28,11 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("output", type=output_path, help="the circle file to write")
     parser.add_argument(
         "--platform", choices=("linux", "mcu", "cmsisnn"), default="linux",
-        help="linux: convolutions have scratch memory; mcu: none has (default: linux)",
+        help="linux: plan scratch memory of convolutions; mcu: plan none (default: linux)",
     )  # fmt: skip
     parser.add_argument(
         "--allocating_mode", choices=("common", "split"), default="common",
-        help="common: one buffer for everything (default)",
+        help="common: one memory region for everything (default); split is not supported",
     )  # fmt: skip
     parser.add_argument(
         "--runtime", metavar="NAME", help="accepted as ONE does; the plan is the same for all"
@@ -56,7 +56,7 @@ def _run(arguments: argparse.Namespace) -> int:
             "expected the platform linux or mcu; the scratch memory of CMSIS-NN is not known"
         )
     if arguments.allocating_mode == "split":
-        raise UnsupportedError("expected the allocating mode common; plans of three buffers are not written")
+        raise UnsupportedError("expected the allocating mode common, got split, which circlekit lacks")
     check_target(arguments.output)
     model = legalize(load(arguments.input), "circle")
     check_structure(model, arguments.input)

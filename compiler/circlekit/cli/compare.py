@@ -218,7 +218,7 @@ def _numbers(outcome: Outcome) -> tuple[str, ...]:
     return (
         "" if worst is None else f"{worst.absolute:.3g}",
         "" if worst is None else f"{worst.tolerance:.3g}",
-        "" if outcome.relative is None else f"{outcome.relative:.3g}",
+        "" if outcome.relative_to_largest is None else f"{outcome.relative_to_largest:.3g}",
         "" if psnr is None else "inf" if psnr == math.inf else f"{psnr:.1f}",
         "" if cosine is None else f"{cosine:.7f}",
     )
@@ -266,7 +266,7 @@ def _outcome_document(outcome: Outcome) -> dict[str, Any]:
     numbers = {
         "difference": None if worst is None else worst.absolute,
         "tolerance": None if worst is None else worst.tolerance,
-        "relative": outcome.relative,
+        "relative": outcome.relative_to_largest,
         "psnr_db": None if similar is None else similar.psnr,
         "cosine": None if similar is None else similar.cosine,
     }

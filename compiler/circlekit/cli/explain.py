@@ -30,7 +30,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         "--after", type=parse_passes, default=[], metavar="P,P", help="run these passes and pipelines first"
     )
-    parser.add_format("the format in which the model will be written (default: its own)")
+    parser.add_format("explain for this format of the output file (default: that of MODEL)")
     add_target(parser)
     parser.add_switch("--json", help="print a JSON document with all refusals")
 

@@ -7,7 +7,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import circlekit.ops  # noqa: F401  # declares the operators, whose rules circle-verify checks
 from circlekit.api.models import check_apart
@@ -41,7 +41,7 @@ def _declare_verify(parser: Parser) -> None:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    """Check the bytes of files, and unlike ONE's command the models in them too."""
+    """Check files; unlike ONE's command, check the models in them too."""
     documents = for_each_file(arguments.files, lambda path: _findings(path, arguments))
     failed = sum(not document.get("pass", False) for document in documents)
     if arguments.json:
@@ -52,7 +52,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _findings(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Check a file, print the findings as text if that is asked for, and return them as JSON types."""
+    """Check a file and return the findings as JSON types; print them too, except for --json."""
     data = map_file(path)
     findings = check_bytes(data, path)
     failed = any(arguments.strict or f.severity == "error" for f in findings)
@@ -78,17 +78,29 @@ tfl_verify = Command("tfl-verify", VERIFY, "file ...", _declare_verify, _verify)
 # -- inspect -----------------------------------------------------------------------------------
 
 
-VIEWS: dict[str, tuple[str, Callable[[ModelFile], Any], str]] = {
-    "operators": ("the kind of each operator", ModelFile.operators, ""),
-    "conv2d_weight": ("the producer of the weights of each convolution", ModelFile.conv2d_weights, ","),
-    "constants": ("the name of each constant", ModelFile.constants, ""),
-    "op_version": ("the highest version of each kind of operator", ModelFile.op_versions, ","),
-    "tensor_dtype": ("the element type of each tensor", ModelFile.tensor_dtypes, " "),
-    "tensor_shape": (
+class View(NamedTuple):
+    """One item per line, printed in place of the summary.
+
+    ``items``: returns a list of names, or names with values as a list of pairs or a dict.  ``separator``: the
+    text between name and value.
+    """
+
+    help: str
+    items: Callable[[ModelFile], Any]
+    separator: str = ""
+
+
+VIEWS = {
+    "operators": View("the kind of each operator", ModelFile.operators),
+    "conv2d_weight": View("the producer of the weights of each convolution", ModelFile.conv2d_weights, ","),
+    "constants": View("the name of each constant", ModelFile.constants),
+    "op_version": View("the highest version of each kind of operator", ModelFile.op_versions, ","),
+    "tensor_dtype": View("the element type of each tensor", ModelFile.tensor_dtypes, " "),
+    "tensor_shape": View(
         "the shape of each tensor", lambda model: [(name_of(t), shape_of(t)) for t in model.tensors()], " "
     ),
 }  # fmt: skip
-"""By flag: its help text, a function that returns names, pairs or a dict, and the text inside a pair."""
+"""The views by their flag."""
 
 
 def _declare_inspect(parser: Parser) -> None:
@@ -105,8 +117,8 @@ def _declare_inspect(parser: Parser) -> None:
         "default: litert for .tflite, luci for .circle",
     )  # fmt: skip
     views = parser.add_argument_group("in place of the summary, one item per line")
-    for flag, (text, _, _) in VIEWS.items():
-        views.add_argument(f"--{flag}", action="append_const", dest="views", const=flag, help=text)
+    for flag, view in VIEWS.items():
+        views.add_argument(f"--{flag}", action="append_const", dest="views", const=flag, help=view.help)
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
@@ -124,7 +136,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
 
 
 def _contents(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Print the summary or the requested views of a file as text if that is asked for; return them."""
+    """Return the costs, the requested views or the summary of a file; print them too, except for --json."""
     several = len(arguments.files) > 1
     if arguments.cost:
         cost = cost_of(path, arguments.target)
@@ -137,12 +149,12 @@ def _contents(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
             print(summary_text(summary, text_columns()), end="\n\n" if several else "\n")
         return summary
     model = ModelFile(path)
-    views = {flag: VIEWS[flag][1](model) for flag in VIEWS if flag in arguments.views}
+    views = {flag: view.items(model) for flag, view in VIEWS.items() if flag in arguments.views}
     if not arguments.json:
         if several:
             print(f"==> {path} <==")
         for flag, items in views.items():
-            _print_view(items, VIEWS[flag][2])
+            _print_view(items, VIEWS[flag].separator)
     return {"file": path, **views} if several else views
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare two models, even a float model with its quantized form, by results of the same name."""
+"""Compare two models, even a float model with its quantized form, layer by layer."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from circlekit.equivalence.model_comparison import (
@@ -21,17 +21,19 @@ from circlekit.interp.interpreter import expect_runs
 from circlekit.interp.interpreter import run as run_model
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
 from circlekit.ir.resource_limits import count_memory, counted_memory, need_memory
 from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.output_stage import Kernels
 
 
 def compare_models(verifier: Verifier, after: Model) -> Comparison:
-    """Compare ``after`` with the reference of ``verifier``, as ``verifier.compare`` does.
+    """Compare ``after`` with the reference of ``verifier``: see ``Verifier.compare``.
 
-    If inputs or outputs of one name have different dtypes, as in a float model and its quantized form,
-    outputs are compared as real numbers.  Of the seeded inputs only the normal ones are used then, because
-    the others exceed the range of most quantized inputs.
+    If an input or output has different dtypes in the two models, as in a float model and its quantized form,
+    the outputs are compared as real numbers.  Of the seeded inputs, only the normal ones are used then: the
+    others exceed the range of most quantized inputs.  Raise a CirclekitError if ``after`` cannot be run,
+    LimitError if the outputs do not fit into memory.
     """
     comparison, before = verifier.compare(after), verifier.original
     old, new = _dtypes(before), _dtypes(after)
@@ -47,18 +49,20 @@ def compare_models(verifier: Verifier, after: Model) -> Comparison:
 
 
 def _dtypes(model: Model) -> dict[str, DType]:
+    """Return the dtypes of inputs and outputs by their names."""
     return {value.name: value.dtype for value in (*model.main.inputs, *model.main.outputs)}
 
 
 def compare_layers(
     before: Model, after: Model, run: Run, names: Collection[str] | None = None
 ) -> list[Outcome]:
-    """Compare results of operators with equal names, in the order in which ``after`` computes them.
+    """Compare the results in the main graphs that have the same name in both models.
 
-    Only the main graphs count.  ``run``: a run of ``before``; ``after`` gets the same inputs, quantized if
-    needed.  ``names``: the results to compare, by default all.  A difference is tolerated as for
-    outputs, in proportion to the result; values of different types are compared as real numbers.  Return []
-    if ``inputs_for`` has no inputs for ``after``.  Raise LimitError if the results do not fit into memory.
+    The outcomes are in the order in which ``after`` computes the results.  ``run``: a run of ``before``;
+    ``after`` gets the same inputs, quantized if needed.  ``names``: the results to compare, by default all.
+    Differences are tolerated as for outputs of models; values of different types are compared as real
+    numbers.  Return [] if ``inputs_for`` has no inputs for ``after``.  Raise LimitError if the results do not
+    fit into memory, or another CirclekitError if a model cannot be run.
     """
     inputs = inputs_for(after, before, run.inputs)
     if inputs is None:
@@ -86,6 +90,7 @@ def _compared(a: Value, left: Array, b: Value, right: Array) -> Outcome:
 
 
 def _tolerating(outcome: Outcome, noise: float) -> Outcome:
+    """Return ``outcome`` with a tolerance of at least ``noise``."""
     worst = outcome.worst
     if worst is None:
         return outcome
@@ -93,21 +98,24 @@ def _tolerating(outcome: Outcome, noise: float) -> Outcome:
 
 
 def _results(model: Model) -> dict[str, Value]:
+    """Return the results of operators in the main graph by their names, which are unique in a graph."""
     return {value.name: value for op in model.main for value in op.results}
 
 
 def results_by_name(
     model: Model, inputs: Inputs, kernels: Kernels | None, names: Collection[str]
 ) -> dict[str, Array]:
-    """Run ``model`` and return its results of these names; of a name that occurs again, the first result."""
+    """Run ``model`` and return the results of operators in the main graph that have these names."""
     wanted, results = set(names), dict[str, Array]()
+    seeded = with_seeds(model)
 
-    def keep(name: str, array: Array) -> None:
-        if name in wanted and name not in results:
-            need_memory(array.nbytes, "keeping the results of all operators")
-            count_memory(array.nbytes)
-            results[name] = array
+    def keep(op: Op, arrays: Sequence[Array]) -> None:
+        for value, array in zip(op.results, arrays, strict=True):
+            if value.name in wanted and op.graph is seeded.main:
+                need_memory(array.nbytes, "keeping the results of all operators")
+                count_memory(array.nbytes)
+                results[value.name] = array
 
     expect_runs(model, 1)
-    run_model(with_seeds(model), inputs, on_value=keep, kernels=kernels)
+    run_model(seeded, inputs, observe=keep, kernels=kernels)
     return results

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare arrays and the interfaces of models; hold the findings of a comparison of two models."""
+"""Compare arrays and the interfaces of models, and describe what differs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ last place of the largest term, not of each element.  Integers and booleans must
 
 @dataclass(frozen=True)
 class Difference:
-    """The element that differs most: its index, its value in both arrays, and how far these are apart.
+    """The element that differs most between two arrays.
 
-    ``tolerance``: the tolerated ``absolute`` difference.  ``relative``: in proportion to ``left``.
+    ``left``, ``right``: its values; ``left`` is the reference.  ``absolute``: their difference.
+    ``relative``: the difference divided by the magnitude of ``left``, inf if ``left`` is 0.  ``tolerance``:
+    the largest absolute difference that counts as equal.
     """
 
     index: tuple[int, ...]
@@ -54,10 +56,10 @@ class Difference:
 class Similarity:
     """How similar two arrays are as a whole.
 
-    ``cosine``: of the angle between the arrays as vectors; None if one of them has length 0 or infinity.
-    ``psnr``: ratio of the range of the reference (largest minus smallest element) to the root of the mean
-    squared difference, in decibels; inf if there is no difference, None if all elements of the reference are
-    equal.  ``magnitude``: the largest absolute value of the reference.
+    ``cosine``: of the angle between the arrays as vectors; None if the product of their lengths is 0 or not
+    finite.  ``psnr``: ratio of the range of the reference (largest minus smallest element) to the root of the
+    mean squared difference, in decibels; inf if there is no difference, None if all elements of the reference
+    are equal.  ``magnitude``: the largest absolute value of the reference.
     """
 
     cosine: float | None
@@ -66,9 +68,9 @@ class Similarity:
 
 
 def similarity(left: Array, right: Array) -> Similarity | None:
-    """Return how similar ``right`` is to ``left``, the reference, in their finite elements.
+    """Return how similar ``right`` is to ``left``, the reference, in the elements that are finite in both.
 
-    None for arrays of different shapes, without real numbers, or without an element that is finite in both.
+    Return None if there is no such element, if the shapes differ, or if elements are not real numbers.
     """
     if left.shape != right.shape or left.dtype.kind not in "fiub" or right.dtype.kind not in "fiub":
         return None
@@ -90,7 +92,7 @@ class Outcome:
 
     ``reason``: why they cannot be compared (missing, dtype, shape), else "".  ``worst``: the largest
     difference; None if the arrays are empty or cannot be compared.  ``inputs``: for outputs of a model, the
-    name of the set of inputs.  ``similarity``: if it was measured.
+    name of the set of inputs.  ``similarity``: None if it was not measured.
     """
 
     name: str
@@ -105,7 +107,7 @@ class Outcome:
 
     @property
     def excess(self) -> float:
-        """The difference in proportion to its tolerance; inf if the arrays cannot be compared."""
+        """The largest difference divided by its tolerance; inf if the arrays cannot be compared."""
         if self.reason:
             return math.inf
         if self.worst is None or self.worst.absolute == 0:
@@ -113,8 +115,8 @@ class Outcome:
         return self.worst.absolute / self.worst.tolerance if self.worst.tolerance else math.inf
 
     @property
-    def relative(self) -> float | None:
-        """The largest difference in proportion to ``similarity.magnitude``; None if either is missing."""
+    def relative_to_largest(self) -> float | None:
+        """The largest difference divided by ``similarity.magnitude``; None if one of them is missing."""
         if self.worst is None or self.similarity is None:
             return None
         if self.worst.absolute == 0:

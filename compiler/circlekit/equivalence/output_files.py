@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the outputs of runs to an npz, npy or HDF5 file, or to a folder of raw files."""
+"""Write the outputs of runs to an npz, npy or HDF5 file, or to a folder of raw files.
+
+A path is a folder if it ends in ``/``, has no extension, or is an existing folder.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ FilePath = str | os.PathLike[str]
 
 
 def check_output(path: FilePath, outputs: int) -> None:
-    """Raise FileError if this number of ``outputs`` cannot be written to ``path``; to call before a run."""
+    """Raise FileError if results of a model with so many ``outputs`` cannot be written to ``path``.
+
+    To be called before the model runs, so that an unusable path is reported before the work.
+    """
     target, suffix = Path(path), Path(path).suffix.lower()
     if _is_folder(path):
         check_folder(path)
@@ -36,12 +42,13 @@ def check_output(path: FilePath, outputs: int) -> None:
 
 
 def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Sequence[Array]]) -> None:
-    """Write {label: outputs} of each record; ``names`` are those of the outputs.  Inputs are read likewise.
+    """Write ``records``: the outputs of each run by its label; ``names``: the names of the outputs.
 
-    npz and npy: several records are stacked along a new first axis.  HDF5: the layouts of module ``hdf5``.  A
-    path without an extension is a folder, with raw files ``output0``, ``output1``..., and if there are
-    several records a folder for each, named after its label.  Raise FileError if something cannot be written,
-    ShapeError if one array cannot hold the outputs of all records because their shapes differ.
+    ``path`` must have passed ``check_output``.  npz and npy: several records are stacked along a new first
+    axis.  HDF5: the layouts of module ``hdf5``.  Folder: raw files ``output0``, ``output1``..., for several
+    records in a folder for each, named after its label.  ``read_records`` reads these layouts as inputs.
+    Raise FileError if something cannot be written, ShapeError if outputs that have to be stacked differ in
+    shape.
     """
     suffix = Path(path).suffix.lower()
     if _is_folder(path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files mapped into memory for reading."""
+"""Read files through memory maps, and turn errors of the operating system into FileError."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def _stamp(descriptor: int) -> tuple[int, ...]:
 def map_file(path: str | os.PathLike[str]) -> memoryview:
     """Return the bytes of a file as a read-only map, or of a pipe as a copy (see ``read_all``).
 
-    Raise FileError, with what to do if ``path`` is the folder of another framework's model.
+    Raise FileError if it cannot be read, with what to do if ``path`` is the folder of another framework's
+    model; LimitError if a pipe has more bytes than the memory limit.
     """
     with translated(path, "read"):
         if (description := foreign_folder(Path(path))) is not None:
@@ -73,7 +74,7 @@ def map_file(path: str | os.PathLike[str]) -> memoryview:
 
 
 def read_all(stream: BinaryIO, name: str) -> memoryview:
-    """Read a stream to its end; LimitError if it has more bytes than the memory limit."""
+    """Return all bytes of a stream; raise LimitError if they exceed the memory limit."""
     content = bytearray()
     while piece := stream.read(PIPE_STEP_BYTES):
         need_memory(len(content) + len(piece), f"{name}: the data read from it")
@@ -83,7 +84,11 @@ def read_all(stream: BinaryIO, name: str) -> memoryview:
 
 @contextlib.contextmanager
 def translated(path: str | os.PathLike[str], verb: str) -> Iterator[None]:
-    """Return a context that turns errors of the system into FileError: ``PATH: cannot be VERB: reason``."""
+    """Turn errors inside the block into a FileError ``PATH: cannot be VERB: reason``.
+
+    These are OSError, ValueError (a path with a zero byte) and RuntimeError (a loop of links).  An empty
+    ``path`` is an error, too.
+    """
     if not os.fspath(path):  # Path("") is the working directory
         raise FileError(f"a file without a name cannot be {verb}")
     try:

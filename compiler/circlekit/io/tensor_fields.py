@@ -16,7 +16,10 @@ from circlekit.ir.value import Quantization, Shape, Value
 
 
 def shape_of(stored: Sequence[int], signature: Sequence[int] | None) -> Shape:
-    """Return the shape that both fields describe; -1 in either is unknown, FormatError for less."""
+    """Return the shape that the fields ``shape`` and ``shape_signature`` describe.
+
+    A dimension that is -1 in one of them is unknown.  Raise FormatError for a lower number in ``shape``.
+    """
     if min(stored, default=0) < -1:
         raise FormatError(f"expected dimensions from -1 (unknown) on, got {list(stored)}")
     if signature is None or len(signature) != len(stored):
@@ -25,7 +28,10 @@ def shape_of(stored: Sequence[int], signature: Sequence[int] | None) -> Shape:
 
 
 def shape_fields(shape: Shape | None, extra: Tree, is_const: bool) -> Tree:
-    """Return the fields ``shape`` and ``shape_signature``: those in ``extra`` if they mean ``shape``."""
+    """Return the fields ``shape`` and, if needed, ``shape_signature`` that describe ``shape``.
+
+    The fields of the input file, which are in ``extra``, are kept if they describe ``shape``.
+    """
     canonical = [1 if d is None else d for d in shape or ()]
     if shape is not None and None not in shape and extra.keys().isdisjoint(("shape", "shape_signature")):
         return {"shape": canonical}
@@ -46,7 +52,7 @@ _NUMBERS = {"scale": np.float32, "zero_point": np.int64, "min": np.float32, "max
 
 
 def quantization_of(tree: Tree | None) -> Quantization | None:
-    """Return the quantization that a table describes; None for no table and one without parameters."""
+    """Return the quantization that a table describes; None if there is no table or it has no parameters."""
     if not tree:
         return None
     scale = tree.get("scale")
@@ -63,7 +69,7 @@ def quantization_of(tree: Tree | None) -> Quantization | None:
 
 
 def quantization_tree(quantization: Quantization | None, stored: Tree | None) -> Tree | None:
-    """Return the table of a quantization: that of the input file, ``stored``, if it means the same."""
+    """Return the table of ``quantization``: ``stored``, that of the input file, if it means the same."""
     if stored is not None and quantization_of(stored) == quantization:
         return stored
     if quantization is None:

@@ -121,10 +121,10 @@ class Declaration:
     0: none, or their kernel contradicts the operator's definition while the optimized kernel follows it.
     """
     versions: ClassVar[Mapping[DType, int]] = {}
-    """Operator version by the dtype of operand number ``typed_by``; 1 for other dtypes."""
+    """Operator version by the dtype of operand number ``version_operand``; 1 for other dtypes."""
     rank_versions: ClassVar[Mapping[int, int]] = {}
-    """``{5: 4}``: operator version 4 where operand number ``typed_by`` has rank 5 or more."""
-    typed_by: ClassVar[int] = 0
+    """``{5: 4}``: operator version 4 where operand number ``version_operand`` has rank 5 or more."""
+    version_operand: ClassVar[int] = 0
     fuses_activation: ClassVar[bool] = False
     """It has an attribute ``act`` that runtimes apply to its result."""
     layout_operands: ClassVar[tuple[str, ...]] = ()
@@ -210,7 +210,7 @@ class Declaration:
 
         Source: TFLite tools/versioning/op_version.cc.
         """
-        value = self.inputs[self.typed_by] if self.typed_by < len(self.inputs) else None
+        value = self.inputs[self.version_operand] if self.version_operand < len(self.inputs) else None
         if value is None:
             return 1
         by_rank = [version for rank, version in self.rank_versions.items() if (value.rank or 0) >= rank]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Constant operands: parameters (axes, paddings, shapes), and constants that are not stored as plain arrays.
 
-Sources of packed integers, sparse tensors and strings: TFLite's portable_tensor_utils,
-sparsity_format_converter (TACO-like levels), string_util.
+Sources: TFLite's portable_tensor_utils for packed integers, sparsity_format_converter for sparse tensors,
+string_util for strings.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ def vector_length(value: Value) -> int | None:
 
 
 def listed_shape(value: Value) -> Shape | None:
-    """Return the shape in ``value``, with unknown dimensions if not constant; None if its rank is unknown."""
+    """Return the shape whose dimensions are the elements of the operand ``value``.
+
+    If it is not constant, the dimensions are unknown; None if their number, its length, is unknown too.
+    """
     dims = static_int_vector(value)
     return unknown_dims(vector_length(value)) if dims is None else tuple(dims)
 
@@ -152,11 +155,13 @@ def encode_strings(strings: Sequence[bytes]) -> Array:
 
 
 def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) -> Array:
-    """Return the array of ``shape`` with the elements ``stored`` at the positions that ``sparsity`` encodes.
+    """Return the array of ``shape`` whose elements are ``stored``, in order, and 0 elsewhere.
 
-    ``sparsity``: the schema's SparsityParameters: a tree whose levels are the axes and the axes of blocks.  A
-    node has a child for every index if the next level is dense, for the listed ones if it is compressed.
-    Raise ModelError if the levels do not fit the shape or each other.
+    ``sparsity``: the schema's SparsityParameters, which describe a tree with a level for each axis, in
+    ``traversal_order``; the axes inside of blocks have the numbers from the rank on.  A node is an index
+    along the axis: a dense level has a node for every index below each parent, a compressed one for those
+    that it lists.  A node of the last level is a stored element.  Raise ModelError if the levels do not fit
+    the shape or each other.
     """
     fault = sparsity_fault(sparsity, shape, len(stored))
     if fault is not None:
@@ -171,8 +176,8 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
     block_map = [int(x) for x in sparsity.get("block_map", ())]
     levels = sparsity["dim_metadata"]
     rank = len(shape)
-    position = np.zeros(1, np.int64)
-    coordinates: dict[int, Array] = {}  # by axis: the index of each entry of the level
+    position = np.zeros(1, np.int64)  # of the root
+    coordinates: dict[int, Array] = {}  # by axis: the index of each node of the level, or of its ancestor
     for axis, level in zip(order, levels, strict=True):
         parents, position, index = _expand_level(level, position)
         coordinates = {a: indices[parents] for a, indices in coordinates.items()}
@@ -185,7 +190,11 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
 
 
 def _expand_level(level: Mapping[str, Any], parent_position: Array) -> tuple[Array, Array, Array]:
-    """Return parent number, position in storage and index of each entry of the level below the parents."""
+    """Return for each node of ``level``: the number of its parent, its position, its index along the axis.
+
+    ``parent_position``: the positions of the parents.  A position numbers the nodes that the level has, or
+    would have, if it is dense, below all parents.
+    """
     if level.get("format", "DENSE") == "DENSE":
         size = int(level.get("dense_size", 0))
         parents = np.repeat(np.arange(len(parent_position)), size)

@@ -17,7 +17,7 @@ Dim = int | None
 def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
     """Return the shape that ``shapes`` broadcast to, aligned at the last axis; None if a rank is unknown.
 
-    An unknown dimension stays unknown beside 1; beside any other known dimension, the result has that one.
+    An unknown dimension and 1 give an unknown one; an unknown dimension and any other give the other one.
     Raise ShapeError if two dimensions do not broadcast.
     """
     result: Shape = ()
@@ -35,7 +35,7 @@ def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
 
 
 def merge_dims(a: Dim, b: Dim) -> Dim:
-    """Return the known one of two equal dimensions, None if neither is.  Raise ShapeError if they differ."""
+    """Return the one dimension that both are: None if both are unknown.  Raise ShapeError if they differ."""
     if a is None or b is None:
         return b if a is None else a
     if a != b:
@@ -61,19 +61,22 @@ def product(dims: Sequence[Dim]) -> Dim:
 
 
 def element_count(dims: Sequence[Dim] | None) -> int:
-    """Return the product of the known ``dims``; 0 if the rank is unknown."""
+    """Return the product of ``dims``, of which unknown ones count as 1; 0 if the rank is unknown."""
     return 0 if dims is None else product([1 if dim is None else dim for dim in dims]) or 0
 
 
 def unknown_dims(count: int | None) -> Shape | None:
-    """Return ``count`` unknown dimensions; None if ``count`` is.  Raise ShapeError above MAX_RANK."""
+    """Return a shape of ``count`` unknown dimensions; None for None.  Raise ShapeError above MAX_RANK."""
     if count is not None and count > MAX_RANK:
         raise ShapeError(f"expected at most {MAX_RANK} dimensions, got {count}")
     return None if count is None else (None,) * count
 
 
 def normalized_axis(axis: int, rank: int) -> int:
-    """Return ``axis`` counted from the front.  Raise ShapeError unless -rank <= axis < rank."""
+    """Return ``axis`` as a number from 0 on; negative axes count from the end.
+
+    Raise ShapeError if the rank has no such axis.
+    """
     if not -rank <= axis < rank:
         raise ShapeError(f"axis {axis} is out of range for rank {rank}")
     return axis % rank
@@ -118,7 +121,7 @@ def padded_window_count(size: Dim, taps: Dim, stride: int, dilation: int, paddin
 
 
 def conv_padding(size: int, taps: int, stride: int, dilation: int, padding: Padding) -> AxisWindows:
-    """Return the windows along one axis; of an odd number of padding elements, the extra one is at the end.
+    """Return the windows along one axis; if the number of padding elements is odd, one more is at the end.
 
     Raise ShapeError as ``padded_window_count`` does.  Source: TFLite kernels/padding.h.
     """

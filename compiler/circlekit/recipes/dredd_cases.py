@@ -38,8 +38,8 @@ class Case:
     recipe: Path of the recipe; None if a list names one that does not exist.
     format: Format of the result; None for the format of the recipe.
     block: Index of the block of rules in the recipe's text; None if the text has none.
-    has_rules: Whether the rules of ``test.rule`` beside the recipe must hold, if there is such a file.
-    place: Place in the list, followed by the error message if ``recipe`` is None; "" without a list.
+    with_rule_file: Whether to check the rules in ``test.rule`` beside the recipe, if this file exists.
+    place: FILE:LINE:1 of the case in its list, and if ``recipe`` is None the error; "" without a list.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Case:
     passes: tuple[str, ...] = ()
     format: str | None = None
     block: int | None = None
-    has_rules: bool = False
+    with_rule_file: bool = False
     place: str = ""
 
     def rules(self) -> RuleBlock:
@@ -66,7 +66,7 @@ class Case:
             return replace(block, passes=block.passes or self.passes, format=block.format or self.format)
         path = self.recipe.with_name(ONE_RULES)
         rules: list[Rule] = []
-        if self.has_rules and path.exists():
+        if self.with_rule_file and path.exists():
             rules += parse_one_rules(read_text(path), str(path))
         return RuleBlock(self.passes, self.format, None, rules)
 
@@ -78,7 +78,7 @@ def cases_of(
 
     folders: Folders of the recipes that a list names, by default the folder of the list.
     passes: Passes for recipes that name none.
-    with_rules: Whether to check ``test.rule``, which holds for the passes of a list only.
+    with_rules: Whether to check ``test.rule`` files.  Their rules are made for the passes that a list names.
 
     Raise FileError if a list cannot be read or a folder has no recipe, ParseError for an invalid list.
     """
@@ -103,6 +103,7 @@ def recipes_in(folder: Path) -> list[Path]:
 
 
 def name_of_recipe(path: Path) -> str:
+    """Return the name by which lists and reports mention the recipe: of its folder, or of a ``.ck`` file."""
     return path.absolute().parent.name if path.name == ONE_RECIPE else path.stem
 
 
@@ -125,7 +126,7 @@ def _cases_of_recipe(path: Path, passes: Sequence[str]) -> list[Case]:
     return [Case(n, path, tuple(passes), None, i) for i, n in enumerate(names)]
 
 
-# -- lists; as in ONE, their results are circle files, whatever the format of a recipe ----------
+# -- lists; as in ONE, their cases make circle files, whatever the format of the recipes ----------
 
 
 def _tsv(text: str, label: str) -> Iterator[Case]:
@@ -180,5 +181,5 @@ def _with_recipes(cases: Iterable[Case], folders: Iterable[str | Path], with_rul
     for case in cases:
         recipe = paths.get(case.name)
         error = "" if recipe else f": no recipe is named {case.name}{did_you_mean(case.name, paths)}"
-        has_rules = with_rules and case.has_rules
-        yield replace(case, recipe=recipe, has_rules=has_rules, place=case.place + error)
+        with_rule_file = with_rules and case.with_rule_file
+        yield replace(case, recipe=recipe, with_rule_file=with_rule_file, place=case.place + error)

@@ -23,12 +23,13 @@ TEXT_FORM = ".ck"
 
 
 def write_recipe(model: Model, path: str | os.PathLike[str], fmt: str, resample: bool = False) -> None:
-    """Write ``model`` as a recipe that gives an equal model of format ``fmt``.
+    """Write a recipe from which an equal model of format ``fmt`` can be made.
 
-    The language is the text form for ``.ck``, else ONE's ``test.recipe``.  Large constants become ``.npy``
-    files beside the recipe; with ``resample``, fillers of the same mean and standard deviation instead.
-    Operators that the format lacks are replaced by ones that it has.  Raise UnsupportedError for a model
-    that format or language cannot express, FileError if a file cannot be written.
+    A path that ends in ``.ck`` gets the text form, any other one the language of ONE's ``test.recipe``.
+    Large constants become ``.npy`` files beside the recipe; with ``resample``, which needs ONE's language,
+    they become fillers with the same mean and standard deviation instead.  Operators that the format lacks
+    are replaced.  Raise UnsupportedError for a model that the format or the language cannot express,
+    FileError if a file cannot be written.
     """
     target = Path(path)
     folder = Folder(target.name.removesuffix(target.suffix))
@@ -47,8 +48,8 @@ def write_recipe(model: Model, path: str | os.PathLike[str], fmt: str, resample:
 
 
 def _text_form(model: Model, folder: Folder) -> str:
-    """Return the text of a model, and add to ``folder`` the constants that it does not list."""
-    added: dict[int, tuple[str, int]] = {}
+    """Return the text of ``model``; add to ``folder`` the constants whose elements the text does not list."""
+    added: dict[int, tuple[str, int]] = {}  # by id of the value: name of its file, offset of its data
 
     def locate(value: Value) -> tuple[str, int] | None:
         if value.data is None:

@@ -98,10 +98,10 @@ def _differences(outcomes: Sequence[Outcome], is_layer: bool = False) -> list[Di
             outcome.name,
             outcome.inputs,
             outcome.worst.absolute,
-            outcome.relative,
+            outcome.relative_to_largest,
             None if outcome.similarity is None else outcome.similarity.cosine,
             None if is_layer else outcome.worst.tolerance,
         )
         for outcome in outcomes
-        if outcome.worst is not None and outcome.relative is not None
+        if outcome.worst is not None and outcome.relative_to_largest is not None
     ]

@@ -36,7 +36,10 @@ class Builder:
         self.ops: list[Op] = []
 
     def op(self, node: Node) -> Op:
-        """Create the operator of ``node`` outside of the graph; raise ModelError if it is not valid."""
+        """Create the operator of ``node``, without adding it to the graph.
+
+        Raise ModelError if the operator is not valid, RewriteError if the picture reads an unknown name.
+        """
         kind, declared = node.kinds[0], None
         if node.like is not None and type(like := self.match.ops[node.like]) in node.kinds:
             kind = type(like)  # some operators, such as QUANTIZE, have results of a declared type
@@ -107,10 +110,11 @@ def type_refusal(old: Value, new: Value) -> str | None:
 
 
 def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) -> str | None:
-    """Return which constant in ``computed`` has overflowed, or has underflowed completely; None for none.
+    """Return the sentence on a constant in ``computed`` that is unusable; None if all can be used.
 
-    The product of two large factors of the model may be infinite, that of two small ones may be zero.
-    ``underflow``: whether any element underflowed; this matters only if the element of largest magnitude did.
+    The product of two large constants of the model may be infinite, that of two small ones may be zero.  A
+    constant is unusable if an element is not finite, or if all its elements are too small for normal numbers
+    of its dtype.  ``underflow``: whether numpy has reported an underflow; only then elements are too small.
     """
     numbers = {n: np.asarray(a) for n, a in computed.items() if isinstance(a, np.ndarray | np.generic)}
     arrays = {n: a for n, a in numbers.items() if a.dtype.kind == "f"}

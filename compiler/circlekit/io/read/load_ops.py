@@ -21,8 +21,10 @@ from circlekit.ir.value import Value
 class OpLoader:
     """Creates the operators of one file.
 
-    data, name: Bytes and name of the file.  ``codes``: its operator codes; ``keys``: the CodeKey of each.
-    graphs: All graphs of the model.  ``used``: indices of the operator codes that operators have.
+    data, name, format: Bytes, name and format of the file.
+    codes: Its table of operator codes.  ``keys``: the CodeKey of each.
+    used: Indices of the operator codes that the operators created so far have.
+    graphs: All graphs of the model.
     """
 
     def __init__(self, data: memoryview, name: str, fmt: str, codes: list[Tree], graphs: list[Graph]) -> None:
@@ -35,6 +37,7 @@ class OpLoader:
         self.used: set[int] = set()
 
     def fail(self, rule: str, path: str, what: str) -> NoReturn:
+        """Raise InvalidFile: ``what`` breaks ``rule`` at ``path``, a place in the file."""
         raise InvalidFile.of(self.name, rule, path, what)
 
     def op(self, tree: Tree, values: list[Value], path: str) -> Op:
@@ -115,9 +118,10 @@ class OpLoader:
     def declared(
         self, code: str, tree: Tree, operands: list[Value | None], results: list[Value], path: str
     ) -> Op | str:
-        """Return an operator of the class with ``code``; else why it does not fit, "" without a class.
+        """Return an operator of the class that is declared for ``code``.
 
-        What is converted is removed from ``tree``; fields of the options without an attribute stay in it.
+        Return a sentence if the operator does not fit the class, "" if there is no class.  What becomes an
+        attribute is removed from ``tree``; other fields of the options stay in it.
         """
         kind = REGISTRY.get(code)
         if kind is None:

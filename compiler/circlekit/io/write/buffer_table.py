@@ -71,7 +71,9 @@ class BufferTable:
     either end, then by a digest of all bytes.  Buffers of the input file are never compared with each other,
     so an unchanged model is written without reading its constants.
 
-    Buffers that are no longer used are dropped.  Indices are therefore known only after all data was added.
+    Buffers that are no longer used are dropped.  Indices in the written file are therefore known only after
+    all data was added; until then, a key stands for a buffer.
+
     ``old``: the buffers of the input file; ``places``, ``lengths``: their indices by place in memory and by
     length.  ``new``: the data of new buffers.  ``used``: the keys of the buffers to write.
     """
@@ -89,26 +91,29 @@ class BufferTable:
         self.new: list[ConstantBytes] = []
         self.by_sample: dict[int, dict[bytes, list[tuple[Key, ConstantBytes]]]] = {}  # by length, sample
 
-    def data(self, data: Array, dtype: np.dtype[Any] | None = None) -> Key:
-        """Return the buffer of constant data that is stored as ``dtype``."""
+    def key_of(self, data: Array, dtype: np.dtype[Any] | None = None) -> Key:
+        """Return the key of the buffer for ``data``; ``dtype``: its type in the file, if it differs."""
         blob = ConstantBytes(data, dtype)
         index = self.places.get(blob.place) if blob.place is not None else None
         return self.add(blob) if index is None else self.keep(index)
 
-    def empty(self, index: int | None) -> Key:
-        """Return the buffer of a tensor without data: ``index`` if that is empty in the input file, or 0."""
+    def key_without_data(self, index: int | None) -> Key:
+        """Return the key of the buffer for a tensor without data.
+
+        ``index``: its buffer in the input file, which is kept if it is empty; otherwise it is buffer 0.
+        """
         if index is None or index >= len(self.old):
             return EMPTY
         data = self.old[index]
         return self.keep(index) if data is None or not len(data) else EMPTY
 
     def keep(self, index: int) -> Key:
-        """Use buffer ``index`` of the input file."""
+        """Mark buffer ``index`` of the input file as used, and return its key."""
         self.used.add((0, index))
         return 0, index
 
     def add(self, blob: ConstantBytes) -> Key:
-        """Return the buffer that has the same bytes, or a new one."""
+        """Return the key of a buffer with the same bytes, which is made if there is none."""
         if not len(blob):
             return EMPTY
         samples = self.by_sample.get(len(blob))

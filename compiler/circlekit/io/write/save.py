@@ -203,7 +203,7 @@ class Saver:
             tree["name"] = name
         tree["type"] = value.dtype.name
         tree |= shape_fields(value.shape, extra, value.is_const)
-        if not self.operators.is_same_format and min(tree.get("shape_signature", ()), default=0) >= 0:
+        if not self.operators.keeps_format and min(tree.get("shape_signature", ()), default=0) >= 0:
             tree.pop("shape_signature", None)  # without unknown dimensions it repeats the shape
         if self.has_rank and value.shape is not None:
             tree["has_rank"] = self.must_mark or tree.get("has_rank", True)
@@ -221,10 +221,10 @@ class Saver:
         """Return the buffer of the value's data, unchanged if that is the beginning of a larger one."""
         stored = value.extra.get("stored_data")
         if stored is not None and value.data is not None and place_of(stored)[0] == place_of(value.data)[0]:
-            return self.buffers.data(stored)
+            return self.buffers.key_of(stored)
         if value.data is None or not value.data.size:
-            return self.buffers.empty(value.extra.get("buffer"))
-        return self.buffers.data(value.data, self.stored_type(value, value.data))
+            return self.buffers.key_without_data(value.extra.get("buffer"))
+        return self.buffers.key_of(value.data, self.stored_type(value, value.data))
 
     @staticmethod
     def stored_type(value: Value, data: Array) -> np.dtype[Any]:

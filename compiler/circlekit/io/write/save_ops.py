@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert operators to trees (tables as dicts: ``schema.Tree``); collect the operator codes they share."""
+"""Convert operators to tables of the schema, as dicts (``schema.Tree``), and collect their operator codes."""
 
 from __future__ import annotations
 
@@ -30,21 +30,22 @@ OWN_KEYS = frozenset(
 class OpSaver:
     """Creates the trees of all operators of one file.
 
-    origin: The file that the model was loaded from if it has the same format, else NO_ORIGIN.
-    codes: Trees of operator codes, first those of the input file; ``stored`` has the ``CodeKey`` of these.
+    origin: The file that the model was loaded from if it has the format to write, else NO_ORIGIN.
+    keeps_format: Whether the format to write is that of the input file, or of the model without a file.
+    codes: Tables of operator codes: first those of the input file, then new ones.
+    input_keys: The ``CodeKey`` of each operator code of the input file.
     keys: Index of the first code with each key.  ``used``: indices of the codes that operators have.
-    is_same_format: Whether the model, and the file that it was loaded from if any, has the same format.
     """
 
     def __init__(self, fmt: str, origin: Origin, model: Model) -> None:
         self.model = model
         self.format = fmt
         self.origin = origin if origin.format == fmt else NO_ORIGIN
-        self.is_same_format = (origin.format or model.format) == fmt
+        self.keeps_format = (origin.format or model.format) == fmt
         self.graphs = {id(graph): index for index, graph in enumerate(model.graphs)}
         self.codes: list[Tree] = list(self.origin.codes)
-        self.stored = [code_key(tree, fmt) for tree in self.codes]
-        self.keys = {key: index for index, key in reversed(list(enumerate(self.stored)))}
+        self.input_keys = [code_key(tree, fmt) for tree in self.codes]
+        self.keys = {key: index for index, key in reversed(list(enumerate(self.input_keys)))}
         self.used: set[int] = set()
 
     def tree(self, op: Op, tensors: dict[int, int]) -> Tree:
@@ -77,7 +78,7 @@ class OpSaver:
         custom = op.custom_code if isinstance(op, OpaqueOp) else None
         key = (op.code, custom or None, self.version(op))
         stored: int = op.extra.get("stored_code", 0)
-        index = stored if self.stored[stored : stored + 1] == [key] else self.keys.get(key)
+        index = stored if self.input_keys[stored : stored + 1] == [key] else self.keys.get(key)
         if index is None:
             index = self.keys[key] = len(self.codes)
             self.codes.append(self.new_code(op, custom, key[2]))
@@ -86,10 +87,10 @@ class OpSaver:
 
     def version(self, op: Op) -> int:
         """Return the stated version, else the required one; the higher of both if the format changes."""
-        stored: int | None = op.version if op.version is not None else op.extra.get("stored_version")
-        if stored is None:
+        stated: int | None = op.version if op.version is not None else op.extra.get("stored_version")
+        if stated is None:
             return op.required_version()
-        return stored if self.is_same_format else max(stored, op.required_version())
+        return stated if self.keeps_format else max(stated, op.required_version())
 
     def new_code(self, op: Op, custom: str | None, version: int) -> Tree:
         """Return the tree of an operator code; raise UnsupportedError if the format lacks the operator."""

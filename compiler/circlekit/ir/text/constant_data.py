@@ -2,12 +2,14 @@
 """Make the array of a constant from the text after ``const TYPE``, or from a literal used as an operand.
 
 A literal operand, as in ``Mul(%x, [2.0, 1.5])``, has the shape of its nested lists.  Its dtype is the first
-of these that can hold the numbers (a number with a point or an exponent fits float types only):
+in this list that can hold the numbers (a number with a point or an exponent needs a float dtype):
 
-1.  the dtype of another operand: the first that is declared with the same dtypes (not for operators that call
-    graphs, whose operands have unrelated dtypes);
-2.  the declared dtypes of the operand, in their order;
+1.  the dtype of the first other operand that is no literal and declares the same dtypes.  Operators that call
+    graphs have no such operand, because the dtypes of their operands are unrelated;
+2.  the dtypes that the operand declares, in their order;
 3.  if it declares none: bool for true and false, f32 if there is a float, else i32.
+
+If none can hold the numbers, the first dtype of the list is used, and reading the literal fails.
 """
 
 from __future__ import annotations
@@ -29,10 +31,10 @@ from circlekit.ir.text.type_syntax import TypeSpec
 from circlekit.ir.value import Array, Shape, format_shape
 
 Resolve = Callable[[str, int, int], Any]
-"""Returns ``size`` bytes for (file, offset, size), or raises an error if the text may not read the file."""
+"""A function of (file, offset, size) that returns ``size`` bytes; it raises an error for a forbidden file."""
 
 LARGEST_ELEMENTS = 1 << 48
-"""The product of a constant's dimensions other than 0 is below this: numpy refuses larger shapes."""
+"""Limit of the product of a constant's dimensions other than 0; numpy refuses much larger shapes."""
 
 _BYTES = ("base64", "raw", "file")
 
@@ -45,10 +47,11 @@ def constant_array(
     resolve: Resolve | None,
     fail: Fail,
 ) -> tuple[Shape | None, Array]:
-    """Return shape and data of a constant; ``payload``: the text after ``spec``, its type.
+    """Return shape and data of a constant.
 
-    The data of ``raw(...)`` and ``file(..., raw: true)``, bytes of a packed or sparse constant, is rank-1
-    uint8; other data has ``dtype`` and the shape.  ``names``: graph and value, which seed a filler.
+    ``spec``: its type; ``dtype``: the dtype in it.  ``payload``: the text after the type.  ``names``: of
+    graph and value, which seed a filler.  The data has ``dtype`` and the shape, except for ``raw(...)`` and
+    ``file(..., raw: true)``: these are bytes of a packed or sparse constant, uint8 of rank 1.
     """
     call = Arguments(payload, [], {}, spec.token) if isinstance(payload, Symbol) else payload
     if not isinstance(call, Arguments):
@@ -87,7 +90,7 @@ def _static(spec: TypeSpec, fail: Fail) -> tuple[int, ...]:
 
 
 def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, bool]:
-    """Return the bytes of ``base64``, ``raw`` or ``file``, and whether they are raw (packed or sparse)."""
+    """Return the bytes of ``base64``, ``raw`` or ``file``, and whether they are packed or sparse."""
     if call.name != "file":
         if len(call.positional) != 1 or call.named:
             fail(f"{call.name} takes one base64 string")
@@ -112,9 +115,9 @@ _KINDS = {DType.FLOAT32: "f", DType.INT32: "iuf", DType.BOOL: "b"}
 
 
 def inline_array(literal: Literal, allowed: Sequence[DType], alike: DType | None, fail: Fail) -> Array:
-    """Return the array of a literal operand; the docstring of this module says of which dtype.
+    """Return the array of a literal operand; the docstring of this module explains its dtype.
 
-    ``allowed``: its declared dtypes; ``alike``: that of another operand, from ``dtype_alike``.
+    ``allowed``: the dtypes that the operand declares; ``alike``: what ``dtype_alike`` returns.
     """
     default = literal_dtype(literal, fail)
     candidates = [*([] if alike is None else [alike]), *(allowed or [default])]
@@ -125,10 +128,11 @@ def inline_array(literal: Literal, allowed: Sequence[DType], alike: DType | None
 def dtype_alike(
     cls: type[Op], spec: Operand, values: Sequence[Value | None], specs: Sequence[Operand]
 ) -> DType | None:
-    """Return the dtype of the first operand that is not a literal and has the declared dtypes of ``spec``.
+    """Return the dtype of the first operand that is no literal and declares the same dtypes as ``spec``.
 
-    ``values``: the operands, None for literals; ``specs``: their declarations.  The result is None without
-    such an operand, and for an operator class ``cls`` that declares no operands or calls graphs.
+    ``values``: the operands of an operator of class ``cls``, None for literals; ``specs``: their
+    declarations.  Return None if there is no such operand, or if the class declares no operands or calls
+    graphs.
     """
     if not cls.operands or any(attribute.is_graph for attribute in cls.attributes):
         return None

@@ -3,18 +3,20 @@
 
     statement := ref {"," ref} "=" (constant | call)
     constant  := "const" type literal
-    call      := kind {"|" kind} "(" [operand {"," operand}] ")" [attributes] [":" type {"," type}]
+    call      := operator {"|" operator} "(" [operand {"," operand}] ")" [attributes] [":" type {"," type}]
     operand   := literal | ref ["?"] [":" ["const"] type]
     type      := [dtype] ["[" dim {"," dim} "]"] {suffix}   dim := number | "?" | "*" | name ["|" number]
     suffix    := name ["(" argument {"," argument} ")"]
     attributes:= "{" ["like" name] {name ":" choice {"|" choice} ["=" name]} "}"
     argument  := [name ":"] literal
     literal   := number | string | "true" | "false" | name | graph | value | "[" {literal} "]"
-               | name "(" argument {"," argument} ")" | "{" {(name | string) ":" literal} "}"
+               | name "(" argument {"," argument} ")" | tree
+    tree      := "{" {(name | string) ":" literal} "}"
+    operator  := name, such as Conv2D
     ref       := "%" name, or a bare name (in pictures)
 
-Items in brackets and braces have commas between them.  ``parse_X`` parses rule X; all raise ParseError.
-``tree``: a literal in braces.  Readers of the syntax tree decide which operators, dtypes and fillers exist.
+Items in brackets and braces have commas between them.  ``parse_X`` parses rule X and raises ParseError for
+invalid text.  Which operators, dtypes and fillers exist is checked later, when the syntax tree is read.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from circlekit.ir.text.lexer import Source, Token
 
 T = TypeVar("T")
 Literal = Union[int, float, bool, str, "Arguments", list["Literal"], dict[str, "Literal"]]
-"""A literal as parsed; strings in quotes are str, all other words one of the subclasses of str below."""
+"""A literal as parsed; text in quotes is str, other words are of one of the subclasses of str below."""
 
 
 class Symbol(str):
@@ -60,7 +62,7 @@ class Arguments:
 
 @dataclass(eq=False, repr=False)
 class TypeNode:
-    """A type.  ``dims``: None if left out; each is an int, "?", "*" or a name (pictures)."""
+    """A type.  ``dims``: None if left out; in pictures, a dimension may be "*", a name, or like "O|1"."""
 
     dtype: str | None
     dims: list[int | str] | None
@@ -82,7 +84,7 @@ class OperandNode:
 
 @dataclass(eq=False, repr=False)
 class AttributeNode:
-    """An attribute.  ``choices``: its value, or in pictures alternatives; ``bind``: a name for it."""
+    """An attribute.  ``choices``: its value, in pictures the possible ones; ``bind``: its name there."""
 
     token: Token
     choices: list[Literal]
@@ -91,7 +93,7 @@ class AttributeNode:
 
 @dataclass(eq=False, repr=False)
 class Call:
-    """An operator.  ``kinds``: its name or, in pictures, alternatives; ``like``: see ``rewrite.picture``."""
+    """An operator.  ``kinds``: its name, in pictures the possible ones; ``like``: see ``rewrite.picture``."""
 
     results: list[Token]
     kinds: list[Token]

@@ -126,7 +126,7 @@ class Selection(Op, layout_operands=("condition", "x", "y")):
     y = operand(*ANY)
 
     def selected_type(self, *shapes: Shape | None) -> TensorType:
-        """Return the type of the result: ``shapes`` broadcast; of unknown rank if there are none."""
+        """Return the type of the result: ``shapes`` broadcast; its rank is unknown if there are none."""
         require_same_dtype("x", self.x, "y", self.y)
         if self.condition.dtype is not boolean:
             raise ShapeError(f"condition: expected bool, got {self.condition.dtype.short}")
@@ -135,9 +135,10 @@ class Selection(Op, layout_operands=("condition", "x", "y")):
 
 
 class Select(Selection, code="SELECT"):
-    """x where the condition is true, else y; x and y have the same shape.
+    """x where the condition is true, else y.
 
-    The condition has this shape too, or it is a scalar, or a vector with one bool per index of axis 0.
+    x and y must have the same rank, in TFLite the same shape; here they may broadcast.  The condition
+    broadcasts with them, or it is a vector with one bool per index of axis 0.
     """
 
     def infer(self) -> TensorType:

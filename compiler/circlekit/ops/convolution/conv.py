@@ -134,7 +134,7 @@ class TransposeConv(
     Convolution2D,
     code="TRANSPOSE_CONV",
     versions={i8: 2},
-    typed_by=1,
+    version_operand=1,
     is_transposed=True,
     fuses_activation=True,
 ):

@@ -197,7 +197,7 @@ class SplitOperator(Op, layout_operands=("value",), axis_numbers=("split_dim",))
         return tuple(rearranged_type(self.value, (*shape[:axis], n, *shape[axis + 1 :])) for n in sizes)
 
 
-class Split(SplitOperator, code="SPLIT", variadic_results=True, typed_by=1, data_movement=True):
+class Split(SplitOperator, code="SPLIT", variadic_results=True, version_operand=1, data_movement=True):
     """``value`` split into ``num_splits`` equal parts along axis ``split_dim``."""
 
     split_dim = operand(i32)

@@ -252,7 +252,7 @@ class Tile(Op, code="TILE", versions={i8: 3, DType.STRING: 2}, reference_version
         return np.tile(input, int_list(multiples))
 
 
-class Fill(Op, code="FILL", typed_by=1, versions={boolean: 2, DType.STRING: 2, i8: 3, i16: 3, f16: 4}):
+class Fill(Op, code="FILL", version_operand=1, versions={boolean: 2, DType.STRING: 2, i8: 3, i16: 3, f16: 4}):
     """A tensor of shape ``dims`` filled with ``value``."""
 
     quantization_rule = QuantizationRule(operands_follow=("value",))

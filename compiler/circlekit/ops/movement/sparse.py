@@ -21,7 +21,7 @@ from circlekit.ops.movement.gather import require_in_range
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
 
 
-class SparseToDense(Op, code="SPARSE_TO_DENSE", typed_by=2, versions={i64: 2, i8: 3, u8: 3}):
+class SparseToDense(Op, code="SPARSE_TO_DENSE", version_operand=2, versions={i64: 2, i8: 3, u8: 3}):
     """A tensor of ``default_value`` with ``values`` at ``indices``: [n, rank]; for rank 1 also [n] or []."""
 
     indices = operand(i32, i64)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reader of FlexBuffers, the schemaless format of the options of custom operators.
 
-A value is a slot of 1, 2, 4 or 8 bytes with a type.  A value that does not fit into a slot is stored before
-it, and the slot holds the distance in bytes.  Source: "FlexBuffers' internals", documentation of FlatBuffers.
+A value has a type and a slot of 1, 2, 4 or 8 bytes.  A value that does not fit into its slot is stored at an
+earlier place, and the slot holds the distance to it in bytes.  Source: "FlexBuffers' internals" in the
+documentation of FlatBuffers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ MAX_DEPTH = 64
 def options_of(op: Op, **required: type) -> dict[str, Any]:
     """Return the custom options of an operator by name; an empty dict if it has none.
 
-    Raise ModelError if they are no map, or an option in ``required`` lacks its type (int counts as float).
+    ``required``: types by the names of options.  Raise ModelError if the options are no map, or if one of
+    these is missing or has another type (an int counts as a float).
     """
     stored = op.extra.get("custom_options")
     is_empty = stored is None or not len(stored)
@@ -40,7 +42,10 @@ def options_of(op: Op, **required: type) -> dict[str, Any]:
 
 
 def read_flexbuffer(data: bytes) -> Any:
-    """Return the root (None, bool, int, float, str, bytes, list or dict).  Raise ModelError if malformed."""
+    """Return the value of a FlexBuffer: None, bool, int, float, str, bytes, list or dict.
+
+    Raise ModelError if it is malformed.
+    """
     if len(data) < 3:
         raise ModelError(f"FlexBuffer: expected at least 3 bytes, got {len(data)}")
     width = data[-1]
@@ -50,7 +55,7 @@ def read_flexbuffer(data: bytes) -> Any:
 
 
 class _Reader:
-    """Reads the parts of a FlexBuffer, where ``at`` counts bytes from its start and ``width`` is in bytes."""
+    """Reads the parts of a FlexBuffer.  ``at``: an offset in it; ``width``: of a slot; both in bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -65,7 +70,11 @@ class _Reader:
         return int.from_bytes(self.bytes_at(at, width), "little")
 
     def value(self, at: int, width: int, packed: int, depth: int) -> Any:
-        """Return a slot's value; ``packed``: 4 * its type + log2 of the bytes of slots that it refers to."""
+        """Return the value of the slot ``at``.
+
+        ``packed``: 4 * its type + n; if the value is stored elsewhere, it has slots of 2^n bytes there.
+        ``depth``: the number of vectors and maps that contain it.
+        """
         kind, target_width = packed >> 2, 1 << (packed & 3)
         if depth > MAX_DEPTH:
             raise ModelError(f"FlexBuffer: expected at most {MAX_DEPTH} nested values")
@@ -99,10 +108,10 @@ class _Reader:
         return self.data[at:end].decode("utf-8", "replace")
 
     def elements(self, at: int, width: int, kind: int, depth: int) -> Any:
-        """Return a map, or a vector of any values (``VECTOR``) or of values of one type.
+        """Return a map, a vector of any values (``VECTOR``), or a vector of values of one type.
 
-        The length is stored before the elements, except in vectors of 2 to 4 numbers of one type; the types
-        follow the elements where they may differ.
+        The length is stored before the elements, except in vectors of 2 to 4 numbers.  In maps and vectors of
+        any values, the types of all elements are stored after them.
         """
         is_fixed = VECTOR_INT2 <= kind <= VECTOR_FLOAT4
         if not (is_fixed or VECTOR_INT <= kind <= VECTOR_STRING or kind in (MAP, VECTOR, VECTOR_BOOL)):

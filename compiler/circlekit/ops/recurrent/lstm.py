@@ -30,18 +30,20 @@ from circlekit.ops.recurrent.sequence import RecurrentLayer, Step, Weight, Weigh
 
 
 class LstmLayer(RecurrentLayer):
-    """Base class of LSTMs.  Weights are [cells, inputs], for the last output [cells, outputs], else [cells].
+    """Base class of LSTMs.
 
-    The state is output_state [batch, outputs] and cell_state [batch, cells].
+    Weights for the input are [cells, inputs], recurrent weights [cells, outputs], biases and all others
+    [cells], except for the projection [outputs, cells].  The state is output_state [batch, outputs] and
+    cell_state [batch, cells].
     """
 
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
     cell_clip: float = attribute(0.0)
     proj_clip: float = attribute(0.0)
 
-    typed_by = 2
+    version_operand = 2
 
-    def units(self, direction: str) -> Dim:
+    def output_width(self, direction: str) -> Dim:
         weights = getattr(self, f"{direction}recurrent_to_output_weights")
         ranks = (2,) if direction else (1, 2)  # a vector is a diagonal matrix
         shape = require_rank(weights, "recurrent_to_output_weights", *ranks)
@@ -54,7 +56,10 @@ class LstmLayer(RecurrentLayer):
 
 
 class FullLstm(LstmLayer, states=("output_state", "cell_state")):
-    """Base class of LSTMs in one direction: their operands."""
+    """Base class of LSTMs in one direction; declares their operands.
+
+    Their result is the output, [time, batch, outputs] or in the layout of the input.
+    """
 
     input = operand(*REAL)
     input_to_input_weights = optional_operand(*REAL)
@@ -172,9 +177,10 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, 
 
 
 def _operands_of_both_directions() -> dict[str, Any]:
-    """Return the operands of an LSTM from weights to projection, for each direction.
+    """Return the declarations of weights, biases and projection for each direction, by name.
 
-    Only those of the input gate, of peepholes and of the projection are optional.
+    Only those of the input gate, of peepholes (weights for the cell state) and of the projection are
+    optional.
     """
     declared: dict[str, Any] = {}
     for direction in ("fw_", "bw_"):
@@ -192,7 +198,11 @@ class BidirectionalSequenceLstm(
     directions=("fw_", "bw_"),
     states=("fw_output_state", "fw_cell_state", "bw_output_state", "bw_cell_state"),
 ):
-    """Two LSTMs over a sequence, forwards and backwards."""
+    """Two LSTMs over a sequence, [time, batch, inputs] or [batch, time, inputs]: forwards and backwards.
+
+    The results are the outputs of both, or with ``merge_outputs`` one: their concatenation along the last
+    axis.
+    """
 
     input = operand(*REAL)
     vars().update(_operands_of_both_directions())

@@ -160,7 +160,7 @@ class Int16GatesLstm:
 
 
 def intermediates(op: Op, count: int) -> list[Value]:
-    """Return the intermediate values of ``op``.  Raise UnsupportedError unless there are ``count``."""
+    """Return the intermediate values of ``op``; raise UnsupportedError if their number is not ``count``."""
     values = [v for v in op.extra.get("intermediates", ()) if v is not None]
     if len(values) != count:
         raise UnsupportedError(f"{op.code} on int8: expected {count} intermediates, got {len(values)}")

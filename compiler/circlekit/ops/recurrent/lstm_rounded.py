@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step of an LSTM on int8 whose products are rounded to 8 bits before they are added (8x8_8).
+"""Step of an LSTM on int8 whose products are rounded to 8 bits before they are added, LiteRT's form 8x8_8.
 
-Source: TFLite lstm.cc, lstm_eval.cc (8x8_8), portable_tensor_utils.cc.  As in LiteRT, it deviates from the
-definition of an LSTM: the input gate is one minus the forget gate even if it has weights; peephole weights
-are ignored; the recurrent product of the output gate is rescaled with parameters of other gates and with a
-shift as the mantissa, so that it becomes 0.  Q0 and Q3 are fixed-point numbers as in ``lstm_integer``.
+LiteRT deviates from the definition of an LSTM, and so does this module: the input gate is one minus the
+forget gate, even if it has weights; peephole weights are ignored; the recurrent product of the output gate is
+rescaled with parameters of other gates, and with a shift in place of the mantissa, so that it becomes 0.
+Q0 and Q3 are fixed-point numbers as in ``lstm_integer``.
+Source: TFLite lstm.cc, lstm_eval.cc (8x8_8), portable_tensor_utils.cc.
 """
 
 from __future__ import annotations
@@ -31,16 +32,20 @@ from circlekit.ops.recurrent.lstm_integer import INT8, INT16, RescaledProduct, i
 from circlekit.ops.recurrent.sequence import CellState, Weight, Weights
 
 INTERMEDIATES = 12
-"""Number of intermediates: three per gate (its sums, its input product, its recurrent product)."""
+"""Number of intermediates: tensors that hold only the scale and zero point of numbers inside of the operator.
 
-FIRST_INTERMEDIATE = {"forget": 3, "cell": 6, "output": 9}  # those of the input gate are not used
+Each gate has three: of its sums, of its input product, and of its recurrent product, with the last output.
+"""
+
+FIRST_INTERMEDIATE = {"forget": 3, "cell": 6, "output": 9}
+"""Index of the first intermediate of each gate; those of the input gate, from 0 on, are not used."""
 
 
 class RoundedProductsLstm:
     """An LSTM on int8 data, weights and outputs, with an int16 cell state of scale 2^-15.
 
-    ``intermediates`` of the operator: for each gate the scale of its sums, then scale and zero point of its
-    input product, then of its recurrent product (with the last output).
+    ``weights``: the operands by name.  ``x``: the input, int8[time, batch, inputs].  Raise UnsupportedError
+    without layer normalization or projection, ModelError for another scale of the cell state.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array) -> None:
@@ -79,7 +84,11 @@ class RoundedProductsLstm:
         return self._projected(wrap_int16(output)), cell
 
     def _product(self, side: str, gate: str, x: Array) -> Ints:
-        """Return ``x`` [batch, n] times the weights, rounded to 8 bits, then in the scale of the sums."""
+        """Return ``x`` [batch, n] times weights of a gate, rounded to 8 bits and rescaled to that of its
+        sums.
+
+        ``side``: the weights to take, "input" or "recurrent".
+        """
         data = self.weights["input" if side == "input" else "output_state"]
         first = FIRST_INTERMEDIATE[gate]
         intermediate = self.intermediates[first + (1 if side == "input" else 2)]
@@ -95,6 +104,7 @@ class RoundedProductsLstm:
         return multiply_by_quantized_multiplier(rounded - zero_point, to_sums)
 
     def _projected(self, output: Ints) -> Ints:
+        """Return the projection of ``output`` [batch, cells], quantized as the output state."""
         matrix, bias = self.weights["projection_weights"], self.weights["projection_bias"].array
         state = self.weights["output_state"]
         multiplier = quantize_multiplier(np.float32(float(matrix.scale) * 2.0**-15 / float(state.scale)))
@@ -104,9 +114,11 @@ class RoundedProductsLstm:
 
 
 def _normalized(sums: Ints, coefficients: Weight, bias: Array) -> Ints:
-    """Return rows of ``sums``, normalized to mean 0 and deviation 1, times coefficients plus bias, in Q3.
+    """Return ``sums`` [batch, cells], each row normalized to mean 0 and deviation 1, times coefficients plus
+    bias.
 
-    In float32, rounding can make the variance of nearly equal numbers negative; the row is then 0.
+    The result is in Q3.  In float32, rounding can make the variance of nearly equal numbers negative; the row
+    is then 0.
     """
     x, count = sums.astype(np.float32), np.float32(sums.shape[1])
     multiplier = quantize_multiplier(coefficients.scale)

@@ -41,7 +41,7 @@ class RnnLayer(RecurrentLayer):
 
     act: Activation
 
-    def units(self, direction: str) -> Dim:
+    def output_width(self, direction: str) -> Dim:
         weights = require_rank(getattr(self, f"{direction}input_weights"), "input_weights", 2)
         return None if weights is None else weights[0]
 

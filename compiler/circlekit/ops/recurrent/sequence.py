@@ -116,11 +116,11 @@ class RecurrentLayer(Stateful):
 
     ranks: ClassVar[tuple[int, ...]] = (3,)
     directions: ClassVar[tuple[str, ...]] = ("",)
-    typed_by = 1  # the operand whose dtype decides the version: weights
+    version_operand = 1  # weights
 
     @abstractmethod
-    def units(self, direction: str) -> Dim:
-        """Return the number of outputs of the direction with the prefix ``direction``; None if unknown."""
+    def output_width(self, direction: str) -> Dim:
+        """Return the size of the last axis of the result of the direction with the prefix ``direction``."""
 
     @abstractmethod
     def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
@@ -134,7 +134,8 @@ class RecurrentLayer(Stateful):
 
     def result_types(self) -> tuple[TensorType, ...]:
         """Return the types of the results: one for each direction, or a single one with ``merge_outputs``."""
-        shape, widths = require_rank(self.input, "input", *self.ranks), [*map(self.units, self.directions)]
+        shape = require_rank(self.input, "input", *self.ranks)
+        widths = [*map(self.output_width, self.directions)]
         if len(widths) > 1 and self.merge_outputs:
             widths = [None if None in widths else sum(w for w in widths if w is not None)]
         dtype = self.input.dtype
@@ -192,7 +193,7 @@ class RecurrentLayer(Stateful):
 
     def required_version(self) -> int:
         """Return 1 for float weights, 2 for int8 ones with float data, 3 with asymmetric quantization."""
-        weights = self.inputs[self.typed_by]
+        weights = self.inputs[self.version_operand]
         if weights is None or weights.dtype is not i8 or self.input.dtype is not f32:
             return 1
         return 3 if self.asymmetric_quantize_inputs else 2

@@ -36,9 +36,10 @@ START, END = -2_000_000_000 + 27, 2_000_000_000 - 27
 VERSION = 1
 
 MAX_RELATIVE_ERROR = 0.9
-"""Smallest error (``Coded.distance``) for which codes are considered those of other weights.
+"""Codes whose ``Coded.distance`` from weights is at least this do not belong to these weights.
 
-It is 0.5 to 0.6 for typical weights with one bit, halves with each further bit, and is 1 or more for others.
+With one bit per weight, the distance is 0.5 to 0.6 for the weights that were coded; each further bit halves
+it.  For other weights it is 1 or more.
 """
 
 
@@ -66,7 +67,7 @@ class Coded:
         return int(self.clusters[:, 1].sum())
 
     def is_source_of(self, constant: Array) -> bool:
-        """Return whether ``constant`` [a, b] is ``weights`` or its transpose, as a converter may store it."""
+        """Return whether the elements of ``constant`` are those of ``weights``, or of its transpose."""
         if constant.size != self.weights.size:
             return False
         if constant.shape == self.weights.shape and np.array_equal(constant, self.weights):
@@ -76,9 +77,10 @@ class Coded:
         return bool(np.array_equal(constant.T.reshape(-1), self.weights.reshape(-1)))
 
     def distance(self, weights: Array) -> float:
-        """Return the norm of decoded - ``weights`` [rows, hidden], relative to the norm of ``weights``.
+        """Return how far the decoded weights are from ``weights`` [rows, hidden].
 
-        The result is inf if the shapes do not fit, or all weights are 0.
+        That is the norm of the difference, divided by the norm of ``weights``; inf if the shapes do not fit,
+        or all weights are 0.
         """
         if weights.shape[0] != self.rows or not 0 < weights.shape[1] <= self.binary.shape[1] * CODES_PER_WORD:
             return float("inf")
@@ -89,7 +91,11 @@ class Coded:
 
 @dataclass(eq=False, repr=False)
 class Info:
-    """The original outputs of a graph, its coded constants, and a sentence for each invalid bundle."""
+    """What a graph stores.
+
+    ``outputs``: its original outputs.  ``coded``: its coded constants.  ``wrong``: a sentence for each
+    invalid bundle.
+    """
 
     outputs: Sequence[Value]
     coded: Sequence[Coded]
