@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circle-quantizer: ONE's quantizer, with its flags."""
+
+from __future__ import annotations
+
+import argparse
+
+from circlekit.api import load, save
+from circlekit.api.models import check_target
+from circlekit.api.rewriting import check_structure
+from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
+from circlekit.cli.command import Command
+from circlekit.errors import UnsupportedError
+from circlekit.io.write.save import format_of
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
+from circlekit.ops.quantization import is_quantized
+from circlekit.passes.engine.origin_tables import add_profile
+from circlekit.quant.one.fake_quantized import fake_quantize
+from circlekit.quant.one.given_parameters import copy_parameters, force_parameters, requantize_int8_to_uint8
+from circlekit.quant.one.onnx_quantized import quantize_onnx_model
+from circlekit.quant.one.settings import CHANNEL, Settings, layer_setting, port_types, read_layers
+from circlekit.quant.one.weights import WEIGHT_DTYPES, quantize_dequantize_weights, quantize_weights
+from circlekit.quant.one.with_minmax import quantize_with_minmax
+
+DESCRIPTION = """Quantize a circle or TFLite model as ONE does.
+
+Exactly one of the modes is needed. The usual sequence: --quantize_dequantize_weights, then record-minmax,
+then --quantize_with_minmax."""
+
+THREE = ("FROM", "TO", "GRANULARITY")
+MODES = (
+    "quantize_dequantize_weights", "quantize_with_minmax", "quantize_weights", "requantize",
+    "force_quantparam", "copy_quantparam", "fake_quantize", "quantize_onnx_fq_model",
+)  # fmt: skip
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("input", help=MODEL_HELP)
+    parser.add_argument(
+        "output", type=output_path, help="the file to write; circle, unless it ends in .tflite"
+    )
+    modes = parser.add_argument_group("modes")
+    modes.add_argument(
+        "--quantize_dequantize_weights", nargs=3, metavar=THREE,
+        help="round weights to what integers represent: float32, uint8 or int16, layer or channel",
+    )  # fmt: skip
+    modes.add_argument(
+        "--quantize_with_minmax", nargs=3, metavar=THREE,
+        help="quantize with recorded min and max: float32, uint8 or int16, layer or channel",
+    )  # fmt: skip
+    modes.add_argument(
+        "--quantize_weights", nargs=3, metavar=THREE,
+        help="quantize weights alone: float32, int4, int8 or int16, channel",
+    )  # fmt: skip
+    modes.add_argument("--requantize", nargs=2, metavar=("FROM", "TO"), help="int8 uint8: change the dtype")
+    modes.add_argument(
+        "--force_quantparam", nargs=3, action="append", metavar=("TENSOR", "SCALE", "ZERO_POINT"),
+        help="set scale and zero point of a tensor; may be repeated",
+    )  # fmt: skip
+    modes.add_argument(
+        "--copy_quantparam", nargs=2, action="append", metavar=("SOURCE", "TARGET"),
+        help="give a tensor the quantization of another; may be repeated",
+    )  # fmt: skip
+    for flag, text in (
+        ("--fake_quantize", "make a quantized model float, with QUANTIZE and DEQUANTIZE"),
+        ("--quantize_onnx_fq_model", "quantize a model with ONNX QuantizeLinear and DequantizeLinear"),
+    ):
+        modes.add_argument(flag, action="store_true", help=text)
+    options = parser.add_argument_group("options of --quantize_with_minmax")
+    for side in ("input", "output"):
+        help = f"dtype of the {side}s, or one each: uint8, int16, int32, int64, float32, bool"
+        options.add_argument(f"--{side}_type", metavar="T,T", help=help)
+    options.add_argument("--TF-style_maxpool", action="store_true", help="MAX_POOL_2D keeps the scale")
+    options.add_argument("--save_min_max", action="store_true", help="keep the recorded min and max")
+    parser.add_argument(
+        "--config", metavar="FILE", help="JSON with the dtype and granularity of single layers"
+    )
+    parser.add_switch("--generate_profile_data", help="write ONE's tables of origins into the metadata")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    modes = [mode for mode in MODES if getattr(arguments, mode)]
+    if len(modes) != 1:
+        flags = ", ".join(f"--{mode}" for mode in MODES)
+        arguments.refuse(f"expected exactly one of {flags}, got {len(modes)}")
+    check_target(arguments.output)
+    model = load(arguments.input)
+    check_structure(model, arguments.input)
+    original = clone(model) if arguments.generate_profile_data else None
+    _quantize(model, modes[0], arguments)
+    if original is not None:
+        add_profile(original, model)
+    save(model, arguments.output, format_of(arguments.output) or "circle")
+    tensors = sum(is_quantized(value) for graph in model.graphs for value in graph.values())
+    print(f"{tensors} quantized tensors: {arguments.output}")
+    return 0
+
+
+def _quantize(model: Model, mode: str, arguments: argparse.Namespace) -> None:
+    words = getattr(arguments, mode)
+    match mode:
+        case "quantize_dequantize_weights":
+            quantize_dequantize_weights(model, _settings(words, arguments))
+        case "quantize_with_minmax":
+            quantize_with_minmax(model, _settings(words, arguments))
+        case "quantize_weights":
+            _check_source(words[0], "float32")
+            if words[1].lower() not in WEIGHT_DTYPES:
+                known = ", ".join(WEIGHT_DTYPES)
+                raise UnsupportedError(
+                    f"Unsupported output type {words[1]!r}. List of supported output types: {known}"
+                )
+            if words[2].lower() != CHANNEL:
+                raise UnsupportedError(
+                    f"Unsupported granularity {words[2]!r}. List of supported granularity: {CHANNEL}"
+                )
+            quantize_weights(model, WEIGHT_DTYPES[words[1].lower()])
+        case "requantize":
+            _check_source(words[0], "int8")
+            if words[1].lower() != "uint8":
+                raise UnsupportedError(
+                    f"Unsupported output type {words[1]!r}. List of supported output types: uint8"
+                )
+            requantize_int8_to_uint8(model)
+        case "force_quantparam":
+            force_parameters(model, [_forced(arguments, *triple) for triple in words])
+        case "copy_quantparam":
+            copy_parameters(model, words)
+        case "fake_quantize":
+            fake_quantize(model)
+        case _:
+            quantize_onnx_model(model)
+
+
+def _settings(words: list[str], arguments: argparse.Namespace) -> Settings:
+    """Return the settings for the three words behind a mode and for the options."""
+    _check_source(words[0], "float32")
+    ports = {side: getattr(arguments, f"{side}_type") for side in ("input", "output")}
+    types = {side: None if text is None else port_types(text, side) for side, text in ports.items()}
+    return Settings(
+        default=layer_setting(words[1], words[2]),
+        layers=[{}] if arguments.config is None else read_layers(arguments.config),
+        input_types=types["input"],
+        output_types=types["output"],
+        max_pool_keeps_scale=arguments.TF_style_maxpool,
+        keeps_range=arguments.save_min_max,
+    )
+
+
+def _check_source(word: str, expected: str) -> None:
+    if word.lower() != expected:
+        raise UnsupportedError(f"Unsupported input type {word!r}. List of supported input types: {expected}")
+
+
+def _forced(arguments: argparse.Namespace, name: str, scale: str, zero_point: str) -> tuple[str, float, int]:
+    try:
+        return name, float(scale), int(zero_point)
+    except ValueError:
+        message = f"--force_quantparam {name}: expected a number and an integer, got {scale!r} {zero_point!r}"
+        arguments.refuse(message)
+        raise
+
+
+main = Command("circle-quantizer", DESCRIPTION, "input output", _declare, _run)

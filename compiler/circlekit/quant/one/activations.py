@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scales and zero points of activations by ONE's rules, step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from circlekit.errors import ModelError, UnsupportedError
+from circlekit.ir.dtypes import DType, f32
+from circlekit.ir.enums import Activation
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.arithmetic.cast import Quantize
+from circlekit.ops.movement.slice import PadV2
+from circlekit.quant.one.formulas import parameters, to_given_integers, to_integers, with_integer_scale
+from circlekit.quant.one.graph_editor import GraphEditor
+from circlekit.quant.one.rules import OneRule, layer_rule, origin_rule, rule_of, stays_float
+from circlekit.quant.one.settings import LayerSetting, Settings
+
+LOWEST = np.finfo(np.float32).min
+
+
+@dataclass
+class Task:
+    """The quantization of one graph: what every step reads and changes.
+
+    ``own``: the settings of operators that have their own.  ``floats``: values that stay float32.
+    """
+
+    graph: Graph
+    settings: Settings
+    own: dict[Op, LayerSetting]
+    editor: GraphEditor
+    floats: set[Value] = field(default_factory=set)
+
+    def setting(self, op: Op | None) -> LayerSetting:
+        return self.settings.default if op is None else self.own.get(op, self.settings.default)
+
+    def rule(self, op: Op) -> OneRule:
+        return rule_of(op, self.settings.max_pool_keeps_scale)
+
+    def quantized_ops(self) -> list[Op]:
+        """Return the operators that compute on integers, in order."""
+        return [op for op in self.graph.ops if op not in self.editor.inserted and not stays_float(op)]
+
+
+def recorded_range(value: Value) -> tuple[np.float32, np.float32] | None:
+    """Return the recorded minimum and maximum; None if there is none.
+
+    Raise ModelError if they are not finite or not in order.
+    """
+    quantization = value.quantization
+    if quantization is None or quantization.min is None or quantization.max is None:
+        return None
+    if not quantization.min.size or not quantization.max.size:
+        return None
+    low, high = np.float32(quantization.min.min()), np.float32(quantization.max.max())
+    if not (np.isfinite(low) and np.isfinite(high) and low <= high):
+        raise ModelError(f"%{value.name}: expected a recorded range of finite numbers, got {low} to {high}")
+    return low, high
+
+
+def range_parameters(low: np.float32, high: np.float32, dtype: DType) -> Quantization:
+    """Return the parameters of a tensor with this range, which stays in them as min and max."""
+    made = parameters(np.asarray(low), np.asarray(high), dtype).quantization()
+    return Quantization(made.scale, made.zero_point, 0, np.array([low]), np.array([high]))
+
+
+def converted_parameters(value: Value, dtype: DType) -> Quantization:
+    """Return the parameters of ``value`` in another dtype: fixed ones, or those of its range."""
+    rule = origin_rule(value)
+    if dtype in rule.fixed:
+        return fixed_parameters(rule, dtype, value.quantization)
+    found = recorded_range(value)
+    if found is None:
+        raise no_range(value)
+    made = range_parameters(found[0], found[1], dtype)
+    return with_integer_scale(made) if rule.integer_scale else made
+
+
+def fixed_parameters(rule: OneRule, dtype: DType, old: Quantization | None) -> Quantization:
+    """Return the fixed scale and zero point of ``rule``, with the range of ``old``."""
+    scale, zero_point = rule.fixed[dtype]
+    ends = (None, None) if old is None else (old.min, old.max)
+    return Quantization(np.array([scale], np.float32), np.array([zero_point], np.int64), 0, *ends)
+
+
+def no_range(value: Value) -> ModelError:
+    """Return the error for a value without a recorded range."""
+    return ModelError(f"%{value.name} has no recorded min and max; record-minmax records them")
+
+
+# -- steps, in the order in which they run -----------------------------------------------------
+
+
+def quantize_ranges(task: Task) -> None:
+    """Give every float activation the parameters of its recorded range.  Raise ModelError if one has none."""
+    ops = [None, *task.quantized_ops()]
+    for op in ops:
+        dtype = task.setting(op).dtype
+        for value in task.graph.inputs if op is None else op.results:
+            if value.dtype is not f32 or value in task.floats:
+                continue
+            found = recorded_range(value)
+            if found is None and (value.use_count or task.graph.is_output(value)):
+                raise no_range(value)
+            low, high = found or (np.float32(0), np.float32(0))
+            value.quantization = range_parameters(low, high, dtype)
+            value.dtype = dtype
+
+
+def is_activation(task: Task, value: Value) -> bool:
+    """Whether ``value`` is computed or an input, and has been quantized."""
+    return not value.is_const and value not in task.floats and _scale_size(value) == 1
+
+
+def _scale_size(value: Value) -> int:
+    return 0 if value.quantization is None else value.quantization.scale.size
+
+
+def propagate_backward(task: Task) -> None:
+    """Give operands that must have the parameters of their operator's result these parameters.
+
+    An operand that is used elsewhere too, or is the result of such an operator, keeps its own.  Constants get
+    the parameters of the result, except for a CONCATENATION with a fused activation.
+    """
+    for op in task.quantized_ops():
+        names = task.rule(op).backward
+        if not names or not op.results or _scale_size(op.output) != 1:
+            continue
+        source = op.output
+        if isinstance(op, PadV2) and _pads_with_lowest(op):
+            source = op.input
+            op.output.quantization = source.quantization
+        elif getattr(op, "act", Activation.NONE) is not Activation.NONE:
+            continue  # its constants are quantized by their own range
+        for index, (name, value) in enumerate(op.operand_items()):
+            if name not in names or value is source:
+                continue
+            if value.is_const:
+                _quantize_like(task, op, index, source)
+            elif is_activation(task, value) and type(value.producer) is not type(op):
+                others = len(value.users) > 1 or task.graph.is_output(value)
+                if not others:
+                    value.quantization = source.quantization
+
+
+def _pads_with_lowest(op: PadV2) -> bool:
+    """Whether ``op`` pads with the lowest float, which must not widen the range of the result."""
+    data = op.constant_values.data
+    return data is not None and data.dtype == np.float32 and data.size > 0 and data.flat[0] == LOWEST
+
+
+def _quantize_like(task: Task, op: Op, index: int, source: Value) -> None:
+    """Quantize the float constant ``op.inputs[index]`` with the parameters of ``source``."""
+    value, like = op.inputs[index], source.quantization
+    if value is None or like is None or value.dtype is not f32:
+        return
+    dtype, data = source.dtype, plain_floats(value)
+    key = ("like", dtype, like.scale.tobytes(), like.zero_point.tobytes())
+    task.editor.replace_constant(op, index, key, lambda: (to_given_integers(data, dtype, like), dtype, like))
+
+
+def plain_floats(value: Value) -> Array:
+    """Return the float32 data of a constant.  Raise UnsupportedError if it is packed or sparse."""
+    if not value.is_plain or value.dtype is not f32:
+        raise UnsupportedError(f"%{value.name}: expected plain float32 data, got {value.dtype.short}")
+    return value.array()
+
+
+def finite_floats(value: Value) -> Array:
+    """Return the float32 data of a constant.  Raise ModelError for NaN, infinity and +-FLT_MAX."""
+    data = plain_floats(value)
+    if data.size and not float(np.abs(data).max()) < -float(LOWEST):
+        raise ModelError(f"%{value.name} has elements that are NaN, infinite or the largest float")
+    return data
+
+
+def quantize_constants(task: Task) -> None:
+    """Quantize the float constants that operators read as activations by the range of their elements."""
+    for op in task.quantized_ops():
+        rule, layer, dtype = task.rule(op), layer_rule(op), task.setting(op).dtype
+        others = {*rule.per_element, *([] if layer is None else [*layer.weights, layer.bias])}
+        for index, value in enumerate(op.inputs):
+            if value is None or not value.is_const or value.dtype is not f32:
+                continue
+            if op.operands[min(index, len(op.operands) - 1)].name not in others:
+                quantize_constant(task, op, index, dtype)
+
+
+def quantize_constant(task: Task, op: Op, index: int, dtype: DType) -> None:
+    """Quantize the constant ``op.inputs[index]`` with one scale, by the range of its elements."""
+    value = op.inputs[index]
+    assert value is not None  # the caller found a constant
+    data = finite_floats(value)
+
+    def make() -> tuple[Array, DType, Quantization]:
+        low, high = (np.asarray(end(data) if data.size else 0, np.float32) for end in (np.min, np.max))
+        made = parameters(low, high, dtype)
+        inside = np.clip(data, made.low, made.high)
+        return to_integers(inside, dtype, made.scale, made.low), dtype, made.quantization()
+
+    task.editor.replace_constant(op, index, ("range", dtype), make)
+
+
+def fix_special(task: Task) -> None:
+    """Give results with fixed parameters, or with integer scales, theirs."""
+    for op in task.quantized_ops():
+        rule = task.rule(op)
+        for value in op.results:
+            if value.quantization is None or _scale_size(value) != 1:
+                continue
+            if value.dtype in rule.fixed:
+                value.quantization = fixed_parameters(rule, value.dtype, value.quantization)
+            elif rule.integer_scale:
+                value.quantization = with_integer_scale(value.quantization)
+
+
+def propagate_forward(task: Task) -> None:
+    """Give results that must have the parameters of an operand these parameters, keeping their ranges."""
+    for op in task.graph.ops:
+        if op in task.editor.inserted:
+            _refresh_conversion(op)
+            continue
+        forward = None if stays_float(op) else task.rule(op).forward
+        if forward is None:
+            continue
+        source = getattr(op, forward).quantization
+        for value in op.results:
+            if source is not None and source.scale.size == 1 and value.quantization is not None:
+                kept = value.quantization
+                value.quantization = Quantization(source.scale, source.zero_point, 0, kept.min, kept.max)
+
+
+def _refresh_conversion(op: Op) -> None:
+    """Give a QUANTIZE to another integer dtype the fixed or integer scale of what it converts."""
+    if not isinstance(op, Quantize):
+        return
+    value, result = op.input, op.output
+    if value.dtype in (f32, result.dtype) or result.quantization is None:
+        return
+    rule = origin_rule(value)
+    if result.dtype in rule.fixed:
+        result.quantization = fixed_parameters(rule, result.dtype, result.quantization)
+    elif rule.integer_scale:
+        result.quantization = with_integer_scale(result.quantization)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""QUANTIZE and DEQUANTIZE where dtypes meet: around float operators, mixed precision, inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from circlekit.errors import UnsupportedError
+from circlekit.ir.dtypes import DType, f32
+from circlekit.ir.value import Value
+from circlekit.ops.arithmetic.cast import Quantize
+from circlekit.quant.one.activations import (
+    Task,
+    converted_parameters,
+    is_activation,
+    range_parameters,
+    recorded_range,
+)
+from circlekit.quant.one.rules import stays_float
+from circlekit.quant.one.settings import DTYPES
+
+
+def isolate_float_ops(task: Task) -> None:
+    """Convert what operators that stay float read and produce; runs while every activation is still float.
+
+    A result without a recorded range stays float as an output of the graph.
+    """
+    editor, graph, dtype = task.editor, task.graph, task.settings.default.dtype
+    float_ops = [op for op in graph.ops if stays_float(op)]
+    task.floats.update(v for op in float_ops for v in op.results if v.dtype is f32)
+    for op in float_ops:
+        for index, value in enumerate(op.inputs):
+            if value is None or value.is_const or value.is_variable or value.dtype is not f32:
+                continue
+            if value not in task.floats:
+                floats = editor.converted(value, f32, None)
+                task.floats.add(floats)
+                op.set_input(index, floats)
+        for value in op.results:
+            if value.dtype is not f32:
+                continue
+            found = recorded_range(value)
+            users = [(user, i) for user, i in value.uses if not stays_float(user)]
+            if found is None and not users:
+                continue
+            if users or graph.is_output(value):
+                parameters = converted_parameters(value, dtype)
+                converted = editor.converted(value, dtype, parameters)
+                for user, i in users:
+                    user.set_input(i, converted)
+                editor.redirect_output(value, converted)
+
+
+def insert_mixed_precision(task: Task) -> None:
+    """Convert operands and results of operators whose dtype is not the default one."""
+    default = task.settings.default.dtype
+    for op in task.quantized_ops():
+        dtype = task.setting(op).dtype
+        if dtype is default:
+            continue
+        for index, value in enumerate(op.inputs):
+            if value is not None and is_activation(task, value):
+                parameters = converted_parameters(value, dtype)
+                op.set_input(index, task.editor.converted(value, dtype, parameters, before=op))
+        for value in reversed(op.results):  # each is inserted directly behind the operator
+            if is_activation(task, value):
+                converted = task.editor.converted(value, default, converted_parameters(value, default))
+                task.editor.redirect(value, converted)
+
+
+def remove_redundant_conversions(task: Task) -> None:
+    """Merge two inserted QUANTIZE in a row, and remove those that change nothing.
+
+    The first of two in a row converts what an operator produced, so the second may convert that directly.
+    """
+    editor = task.editor
+    changed = True
+    while changed:
+        changed = False
+        for op in [op for op in editor.inserted if isinstance(op, Quantize)]:
+            source = op.input
+            if source.producer in editor.inserted and isinstance(source.producer, Quantize):
+                op.set_input(0, source.producer.input)
+                changed = True
+            elif _same_parameters(source, op.output):
+                editor.redirect(op.output, source)
+                changed = changed or op.output.use_count > 0
+    editor.remove_unused()
+
+
+def _same_parameters(a: Value, b: Value) -> bool:
+    if a.dtype is not b.dtype or a.quantization is None or b.quantization is None:
+        return False
+    p, q = a.quantization, b.quantization
+    return (
+        p.scale.size == 1 and np.array_equal(p.scale, q.scale) and np.array_equal(p.zero_point, q.zero_point)
+    )
+
+
+# -- inputs and outputs ------------------------------------------------------------------------
+
+
+def port_dtypes(
+    ports: Sequence[Value], wanted: Sequence[DType] | None, default: DType, side: str
+) -> list[DType]:
+    """Return the dtype that each input or output shall have.
+
+    ``wanted``: one for all float ports, or one each; None: ``default``.  ``side``: input or output.
+    Raise UnsupportedError if the number is wrong, or if a port cannot have the dtype.
+    """
+    given = list(wanted or [default])
+    if len(given) not in (1, len(ports)):
+        raise UnsupportedError(
+            f"Invalid number of {side} dtype: expected 1 or the number of {side}s, {len(ports)}, "
+            f"got {len(given)}"
+        )
+    if len(given) == 1:
+        given = [given[0] if port.dtype is f32 else port.dtype for port in ports]
+    for port, dtype in zip(ports, given, strict=True):
+        if port.dtype is not f32 and dtype is not port.dtype:
+            expected = f"expected {port.dtype.short}, which it has"
+            raise UnsupportedError(f"{side} %{port.name} cannot become {dtype.short}: {expected}")
+        if port.dtype is f32 and dtype not in (f32, *DTYPES.values()):
+            raise UnsupportedError(
+                f"{side} %{port.name} cannot become {dtype.short}: expected uint8, int16 or float32"
+            )
+    return given
+
+
+def set_input_types(task: Task, dtypes: Sequence[DType]) -> None:
+    """Give inputs their dtypes: a QUANTIZE behind an input converts it to the dtype that its users read."""
+    for value, dtype in zip(task.graph.inputs, dtypes, strict=True):
+        if value.dtype is dtype:
+            continue
+        found = recorded_range(value)
+        inner, parameters = value.dtype, value.quantization
+        if found is not None:
+            parameters = range_parameters(*found, inner)
+        if value.use_count or task.graph.is_output(value):
+            task.editor.conversions.pop((value, inner), None)
+            task.editor.redirect(value, task.editor.converted(value, inner, parameters))
+        if dtype is not f32 and found is not None:
+            value.quantization = range_parameters(*found, dtype)
+        value.dtype = dtype
+
+
+def set_output_types(task: Task, dtypes: Sequence[DType]) -> None:
+    """Give outputs their dtypes, by a QUANTIZE or DEQUANTIZE in front of an output."""
+    for value, dtype in zip(task.graph.outputs, dtypes, strict=True):
+        if value.dtype is dtype or value.quantization is None or not value.quantization.scale.size:
+            continue
+        parameters = None if dtype is f32 else converted_parameters(value, dtype)
+        task.editor.redirect_output(value, task.editor.converted(value, dtype, parameters))

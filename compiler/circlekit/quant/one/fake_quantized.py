@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turn a quantized model into a float model with the same rounding (circle-quantizer --fake_quantize)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.ir.dtypes import DType, f32, i8, i16, u8
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import check_shapes
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.arithmetic.cast import Dequantize, Quantize, quantization_arrays
+from circlekit.ops.constant_operands import constant_elements
+from circlekit.ops.quantization import is_quantized
+from circlekit.quant.one.graph_editor import GraphEditor
+from circlekit.quant.one.rules import rule_of
+from circlekit.quant.one.with_minmax import touch_ops
+
+ACTIVATION_DTYPES = (u8, i16, i8)
+
+
+def fake_quantize(model: Model) -> None:
+    """Make every quantized tensor float32, in place, with a QUANTIZE and a DEQUANTIZE behind each activation.
+
+    Constants are folded to the floats that they represent (NAME_DQ).  Behind operators that only move values
+    nothing is inserted.  An output is called NAME_FQ_Quantize_FQ_Dequantize then, as in ONE.
+    """
+    for graph in model.graphs:
+        editor = GraphEditor(model, graph)
+        ops = graph.ops
+        for op in ops:
+            for index, value in enumerate(op.inputs):
+                if value is not None and value.is_const and is_quantized(value):
+                    _dequantize_constant(editor, op, index, value)
+        for value in graph.inputs:
+            _fake_quantize(editor, value)
+        for op in ops:
+            _fake_quantize_results(editor, op)
+        for op in ops:
+            if isinstance(op, Dequantize) and op.input.dtype is f32:
+                editor.redirect(op.output, op.input)
+                if not op.output.use_count and not graph.is_output(op.output):
+                    graph.remove(op)
+        editor.finish()
+        _name_constants(editor)
+        touch_ops(graph)
+    check_shapes(model)
+
+
+def _dequantize_constant(editor: GraphEditor, op: Op, index: int, value: Value) -> None:
+    def make() -> tuple[Array, DType, Quantization | None]:
+        elements = constant_elements(value)
+        scale, zero_point = quantization_arrays(value, elements.ndim)
+        floats = (elements.astype(np.float64) - zero_point) * scale
+        return floats.astype(np.float32), f32, None
+
+    editor.replace_constant(op, index, "floats", make)
+
+
+def _name_constants(editor: GraphEditor) -> None:
+    for old, made in editor.constants.items():
+        for value in made.values():
+            value.name = editor.graph.unique_name(f"{old.name}_DQ")
+
+
+def _fake_quantize_results(editor: GraphEditor, op: Op) -> None:
+    if isinstance(op, Quantize):
+        if op.output.dtype in ACTIVATION_DTYPES and is_quantized(op.output):
+            _insert_dequantize(editor, op.output)
+        return
+    if isinstance(op, Dequantize):
+        return
+    for value in op.results:
+        if rule_of(op).keeps_values and value.dtype in ACTIVATION_DTYPES and is_quantized(value):
+            value.dtype = f32  # ONE leaves the parameters, which have no effect on floats
+        else:
+            _fake_quantize(editor, value)
+
+
+def _fake_quantize(editor: GraphEditor, value: Value) -> None:
+    """Make ``value`` float32, with a QUANTIZE and a DEQUANTIZE behind it, if it is quantized."""
+    if value.dtype not in ACTIVATION_DTYPES or not is_quantized(value):
+        return
+    name = editor.graph.unique_name(f"{value.name}_FQ_Quantize")
+    quantized = Value(name, value.dtype, value.shape, None, value.quantization)
+    op = editor.graph.insert_after(value.producer, Quantize(value, results=[quantized]))
+    editor.redirect(value, quantized)
+    assert op.output is quantized  # the users of ``value`` read it now
+    value.dtype, value.quantization = f32, None
+    _insert_dequantize(editor, quantized)
+
+
+def _insert_dequantize(editor: GraphEditor, value: Value) -> None:
+    name = editor.graph.unique_name(f"{value.name}_FQ_Dequantize")
+    floats = Value(name, f32, value.shape)
+    editor.graph.insert_after(value.producer, Dequantize(value, results=[floats]))
+    editor.redirect(value, floats)

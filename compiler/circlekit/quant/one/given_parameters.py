@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Change quantization parameters that a model has: int8 to uint8, parameters by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from circlekit.errors import ModelError, did_you_mean
+from circlekit.ir.dtypes import i8, u8
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.shape_inference import check_shapes
+from circlekit.ir.value import Quantization, Value
+from circlekit.ops.quantization import is_quantized
+from circlekit.quant.one.with_minmax import touch_ops
+
+OFFSET = 128
+"""What is added to int8 integers and zero points: both dtypes have the same scales."""
+
+
+def requantize_int8_to_uint8(model: Model) -> None:
+    """Make every int8 tensor with a scale uint8, in place; the numbers that it represents stay the same."""
+    for graph in model.graphs:
+        for value in graph.values():
+            if value.dtype is i8 and is_quantized(value):
+                _to_uint8(value)
+        touch_ops(graph)
+    check_shapes(model)
+
+
+def _to_uint8(value: Value) -> None:
+    old = value.quantization
+    assert old is not None  # it is quantized
+    zero_point = old.zero_point if old.zero_point.size else np.zeros(old.scale.size, np.int64)
+    axis = 0 if value.rank == 1 else old.quantized_dimension  # ONE repairs files with another axis
+    value.quantization = replace(old, zero_point=zero_point + OFFSET, quantized_dimension=axis)
+    value.dtype = u8
+    if value.data is not None:
+        if not value.data.dtype == np.int8:
+            raise ModelError(f"%{value.name}: expected plain int8 data, got sparse or compressed data")
+        value.data = (value.data.astype(np.int16) + OFFSET).astype(np.uint8)
+
+
+def force_parameters(model: Model, parameters: Sequence[tuple[str, float, int]]) -> None:
+    """Give tensors a scale and a zero point: (name, scale, zero point).  Raise ModelError for bad ones."""
+    for name, scale, zero_point in parameters:
+        if not (np.isfinite(np.float32(scale)) and scale > 0):
+            raise ModelError(f"{name}: expected a positive scale, got {scale}")
+        for value in _named(model, name):
+            low, high = value.dtype.limits if value.dtype.is_integer else (-(1 << 63), (1 << 63) - 1)
+            if not low <= zero_point <= high:
+                expected = f"expected a zero point from {low} to {high}"
+                raise ModelError(f"{name} is {value.dtype.short}: {expected}, got {zero_point}")
+            value.quantization = Quantization(np.array([scale], np.float32), np.array([zero_point], np.int64))
+
+
+def copy_parameters(model: Model, pairs: Sequence[tuple[str, str]]) -> None:
+    """Give the second tensor of each pair of names the quantization of the first.
+
+    Raise ModelError for an unknown name, or if the second tensor has another number of channels.
+    """
+    for source, target in pairs:
+        quantization = _named(model, source)[0].quantization
+        for value in _named(model, target):
+            misfit = None if quantization is None else quantization.misfit(value.shape)
+            if misfit is not None:
+                raise ModelError(f"{target} cannot have the parameters of {source}: {misfit}")
+            value.quantization = quantization
+
+
+def _named(model: Model, name: str) -> list[Value]:
+    """Return the values of this name, one for each graph that has it."""
+    by_graph = [_values_by_name(graph) for graph in model.graphs]
+    found = [values[name] for values in by_graph if name in values]
+    if not found:
+        raise ModelError(
+            f"no tensor is named {name!r}" + did_you_mean(name, [n for values in by_graph for n in values])
+        )
+    return found
+
+
+def _values_by_name(graph: Graph) -> dict[str, Value]:
+    return {value.name: value for value in graph.values()}

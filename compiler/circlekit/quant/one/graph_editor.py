@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replace constants of a graph by others, and insert operators that convert values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+from circlekit.ir.dtypes import DType
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.arithmetic.cast import Dequantize, Quantize
+
+
+@dataclass
+class GraphEditor:
+    """Edits one graph.  Constants and conversions that are needed twice are made once.
+
+    ``constants``: what replaces a constant, by the constant and a key that says in which form.
+    ``conversions``: the converted value, by the original value and the dtype.
+    ``inserted``: the operators that were inserted.
+    """
+
+    model: Model
+    graph: Graph
+    constants: dict[Value, dict[Hashable, Value]] = field(default_factory=dict)
+    conversions: dict[tuple[Value, DType], Value] = field(default_factory=dict)
+    inserted: dict[Op, None] = field(default_factory=dict)
+
+    def replace_constant(
+        self, op: Op, index: int, key: Hashable, make: Callable[[], tuple[Array, DType, Quantization | None]]
+    ) -> Value:
+        """Make ``op`` use a new constant as operand ``index``; other users keep the old one.
+
+        ``make`` returns data, dtype and quantization; it is called once for each old constant and ``key``.
+        """
+        old = op.inputs[index]
+        assert old is not None  # the caller found the constant there
+        made = self.constants.setdefault(old, {})
+        if key not in made:
+            data, dtype, quantization = make()
+            made[key] = Value(old.name, dtype, old.shape, data, quantization)
+        op.set_input(index, made[key])
+        return made[key]
+
+    def converted(
+        self, value: Value, dtype: DType, quantization: Quantization | None, before: Op | None = None
+    ) -> Value:
+        """Return ``value`` converted by a QUANTIZE or, to float32, a DEQUANTIZE behind it.
+
+        ``before``: where to insert the operator; by default directly behind the producer, or first.
+        """
+        known = self.conversions.get((value, dtype))
+        if known is not None:
+            return known
+        kind = Dequantize if dtype is DType.FLOAT32 else Quantize
+        name = self.graph.unique_name(f"{value.name}_{kind.__name__}")
+        result = Value(name, dtype, value.shape, None, quantization)
+        op = kind(value, results=[result])
+        if before is not None:
+            self.graph.insert_before(before, op)
+        else:
+            self.graph.insert_after(value.producer, op)
+        self.inserted[op] = None
+        self.conversions[value, dtype] = result
+        return result
+
+    def redirect(self, old: Value, new: Value) -> None:
+        """Make all users of ``old`` but the producer of ``new`` use ``new``, the graph's outputs included."""
+        for op, index in old.uses:
+            if op is not new.producer:
+                op.set_input(index, new)
+        self.redirect_output(old, new)
+
+    def redirect_output(self, old: Value, new: Value) -> None:
+        """Make ``new`` the output of the graph wherever ``old`` is one, in signatures too."""
+        if not self.graph.is_output(old):
+            return
+        self.graph.outputs = [new if v is old else v for v in self.graph.outputs]
+        for signature in self.model.signatures:
+            if signature.graph is self.graph:
+                signature.outputs = {k: new if v is old else v for k, v in signature.outputs.items()}
+
+    def remove_unused(self) -> None:
+        """Remove inserted operators whose results nobody uses."""
+        for op in reversed(list(self.inserted)):
+            if not op.output.use_count and not self.graph.is_output(op.output):
+                self.graph.remove(op)
+                del self.inserted[op]
+
+    def finish(self) -> None:
+        """Name the new constants and put them in the places of those that nobody uses any more."""
+        places: dict[Value, list[Value]] = {}
+        for old, made in self.constants.items():
+            new = list(made.values())
+            is_replaced = not old.use_count and not self.graph.is_output(old)
+            for value in new[1:] if is_replaced else new:
+                value.name = self.graph.unique_name(old.name)
+            places[old] = new if is_replaced else [old, *new]
+        if places:
+            self.graph.table = [v for old in self.graph.table for v in places.get(old, [old])]

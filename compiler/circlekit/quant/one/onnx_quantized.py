@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantize a model with ONNX's QuantizeLinear and DequantizeLinear, kept as custom operators.
+
+    x -> ONNXQuantizeLinear(scale, zero) -> ONNXDequantizeLinear(scale, zero)   becomes  x, quantized
+    integers -> ONNXDequantizeLinear(scale, zero)                               becomes  a quantized constant
+
+What remains float takes parameters from its operands, as in ONE.  Source: the behavior of luci's
+QuantizeOnnxFakeQuantModel and the passes that it runs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.errors import ModelError, UnsupportedError
+from circlekit.ir.dtypes import DType, f32, i8, i16, u8
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.shape_inference import check_shapes
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.arithmetic.binary import Mul
+from circlekit.ops.arithmetic.unary import Neg
+from circlekit.ops.constant_operands import packed
+from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
+from circlekit.ops.movement.join import Concatenation
+from circlekit.ops.movement.shape import Squeeze
+from circlekit.ops.program.flexbuffer import options_of
+from circlekit.quant.one.activations import (
+    Task,
+    fix_special,
+    propagate_backward,
+    quantize_constants,
+    range_parameters,
+)
+from circlekit.quant.one.formulas import integer_limits
+from circlekit.quant.one.graph_editor import GraphEditor
+from circlekit.quant.one.rules import rule_of, stays_float
+from circlekit.quant.one.settings import CHANNEL, LayerSetting, Settings
+from circlekit.quant.one.with_minmax import remove_ranges, touch_ops
+
+QUANTIZE, DEQUANTIZE = "ONNXQuantizeLinear", "ONNXDequantizeLinear"
+INT4, UINT4 = DType.INT4, DType.UINT4
+DEFAULT = LayerSetting(i16, CHANNEL)
+"""ONE quantizes constants without own parameters to int16."""
+
+
+def quantize_onnx_model(model: Model) -> None:
+    """Give tensors the parameters of the ONNX operators around them, and remove these operators, in place.
+
+    Raise UnsupportedError for operators that it cannot read, ModelError if a pair differs in its parameters.
+    """
+    for graph in model.graphs:
+        editor = GraphEditor(model, graph)
+        _read_activations(editor)
+        _read_constants(editor)
+        editor.finish()
+        _quantize_rest(editor)
+        editor.finish()
+        touch_ops(graph)
+        remove_ranges(graph)
+    check_shapes(model)
+
+
+def _is_custom(op: Op | None, name: str) -> bool:
+    return isinstance(op, OpaqueOp) and op.custom_code == name
+
+
+# -- the ONNX operators ------------------------------------------------------------------------
+
+
+def _parameters(op: Op) -> tuple[Array, Array, DType]:
+    """Return scales, zero points and dtype of an ONNX operator."""
+    if len(op.inputs) < 3 or any(v is None or not v.is_plain for v in op.inputs[1:3]):
+        raise UnsupportedError(f"%{op.output.name}: expected constant scale and zero point")
+    scale, zero_point = op.inputs[1], op.inputs[2]
+    assert scale is not None
+    assert zero_point is not None
+    if scale.dtype is not f32 or scale.array().size != zero_point.array().size:
+        raise UnsupportedError(f"%{op.output.name}: expected as many float32 scales as zero points")
+    return scale.array().reshape(-1), zero_point.array().reshape(-1).astype(np.int64), zero_point.dtype
+
+
+def _read_activations(editor: GraphEditor) -> None:
+    """Quantize the value in front of each pair of the two operators, and remove the pair."""
+    for op in editor.graph.ops:
+        first = op.inputs[0].producer if _is_custom(op, DEQUANTIZE) and op.inputs[0] is not None else None
+        if first is None or not _is_custom(first, QUANTIZE):
+            continue
+        value = first.inputs[0]
+        scale, zero_point, dtype = _parameters(op)
+        others = _parameters(first)
+        if value is None or dtype not in (i16, u8, i8) or scale.size != 1:
+            raise UnsupportedError(f"%{op.output.name}: expected one scale of int16, uint8 or int8")
+        if not (np.array_equal(others[0], scale) and np.array_equal(others[1], zero_point)):
+            raise ModelError(f"%{op.output.name}: expected the scale and zero point of %{first.output.name}")
+        if value.is_const:
+            raise UnsupportedError(f"%{value.name}: expected a computed value, got a constant")
+        quantization = Quantization(scale, zero_point)
+        if value.dtype is not f32 and value.quantization != quantization:
+            raise UnsupportedError(f"%{value.name} has two different scales or zero points")
+        value.dtype, value.quantization = dtype, quantization
+        editor.redirect(op.output, value)
+        editor.graph.remove(op)
+        if not first.output.use_count and not editor.graph.is_output(first.output):
+            editor.graph.remove(first)
+
+
+def _read_constants(editor: GraphEditor) -> None:
+    """Give constants the parameters of the DequantizeLinear behind them, and remove that."""
+    graph = editor.graph
+    for op in graph.ops:
+        if not _is_custom(op, DEQUANTIZE):
+            continue
+        value = op.inputs[0]
+        if value is None or not value.is_plain:
+            raise UnsupportedError(f"%{op.output.name}: expected a constant or an {QUANTIZE} in front of it")
+        scale, zero_point, _ = _parameters(op)
+        axis = int(options_of(op).get("axis", 0)) if scale.size > 1 else 0
+        constant = _constant(value, scale, zero_point, axis)
+        graph.table = [constant if v is value else v for v in graph.table]
+        editor.redirect(op.output, constant)
+        graph.remove(op)
+
+
+def _constant(value: Value, scale: Array, zero_point: Array, axis: int) -> Value:
+    """Return the quantized constant; uint8 that needs 4 bits only becomes int4 (zero point 8) or uint4.
+
+    ONE keeps the zero point 8 in int4; its integers are 8 lower, so 0 is right.
+    """
+    data, dtype = value.array(), value.dtype
+    if dtype is u8 and data.size and data.max() <= 15 and zero_point.max() <= 15:
+        if np.all(zero_point == 8):
+            data, dtype, zero_point = packed(data.astype(np.int16) - 8, INT4), INT4, zero_point - 8
+        else:
+            data, dtype = packed(data, UINT4), UINT4
+    return Value(value.name, dtype, value.shape, data, Quantization(scale, zero_point, axis))
+
+
+# -- what has no parameters --------------------------------------------------------------------
+
+
+def _quantize_rest(editor: GraphEditor) -> None:
+    task = Task(editor.graph, Settings(DEFAULT), {}, editor)
+    quantize_constants(task)
+    for op in editor.graph.ops:
+        _follow_operands(op)
+    propagate_backward(task)
+    fix_special(task)
+    for op in editor.graph.ops:
+        _convert_result(editor, op)
+
+
+def _follow_operands(op: Op) -> None:
+    """Give a float result of an operator that moves values the parameters of its operand."""
+    if stays_float(op) or not op.results or op.output.dtype is not f32:
+        return
+    source: Value | None = None
+    if isinstance(op, Concatenation):
+        source = _widest(op)
+    elif isinstance(op, Squeeze | Neg) or rule_of(op).forward is not None:
+        name = rule_of(op).forward or "input"
+        source = getattr(op, name)
+        if isinstance(op, Neg) and source is not None and source.dtype is not i16:
+            source = None  # -x does not fit unless the range is symmetric
+    if source is None or source.quantization is None or source.quantization.scale.size != 1:
+        return
+    for value in op.results:
+        if value.dtype is f32:
+            value.dtype, value.quantization = source.dtype, source.quantization
+
+
+def _widest(op: Concatenation) -> Value | None:
+    """Return the operand with the largest scale, if all are int16 with one scale."""
+    scales = []
+    for value in op.values:
+        quantization = value.quantization
+        if value.dtype is not i16 or quantization is None or quantization.scale.size != 1:
+            return None
+        scales.append(float(quantization.scale[0]))
+    return op.values[int(np.argmax(scales))] if scales else None
+
+
+def _convert_result(editor: GraphEditor, op: Op) -> None:
+    """Insert a QUANTIZE behind a product whose result has another dtype than its operands.
+
+    The product itself gets the dtype of its operands, with the same range.
+    """
+    if not isinstance(op, Mul | BatchMatMul | FullyConnected) or op.output.quantization is None:
+        return
+    operand, result = op.inputs[0], op.output
+    if operand is None or operand.dtype is result.dtype or {operand.dtype, result.dtype} != {u8, i16}:
+        return
+    old = result.quantization
+    assert old is not None
+    low, high = (
+        (np.float32(old.scale[0] * (end - old.zero_point[0]))) for end in integer_limits(result.dtype)
+    )
+    editor.redirect(result, editor.converted(result, result.dtype, old))
+    result.dtype, result.quantization = operand.dtype, range_parameters(low, high, operand.dtype)

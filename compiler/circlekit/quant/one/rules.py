@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How ONE's quantizer treats each operator: one table by operator class.
+
+Weights and biases are not in it: an operator's declaration names them (``Declaration.quantization_rule``).
+Source: the behavior of ONE's QuantizeWithMinMax, its propagation passes and ConvertToFakeQuantizedModel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from circlekit.ir.dtypes import DType, i16, u8
+from circlekit.ir.enums import Activation
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.quantization_rule import QuantizationRule
+from circlekit.ir.value import Value
+from circlekit.ops.arithmetic import activation, binary, cast, comparison, division, unary
+from circlekit.ops.convolution import conv, pool
+from circlekit.ops.matmul import dense
+from circlekit.ops.movement import gather, join, shape, slice, space
+from circlekit.ops.reduction import normalization, reduce
+
+Fixed = Mapping[DType, tuple[float, int]]
+
+
+@dataclass(frozen=True)
+class OneRule:
+    """How to quantize an operator; by default results have the recorded range, constants that of their data.
+
+    ``forward``: the operand whose scale and zero point the results take.
+    ``backward``: operands that take scale, zero point and range of the first result.
+    ``fixed``: scale and zero point of the results, by dtype.
+    ``integer_scale``: the results are integers, so their scale is rounded, and at least 1.
+    ``per_element``: constants that have a scale per element, its magnitude, if quantized per channel.
+    ``keeps_values``: ONE's fake quantization inserts nothing behind it.
+    """
+
+    forward: str | None = None
+    backward: tuple[str, ...] = ()
+    fixed: Fixed = field(default_factory=dict)
+    integer_scale: bool = False
+    per_element: tuple[str, ...] = ()
+    keeps_values: bool = False
+
+
+RECORDED = OneRule()
+TANH = OneRule(fixed={u8: (2 / 256, 128), i16: (1 / 32768, 0)})
+INTEGER = OneRule(integer_scale=True)
+KEEPS = OneRule(keeps_values=True)
+
+RULES: dict[type[Op], OneRule] = {
+    activation.Logistic: OneRule(fixed={u8: (1 / 256, 0), i16: (1 / 32768, 0)}),
+    activation.Tanh: TANH,
+    normalization.Softmax: OneRule(fixed={u8: (1 / 255, 0), i16: (1 / 32767, 0)}),
+    **dict.fromkeys((unary.Floor, unary.Ceil, division.FloorDiv, division.FloorMod), INTEGER),
+    gather.Gather: OneRule(forward="params", keeps_values=True),
+    **dict.fromkeys(
+        (shape.Reshape, shape.Transpose, slice.StridedSlice, join.Unpack),
+        OneRule(forward="input", keeps_values=True),
+    ),
+    **dict.fromkeys((join.Split, join.SplitV), OneRule(forward="value", keeps_values=True)),
+    **dict.fromkeys((join.Concatenation, join.Pack), OneRule(backward=("values",), keeps_values=True)),
+    gather.OneHot: OneRule(backward=("on_value", "off_value")),
+    slice.PadV2: OneRule(backward=("input", "constant_values")),
+    normalization.InstanceNorm: OneRule(per_element=("gamma", "beta")),
+    normalization.RmsNorm: OneRule(per_element=("gamma",)),
+    activation.PRelu: OneRule(per_element=("alpha",)),
+    **dict.fromkeys(
+        (space.DepthToSpace, space.SpaceToDepth, slice.Slice, reduce.ArgMax, reduce.ArgMin, cast.Cast), KEEPS
+    ),
+    **dict.fromkeys(
+        (
+            activation.Elu, activation.Gelu, activation.LeakyRelu, activation.Relu, activation.Relu6,
+            binary.Add, binary.AddN, binary.Maximum, binary.Minimum, binary.Mul, binary.Pow, binary.Sub,
+            binary.SquaredDifference, comparison.Equal, comparison.Greater, comparison.GreaterEqual,
+            comparison.Less, comparison.LessEqual, comparison.NotEqual, comparison.SelectV2,
+            conv.Conv2D, conv.DepthwiseConv2D, conv.TransposeConv, dense.BatchMatMul, dense.FullyConnected,
+            division.Div, gather.ReverseSequence, gather.TopKV2, normalization.LocalResponseNormalization,
+            normalization.LogSoftmax, pool.AveragePool2D, pool.MaxPool2D, reduce.Mean, reduce.ReduceMax,
+            reduce.ReduceMin, reduce.ReduceProd, reduce.Sum, shape.Squeeze, shape.Tile, slice.MirrorPad,
+            slice.Pad, space.BatchToSpaceND, space.ResizeBilinear, space.ResizeNearestNeighbor,
+            space.SpaceToBatchND, unary.Abs, unary.Exp, unary.Neg, unary.Rsqrt, unary.Sqrt,
+        ),
+        RECORDED,
+    ),
+}  # fmt: skip
+"""The operators that ONE's quantizer knows."""
+
+
+def rule_of(op: Op, max_pool_keeps_scale: bool = False) -> OneRule:
+    """Return how ``op`` is quantized; for operators that ONE does not know, as their declaration says.
+
+    ``max_pool_keeps_scale``: the option --TF-style_maxpool.
+    """
+    if getattr(op, "act", None) is Activation.TANH:
+        return TANH
+    if max_pool_keeps_scale and isinstance(op, pool.MaxPool2D):
+        return OneRule(forward="input")
+    known = RULES.get(type(op))
+    if known is not None or op.quantization_rule is None:
+        return known or RECORDED
+    declared = op.quantization_rule
+    return OneRule(declared.results_follow, declared.operands_follow, declared.fixed)
+
+
+def stays_float(op: Op) -> bool:
+    """Return whether ``op`` computes on floats in a quantized model too.
+
+    Its integers have no scale (CAST), or nobody knows how to scale them: custom operators, operators that
+    call graphs, and those that have quantized kernels neither in ONE nor in LiteRT.
+    """
+    if isinstance(op, OpaqueOp | cast.Cast) or op.called_graphs():
+        return True
+    has_state = any(v is not None and v.is_variable for v in op.inputs)
+    return has_state or (type(op) not in RULES and op.quantization_rule is None)
+
+
+def layer_rule(op: Op) -> QuantizationRule | None:
+    """Return the declared rule of a layer with weights and a bias; None for other operators."""
+    rule = op.quantization_rule
+    return rule if rule is not None and rule.bias is not None and not stays_float(op) else None
+
+
+def origin_rule(value: Value) -> OneRule:
+    """Return the rule of the operator that determines the scale of ``value``; others pass it on."""
+    op = value.producer
+    while op is not None:
+        rule = rule_of(op)
+        passed_on = "input" if isinstance(op, cast.Quantize) else rule.forward
+        if passed_on is None:
+            return rule
+        op = getattr(op, passed_on).producer
+    return RECORDED

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of ONE's quantizer: dtype and granularity, by default and of single layers; types of the ports.
+
+ONE's configuration file is JSON:
+
+    {"layers": [{"name": "conv1", "dtype": "int16", "granularity": "channel"},
+                {"names": ["a", "b"], "dtype": "uint8", "granularity": "layer",
+                 "alternate": {"LABEL": ["a2", "b2"]}}]}
+
+An operator is named by one of its results.  ``alternate`` holds other names of the same layers by a label:
+those that another exporter gives them.  Exactly one label, or the names themselves, must fit the model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from circlekit.errors import ModelError, ParseError, UnsupportedError, did_you_mean
+from circlekit.io.file_map import map_file
+from circlekit.ir.dtypes import DType, boolean, f32, i16, i32, i64, u8
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+
+DTYPES = {"uint8": u8, "int16": i16}
+"""The dtypes that a model or a layer can be quantized to, by ONE's names."""
+
+PORT_DTYPES = {**DTYPES, "int32": i32, "int64": i64, "float32": f32, "bool": boolean}
+"""The dtypes that inputs and outputs can have, by ONE's names."""
+
+CHANNEL, LAYER = "channel", "layer"
+GRANULARITIES = (LAYER, CHANNEL)
+
+
+@dataclass(frozen=True)
+class LayerSetting:
+    """How an operator is quantized: dtype, and whether weights have a scale per channel."""
+
+    dtype: DType
+    granularity: str
+
+    def __post_init__(self) -> None:
+        """Raise UnsupportedError for a pair that ONE does not have."""
+        if self.granularity == LAYER and self.dtype is not u8:
+            raise UnsupportedError("Layer-wise quantization only supports uint8 dtype; use channel")
+
+    @property
+    def per_channel(self) -> bool:
+        return self.granularity == CHANNEL
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a quantization by ONE's rules.
+
+    ``default``: for every operator without an own setting.  ``layers``: lists of own settings by name of the
+    operator, of which exactly one list must fit the model (see the module).
+    ``input_types``, ``output_types``: one for all float ports, or one for each port; None: as ``default``.
+    ``max_pool_keeps_scale``: --TF-style_maxpool.  ``keeps_range``: --save_min_max.
+    """
+
+    default: LayerSetting
+    layers: Sequence[Mapping[str, LayerSetting]] = ({},)
+    input_types: Sequence[DType] | None = None
+    output_types: Sequence[DType] | None = None
+    max_pool_keeps_scale: bool = False
+    keeps_range: bool = False
+
+
+def layer_setting(dtype: str, granularity: str) -> LayerSetting:
+    """Return the setting for ONE's words.  Raise UnsupportedError for other words, in ONE's wording."""
+    if dtype.lower() not in DTYPES:
+        raise UnsupportedError(
+            f"Unsupported output type {dtype!r}. List of supported output types: {', '.join(DTYPES)}"
+        )
+    if granularity.lower() not in GRANULARITIES:
+        known = ", ".join(GRANULARITIES)
+        raise UnsupportedError(
+            f"Unsupported granularity {granularity!r}. List of supported granularity: {known}"
+        )
+    return LayerSetting(DTYPES[dtype.lower()], granularity.lower())
+
+
+def port_types(text: str, side: str) -> list[DType]:
+    """Return the dtypes in a list separated by commas; ``side``: input or output, for the message."""
+    words = [word.strip().lower() for word in text.split(",")]
+    for word in words:
+        if word not in PORT_DTYPES:
+            known = ", ".join(PORT_DTYPES)
+            raise UnsupportedError(
+                f"Unsupported {side} type {word!r}. List of supported {side} types: {known}"
+            )
+    return [PORT_DTYPES[word] for word in words]
+
+
+def read_layers(path: str) -> list[dict[str, LayerSetting]]:
+    """Return the lists of layer settings in ONE's configuration file: one for the names, one for each label.
+
+    Raise FileError if it cannot be read, ParseError if it is not such a JSON document.
+    """
+    try:
+        document = json.loads(bytes(map_file(path)))
+    except ValueError as error:
+        raise ParseError(f"{path}: Failed to decode the configuration file: expected JSON, {error}") from None
+    layers = document.get("layers", []) if isinstance(document, dict) else None
+    if not isinstance(layers, list) or not all(isinstance(layer, dict) for layer in layers):
+        raise ParseError(f"{path}: expected a list of objects at layers")
+    labels = dict.fromkeys(label for layer in layers for label in _alternates(layer, path))
+    return [_list_of(layers, label, path) for label in (None, *labels)]
+
+
+def _list_of(layers: Sequence[dict[str, Any]], label: str | None, path: str) -> dict[str, LayerSetting]:
+    """Return the settings of all layers with the names that ``label`` gives them; None: their own names."""
+    found: dict[str, LayerSetting] = {}
+    for layer in layers:
+        words = [layer.get(key, "") for key in ("dtype", "granularity")]
+        names = _names(layer) if label is None else _alternates(layer, path).get(label, _names(layer))
+        if not names or not all(isinstance(word, str) for word in (*names, *words)):
+            raise ParseError(f"{path}: expected name or names, dtype and granularity as text in {layer}")
+        setting = layer_setting(*words)
+        for name in names:
+            if name in found:
+                raise ParseError(f"{path}: the layer name {name!r} stands twice in the configuration file")
+            found[name] = setting
+    return found
+
+
+def _names(layer: dict[str, Any]) -> list[Any]:
+    names = layer.get("names", [])
+    return [*([layer["name"]] if "name" in layer else []), *(names if isinstance(names, list) else [names])]
+
+
+def _alternates(layer: dict[str, Any], path: str) -> dict[str, list[Any]]:
+    alternates = layer.get("alternate", {})
+    if not isinstance(alternates, dict) or not all(isinstance(names, list) for names in alternates.values()):
+        raise ParseError(f"{path}: expected lists of names by label at alternate, got {alternates!r}")
+    return alternates
+
+
+def settings_of(graphs: Sequence[Graph], settings: Settings) -> dict[Op, LayerSetting]:
+    """Return the own setting of every operator that ``settings`` name in one of ``graphs``.
+
+    Raise ModelError if a name is no result of an operator, if several lists fit, or if results of one
+    operator have different settings.
+    """
+    producers = {v.name: op for graph in graphs for op in graph for v in op.results}
+    fitting = [names for names in settings.layers if all(name in producers for name in names)]
+    if len(fitting) > 1:
+        raise ModelError(f"expected one list of layer names that fits the model, got {len(fitting)}")
+    if not fitting:
+        missing = next(name for name in settings.layers[0] if name not in producers)
+        hint = did_you_mean(missing, producers)
+        raise ModelError(f"no operator produces the layer {missing!r} of the configuration file{hint}")
+    chosen: dict[Op, LayerSetting] = {}
+    for name, setting in fitting[0].items():
+        op = producers[name]
+        if chosen.setdefault(op, setting) != setting:
+            raise ModelError(f"the results of the operator of %{name} have different settings")
+    return chosen

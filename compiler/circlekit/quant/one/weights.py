@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights alone: rounded to what integers represent (--quantize_dequantize_weights), or made integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from circlekit.errors import UnsupportedError
+from circlekit.ir.dtypes import DType, f32, i8, i16
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.constant_operands import packed
+from circlekit.ops.convolution.conv import TransposeConv
+from circlekit.quant.one.activations import finite_floats
+from circlekit.quant.one.formulas import to_floats
+from circlekit.quant.one.graph_editor import GraphEditor
+from circlekit.quant.one.layers import Made, index_of, weight_integers, weight_parameters
+from circlekit.quant.one.rules import layer_rule
+from circlekit.quant.one.settings import Settings, settings_of
+from circlekit.quant.one.with_minmax import uncalled_graphs
+
+INT4 = DType.INT4
+
+WEIGHT_DTYPES = {"int4": INT4, "int8": i8, "int16": i16}
+"""The dtypes of --quantize_weights, by ONE's names."""
+
+
+def quantize_dequantize_weights(model: Model, settings: Settings) -> None:
+    """Replace the weights of layers by what their integers will represent; keep scales and ranges with them.
+
+    Float values lose the quantization that they have.  ``model`` is changed in place.
+    """
+    own = settings_of(uncalled_graphs(model), settings)
+    for graph in model.graphs:
+        for value in graph.values():
+            if value.dtype is f32:
+                value.quantization = None
+
+    def form(op: Op, value: Value, axis: int) -> tuple[object, Callable[[], Made]]:
+        setting = own.get(op, settings.default)
+        axis_of_scales = axis if setting.per_channel else None
+
+        def make() -> Made:
+            data, dtype = finite_floats(value), setting.dtype
+            made = weight_parameters(data, axis_of_scales, dtype)
+            rounded = to_floats(weight_integers(data, made, dtype), dtype, made.scale, made.low)
+            return rounded, f32, made.quantization(axis_of_scales or 0, keeps_range=True)
+
+        return (setting.dtype, axis_of_scales), make
+
+    _replace_weights(model, form)
+
+
+def quantize_weights(model: Model, dtype: DType) -> None:
+    """Make the weights of layers symmetric integers with a scale per channel; all else stays float.
+
+    As in ONE, TRANSPOSE_CONV keeps float weights: it has no kernel for float inputs and integer weights.
+    """
+
+    def form(op: Op, value: Value, axis: int) -> tuple[object, Callable[[], Made]] | None:
+        if isinstance(op, TransposeConv):
+            return None
+
+        def make() -> Made:
+            data = finite_floats(value)
+            made = weight_parameters(data, axis, dtype)
+            integers = weight_integers(data, made, dtype)
+            stored: Array = packed(integers, dtype) if dtype is INT4 else integers
+            return stored, dtype, made.quantization(axis)
+
+        return (dtype, axis), make
+
+    _replace_weights(model, form)
+
+
+Form = Callable[[Op, Value, int], tuple[object, Callable[[], Made]] | None]
+
+
+def _replace_weights(model: Model, form: Form) -> None:
+    """Replace float weights by what ``form`` returns for (operator, weights, axis): a key, and a function."""
+    for graph in model.graphs:
+        editor = GraphEditor(model, graph)
+        for op, name, axis in _weights(graph.ops):
+            index = index_of(op, name)
+            value = op.inputs[index]
+            if value is None or not value.is_const or value.dtype is not f32:
+                continue
+            if (made := form(op, value, axis)) is not None:
+                editor.replace_constant(op, index, *made)
+        editor.finish()
+
+
+def _weights(ops: tuple[Op, ...]) -> Iterator[tuple[Op, str, int]]:
+    """Yield (operator, operand, axis of the channels) for the weights of every layer."""
+    for op in ops:
+        rule = layer_rule(op)
+        for name, axis in ({} if rule is None else rule.weights).items():
+            if axis is None:
+                raise UnsupportedError(f"%{op.output.name}: weights without channels")
+            yield op, name, axis
