@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Put FAKE_QUANT operators into a float model, with ranges from its constants and from a calibration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlekit.errors import ModelError, UnsupportedError
+from circlekit.ir.dtypes import f32, i8
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
+from circlekit.quant.calibration.calibration import Calibration
+from circlekit.quant.calibration.ranges import ema, estimate_range
+from circlekit.quant.calibration.statistics import TensorStatistics
+from circlekit.quant.fake.insertion_rules import RULES, InsertionRule, followed_operand
+
+BITS = range(2, 9)
+"""The numbers of bits that contrib.quantize takes."""
+
+_TRAINING = {
+    "quant_delay": "it counts training steps before rounding starts",
+    "freeze_bn_delay": "it counts training steps before batch norms are frozen",
+    "freeze_batch_norm_delay": "it counts training steps before batch norms are frozen",
+    "update_barrier": "it orders updates of training variables",
+    "is_training": "ranges are trained variables then; here they come from a calibration",
+}
+"""Parameters of contrib.quantize that only mean something in training, and why."""
+
+
+@dataclass(frozen=True)
+class FakeQuantOptions:
+    """How values are rounded; the names are those of contrib.quantize.
+
+    ``weight_bits``, ``activation_bits``: 2 to 8.  ``symmetric``: ranges are centered at 0.
+    ``narrow_range``: activations do without the lowest step, as weights always do.
+    ``per_channel``: weights have a range for each channel, as pairs of QUANTIZE and DEQUANTIZE.
+    ``ema_decay``: ranges of activations are moving averages over the samples; None: the smallest and the
+    largest number of all samples.  ``init_range``: the start of the moving average; None: the first sample.
+    ``scope``: a regular expression; only values whose name it matches (search) are rounded, of weights that
+    of the layer's result.  ``inputs``: also the inputs of the model, which contrib.quantize leaves out.
+    """
+
+    weight_bits: int = 8
+    activation_bits: int = 8
+    symmetric: bool = False
+    narrow_range: bool = False
+    per_channel: bool = False
+    ema_decay: float | None = None
+    init_range: tuple[float, float] | None = None
+    scope: str | None = None
+    inputs: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("weight_bits", "activation_bits"):
+            if getattr(self, name) not in BITS:
+                raise UnsupportedError(f"{name}: expected {BITS[0]} to {BITS[-1]}, got {getattr(self, name)}")
+        if self.ema_decay is not None and not 0 <= self.ema_decay < 1:
+            raise UnsupportedError(f"ema_decay: expected 0 or more, less than 1, got {self.ema_decay}")
+        if self.init_range is not None and self.ema_decay is None:
+            raise UnsupportedError("init_range is the start of a moving average: give ema_decay, too")
+        try:
+            re.compile(self.scope or "")
+        except re.error as error:
+            raise UnsupportedError(f"scope: {self.scope!r} is no regular expression: {error}") from None
+
+
+def refuse_training_options(names: Sequence[str]) -> None:
+    """Raise UnsupportedError, with the reason, for an option that only means something in training."""
+    for name in names:
+        if name in _TRAINING:
+            raise UnsupportedError(f"{name} only means something in training: {_TRAINING[name]}")
+        raise UnsupportedError(f"fake quantization has no option {name}")
+
+
+@dataclass(frozen=True)
+class Inserted:
+    """One inserted rounding: the rule's name, the value that is rounded, and the range, one or by channel."""
+
+    rule: str
+    value: str
+    low: float
+    high: float
+    channels: int = 0
+
+
+def insert_fake_quant(model: Model, calibration: Calibration, options: FakeQuantOptions) -> list[Inserted]:
+    """Insert FAKE_QUANT operators into every graph of ``model``, in place; return what was inserted.
+
+    ``calibration``: statistics of this float model; a value without statistics is an error.  A value that is
+    already followed by a rounding, also behind operators that keep its grid, is left alone.
+
+    Raise ModelError if statistics are missing or a range is not finite.
+    """
+    done: list[Inserted] = []
+    for index, graph in enumerate(model.graphs):
+        inserter = _Inserter(graph, calibration, index, options)
+        if options.inputs:
+            inputs = [v for v in graph.inputs if v.dtype is f32]
+            done += [inserter.round_activation("input_quant", v) for v in inputs if inserter.wants(v, v.name)]
+        for rule in RULES:
+            done += inserter.apply(rule)
+    return done
+
+
+class _Inserter:
+    """Inserts into one graph, that with ``index``."""
+
+    def __init__(self, graph: Graph, calibration: Calibration, index: int, options: FakeQuantOptions) -> None:
+        self.graph, self.calibration, self.index, self.options = graph, calibration, index, options
+
+    def wants(self, value: Value, name: str) -> bool:
+        """Return whether ``value`` is to be rounded: in scope by ``name``, and not rounded yet."""
+        return re.search(self.options.scope or "", name) is not None and not is_followed_by_rounding(value)
+
+    def apply(self, rule: InsertionRule) -> Iterator[Inserted]:
+        for value, op in list(rule.places(self.graph)):
+            if not self.wants(value, op.results[0].name if rule.is_weight else value.name):
+                continue
+            if not rule.is_weight:
+                yield self.round_activation(rule.name, value)
+            elif self.options.per_channel:
+                yield self._round_channels(rule.name, value, op)
+            else:
+                yield self._round_weights(rule.name, value, op)
+
+    def round_activation(self, rule: str, value: Value) -> Inserted:
+        statistics = self.calibration.of(value, self.index)
+        if statistics is None:
+            raise ModelError(f"%{value.name}: the calibration has no statistics of it, so it has no range")
+        low, high = _activation_range(statistics, self.options)
+        if self.options.symmetric:
+            low, high = _symmetric(low, high, self.options.activation_bits, self.options.narrow_range)
+        op = FakeQuant(
+            value, min=low, max=high, num_bits=self.options.activation_bits,
+            narrow_range=self.options.narrow_range,
+        )  # fmt: skip
+        self._insert(rule, value, [op])
+        return Inserted(rule, value.name, low, high)
+
+    def _round_weights(self, rule: str, value: Value, layer: Op) -> Inserted:
+        data = _finite(value)
+        low, high = min(float(data.min(initial=0)), 0.0), max(float(data.max(initial=0)), 0.0)
+        if self.options.symmetric:
+            low, high = _symmetric(low, high, self.options.weight_bits, narrow=True)
+        bits = self.options.weight_bits
+        op = FakeQuant(value, min=low, max=high, num_bits=bits, narrow_range=True)
+        self._insert(rule, value, [op], layer)
+        return Inserted(rule, value.name, low, high)
+
+    def _round_channels(self, rule: str, value: Value, layer: Op) -> Inserted:
+        """Round to integers of -(2^(bits - 1) - 1) to 2^(bits - 1) - 1 with one scale for each channel."""
+        assert layer.quantization_rule is not None  # it has weights
+        axis = next(iter(layer.quantization_rule.weights.values())) or 0
+        others = tuple(i for i in range(value.rank or 0) if i != axis)
+        largest = np.abs(_finite(value)).max(axis=others, initial=0)
+        steps = 2 ** (self.options.weight_bits - 1) - 1
+        scale = np.where(largest > 0, largest / steps, 1).astype(np.float32)
+        form = Quantization(scale, np.zeros(scale.shape, np.int64), axis)
+        quantize = Quantize(value, results=[Value("", i8, value.shape, None, form)])
+        self._insert(rule, value, [quantize, Dequantize(quantize.output)], layer)
+        limit = float(largest.max(initial=0))
+        return Inserted(rule, value.name, -limit, limit, scale.size)
+
+    def _insert(self, rule: str, value: Value, ops: list[Op], layer: Op | None = None) -> None:
+        """Put ``ops``, a chain that reads ``value``, after its producer; if it is weights, before ``layer``.
+
+        All other users read the rounded value then.  A graph output keeps its name: it is the rounded value.
+        """
+        users = [(op, index) for op, index in value.uses if op not in ops]
+        for op in ops:
+            op.output.name = self.graph.unique_name(f"{value.name}/{rule}")
+        if layer is not None:
+            anchor = self._first([layer, *(op for op, _ in users)])
+            for op in ops:
+                self.graph.insert_before(anchor, op)
+        else:
+            last = value.producer
+            for op in ops:
+                last = self.graph.insert_after(last, op)
+        for user, index in users:
+            user.set_input(index, ops[-1].output)
+        if value in self.graph.outputs and value.producer is not None:
+            exact = Value(self.graph.unique_name(f"{value.name}/exact"), value.dtype, value.shape)
+            value.producer.take_result(value.result_index, exact)
+            ops[0].set_input(0, exact)
+            rounded = ops[-1].take_result(0, value)
+            self.graph.replace_uses(rounded, value)
+
+    def _first(self, ops: Sequence[Op]) -> Op:
+        """Return the one of ``ops`` that the graph computes first."""
+        wanted = set(ops)
+        return next(op for op in self.graph if op in wanted)
+
+
+def is_followed_by_rounding(value: Value) -> bool:
+    """Return whether a user of ``value`` rounds it, or one behind operators that keep its grid."""
+    for op in value.users:
+        if isinstance(op, FakeQuant | Quantize):
+            return True
+        if followed_operand(op) is value and any(is_followed_by_rounding(v) for v in op.results):
+            return True
+    return isinstance(value.producer, FakeQuant | Dequantize)
+
+
+def _activation_range(statistics: TensorStatistics, options: FakeQuantOptions) -> tuple[float, float]:
+    """Return the range that contrib.quantize would have trained, which holds 0."""
+    if options.ema_decay is None:
+        low, high = estimate_range(statistics, "min_max")
+    elif options.init_range is None:
+        low, high = ema(statistics, decay=options.ema_decay)
+    else:
+        lows = [options.init_range[0], *(min(x, 0.0) for x in statistics.minima)]
+        highs = [options.init_range[1], *(max(x, 0.0) for x in statistics.maxima)]
+        low, high = ema(TensorStatistics(minima=lows, maxima=highs), decay=options.ema_decay)
+    return min(low, 0.0), max(high, 0.0)
+
+
+def _symmetric(low: float, high: float, bits: int, narrow: bool) -> tuple[float, float]:
+    """Return the smallest range around ``low`` and ``high`` in which 0 is the middle step.
+
+    Source: ``contrib/quantize/python/quant_ops.py``, ``_FakeQuantWithMinMaxVars`` and its callers.
+    """
+    ratio = -1.0 if narrow else -(2**bits - 2) / 2**bits
+    return min(low, high / ratio), max(high, low * ratio)
+
+
+def _finite(value: Value) -> Array:
+    data = value.array()
+    if not np.isfinite(data).all():
+        raise ModelError(f"%{value.name}: expected finite weights, got NaN or infinity")
+    return data

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where TensorFlow's contrib.quantize puts FAKE_QUANT operators, as pictures.
+
+A layer is a convolution or a fully connected operator with constant weights, after batch norms were folded.
+A bypass is an ADD that takes the result of a layer, or of its activation, and another computed tensor.
+
+Source: ``tensorflow/contrib/quantize/python/quantize.py`` of TensorFlow 1.15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ops.arithmetic.activation import Relu, Relu6, ReluN1To1
+from circlekit.ops.arithmetic.binary import Add, Mul
+from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant
+from circlekit.rewrite.match import Match, Matcher
+from circlekit.rewrite.picture import Picture, parse_picture
+
+LAYERS = (
+    "y = Conv2D|DepthwiseConv2D|FullyConnected(x: f32, w: const f32, b?: const) {act: $act}",
+    "y = TransposeConv(s, w: const f32, x: f32, b?: const) {act: $act}",
+    "l = Conv2D|DepthwiseConv2D|FullyConnected(x: f32, w: const f32) {act: NONE}"
+    "  y = Add(l, c: const f32) {act: $act}",
+    "l = TransposeConv(s, w: const f32, x: f32) {act: NONE}  y = Add(l, c: const f32) {act: $act}",
+)
+"""A layer with result ``y`` and weights ``w``, also if its bias is added by an operator of its own."""
+
+ACTIVATION = "RELU|RELU6|RELU_N1_TO_1"
+PLAIN = tuple(layer.replace("$act", "NONE") for layer in LAYERS)
+ACTIVATED = (
+    *(layer.replace("$act", ACTIVATION) for layer in LAYERS),
+    *(f"{layer.replace('y = ', 'p = ')}  y = Relu|Relu6|ReluN1To1(p)" for layer in PLAIN),
+)
+"""A layer and its activation, with result ``y``."""
+
+BYPASS = "  z = Add(y, o: f32) {act: $act}"
+
+
+@dataclass(frozen=True)
+class InsertionRule:
+    """One kind of place for FAKE_QUANT.
+
+    ``name``: the last part of the names of its values.  ``pictures``: texts, alternatives.  ``at``: the name
+    of the value in the picture that is rounded.  ``is_weight``: whether that is a constant of weights.
+    ``unless``: returns whether a match does not count.
+    """
+
+    name: str
+    pictures: tuple[str, ...]
+    at: str
+    is_weight: bool = False
+    unless: Callable[[Match], bool] = lambda match: False
+
+    @cached_property
+    def _parsed(self) -> list[Picture]:
+        return [query(text, self.name) for text in self.pictures]
+
+    def places(self, graph: Graph) -> Iterator[tuple[Value, Op]]:
+        """Yield each value to round, with the first operator of the match."""
+        for picture in self._parsed:
+            matcher = Matcher(picture, quantized=False)
+            for op in list(graph):
+                for match in matcher.matches(op):
+                    if not self.unless(match):
+                        yield match.value(self.at), next(iter(match.ops.values()))
+
+
+@cache
+def query(text: str, label: str) -> Picture:
+    """Parse a picture in which attributes that it does not name may have any value."""
+    picture = parse_picture(text, label)
+    for node in picture.nodes:
+        names = {attribute.name for kind in node.kinds for attribute in kind.attributes}
+        node.carried = frozenset(names - set(node.attributes))
+    return picture
+
+
+def _is_bias(match: Match) -> bool:
+    """Whether the other operand of the bypass is a constant, so that the ADD adds a bias."""
+    return match.value("o").is_const
+
+
+def _bypass_is_activated(match: Match) -> bool:
+    return _is_bias(match) or any(isinstance(op, Relu | Relu6 | ReluN1To1) for op in match.value("z").users)
+
+
+def _layer_continues(match: Match) -> bool:
+    """Whether an activation or an ADD follows the layer: other rules round its result or theirs."""
+    return any(isinstance(op, Relu | Relu6 | ReluN1To1 | Add) for op in match.value("y").users)
+
+
+def _follows_no_rounding(match: Match) -> bool:
+    """Whether no operand is rounded, or an activation follows alone, which is rounded in its place."""
+    users = match.value("z").users
+    if len(users) == 1 and isinstance(users[0], Relu | Relu6 | ReluN1To1):
+        return True
+    return not any(is_rounded(v) for v in match.ops["z"].inputs if v is not None)
+
+
+def is_rounded(value: Value) -> bool:
+    """Return whether ``value`` is a grid value: rounded itself, or moved, added or multiplied from such."""
+    op = value.producer
+    if op is None or isinstance(op, FakeQuant | Dequantize):
+        return op is not None
+    if isinstance(op, Add | Mul):
+        return any(is_rounded(v) for v in op.inputs if v is not None)
+    source = followed_operand(op)
+    return source is not None and is_rounded(source)
+
+
+def followed_operand(op: Op) -> Value | None:
+    """Return the operand whose grid the results keep, as those of RESHAPE or a maximum pooling do."""
+    rule = op.quantization_rule
+    return getattr(op, rule.results_follow) if rule is not None and rule.results_follow else None
+
+
+_BYPASSED = tuple(layer + BYPASS.replace("$act", "NONE") for layer in PLAIN)
+_BYPASSED_AND_ACTIVATED = (
+    *(layer + BYPASS.replace("$act", ACTIVATION) for layer in PLAIN),
+    *(f"{bypassed.replace('z = ', 'p = ')}  z = Relu|Relu6|ReluN1To1(p)" for bypassed in _BYPASSED),
+)
+_BYPASSED_IN_ANY_WAY = tuple(layer + BYPASS.replace("$act", "any") for layer in PLAIN)
+_BYPASSED_AFTER_ACTIVATION = tuple(layer + BYPASS.replace("$act", "any") for layer in ACTIVATED)
+
+RULES = (
+    InsertionRule("act_quant", ACTIVATED, "y"),
+    InsertionRule("act_quant", _BYPASSED_AND_ACTIVATED, "z", unless=_is_bias),
+    InsertionRule("conv_quant", _BYPASSED_IN_ANY_WAY, "y", unless=_is_bias),
+    InsertionRule("add_quant", _BYPASSED, "z", unless=_bypass_is_activated),
+    InsertionRule(
+        "post_activation_bypass_quant", _BYPASSED_AFTER_ACTIVATION, "z", unless=_bypass_is_activated
+    ),
+    InsertionRule("act_quant", PLAIN, "y", unless=_layer_continues),
+    InsertionRule("activation_quant", ("z = Add|Mul(x: f32, o: f32)",), "z", unless=_follows_no_rounding),
+    InsertionRule("weights_quant", (*PLAIN, *ACTIVATED[: len(LAYERS)]), "w", is_weight=True),
+)
+"""All rules, in the order in which they are applied; weights come last: until then they are constants."""
