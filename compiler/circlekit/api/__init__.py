@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from circlekit.api.checking import check
 from circlekit.api.explaining import explain, explain_op
+from circlekit.api.fake_quantizing import fake_quantize
 from circlekit.api.models import FilePath, ModelFile, compare, load, parse, run, save
 from circlekit.api.quantizing import calibrate, quantize
 from circlekit.api.rewriting import Options, convert, optimize, read_pipeline
@@ -19,6 +20,7 @@ __all__ = [
     "convert",
     "explain",
     "explain_op",
+    "fake_quantize",
     "load",
     "optimize",
     "parse",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
 from circlekit.quant.calibration.calibration import Calibration
 from circlekit.quant.calibration.ranges import ema, estimate_range
 from circlekit.quant.calibration.statistics import TensorStatistics
-from circlekit.quant.fake.insertion_rules import RULES, InsertionRule, followed_operand
+from circlekit.quant.fake.insertion_rules import INTERMEDIATE, RULES, InsertionRule, followed_operand
 
 BITS = range(2, 9)
 """The numbers of bits that contrib.quantize takes."""
@@ -103,8 +103,10 @@ def insert_fake_quant(model: Model, calibration: Calibration, options: FakeQuant
         if options.inputs:
             inputs = [v for v in graph.inputs if v.dtype is f32]
             done += [inserter.round_activation("input_quant", v) for v in inputs if inserter.wants(v, v.name)]
-        for rule in RULES:
-            done += inserter.apply(rule)
+        places = [(rule, list(rule.places(graph))) for rule in RULES]
+        for rule, found in places:
+            done += inserter.insert(rule, found)
+        done += inserter.insert(INTERMEDIATE, INTERMEDIATE.places(graph))
     return done
 
 
@@ -118,8 +120,9 @@ class _Inserter:
         """Return whether ``value`` is to be rounded: in scope by ``name``, and not rounded yet."""
         return re.search(self.options.scope or "", name) is not None and not is_followed_by_rounding(value)
 
-    def apply(self, rule: InsertionRule) -> Iterator[Inserted]:
-        for value, op in list(rule.places(self.graph)):
+    def insert(self, rule: InsertionRule, places: Iterable[tuple[Value, Op]]) -> Iterator[Inserted]:
+        """Round the values at ``places``, pairs of a value and a layer, that are wanted."""
+        for value, op in places:
             if not self.wants(value, op.results[0].name if rule.is_weight else value.name):
                 continue
             if not rule.is_weight:

@@ -137,7 +137,11 @@ RULES = (
         "post_activation_bypass_quant", _BYPASSED_AFTER_ACTIVATION, "z", unless=_bypass_is_activated
     ),
     InsertionRule("act_quant", PLAIN, "y", unless=_layer_continues),
-    InsertionRule("activation_quant", ("z = Add|Mul(x: f32, o: f32)",), "z", unless=_follows_no_rounding),
     InsertionRule("weights_quant", (*PLAIN, *ACTIVATED[: len(LAYERS)]), "w", is_weight=True),
 )
-"""All rules, in the order in which they are applied; weights come last: until then they are constants."""
+"""The rules for layers, in the order in which they are applied; they match the graph without roundings."""
+
+INTERMEDIATE = InsertionRule(
+    "activation_quant", ("z = Add|Mul(x: f32, o: f32)",), "z", unless=_follows_no_rounding
+)
+"""Sums and products of what the other rules rounded."""

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fake quantization: where FAKE_QUANT is inserted, with which ranges, and what is refused.
+
+The expected places are those of TensorFlow 1.15, contrib/quantize/python/quantize.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.errors import ModelError, UnsupportedError
+from circlekit.quant.calibration.statistics import TensorStatistics
+
+X = np.linspace(-1, 1, 2 * 4 * 4 * 3, dtype=np.float32).reshape(2, 4, 4, 3)
+ATTRIBUTES = "{padding: SAME, stride_w: 1, stride_h: 1, act: %s}"
+
+
+def network(body: str, inputs: str = "%x: f32[2,4,4,3]", outputs: str = "%z") -> circlekit.Model:
+    """A model whose constants %w and %v are weights of 3 channels, and %b their bias."""
+    rng = np.random.default_rng(3)
+    weights = [rng.normal(size=(3, 1, 1, 3)).round(3).tolist() for _ in range(2)]
+    return circlekit.parse(f"""
+graph main({inputs}) -> {outputs} {{
+  %w = const f32[3,1,1,3] {weights[0]}
+  %v = const f32[3,1,1,3] {weights[1]}
+  %b = const f32[3] [0.1, -0.2, 0.3]
+{body}
+}}
+""")
+
+
+def conv(result: str, source: str = "%x", weights: str = "%w", act: str = "NONE") -> str:
+    return f"  {result} = Conv2D({source}, {weights}, %b) {{act: {act}}} : f32[2,4,4,3]\n"
+
+
+def call(result: str, expression: str, act: str = "") -> str:
+    return f"  {result} = {expression} {f'{{act: {act}}}' if act else ''} : f32[2,4,4,3]\n"
+
+
+BYPASS = "%o: f32[2,4,4,3]"
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "expected"),
+    [
+        (conv("%z", act="RELU6"), "", [("z", "act_quant"), ("w", "weights_quant")]),
+        (conv("%y") + call("%z", "Relu(%y)"), "", [("z", "act_quant"), ("w", "weights_quant")]),
+        (conv("%z"), "", [("z", "act_quant"), ("w", "weights_quant")]),
+        (  # an ADD of another tensor: rounded before, and after its activation
+            conv("%y") + call("%z", "Add(%y, %o)", "RELU"),
+            BYPASS,
+            [("z", "act_quant"), ("y", "conv_quant"), ("w", "weights_quant")],
+        ),
+        (
+            conv("%y") + call("%a", "Add(%y, %o)") + call("%z", "Relu6(%a)"),
+            BYPASS,
+            [("z", "act_quant"), ("y", "conv_quant"), ("w", "weights_quant")],
+        ),
+        (
+            conv("%y") + call("%z", "Add(%y, %o)"),
+            BYPASS,
+            [("y", "conv_quant"), ("z", "add_quant"), ("w", "weights_quant")],
+        ),
+        (  # the ADD of a bias is no bypass
+            conv("%y").replace(", %b", "") + call("%z", "Add(%y, %b)", "RELU"),
+            "",
+            [("z", "act_quant"), ("w", "weights_quant")],
+        ),
+        (
+            conv("%y", act="RELU") + call("%z", "Add(%y, %o)"),
+            BYPASS,
+            [("y", "act_quant"), ("z", "post_activation_bypass_quant"), ("w", "weights_quant")],
+        ),
+        (  # the activation after the ADD is fused later: the ADD is not rounded, nor is the activation
+            conv("%y", act="RELU") + call("%a", "Add(%y, %o)") + call("%z", "Relu(%a)"),
+            BYPASS,
+            [("y", "act_quant"), ("w", "weights_quant")],
+        ),
+        (  # separable convolutions: each layer once
+            conv("%y") + conv("%z", "%y", "%v"),
+            "",
+            [("y", "act_quant"), ("z", "act_quant"), ("w", "weights_quant"), ("v", "weights_quant")],
+        ),
+        (  # products of rounded tensors are rounded, also behind what keeps the grid
+            conv("%y", act="RELU")
+            + "  %p = MaxPool2D(%y) {stride_w: 1, stride_h: 1, filter_width: 2, filter_height: 2}"
+            + " : f32[2,4,4,3]\n"
+            + call("%z", "Mul(%p, %o)"),
+            BYPASS,
+            [("y", "act_quant"), ("w", "weights_quant"), ("z", "activation_quant")],
+        ),
+        (call("%z", "Mul(%x, %o)"), BYPASS, []),
+    ],
+)
+def test_places(body: str, inputs: str, expected: list[tuple[str, str]]) -> None:
+    model = network(body, ", ".join(filter(None, ["%x: f32[2,4,4,3]", inputs])))
+    samples = [[X] * len(model.main.inputs)]
+    done = circlekit.fake_quantize(model, samples=samples, optimize=False)
+    assert [(item.value, item.rule) for item in done] == expected
+    assert sum(op.code == "FAKE_QUANT" for op in model.main) == len(expected)
+    assert [v.name for v in model.main.outputs] == ["z"]
+    again = circlekit.fake_quantize(model, samples=samples, optimize=False)
+    assert again == []
+
+
+def fake_quant_ranges(model: circlekit.Model) -> dict[str, tuple[float, float]]:
+    return {op.results[0].name: (op.min, op.max) for op in model.main if op.code == "FAKE_QUANT"}
+
+
+def test_shared_weights_are_rounded_once() -> None:
+    model = network(conv("%y", act="RELU") + conv("%z", "%y", "%w", act="RELU"))
+    done = circlekit.fake_quantize(model, samples=[[X]], optimize=False)
+    assert [item.rule for item in done].count("weights_quant") == 1
+    assert all(op.inputs[1].producer.code == "FAKE_QUANT" for op in model.main if op.code == "CONV_2D")
+
+
+def test_values_are_those_of_rounded_weights_and_activations() -> None:
+    """One layer by numpy: FAKE_QUANT of weights in [min, max] without the lowest step, then of its result."""
+    model = network(conv("%z"))
+    weights, bias = (model.main.ops[0].inputs[i].data for i in (1, 2))
+    circlekit.fake_quantize(model, samples=[[X]], weight_bits=4, activation_bits=8, optimize=False)
+    step = (weights.max() - weights.min()) / 14  # 15 steps: narrow
+    grid = np.rint((weights - weights.min()) / step)
+    low = -np.rint(-weights.min() / step) * step  # 0 is a step
+    y = np.einsum("nhwi,oi->nhwo", X, (grid * step + low).reshape(3, 3)) + bias
+    got = circlekit.run(model, [X])[0]
+    exact = network(conv("%z"))
+    extent = np.ptp(circlekit.run(exact, [X])[0])
+    assert np.abs(got - y).max() <= 1.01 * extent / 255 + np.abs(X).max() * 3 * step / 2
+
+
+@pytest.mark.parametrize(("narrow", "low"), [(True, -2.0), (False, -2.0 * 256 / 254)])
+def test_symmetric_ranges(narrow: bool, low: float) -> None:
+    model = network(conv("%z"))
+    calibration = circlekit.calibrate(model, [[X]])
+    calibration.main["z"] = TensorStatistics(-0.5, 2.0, 1, minima=[-0.5], maxima=[2.0])
+    circlekit.fake_quantize(
+        model, calibration=calibration, symmetric=True, narrow_range=narrow, optimize=False
+    )
+    ranges = fake_quant_ranges(model)
+    assert ranges["z"] == pytest.approx((low, 2.0))
+    assert ranges["w/weights_quant"][0] == -ranges["w/weights_quant"][1]
+
+
+def moving_average(start: float, extremes: Sequence[float], decay: float) -> float:
+    for extreme in extremes:
+        start = start * decay + extreme * (1 - decay)
+    return start
+
+
+def test_moving_averages_of_ranges() -> None:
+    samples = [[X * scale] for scale in (1.0, 3.0, 2.0)]
+    outputs = [circlekit.run(network(conv("%z")), sample)[0] for sample in samples]
+    highs, lows = [y.max() for y in outputs], [y.min() for y in outputs]
+    for init, start in ((None, (lows.pop(0), highs.pop(0))), ((-6.0, 6.0), (-6.0, 6.0))):
+        model = network(conv("%z"))
+        circlekit.fake_quantize(model, samples=samples, ema_decay=0.5, init_range=init, optimize=False)
+        rest = (lows, highs) if init is None else ([y.min() for y in outputs], [y.max() for y in outputs])
+        expected = [moving_average(s, extremes, 0.5) for s, extremes in zip(start, rest, strict=True)]
+        assert fake_quant_ranges(model)["z"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_weights_per_channel_are_pairs_of_quantize_and_dequantize() -> None:
+    model = network(conv("%z"))
+    weights = model.main.ops[0].inputs[1].data
+    circlekit.fake_quantize(model, samples=[[X]], per_channel=True, weight_bits=3, optimize=False)
+    kinds = [op.code for op in model.main]
+    assert kinds == ["QUANTIZE", "DEQUANTIZE", "CONV_2D", "FAKE_QUANT"]
+    scale = np.abs(weights).max(axis=(1, 2, 3)) / 3
+    assert model.main.ops[0].output.quantization.scale == pytest.approx(scale)
+    rounded = np.rint(weights / scale.reshape(3, 1, 1, 1)) * scale.reshape(3, 1, 1, 1)
+    model.main.outputs = [model.main.ops[1].output]
+    assert circlekit.run(model, [X])[0] == pytest.approx(rounded, abs=1e-6)
+
+
+def test_scope_and_inputs() -> None:
+    body = conv("%left/y", act="RELU") + conv("%z", "%left/y", "%v")
+    done = circlekit.fake_quantize(network(body), samples=[[X]], scope="^left/", optimize=False)
+    assert [(item.value, item.rule) for item in done] == [("left/y", "act_quant"), ("w", "weights_quant")]
+    done = circlekit.fake_quantize(network(body), samples=[[X]], inputs=True, optimize=False)
+    assert (done[0].value, done[0].rule, done[0].low, done[0].high) == ("x", "input_quant", -1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"quant_delay": 100}, "quant_delay only means something in training: it counts training steps"),
+        ({"is_training": True}, "is_training only means something in training"),
+        ({"bits": 8}, "no option bits"),
+        ({"weight_bits": 9}, "weight_bits: expected 2 to 8, got 9"),
+        ({"ema_decay": 1.0}, "ema_decay: expected 0 or more, less than 1"),
+        ({"init_range": (-1.0, 1.0)}, "give ema_decay"),
+        ({"scope": "("}, "is no regular expression"),
+    ],
+)
+def test_refused_options(options: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UnsupportedError, match=sentence.replace("(", r"\(")):
+        circlekit.fake_quantize(network(conv("%z")), samples=[[X]], **options)
+
+
+def test_ranges_are_needed_and_finite() -> None:
+    model = network(conv("%z"))
+    with pytest.raises(ModelError, match="either samples or a calibration"):
+        circlekit.fake_quantize(model)
+    calibration = circlekit.calibrate(model, [[X]])
+    del calibration.main["z"]
+    with pytest.raises(ModelError, match="%z: the calibration has no statistics"):
+        circlekit.fake_quantize(model, calibration=calibration, optimize=False)
+    broken = network(conv("%z"))
+    broken.main.ops[0].inputs[1].data = np.full((3, 1, 1, 3), np.nan, np.float32)
+    with pytest.raises(ModelError, match="%w: expected finite weights"):
+        circlekit.fake_quantize(broken, calibration=circlekit.calibrate(model, [[X]]), optimize=False)
