@@ -99,7 +99,8 @@ def test_the_public_surface_is_pinned() -> None:
     signatures = {name: str(inspect.signature(getattr(circlekit, name))) for name in functions}
     assert signatures == {
         "calibrate": "(model: 'Model', samples: 'Iterable[Sample]', *, channels: 'Channels' = False, "
-        "histograms: 'Histograms' = False) -> 'Calibration'",
+        "histograms: 'Histograms' = False, engine: 'str' = 'circlekit', processes: 'int | None' = None, "
+        "client: 'Any' = None) -> 'Calibration'",
         "check": "(model: 'Model', target: 'TargetChoice' = None) -> 'list[Finding]'",
         "compare": "(a: 'Model', b: 'Model', inputs: 'Inputs | FilePath | None' = None) -> 'Comparison'",
         "condition": signatures["condition"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from circlekit.api.models import check_model
 from circlekit.api.rewriting import optimize
@@ -15,7 +16,7 @@ from circlekit.ir.graph import Model
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.optimization_report import Summary, summarize
 from circlekit.quant.apply import apply
-from circlekit.quant.calibration import Calibration, collect
+from circlekit.quant.calibration import Calibration, Runner, collect
 from circlekit.quant.calibration.observer import Channels, Histograms
 from circlekit.quant.calibration.samples import Sample
 from circlekit.quant.quantization_report import QuantizationReport
@@ -33,17 +34,25 @@ def calibrate(
     *,
     channels: Channels = False,
     histograms: Histograms = False,
+    engine: str = "circlekit",
+    processes: int | None = None,
+    client: Any = None,
 ) -> Calibration:
     """Run ``model`` on samples and return the range and further statistics of every float tensor.
 
     ``samples``: an iterable of lists of arrays in the order of the graph's inputs, or of dicts of arrays by
     input name.  ``channels``: the tensors with statistics per channel: True for all, a list of names, or a
-    dict of axes by name.  ``histograms``: True, or a list of names.  The result has ``save`` and ``load``.
+    dict of axes by name.  ``histograms``: True, or a list of names.  ``engine``: "circlekit", or "litert",
+    which is faster for large models, where it is installed.  ``processes``: how many run samples, by default
+    as many as there are processors if that pays.  ``client``: a ``distributed.Client``, to run on a Dask
+    cluster.  The result does not depend on the number of processes or workers; it has ``save`` and ``load``.
 
-    Raise ModelError without samples or for one with NaN, ShapeError for one that does not fit the inputs.
+    Raise ModelError without samples or for one with NaN, ShapeError for one that does not fit the inputs,
+    UnsupportedError if the engine cannot run the model.
     """
     check_model(model)
-    return collect(model, samples, channels=channels, histograms=histograms)
+    runner = Runner(engine, processes, client)
+    return collect(model, samples, channels=channels, histograms=histograms, runner=runner)
 
 
 def quantize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from circlekit.quant.calibration.calibration import Calibration
 from circlekit.quant.calibration.collect import collect
+from circlekit.quant.calibration.runner import Runner
 from circlekit.quant.calibration.statistics import ChannelStatistics, TensorStatistics
 
-__all__ = ["Calibration", "ChannelStatistics", "TensorStatistics", "collect"]
+__all__ = ["Calibration", "ChannelStatistics", "Runner", "TensorStatistics", "collect"]

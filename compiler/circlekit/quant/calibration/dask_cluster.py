@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Observe samples on a Dask cluster (extra ``dask``); a sample whose worker dies is given to another one."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from circlekit.errors import CirclekitError, ModelError, UnsupportedError
+from circlekit.io.read.load import load_bytes
+from circlekit.io.write.save import to_bytes
+from circlekit.ir.graph import Model
+from circlekit.quant.calibration.engine import Engine, make_engine
+from circlekit.quant.calibration.observer import Observations, Selection
+from circlekit.quant.calibration.processes import Answer, Job
+
+JOBS_PER_THREAD = 2
+"""Samples sent ahead for each thread of the cluster: it computes one while the next one travels."""
+
+
+def connect(address: str) -> Any:
+    """Return a client of the cluster whose scheduler is at ``address``; UnsupportedError if that fails."""
+    try:
+        from distributed import Client  # optional dependency
+    except ImportError:
+        raise UnsupportedError("Dask is not installed: pip install 'circlekit[dask]'") from None
+    try:
+        return Client(address)
+    except (OSError, ValueError) as error:
+        raise UnsupportedError(f"no Dask scheduler answers at {address}: {error}") from None
+
+
+def observe_on_cluster(
+    client: Any, engine: str, model: Model, selection: Selection, jobs: Iterable[Job]
+) -> Iterator[Observations]:
+    """Yield what each sample adds, in the order of the samples.
+
+    ``client``: a ``distributed.Client``.  The model travels once to each worker, as the result of a task that
+    the scheduler can repeat; each worker computes one sample at a time.  Raise the error of the first sample
+    that fails, and ModelError if the cluster gives it up.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the size of the model is known
+        content = client.submit(bytes, to_bytes(model, "circle"), pure=False)
+    waiting: deque[tuple[int, Any]] = deque()
+    try:
+        for job in jobs:
+            waiting.append((job.number, client.submit(_observe, content, engine, selection, job, pure=False)))
+            if len(waiting) >= JOBS_PER_THREAD * max(sum(client.nthreads().values()), 1):
+                yield _result(*waiting.popleft())
+        while waiting:
+            yield _result(*waiting.popleft())
+    finally:
+        client.cancel([future for _, future in waiting])
+
+
+def _result(number: int, future: Any) -> Observations:
+    try:
+        answer: Answer = future.result()
+    except Exception as error:  # Dask raises many kinds, and those of its transport
+        raise ModelError(f"the cluster gave up sample {number}: {type(error).__name__}: {error}") from error
+    if answer.error is not None:
+        raise answer.error
+    return answer.observations
+
+
+class _Prepared:
+    """The engine that a worker process keeps from sample to sample."""
+
+    def __init__(self, content: bytes, engine: str, selection: Selection) -> None:
+        self.key = (content, engine, selection)
+        self.engine: Engine = make_engine(engine, load_bytes(content, "the model"), selection)
+
+
+_ONE_AT_A_TIME = threading.Lock()
+"""Held while a worker process runs a sample: an engine, and the number of BLAS threads, serve one thread."""
+
+
+def _observe(content: bytes, engine: str, selection: Selection, job: Job) -> Answer:
+    """Run in a worker."""
+    from distributed import get_worker  # optional dependency
+
+    worker = get_worker()
+    try:
+        with _ONE_AT_A_TIME:
+            prepared = getattr(worker, "circlekit_prepared", None)
+            if prepared is None or prepared.key != (content, engine, selection):
+                prepared = worker.circlekit_prepared = _Prepared(content, engine, selection)
+            return Answer(job.number, prepared.engine.observe(job.sample))
+    except CirclekitError as error:
+        return Answer(job.number, {}, error.note(f"in sample {job.number}"))

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines: what runs a model on one sample and observes its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from circlekit.errors import UnsupportedError, did_you_mean
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+from circlekit.quant.calibration.interpreter_engine import InterpreterEngine
+from circlekit.quant.calibration.litert_engine import LitertEngine
+from circlekit.quant.calibration.observer import Observations, Selection
+
+
+class Engine(Protocol):
+    """``observe`` returns what one sample adds; it does not depend on the samples before."""
+
+    name: str
+
+    def observe(self, sample: Sequence[Array]) -> Observations: ...
+
+
+ENGINES: dict[str, type[InterpreterEngine] | type[LitertEngine]] = {
+    kind.name: kind for kind in (InterpreterEngine, LitertEngine)
+}
+
+
+def make_engine(name: str, model: Model, selection: Selection) -> Engine:
+    """Return the engine of this name; UnsupportedError if there is none or it cannot run the model."""
+    if name not in ENGINES:
+        known = did_you_mean(name, ENGINES) or f"; expected {' or '.join(ENGINES)}"
+        raise UnsupportedError(f"there is no engine {name!r}{known}")
+    return ENGINES[name](model, selection)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Observe samples in several processes; what comes out does not depend on their number."""
+
+from __future__ import annotations
+
+import faulthandler
+import math
+import multiprocessing
+import os
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import NamedTuple
+
+from circlekit.equivalence.workers import Loss, Tell, Workers
+from circlekit.errors import CirclekitError, ModelError
+from circlekit.ir.value import Array
+from circlekit.quant.calibration.engine import Engine
+from circlekit.quant.calibration.observer import Observations
+
+
+class Job(NamedTuple):
+    """A sample and its number, from 0."""
+
+    number: int
+    sample: list[Array]
+
+
+class Answer(NamedTuple):
+    """What a job gave; ``error``: None unless it failed."""
+
+    number: int
+    observations: Observations
+    error: CirclekitError | None = None
+
+
+def usable_processors() -> int:
+    """Return how many processes can run at a time; 1 on systems that cannot fork."""
+    if "fork" not in multiprocessing.get_all_start_methods():
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def observe_in_processes(engine: Engine, jobs: Iterable[Job], processes: int) -> Iterator[Observations]:
+    """Yield what each sample adds, in the order of the samples; each process holds one sample at a time.
+
+    Raise the error of the first sample that fails, and ModelError if its process was killed.
+    """
+
+    def work(job: Job, tell: Tell) -> Answer:
+        try:
+            return Answer(job.number, engine.observe(job.sample))
+        except CirclekitError as error:
+            return Answer(job.number, {}, error.note(f"in sample {job.number}"))
+
+    def lost(loss: Loss[Job]) -> Answer:
+        what = f"sample {loss.job.number} {loss}; if memory is short, use fewer processes"
+        return Answer(loss.job.number, {}, ModelError(what))
+
+    workers = Workers(work, lost, prepare=faulthandler.disable, seconds=math.inf)
+    early: dict[int, Answer] = {}  # answers to samples behind one that is not answered yet
+    numbered = iter(jobs)
+    first = next(numbered, None)
+    if first is None:
+        return
+    following = first.number
+    for answer in workers.results(chain([first], numbered), processes):
+        early[answer.number] = answer
+        while following in early:
+            ready = early.pop(following)
+            if ready.error is not None:
+                raise ready.error
+            yield ready.observations
+            following += 1

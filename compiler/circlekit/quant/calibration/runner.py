@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs the samples: an engine in this process, in several, or on a cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from circlekit.errors import CirclekitError, UnsupportedError
+from circlekit.ir.graph import Model
+from circlekit.quant.calibration.dask_cluster import observe_on_cluster
+from circlekit.quant.calibration.engine import make_engine
+from circlekit.quant.calibration.observer import Observations, Selection
+from circlekit.quant.calibration.processes import Job, observe_in_processes, usable_processors
+
+SECONDS_ALONE = 0.5
+"""By default this process runs the first samples; processes for the others pay only after this time."""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """``engine``: "circlekit" or "litert".
+
+    ``processes``: None for as many as there are processors, if the samples take long.
+    ``client``: a ``distributed.Client``, to run on its cluster instead.
+    """
+
+    engine: str = "circlekit"
+    processes: int | None = None
+    client: Any = None
+
+    def observe(self, model: Model, selection: Selection, jobs: Iterator[Job]) -> Iterator[Observations]:
+        """Yield what each sample adds, in order; raise the error of the first sample that fails."""
+        if self.client is not None:
+            yield from observe_on_cluster(self.client, self.engine, model, selection, jobs)
+            return
+        engine = make_engine(self.engine, model, selection)
+        processes = usable_processors() if self.processes is None else self.processes
+        if processes < 1:
+            raise UnsupportedError(f"expected at least 1 process, got {processes}")
+        if self.processes is None or processes == 1:
+            start = time.monotonic()
+            for job in jobs:
+                try:
+                    yield engine.observe(job.sample)
+                except CirclekitError as error:
+                    raise error.note(f"in sample {job.number}") from None
+                if processes > 1 and time.monotonic() - start > SECONDS_ALONE:
+                    break
+        yield from observe_in_processes(engine, jobs, processes)
