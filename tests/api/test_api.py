@@ -22,16 +22,9 @@ from circlekit.errors import CirclekitError, EquivalenceError, FileError, Rewrit
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model, print_model
 from circlekit.rewrite.base import PASSES, Context, Pass
+from tests.nets import TCONV_BATCH_NORM
 
-RECIPE = """
-signature "serve" @main (image: %x) -> (result: %y)
-graph main(%x: f32[1,4,4,2]) -> %y {
-  %w = const f32[3,3,3,2] gaussian(0, 0.1)
-  %t = TransposeConv([1,8,8,3], %w, %x) {padding: SAME, stride_h: 2, stride_w: 2} : f32[1,8,8,3]
-  %m = Mul(%t, [2.0, 1.5, 0.5])                                                   : f32[1,8,8,3]
-  %y = Add(%m, [-2.0, 0.1, 0.0]) {act: RELU}                                      : f32[1,8,8,3]
-}
-"""
+RECIPE = """signature "serve" @main (image: %x) -> (result: %y)""" + TCONV_BATCH_NORM
 
 
 class Halve(Pass):

@@ -19,16 +19,9 @@ import circlekit
 from circlekit.cli.circle2circle import main
 from circlekit.ir.graph import Model
 from circlekit.rewrite.base import PASSES, Context, Pass
+from tests.nets import TCONV_BATCH_NORM
 
-RECIPE = """
-graph main(%x: f32[1,4,4,2]) -> %y {
-  %w = const f32[3,3,3,2] gaussian(0, 0.1)
-  %t = TransposeConv([1,8,8,3], %w, %x) {padding: SAME, stride_h: 2, stride_w: 2} : f32[1,8,8,3]
-  %m = Mul(%t, [2.0, 1.5, 0.5])                                                   : f32[1,8,8,3]
-  %y = Add(%m, [-2.0, 0.1, 0.0]) {act: RELU}                                      : f32[1,8,8,3]
-}
-"""
-NEAR_MISS = RECIPE.replace("[2.0, 1.5, 0.5])", "[2.0, 1.5, 0.5]) {act: RELU}")
+NEAR_MISS = TCONV_BATCH_NORM.replace("[2.0, 1.5, 0.5])", "[2.0, 1.5, 0.5]) {act: RELU}")
 
 
 class Wrong(Pass):
@@ -56,7 +49,7 @@ def wrong(monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
     path = tmp_path / "in.ck"
-    path.write_text(RECIPE)
+    path.write_text(TCONV_BATCH_NORM)
     return path
 
 

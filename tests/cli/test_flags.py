@@ -15,6 +15,7 @@ import circlekit
 from circlekit.cli.circle2circle import main
 from circlekit.ir.text import parse_model
 from tests.conftest import SHARED
+from tests.nets import TCONV_BATCH_NORM
 
 FEATURES = SHARED / "peer" / "features.md"
 
@@ -50,20 +51,11 @@ exp_disable_sep_transposeconv_actfunc mute_warnings disable_validation generate_
 version help
 """.split()
 
-NET = """
-graph main(%x: f32[1,4,4,2]) -> %y {
-  %w = const f32[3,3,3,2] gaussian(0, 0.1)
-  %t = TransposeConv([1,8,8,3], %w, %x) {padding: SAME, stride_h: 2, stride_w: 2} : f32[1,8,8,3]
-  %m = Mul(%t, [2.0, 1.5, 0.5])                                                   : f32[1,8,8,3]
-  %y = Add(%m, [-2.0, 0.1, 0.0]) {act: RELU}                                      : f32[1,8,8,3]
-}
-"""
-
 
 @pytest.fixture
 def net(tmp_path: Path) -> Path:
     path = tmp_path / "net.ck"
-    path.write_text(NET)
+    path.write_text(TCONV_BATCH_NORM)
     return path
 
 
@@ -120,7 +112,9 @@ def test_profile_data(net: Path, tmp_path: Path) -> None:
 
 
 def test_warnings_are_muted(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = NET.replace("%y = Add(%m, [-2.0, 0.1, 0.0]) {act: RELU}", "%y = Mul(%m, [0.0, 0.0, 0.0])")
+    text = TCONV_BATCH_NORM.replace(
+        "%y = Add(%m, [-2.0, 0.1, 0.0]) {act: RELU}", "%y = Mul(%m, [0.0, 0.0, 0.0])"
+    )
     net.write_text(text)
     for flags, notes in (([], 1), (["--mute_warnings"], 0)):
         assert main([str(net), str(tmp_path / "out.circle"), "--remove_dead", "--verify", *flags]) == 0

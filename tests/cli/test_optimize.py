@@ -17,23 +17,15 @@ import tflite
 import circlekit
 from circlekit.cli import front_door
 from circlekit.cli.output import progress_line
+from tests.nets import TCONV_BATCH_NORM
 
 Output = pytest.CaptureFixture[str]
-
-NET = """
-graph main(%image: f32[1,4,4,2]) -> %y {
-  %w = const f32[3,3,3,2] gaussian(0, 0.1)
-  %t = TransposeConv([1,8,8,3], %w, %image) {padding: SAME, stride_h: 2, stride_w: 2} : f32[1,8,8,3]
-  %m = Mul(%t, [2.0, 1.5, 0.5])                                                       : f32[1,8,8,3]
-  %y = Add(%m, [-2.0, 0.1, 0.0]) {act: RELU}                                          : f32[1,8,8,3]
-}
-"""
 
 
 @pytest.fixture
 def net(tmp_path: Path) -> Path:
     path = tmp_path / "net.tflite"
-    circlekit.save(circlekit.parse(NET), path)
+    circlekit.save(circlekit.parse(TCONV_BATCH_NORM), path)
     return path
 
 
@@ -65,7 +57,7 @@ def test_json_of_a_process_describes_the_files(net: Path) -> None:
         assert found[side]["file_bytes"] == path.stat().st_size
         assert found[side]["operators"] == kinds(path.read_bytes())
         assert found[side]["operator_count"] == sum(found[side]["operators"].values())
-    assert found["after"]["inputs"] == [{"name": "image", "dtype": "f32", "shape": [1, 4, 4, 2]}]
+    assert found["after"]["inputs"] == [{"name": "x", "dtype": "f32", "shape": [1, 4, 4, 2]}]
     assert found["before"]["macs"] == 8 * 8 * 3 * 2 * 9 // 4  # at stride 2 each weight meets a quarter
     assert "fuse_batchnorm_with_tconv" in [item["name"] for item in found["passes"]]
     (difference,) = found["differences"]
@@ -79,7 +71,7 @@ def test_model_on_the_standard_output_is_alone_there(net: Path) -> None:
     assert done.returncode == 0
     assert kinds(done.stdout) == {"TRANSPOSE_CONV": 1}  # with bias and fused activation
     words = done.stderr.decode()
-    assert words.startswith("<stdin> -> <stdout>\ninput   %image: f32[1,4,4,2]\n")
+    assert words.startswith("<stdin> -> <stdout>\ninput   %x: f32[1,4,4,2]\n")
     assert "fuse_batchnorm_with_tconv" in words
 
 
@@ -87,7 +79,7 @@ def test_a_failing_file_does_not_stop_the_others(net: Path) -> None:
     folder, bad = net.with_name("out"), net.with_name("bad.tflite")
     bad.write_bytes(net.read_bytes()[:400])
     absent = net.with_name("absent.circle")
-    (net.parent / "text.ck").write_text(NET)
+    (net.parent / "text.ck").write_text(TCONV_BATCH_NORM)
     done = process("optimize", bad, net, absent, net.parent / "text.ck", "-o", folder, "--O1", "--verify")
     assert done.returncode == 1
     assert sorted(path.name for path in folder.iterdir()) == ["net.tflite", "text.circle"]
@@ -105,7 +97,7 @@ def test_text_of_a_result(net: Path, capsys: Output) -> None:
     target = net.with_name("out.circle")
     assert run("optimize", net, "-o", target, "--O1", "--verify") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:3] == [f"{net} -> {target}", "input   %image: f32[1,4,4,2]", "output  %y: f32[1,8,8,3]"]
+    assert lines[:3] == [f"{net} -> {target}", "input   %x: f32[1,4,4,2]", "output  %y: f32[1,8,8,3]"]
     rows = {line.split("  ")[0]: line.split()[-2:] for line in lines}
     assert rows["MUL"] == ["1", "0"]
     assert rows["operators"] == ["3", "2"]
@@ -178,7 +170,7 @@ def test_progress_of_several_models_names_them(
     monkeypatch.setattr(progress_line, "DELAY_SECONDS", 0)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
-    (net.parent / "text.ck").write_text(NET)
+    (net.parent / "text.ck").write_text(TCONV_BATCH_NORM)
     paths = [net, net.parent / "text.ck"]
     for flags, shown in (([], True), (["-q"], False)):
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True)

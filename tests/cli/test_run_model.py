@@ -97,7 +97,7 @@ def test_random_inputs_are_seeded(net: str, capsys: Output) -> None:
 
 def test_random_inputs_are_announced(net: str, capsys: Output) -> None:
     assert run_command([net]) == 0
-    sentence = "random, seed 0, unknown dimensions are 1 (--inputs DATA runs on your own)"
+    sentence = "random, seed 0, unknown dimensions are 1 (--inputs DATA runs on your own inputs)"
     assert sentence in capsys.readouterr().out
 
 

@@ -35,10 +35,10 @@ from circlekit.ir.text.columns import abridged, format_columns
 from circlekit.ir.value import Array, Value, format_shape
 
 WHOLE_ELEMENTS = 64
-"""An output with at most this many elements is printed as a whole."""
+"""All elements of an output with at most so many are printed."""
 
 FIRST_ELEMENTS = 5
-"""Number of elements that are printed of a larger output."""
+"""Number of the first elements that are printed of a larger output."""
 
 JSON_SCHEMA = 1
 """Increases when the JSON document changes in a way that breaks readers; docs/guide/data.md."""
@@ -60,6 +60,21 @@ class Entry:
     graph: Graph
     index: int
     outputs: list[str]
+
+
+@dataclass
+class Finished:
+    """What was run, and what came out.
+
+    ``records`` and ``outputs``: input arrays and output arrays by the label of the record.  ``timing``: None
+    if it was not asked for.
+    """
+
+    arguments: argparse.Namespace
+    entry: Entry
+    records: Mapping[str, Sequence[Array]]
+    outputs: Mapping[str, Sequence[Array]]
+    timing: Timing | None = None
 
 
 def _declare(parser: Parser) -> None:
@@ -108,11 +123,11 @@ def _run(arguments: argparse.Namespace) -> int:
         timing = time_runs(interpreter, first, entry.index, arguments.repeat or 1, arguments.per_op)
     if arguments.output is not None:
         write_outputs(arguments.output, entry.outputs, outputs)
+    finished = Finished(arguments, entry, records, outputs, timing)
     if arguments.json:
-        document = _document(arguments, entry, records, outputs, timing)
-        print(json.dumps(document, indent=2, allow_nan=False))
+        print(json.dumps(_document(finished), indent=2, allow_nan=False))
     elif not arguments.quiet:
-        print(*_lines(arguments, entry, records, outputs, timing), sep="\n")
+        print(*_lines(finished), sep="\n")
     return 0
 
 
@@ -120,7 +135,10 @@ run_command = Command("circlekit run", DESCRIPTION, "model", _declare, _run)
 
 
 def _entry(model: Model, signature: str | None, graph: str | None) -> Entry:
-    """Return the graph to run; ModelError if there is none of that name."""
+    """Return what to run: the graph of a signature, the graph of a name, or the main graph.
+
+    Raise ModelError if the model has no such signature or graph.
+    """
     chosen, names = model.main, [value.name for value in model.main.outputs]
     if signature is not None:
         signatures = {item.key: item for item in model.signatures}
@@ -140,11 +158,13 @@ def _entry(model: Model, signature: str | None, graph: str | None) -> Entry:
 
 
 def _unknown(kind: str, name: str, names: Sequence[str]) -> str:
+    """Return the error for a signature or graph (``kind``) that is not among ``names``."""
     choices = f"; the model has {', '.join(names)}" if names else f"; the model has no {kind}s"
     return f"there is no {kind} {name!r}{did_you_mean(name, names) or choices}"
 
 
 def _records(model: Model, graph: Graph, arguments: argparse.Namespace) -> Mapping[str, Sequence[Array]]:
+    """Return the inputs of each run by the label of the record; the only one of random inputs is "random"."""
     if arguments.inputs is not None:
         return read_records(arguments.inputs, model, graph)
     try:
@@ -164,13 +184,8 @@ def _outputs(interpreter: Interpreter, entry: Entry, label: str, arrays: Sequenc
 # -- text --------------------------------------------------------------------------------------
 
 
-def _lines(
-    arguments: argparse.Namespace,
-    entry: Entry,
-    records: Mapping[str, Sequence[Array]],
-    outputs: Mapping[str, Sequence[Array]],
-    timing: Timing | None,
-) -> Iterator[str]:
+def _lines(run: Finished) -> Iterator[str]:
+    arguments, entry, records, outputs = run.arguments, run.entry, run.records, run.outputs
     yield f"{source_name(arguments.model)}, graph {entry.graph.name}"
     yield f"inputs: {_origin(arguments, entry.graph, len(records))}"
     for value, array in zip(entry.graph.inputs, next(iter(records.values())), strict=True):
@@ -183,18 +198,19 @@ def _lines(
     if len(outputs) > MAX_PRINTED_RECORDS:
         rest = len(outputs) - MAX_PRINTED_RECORDS
         yield f"... and {rest} more records; -o saves all outputs, --json prints all"
-    if timing is not None:
-        yield from _timing_lines(timing)
+    if run.timing is not None:
+        yield from _timing_lines(run.timing)
     if arguments.output is not None:
         yield f"wrote {arguments.output}"
 
 
 def _origin(arguments: argparse.Namespace, graph: Graph, record_count: int) -> str:
+    """Return the text that says where the inputs are from."""
     if arguments.inputs is not None:
         return f"{arguments.inputs}, {record_count} {'record' if record_count == 1 else 'records'}"
     unknown = any(value.shape is not None and None in value.shape for value in graph.inputs)
     sizes = ", unknown dimensions are 1" if unknown else ""
-    return f"random, seed {arguments.seed or 0}{sizes} (--inputs DATA runs on your own)"
+    return f"random, seed {arguments.seed or 0}{sizes} (--inputs DATA runs on your own inputs)"
 
 
 def _typed(name: str, array: Array) -> str:
@@ -214,7 +230,10 @@ def _content(array: Array) -> Iterator[str]:
 
 
 def _facts(array: Array) -> dict[str, float]:
-    """Return min, mean and max of the finite elements, and how many are not finite."""
+    """Return min, mean and max of the finite elements, and the numbers of NaN and of infinities, by name.
+
+    Return {} for an array without elements, or of dtypes other than bool, integers and floats.
+    """
     if array.dtype.kind not in "fiub" or not array.size:
         return {}
     wide = array.astype(np.float64)
@@ -264,13 +283,8 @@ def _result(results: Sequence[Value]) -> str:
 # -- JSON --------------------------------------------------------------------------------------
 
 
-def _document(
-    arguments: argparse.Namespace,
-    entry: Entry,
-    records: Mapping[str, Sequence[Array]],
-    outputs: Mapping[str, Sequence[Array]],
-    timing: Timing | None,
-) -> dict[str, Any]:
+def _document(run: Finished) -> dict[str, Any]:
+    arguments, entry, timing = run.arguments, run.entry, run.timing
     input_names = [value.name for value in entry.graph.inputs]
     document: dict[str, Any] = {
         "schema": JSON_SCHEMA,
@@ -281,9 +295,9 @@ def _document(
             {
                 "name": label,
                 "inputs": [_array_document(*pair) for pair in zip(input_names, arrays, strict=True)],
-                "outputs": [_array_document(*p) for p in zip(entry.outputs, outputs[label], strict=True)],
+                "outputs": [_array_document(*p) for p in zip(entry.outputs, run.outputs[label], strict=True)],
             }
-            for label, arrays in records.items()
+            for label, arrays in run.records.items()
         ],
         "output_file": arguments.output,
     }
