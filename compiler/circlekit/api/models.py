@@ -32,6 +32,7 @@ ModelFile = FilePath | bytes | bytearray | memoryview | BinaryIO
 """What ``load`` reads: a path, the bytes of a file, or a binary file object."""
 
 _TEXT_PROBE_BYTES = 4096
+"""Number of the first bytes that decide whether a file is text."""
 
 
 def load(source: ModelFile) -> Model:
@@ -45,7 +46,7 @@ def load(source: ModelFile) -> Model:
 
 
 def read(source: ModelFile) -> tuple[Model, memoryview | None]:
-    """Load as ``load`` does; also return the bytes of the file, None for a model as text."""
+    """Load a model as ``load`` does; return it and the bytes of its file, None for a model as text."""
     name, content = _content(source)
     file: memoryview | None = None
     probe = bytes(content[:_TEXT_PROBE_BYTES])  # text has no control characters but tabs and line ends

@@ -125,9 +125,10 @@ def optimize(
     ONE's interpreter, for circle; ``none`` for no restriction.  For targets that are named, operators that
     one of them lacks are replaced at the end, where that is possible.
 
-    Raise RewriteError, before any work, for a name that is neither a pass nor a pipeline; ModelError if an
-    operator reads a value that a later one produces.  An operator whose shape rule refuses its operands is
-    not changed; ``convert`` raises ShapeError for it.
+    Raise, before any work, RewriteError for a name that is neither a pass nor a pipeline, UnsupportedError
+    for an unknown target, FileError if ``record`` is unusable; later ModelError if an operator reads a value
+    that a later one produces.  An operator whose shape rule refuses its operands is not changed; ``convert``
+    raises ShapeError for it.
     """
     check_model(model)
     started = time.monotonic()
@@ -227,7 +228,7 @@ def convert(
 
 
 def _legalize(model: Model, target: TargetWatch, verifier: Verifier | None, report: Report) -> None:
-    """Replace, in ``model`` itself, what the targets that the user named lack."""
+    """Replace in ``model`` the operators that the targets which the user named lack."""
     report.legalizations = legalize_in_place(model, target.format, targets=target.targets.legalized)
     if report.legalizations and verifier is not None:
         verifier.check(model, "the legalization for the target")
@@ -249,10 +250,10 @@ def _conclude(report: Report, verifier: Verifier | None, started: float) -> None
 def _bisecting(
     model: Model, options: Options, target: TargetWatch, records: Records | None
 ) -> Iterator[None]:
-    """Return a context that replaces an error in it by one that names the wrong rewrite.
+    """Replace an error in the block by one that names the wrong rewrite, and write the smallest faulty model.
 
-    It writes the smallest model that shows the fault to ``options.bisect``.  If that is None, or if no pass
-    is found to be wrong, the error stays as it is.
+    ``options.bisect``: the path of that model.  If it is None, or if no pass is found to be wrong, the error
+    stays as it is.
     """
     try:
         yield
@@ -338,9 +339,10 @@ def _optimize(
 
 
 def checked_options(options: Options) -> Options:
-    """Return ``options`` in which the arrays of a record file replace its path in the settings.
+    """Check ``options``, and return them with paths of record files in the settings replaced by their arrays.
 
-    Raise RewriteError for unknown names and settings of passes that do not run, FileError for unusable paths.
+    Raise RewriteError for an unknown name or a setting of a pass that does not run, UnsupportedError for an
+    unknown target, FileError for an unusable path.
     """
     names = pass_names(options.passes, options.disable)
     check_settings(options.settings)
@@ -379,9 +381,10 @@ def check_structure(model: Model, name: str) -> None:
 
 @contextmanager
 def blaming_model(model: Model, name: str) -> Iterator[None]:
-    """Return a context that turns any exception into a ModelError if ``model`` breaks a structural rule.
+    """Turn any exception in the block into a ModelError if ``model`` breaks a structural or shape rule.
 
-    Passes rely on these rules, so a model that breaks one may lead to any exception.
+    Passes rely on these rules, so a model that breaks one may lead to any exception.  ``name``: the name of
+    the model in messages.
     """
     fault = ""
     try:

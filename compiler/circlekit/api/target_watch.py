@@ -11,15 +11,15 @@ from circlekit.targets.findings import Refusal, TargetChoice, TargetSet, choose_
 from circlekit.targets.target import Target, find_target, target_names
 
 RUNTIME_OF_DEFAULT = {"luci": "onert"}
-"""{default target: runtime that the user may want to use instead, although it was not asked for}."""
+"""By default target: another runtime of the same files, which the user may have without naming it."""
 
 
 class TargetWatch:
     """Examines a model before and after it is optimized.
 
-    ``targets``: what was chosen, or the default for ``format``.  ``others``: runtimes that do not restrict
-    the optimization; the report gets a note if one of them could run only the original.  ``named_passes``:
-    whether passes were asked for by name, which a default target does not restrict.
+    ``targets``: what the user chose, or the default for ``format``.  ``others``: runtimes that do not
+    restrict the optimization; the report gets a note if one of them runs the original and not the result.
+    ``named_passes``: whether the user asked for passes by name; a default target does not restrict these.
     """
 
     def __init__(self, model: Model, choice: TargetChoice, format: str, named_passes: bool = False) -> None:
@@ -32,9 +32,11 @@ class TargetWatch:
         self._before = {target: find_unsupported(model, target) for target in watched}
 
     def conclude(self, report: Report, model: Model) -> None:
-        """Add to ``report`` what the targets cannot run of the optimized ``model``, as it is written.
+        """Add to ``report`` what the targets cannot run of the optimized ``model``, in the form to be
+        written.
 
-        Raise EquivalenceError if the report is verified and a target does not run what it ran before.
+        Raise EquivalenceError if outputs were verified and an operator does not run that was made from
+        operators that did; not for a default target if the user asked for passes by name.
         """
         for target, before in self._before.items():
             after = find_unsupported(model, target, self._refusal_of(target))
@@ -51,7 +53,7 @@ class TargetWatch:
                 )
 
     def _refusal_of(self, target: Target) -> Refusal:
-        """Return why ``target`` does not run an operator, not even as it is written for the targets."""
+        """Return the function that says why ``target`` does not run an operator in the form to be written."""
         return written_refusal(TargetSet((target,), self.targets.is_default), self.format)
 
 

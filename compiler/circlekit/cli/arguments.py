@@ -75,8 +75,8 @@ class Parser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse words in which flags may stand between the positional arguments."""
         words = list(sys.argv[1:] if args is None else args)
-        is_final = "--" in words  # which argparse handles only if no flag stands between arguments
-        return (super().parse_args if is_final else self.parse_intermixed_args)(words, namespace)
+        has_separator = "--" in words  # parse_intermixed_args does not handle it
+        return (super().parse_args if has_separator else self.parse_intermixed_args)(words, namespace)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse words whose flags may be spelled with ``-`` or ``_``; call ``load_flags`` first if needed."""
@@ -113,6 +113,7 @@ class Parser(argparse.ArgumentParser):
             super()._print_message(message, file)
 
     def _unknown(self, words: Sequence[str]) -> str:
+        """Return the error for ``words`` that no argument takes."""
         flags = [word.partition("=")[0] for word in words if word.startswith("-")]
         if not flags:
             return f"too many arguments: {' '.join(words)}"
@@ -172,6 +173,7 @@ def add_target(parser: Parser, help: str = TARGET_HELP) -> None:
 
 
 def _targets(text: str) -> str:
+    """Return ``text`` if it names targets; raise ValueError if one is unknown."""
     try:
         choose_targets(text, "")
     except UnsupportedError as error:
@@ -185,14 +187,17 @@ def input_file(word: str) -> str:
 
 
 def output_path(word: str) -> str:
-    """Return the path that an argument names; the result cannot go to the standard output, ``-``."""
+    """Return the path that an argument names; refuse ``-``, for results that need a file or a folder."""
     if word == "-":
         raise argparse.ArgumentTypeError("expected a file or a folder, got -, the standard output")
     return word
 
 
 def _number(kind: type[int] | type[float], expected: str, fits: Callable[[float], bool]) -> Any:
-    """Return a type for argparse: a finite ``kind`` that ``fits`` accepts; ``expected``: its description."""
+    """Return a type for argparse that parses a finite number of type ``kind`` for which ``fits`` is true.
+
+    ``expected``: what the error for all other texts says.
+    """
 
     def parse(text: str) -> float:
         try:

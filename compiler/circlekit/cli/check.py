@@ -18,14 +18,14 @@ from circlekit.targets.findings import Finding, choose_targets
 from circlekit.targets.target import DEFAULT_TARGETS, target_names
 
 JSON_SCHEMA_VERSION = 1
-"""Increases when the JSON changes in a way that breaks readers; docs/guide/targets.md."""
+"""Increases when the JSON document changes in a way that breaks readers; docs/guide/targets.md."""
 
 
 def _declare(parser: Parser) -> None:
     parser.add_argument("models", nargs="+", metavar="model", help=f"{MODEL_HELP}; - is the standard input")
     defaults = ", ".join(f"{name} for .{format}" for format, name in DEFAULT_TARGETS.items())
     add_target(parser, f"the runtimes: {', '.join(target_names())} (default: {defaults})")
-    parser.add_format("what the models will be written as: determines the default target")
+    parser.add_format("format of the files to write, for the default target (default: that of each model)")
     parser.add_switch("--json", help="print the findings as JSON; an array for several models")
     parser.add_switch("-q", "--quiet", help="print nothing but errors")
 
@@ -41,7 +41,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Check a model, print the findings as text if that is asked for, and return them as JSON types."""
+    """Check a model and return the findings as JSON types; print them, too, except for --json and --quiet."""
     model = load(source_of(path))
     targets = choose_targets(arguments.target, arguments.format or model.format)
     if not targets:

@@ -38,6 +38,7 @@ def _cook_stream(arguments: argparse.Namespace) -> int:
 
 
 def _recipe_on_stdin(format: str | None) -> Model:
+    """Return the model of the recipe on the standard input; ``format``: as for ``load_recipe``."""
     if sys.stdin is None:
         raise FileError("expected a recipe on the standard input, which is closed")
     try:
@@ -106,7 +107,7 @@ def _recipe(arguments: argparse.Namespace) -> int:
 
 
 def _cook_piped(arguments: argparse.Namespace) -> int:
-    """Make a model where the recipe or the model is a standard stream."""
+    """Make a model from a recipe, where one of them or both are standard streams."""
     format = arguments.format
     if arguments.output != PIPE:
         format = target_format(arguments.output, format)
@@ -121,7 +122,7 @@ def _cook_piped(arguments: argparse.Namespace) -> int:
 
 
 def _commands(prefix: str, format: str) -> tuple[Command, Command, Command]:
-    """Return three commands: recipe to model on standard streams, the same on files, and model to recipe."""
+    """Return three commands: recipe to model on standard streams, the same on files, model to recipe."""
     file = f"Make the {format} model that a recipe describes."
     stream = f"Read a recipe from the standard input; write its {format} model to the standard output."
     reverse = "Make a recipe that describes a model."

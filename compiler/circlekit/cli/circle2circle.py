@@ -35,7 +35,7 @@ def _declare(parser: Parser) -> None:
 
 
 def add_optimization_flags(parser: Parser, *, list_flags: bool = True) -> None:
-    """Add what ``options_of`` reads; ``list_flags``: show the flags of passes and ONE's flags in the help."""
+    """Add the flags that ``options_of`` reads; ``list_flags``: those of passes and ONE are in the help."""
     parser.set_defaults(hint=NO_PASS_HINT)
     _add_flags(parser)
     _add_one_flags(parser, list_flags)
@@ -83,7 +83,7 @@ def _add_flags(parser: Parser) -> None:
 
 
 def _add_one_flags(parser: Parser, listed: bool) -> None:
-    """Add the list of passes, and flags of ONE's circle2circle; ``listed``: show them in the help."""
+    """Add ``--list-passes`` and the flags of ONE's circle2circle; ``listed``: show them in the help."""
     list_passes = "list the passes (with -V in full), or describe one, and exit"
     parser.add_argument(
         "--list-passes", nargs="?", const=(), type=parse_pass, metavar="PASS",

@@ -15,7 +15,7 @@ PASS_WORDS = ("PASS", "P,P", "pass")
 """Metavars of arguments that name passes."""
 
 PATH_TYPES = (None, Path, input_file, output_path)
-"""Types of arguments that are paths; None because no text without a type is anything else."""
+"""Types of arguments that are paths; None: an argument that declares neither type nor choices is a path."""
 
 
 def completion_script(shell: str, commands: Mapping[str, Command], summaries: Mapping[str, str]) -> str:

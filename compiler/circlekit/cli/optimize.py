@@ -31,7 +31,7 @@ from circlekit.ir.progress import Forwarded, watched
 from circlekit.passes.engine.optimization_report import Report
 
 MakeOptions = Callable[[str], Options]
-"""Returns the options for an output path."""
+"""A function that returns the options for an output path."""
 
 
 def _declare_files(parser: Parser) -> None:
@@ -123,7 +123,11 @@ def _run_many(
 
 
 def _target(folder: Path, path: str, format: str | None) -> tuple[str, str]:
-    """Return the file for the model ``path``: its name with the extension of the format; and the format."""
+    """Return the path of the output for the model at ``path``, and its format.
+
+    The name is that of the model with the extension of the format.  Raise FileError if it is the model
+    itself.
+    """
     format = format or identify(map_file(path)) or load(path).format
     target = str(folder / Path(path).with_suffix(f".{format}").name)
     check_apart(path, target)

@@ -31,7 +31,7 @@ NO_PASS_HINT = "no pass was asked for: --O1 runs the default pipeline"
 
 
 def add_result_flags(parser: Parser) -> None:
-    """Add ``--json`` and ``--quiet``, and the defaults of what ``run_conversion`` reads besides."""
+    """Add ``--json`` and ``--quiet``, and defaults for the other arguments that ``run_conversion`` reads."""
     parser.add_switch("--json", help="print the result as one JSON document")
     parser.add_switch("-q", "--quiet", help="print nothing but errors")
     parser.set_defaults(mute_warnings=False, hint="")
@@ -63,13 +63,17 @@ def run_conversion(arguments: argparse.Namespace, source: str, target: str, opti
 
 
 def _print_explanations(report: Report) -> None:
+    """Print the explanations of ``report`` and an empty line, or nothing if there are none."""
     if report.explanations or report.op_explanations:
         print_explanations(report.explanations, report.op_explanations)
         print()
 
 
 def run_quietly(arguments: argparse.Namespace, work: Callable[[], Report]) -> Report:
-    """Return the result of ``work``: without warnings and notes if --quiet (no progress either) or muted."""
+    """Return the result of ``work``.
+
+    --quiet and --mute_warnings: show no warnings, and return no notes.  --quiet: show no progress either.
+    """
     is_mute = arguments.quiet or arguments.mute_warnings
     with quietly(arguments.quiet), warnings.catch_warnings():
         if is_mute:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def junit_xml(cases: Sequence[Case], results: Sequence[Result]) -> bytes:
-    """Return the results of ``cases`` as a document; tests of one name in one folder get a number."""
+    """Return the results of ``cases`` as an XML document; tests of the same name and folder get numbers."""
     failed = sum(bool(result.failures) for result in results)
     totals = {
         "name": "dredd",

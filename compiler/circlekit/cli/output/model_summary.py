@@ -33,10 +33,10 @@ def summary_of(path: str) -> dict[str, Any]:
     try:
         check_structure(model, path)
         counts = summarize(model, size).document()
-    except CirclekitError as error:  # it can be loaded, but operators may lack what their cost follows from
+    except CirclekitError as error:  # the model is invalid, so costs of operators may be unknown
         fault = error.message
-        counts = {"format": model.format, "file_bytes": size, "parameters": None, "macs": None}
-        counts |= {"peak_arena_bytes": None}
+        counts = {"format": model.format, "file_bytes": size}
+        counts |= dict.fromkeys(("parameters", "macs", "peak_arena_bytes"))
     constants = {id(v): v.data for g in model.graphs for v in _values(g.ops) if v.data is not None}
     operators = Counter(op.code for op in model.ops())
     return {
@@ -63,6 +63,7 @@ def summary_of(path: str) -> dict[str, Any]:
 
 
 def _values(ops: Any) -> Iterator[Value]:
+    """Yield the operands of ``ops``."""
     return (value for op in ops for value in op.inputs if value is not None)
 
 
@@ -91,7 +92,7 @@ def _port(value: Value) -> dict[str, Any]:
 
 
 def summary_text(summary: dict[str, Any], width: int) -> str:
-    """Return what ``summary_of`` returns as two columns, with the name of the file above."""
+    """Return what ``summary_of`` has returned as text in two columns, below the name of the file."""
     lines = format_definitions(list(_rows(summary)), width, "  ").replace(UNBROKEN_SPACE, " ")
     return f"{summary['file']}\n{lines}"
 

@@ -21,16 +21,16 @@ INTERVAL_SECONDS = 0.05
 """Between two updates; work is reported much more often."""
 
 MINUTES_FROM_SECONDS = 100
-"""Longer estimates are in minutes."""
+"""Estimates of this time or more are in minutes."""
 
-MIN_FRACTION_OF = 100
-"""Time is estimated from more than a hundredth of the work."""
+ESTIMATE_FROM_FRACTION = 0.01
+"""The remaining time is estimated when this part of the work is done."""
 
 
 class ProgressLine(Progress):
-    """A context manager that collects the progress reported in its block, and shows it on a terminal.
+    """A context manager that receives the progress reported in its block, and shows it on the standard error.
 
-    ``is_shown``: whether to show it: only if the standard error is a terminal.
+    ``is_shown``: whether to show it; needs a terminal.
     """
 
     def __init__(self, is_shown: bool = False) -> None:
@@ -100,7 +100,7 @@ class ProgressLine(Progress):
     def _estimate(self, now: float) -> str:
         """Return how long the rest of the step takes at the speed so far; "" if that is unknown."""
         passed = now - self._since
-        if not self._total or passed < DELAY_SECONDS or self._done * MIN_FRACTION_OF < self._total:
+        if not self._total or passed < DELAY_SECONDS or self._done < self._total * ESTIMATE_FROM_FRACTION:
             return ""
         seconds = round(passed * max(self._total - self._done, 0) / self._done)
         return f"{seconds} s left" if seconds < MINUTES_FROM_SECONDS else f"{round(seconds / 60)} min left"
@@ -118,7 +118,7 @@ class ProgressLine(Progress):
         return f"{done} of {self._total} {self._unit}" if self._unit else f"{100 * done // self._total} %"
 
     def interrupted(self) -> str:
-        """Return what was done, and what was not, if the command is interrupted now."""
+        """Return the line for an interrupt: the step, how much of it is done, which files are complete."""
         amount = self._amount()
         if not self._step:
             parts = [f"{amount} done" if amount else "", self._remark]

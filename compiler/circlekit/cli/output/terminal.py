@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text for terminals: its width, and names of strangers without control sequences."""
+"""Text for terminals: the width of lines, and text from models without control sequences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_LINE_CHARACTERS = 2000
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether ``stream`` is a terminal; None: the process was started without that stream."""
+    """Return whether ``stream`` is a terminal; it is None if the process was started without that stream."""
     return stream is not None and stream.isatty()
 
 

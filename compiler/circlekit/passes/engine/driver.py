@@ -16,11 +16,12 @@ from circlekit.passes.pipelines import Phase
 from circlekit.rewrite.base import Context, Pass
 
 MAX_ROUNDS = 100
+"""How often a group of passes, or all groups, run at most."""
 
 BeforePass = Callable[[str], None]
 AfterPass = Callable[[str, int], None]
 Epochs = tuple[int, ...]
-"""A number for each graph that increases with every change."""
+"""For each graph a number that increases with every change of the graph."""
 
 
 def run_passes(
@@ -54,13 +55,17 @@ def run_passes(
         changing = [name for group in groups for name in _fixed_point(group, model, context)]
         if not changing:
             if context.format == "circle":
-                _raise_versions(model)
+                _clear_low_versions(model)
             return [step.record for group in groups for step in group]
     raise _no_fixed_point(changing)
 
 
 class _Step:
-    """A pass at its place in the order.  ``idle_at``: the epochs when it last changed nothing."""
+    """A pass at its place in the order.
+
+    ``in_phase``: whether it belongs to a phase; a default target restricts only such passes.  ``idle_at``:
+    the epochs of the model when the pass last changed nothing.
+    """
 
     def __init__(
         self, item: type[Pass] | str, before: BeforePass | None, after: AfterPass | None, in_phase: bool
@@ -104,15 +109,14 @@ def _no_fixed_point(names: Sequence[str]) -> RewriteError:
     return RewriteError(f"after {MAX_ROUNDS} rounds these passes still change the model: {', '.join(names)}")
 
 
-def _raise_versions(model: Model) -> None:
-    """Clear operator versions that are too low for the features in use; saving derives new ones.
+def _clear_low_versions(model: Model) -> None:
+    """Clear operator versions that are too low for what the operators use; saving then derives new ones.
 
-    Exporters to circle write version 1 for every operator.  The versions in TFLite files come from a
-    converter that computes them.
+    Exporters to circle write version 1 for every operator, while TFLite's converter computes the versions.
     """
     for op in model.ops():
         if op.version is not None and op.version < op.required_version():
-            op.version = None  # no change of the graph: by itself no reason to write a file anew
+            op.version = None  # does not count as a change: by itself no reason to write a new file
 
 
 def _epochs(model: Model) -> Epochs:

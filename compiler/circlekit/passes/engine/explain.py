@@ -39,10 +39,11 @@ def explain_passes(
     changes: Mapping[str, int] | None = None,
     targets: TargetSet = NO_TARGETS,
 ) -> list[Explanation]:
-    """Explain a pass, or with ALL_PASSES each one, the nearest first.
+    """Return the explanation of a pass, or with ALL_PASSES those of all, the nearest miss first.
 
-    ``model``: the optimized model, which stays as it is.  ``changes``: the number of rewrites that each pass
-    made in it, by name.  ``targets``: what the model has to run on.  Raise RewriteError for an unknown pass.
+    ``model``: the optimized model, which stays as it is.  ``changes``: by name of a pass, the number of its
+    rewrites when the model was optimized.  ``targets``: what the model has to run on.  Raise RewriteError for
+    an unknown pass.
     """
     names = in_order(every_pass()) if passes == ALL_PASSES else [find_pass(passes).name]
     found = []
@@ -63,19 +64,20 @@ def explain_passes(
 def explain_pass(
     model: Model, name: str, format: str, settings: Mapping[str, Any] | None = None
 ) -> list[Refusal]:
-    """Return what the pass ``name`` refuses after it has run on a copy of ``model``, the nearest first.
+    """Run the pass ``name`` on a copy of ``model`` and return what it refuses then, the nearest miss first.
 
-    There is one refusal for each operator, the one with the highest progress.  If the pass did nothing and
-    has no near miss, these are the partial matches of highest progress.  Raise RewriteError for an unknown
-    pass.
+    There is one refusal for each operator, the one with the highest progress.  If the pass changes nothing
+    and has no near miss, the partial matches of highest progress are returned.  Raise RewriteError for an
+    unknown pass.
     """
     return _explain(clone(model), name, Context(format, settings=settings or {})).refusals
 
 
 def _explain(copy: Model, name: str, context: Context, rewrote: int = 0, partial: bool = True) -> Explanation:
-    """Explain a pass by running it on ``copy``, a model in which it ``rewrote`` some places before.
+    """Return the explanation of a pass, which runs on the model ``copy`` and may change it.
 
-    ``partial``: whether to look for partial matches if it did nothing and has no near miss.
+    ``rewrote``: the number of its rewrites when the model was optimized.  ``partial``: whether to look for
+    partial matches if the pass changes nothing and has no near miss.
     """
     explained = find_pass(name)
     changes = sum(record.changes for record in run_passes(copy, [name], context))
@@ -94,7 +96,7 @@ def _explain(copy: Model, name: str, context: Context, rewrote: int = 0, partial
 
 
 def _remarks(item: type[Pass], context: Context, is_explained: bool) -> Iterable[str]:
-    """Yield what a user must know about the pass to understand why it did not do more."""
+    """Yield sentences, beside refusals, on why the pass did not do more."""
     obstacle = target_obstacle(item.name, context)
     if obstacle:
         yield obstacle
@@ -108,7 +110,10 @@ def _remarks(item: type[Pass], context: Context, is_explained: bool) -> Iterable
 
 
 def _missing_root(model: Model, item: type[Pass]) -> list[Refusal]:
-    """Return a refusal, at the first output, if the model has no operator that is the root of a picture."""
+    """Return a refusal if no operator of the model can be the root of a picture; else [].
+
+    The refusal is about the producer of the model's first output, because there is no operator to name.
+    """
     roots = [rule.definition().before.root for rule in rules_of(item)]
     outputs = [value for value in model.main.outputs if value.producer is not None]
     if not roots or not outputs or any(root.fits(op) for root in roots for op in model.ops()):
@@ -199,7 +204,10 @@ def _refusals_of(item: type[Pass], model: Model, context: Context) -> tuple[int,
 
 
 def _nearest(ops: Collection[Op], refusals: Iterable[Refusal]) -> dict[Op, Refusal]:
-    """Return the nearest of the refusals about each of ``ops``, which matched, or whose result did not."""
+    """Return for each of ``ops`` the nearest refusal that is about it, if there is any.
+
+    A refusal is about its operator, the other operators that matched, and the one whose result it names.
+    """
     by_name = {f"%{value.name}": op for op in ops for value in op.results}
     nearest: dict[Op, Refusal] = {}
     for refusal in refusals:

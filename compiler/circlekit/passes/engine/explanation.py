@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said about a pass or an operator: rewrites, near misses, and what is not known."""
+"""Explanations of a pass or an operator: rewrites, near misses, and what is not known."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ MAX_SENTENCES = 5
 class Explanation:
     """What a pass did to a model, and why not more; ``print`` shows it as a block of text.
 
-    ``rewrote``: the number of its rewrites when the model was optimized.  ``would_rewrite``: how many more it
-    would make in the result if it was asked for by name.  ``refusals``: what it refuses then, the nearest
-    first.  ``remarks``: sentences on what the pass needs, or why nothing is known.
+    ``rewrote``: the number of its rewrites when the model was optimized.  ``would_rewrite``: the number of
+    rewrites that it would make in the optimized model, if it was asked for by name.  ``refusals``: what it
+    refuses after these, the nearest misses first.  ``remarks``: sentences on what the pass needs, or why
+    nothing is known.
     """
 
     pass_name: str

@@ -26,19 +26,22 @@ LEGALIZATIONS: list[type[Legalization]] = []
 """Every legalization that has been defined, in the order of definition."""
 
 LITERT = frozenset({"litert", "litert-xnnpack"})
+"""Names of the targets that are LiteRT."""
 
 MAX_ROUNDS = 10
-"""How often all legalizations run at most: one may make what another one replaces."""
+"""How often all legalizations run at most; they repeat because one may make what another one replaces."""
 
 
 class Legalization(GraphPass):
-    """A replacement of an operator that the format or a runtime refuses by operators that all of them take.
+    """A replacement of an operator that the format or a runtime refuses by operators that all of them run.
 
-    It has no ``name``, so neither users nor pipelines can run it earlier and hide from other passes the
-    operators that they look for.  ``targets``: runtimes for which it also replaces operators that their
-    tables accept, because tables cannot say what is wrong with the form.  ``lowers``: the name of what it
-    replaces, by which the argument ``keep`` of ``legalize`` can leave it out; empty if it is always run.
-    ``changes_more``: it runs after the others, because it changes more than they do.
+    It has no ``name`` as a pass: run by a user or a pipeline, it would remove operators that later passes
+    look for.
+
+    ``targets``: runtimes for which it replaces operators even if their tables accept them, because the tables
+    cannot express what is wrong with the form.
+    ``lowers``: the word in the argument ``keep`` of ``legalize`` that leaves it out; "" if none does.
+    ``changes_more``: whether it runs after those that are false here, because it changes more than they do.
     """
 
     targets: ClassVar[frozenset[str]] = frozenset()
@@ -66,13 +69,16 @@ class Legalization(GraphPass):
         return self.is_forced or self.obstacle(op) is not None
 
     def obstacle(self, op: Op) -> str | None:
-        """Return why the format or a runtime does not take ``op``, as a sentence; None if all do."""
+        """Return why the format or a runtime does not have ``op``, as a sentence; None if all have it."""
         if op.formats and self.format not in op.formats:
             return f".{self.format} has no {op.code}"
         return next(filter(None, (runtime.refusal(op) for runtime in self.runtimes)), None)
 
     def result_obstacle(self, ops: Sequence[Op]) -> str | None:
-        """Return why one of the new operators is not taken; None if all are, or if they are needed anyway."""
+        """Return the first ``obstacle`` of the new operators ``ops``; None if there is none.
+
+        If the replacement is forced by ``targets``, the operators are not examined.
+        """
         return None if self.is_forced else next(filter(None, map(self.obstacle, ops)), None)
 
 
@@ -101,7 +107,10 @@ class Replacement(Legalization):
 
     @abstractmethod
     def results(self, op: Op, insert: Inserter) -> Sequence[Value] | None:
-        """Insert the operators that replace ``op``, return their results; None if that is not possible."""
+        """Insert the operators that replace ``op`` and return the values that replace its results.
+
+        Return None if that is not possible.
+        """
 
 
 def legalize(
@@ -116,12 +125,15 @@ def legalize(
 def legalize_in_place(
     model: Model, format: str, keep: Collection[str] = (), targets: Sequence[Target] | None = None
 ) -> dict[str, int]:
-    """Replace operators that ``format`` or one of the runtimes ``targets`` lacks; return what was done.
+    """Replace operators that ``format`` or one of the runtimes ``targets`` lacks.
 
-    An operator stays if no Legalization gives a result that all of them take.  ``keep``: the ``lowers`` of
-    the legalizations to leave out.  ``targets``: None for the runtime that files of the format are made for,
-    of which only those legalizations run that name it, because its compiler may have more than its
-    interpreter.  The result: how often each legalization was applied, by the name of its class in lower case.
+    Return how often each legalization was applied, by its ``title``.  An operator stays if no legalization
+    gives a result that the format and all runtimes have.
+
+    ``keep``: the ``lowers`` of the legalizations to leave out.  ``targets``: None if the user named none;
+    then the table of the default runtime is not asked, because ONE's compiler may take more than ONE's
+    interpreter, and only the format and the legalizations that have this runtime among their ``targets``
+    decide.
     """
     _import_all()
     names = [DEFAULT_TARGETS[format]] if targets is None else [target.name for target in targets]

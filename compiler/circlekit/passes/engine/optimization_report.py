@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an optimization did: the model before and after, the passes that fired, how well outputs agree."""
+"""The report of an optimization: the model before and after, passes that fired, differences of outputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DOCUMENT_SCHEMA = 1
 """Increases when ``Report.document`` changes in a way that breaks readers; docs/guide/results.md."""
 
 MAX_VERDICTS = 12
-"""Of more outputs than this, only the one with the largest difference is named."""
+"""If more outputs were compared, only the one with the largest difference is named."""
 
 Row = tuple[str, str, str]
 """A row of a table: name of the count, count before, count after."""
@@ -92,7 +92,7 @@ class Summary:
 
 
 def equal_within(difference: float, tolerance: float) -> str:
-    """Describe an equality: the largest absolute difference, and the tolerance that it does not exceed."""
+    """Return the text on equal arrays, whose largest absolute ``difference`` is at most ``tolerance``."""
     if difference == 0:
         return "exactly equal"
     return f"equal within {difference:.2g}, allowed {tolerance:.2g}"
@@ -100,9 +100,9 @@ def equal_within(difference: float, tolerance: float) -> str:
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """How much an output may differ from the original: the comparison that came closest to its tolerance.
+    """The largest difference of an output from the original, in proportion to its tolerance.
 
-    ``inputs``: the name of the set of inputs.  ``difference`` and ``tolerance`` are absolute.
+    ``inputs``: the name of the set of inputs that showed it.  ``difference`` and ``tolerance`` are absolute.
     """
 
     output: str
@@ -118,7 +118,7 @@ class OutputDifference:
 class TargetCheck:
     """What a target cannot run of a model, ``before`` and ``after`` it was optimized.
 
-    ``name`` and ``title`` are those of the target; ``is_default``: whether the user did not name it.
+    ``name`` and ``title`` are those of the target.
     """
 
     name: str
@@ -138,16 +138,17 @@ class TargetCheck:
 
     @property
     def regressions(self) -> list[Finding]:
-        """Operators that do not run, although what they were made from did.
+        """The operators that do not run and were made from operators that did.
 
-        An operator at a new place may be made from one that did not run, if there is one less of these.
+        If an operator that did not run is gone, an operator at a new place may have been made from it: then
+        no operator counts.
         """
         places = {finding.place for finding in self.before}
         remain = places <= {finding.place for finding in self.after}
         return [finding for finding in self.after if finding.place not in places] if remain else []
 
     def __str__(self) -> str:
-        """Return one sentence, "" if there is nothing to say."""
+        """Return the numbers of operators as a sentence, "" if the target runs all."""
         if not self.before and not self.after:
             return ""
         counts = Counter(finding.operator for finding in self.after)
@@ -161,14 +162,16 @@ class TargetCheck:
 class Report:
     """The result of ``optimize`` and ``convert``; ``print`` shows it as a table.
 
-    ``passes``: what each pass did, in order.  ``explanations``: of the passes to be explained, and
-    ``op_explanations`` of the operators to be explained, the nearest misses first.
-    ``notes``: remarks for the user, for example what could not be verified.  ``verified``: whether outputs
-    were compared; ``differences``: their differences after the passes and in the written model.
-    ``source``, ``target``: the files.  ``seconds``: the time that it took.  ``unchanged``: whether the
-    output file is a copy of the input file.  ``legalizations``: by name, how often each replaced
-    operators that the format or a target lacks.  ``growth``: why the output file is larger, if it is.
-    ``targets``: what the targets cannot run.
+    ``before``, ``after``: the model.  ``passes``: what each pass did, in order.
+    ``explanations``, ``op_explanations``: of the passes and of the operators to be explained, the nearest
+    misses first.
+    ``notes``: remarks for the user, for example what could not be verified.
+    ``verified``: whether outputs were compared; ``differences``: how far each of them differed.
+    ``source``, ``target``: the files.  ``seconds``: the time that the work took.
+    ``unchanged``: whether the output file is a copy of the input file.
+    ``legalizations``: by name, how often each replaced an operator that the format or a target lacks.
+    ``growth``: why the output file is larger, "" if it is not.
+    ``targets``: what each target cannot run.
     """
 
     before: Summary
@@ -214,7 +217,7 @@ class Report:
         )
 
     def verdicts(self) -> list[str]:
-        """Return a sentence for each compared output, or one if there is nothing to tell them apart."""
+        """Return a sentence for each compared output, or a single one if it is the same for all."""
         if not self.verified:
             return []
         if not self.differences:

@@ -27,6 +27,7 @@ else:
     import tomli as tomllib
 
 ENTRY_POINTS = "circlekit.passes"
+"""The group of entry points by which other packages declare modules of passes."""
 
 
 def all_passes() -> dict[str, type[Pass]]:
@@ -37,6 +38,7 @@ def all_passes() -> dict[str, type[Pass]]:
 
 @cache
 def _import_own() -> None:
+    """Import all modules of ``circlekit.passes``, which registers their passes."""
     for module in pkgutil.walk_packages([str(Path(__file__).parents[1])], "circlekit.passes."):
         import_module(module.name)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a pass, and undo the run if it made an operator that the target cannot run of ones that it can.
+"""Run a pass, and undo the run if it replaced operators that the target can run by one that it cannot.
 
-Rewrites that are pictures refuse such a match before they change the graph.  A pass that is plain code builds
-its operators anywhere, so its result is examined.
+A pass that is declared by pictures refuses such a rewrite before it changes the graph.  A pass that is
+written as code may make operators anywhere, so its result is examined.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ WHOLE_PASS = ""
 def run_for_target(item: Pass, model: Model, context: Context) -> int:
     """Run a pass as ``Pass.run`` does, without rewrites whose result the target cannot run.
 
-    If a run makes such an operator, it is undone, and repeated without the operators from which that was made
-    (those that the pass gave to ``Context.accepts``); if these are not known, the pass is not run any more.
+    If the pass makes such an operator, the run is undone and repeated; then ``Context.accepts`` refuses the
+    operator from which it was made.  If the pass did not ask ``Context.accepts``, it is not run any more.
     """
     rules = context.target
     if rules is None or item.obeys_target:
@@ -45,7 +45,7 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
 
 
 class _Start:
-    """What a run of a pass began with."""
+    """The state before a run of a pass, which ``restore`` brings back."""
 
     def __init__(self, model: Model, context: Context, rules: TargetRules) -> None:
         if rules.snapshot is None or not rules.snapshot.is_of(model):
@@ -64,7 +64,10 @@ class _Start:
 
 
 def _bar(name: str, made: Mapping[str, str], rules: TargetRules) -> None:
-    """Keep the pass from what it accepted before it ``made`` unsupported operators: sentences by result."""
+    """Bar the pass ``name`` from the operators that became unsupported ones, or from running at all.
+
+    ``made``: by name of their first result, why the unsupported operators do not run.
+    """
     found = {
         (name, result): sentence
         for place, sentence in made.items()
@@ -76,7 +79,7 @@ def _bar(name: str, made: Mapping[str, str], rules: TargetRules) -> None:
 
 
 def target_obstacle(name: str, context: Context) -> str:
-    """Return why the pass ``name`` was not run for the sake of the target; "" if it was."""
+    """Return why the pass ``name`` was not run, because of the target; "" if it was."""
     sentence = None if context.target is None else context.target.barred.get((name, WHOLE_PASS))
     reason = "it would make an operator that does not run"
     return "" if sentence is None else f"{name} is left out, because {reason}: {sentence}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether targets run an operator, or what legalization makes of it when the model is written."""
+"""Whether targets run an operator in the form in which legalization writes it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from circlekit.targets.operator_form import form_of
 
 
 def written_refusal(targets: TargetSet, format: str) -> Refusal:
-    """Return a function that says why ``targets`` cannot run an operator; None if they run what is written.
+    """Return a function that says why ``targets`` cannot run an operator when it is written as ``format``.
 
-    That is the operator itself, or what legalization for ``format`` and ``targets`` makes of it.
+    The function returns None for an operator that they run, or for which legalization writes operators that
+    they run.
     """
     runs: dict[object, bool] = {}  # legalization is slow: once for operators that are alike
 
@@ -36,7 +37,7 @@ def written_refusal(targets: TargetSet, format: str) -> Refusal:
 def rules_of_targets(targets: TargetSet, format: str) -> TargetRules | None:
     """Return the rules for a model that has to run on all of ``targets`` when it is written as ``format``.
 
-    None without targets.
+    Return None if there are no targets.
     """
     return TargetRules(written_refusal(targets, format), targets.is_default) if targets else None
 
