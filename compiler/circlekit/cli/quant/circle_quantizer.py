@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from circlekit.api import load, save
 from circlekit.api.models import check_target
 from circlekit.api.rewriting import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command
-from circlekit.errors import UnsupportedError
+from circlekit.errors import CirclekitError, FileError, FormatError, ParseError, UnsupportedError
 from circlekit.io.write.save import format_of
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ops.quantization import is_quantized
 from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.given_parameters import copy_parameters, force_parameters, requantize_int8_to_uint8
@@ -84,17 +85,36 @@ def _run(arguments: argparse.Namespace) -> int:
     if len(modes) != 1:
         flags = ", ".join(f"--{mode}" for mode in MODES)
         arguments.refuse(f"expected exactly one of {flags}, got {len(modes)}")
-    check_target(arguments.output)
-    model = load(arguments.input)
+    with _worded("Failed to export {!r}", arguments.output):
+        check_target(arguments.output)
+    model = _loaded(arguments.input)
     check_structure(model, arguments.input)
     original = clone(model) if arguments.generate_profile_data else None
     _quantize(model, modes[0], arguments)
     if original is not None:
         add_profile(original, model)
-    save(model, arguments.output, format_of(arguments.output) or "circle")
-    tensors = sum(is_quantized(value) for graph in model.graphs for value in graph.values())
-    print(f"{tensors} quantized tensors: {arguments.output}")
+    with _worded("Failed to export {!r}", arguments.output):
+        save(model, arguments.output, format_of(arguments.output) or "circle")
     return 0
+
+
+def _loaded(path: str) -> Model:
+    """Return the model in a file; errors begin with ONE's words, which scripts look for."""
+    with (
+        _worded("Failed to open file: {}", path),
+        _worded("Invalid input file {!r}", path, (FormatError, ParseError)),
+    ):
+        return load(path)
+
+
+@contextmanager
+def _worded(words: str, path: str, kinds: tuple[type[CirclekitError], ...] = (FileError,)) -> Iterator[None]:
+    """Put ``words`` about ``path`` before the message of errors of these kinds."""
+    try:
+        yield
+    except kinds as error:
+        message = error.message.removeprefix(f"{path}: ")
+        raise type(error)(f"{words.format(path)}: {message}", *error.where) from None
 
 
 def _quantize(model: Model, mode: str, arguments: argparse.Namespace) -> None:

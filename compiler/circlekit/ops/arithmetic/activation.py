@@ -18,6 +18,7 @@ from circlekit.ir.quantization_rule import (
     from_zero_to_one,
 )
 from circlekit.ir.value import Array, TensorType
+from circlekit.ops.arithmetic.cast import quantization_arrays
 from circlekit.ops.checks import require_numpy_kind, require_same_dtype
 from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.elementwise import Unary
@@ -124,11 +125,13 @@ class PRelu(Op, code="PRELU", options=None, layout_operands=("input", "alpha")):
         return np.where(input >= 0, input, input * alpha)
 
     def quantized(self, x: Array, alpha: Array) -> Array:
-        """Return the results for data quantized in 8 or 16 bits."""
-        scales = [scale_of(v) for v in (self.input, self.alpha, self.output)]
+        """Return the results for data quantized in 8 or 16 bits; ONE's alpha may have a scale per channel."""
+        input_scale, output_scale = scale_of(self.input), scale_of(self.output)
+        alpha_scale, alpha_zero_point = quantization_arrays(self.alpha, alpha.ndim)
         distance = centered(x, self.input)
-        above = rescaled(distance, scales[0] / scales[2])
-        below = rescaled(distance * centered(alpha, self.alpha), scales[0] * scales[1] / scales[2])
+        above = rescaled(distance, input_scale / output_scale)
+        slope = alpha.astype(np.int32) - alpha_zero_point.astype(np.int32)
+        below = rescaled(distance * slope, input_scale * alpha_scale / output_scale)
         return clamp_to_dtype(np.where(distance >= 0, above, below), self.output)
 
 

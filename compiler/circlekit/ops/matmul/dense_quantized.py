@@ -30,6 +30,7 @@ from circlekit.ops.numerics.quantized_layers import (
     is_dynamically_quantized,
     quantize_rows,
     quantized_product,
+    weight_zero_points,
 )
 from circlekit.ops.quantization import dtype_limits, is_per_channel, zero_point_of
 
@@ -41,8 +42,10 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
     if is_dynamically_quantized(op, op.input, op.weights):
         return _dynamically_quantized_dense(op, x, weights, bias)
     stage = dense_output_stage(op, bias, len(weights))
-    # old models have signed weights with a zero point, per tensor
-    zero_point = np.asarray(0 if is_per_channel(op.weights) else zero_point_of(op.weights))
+    if is_per_channel(op.weights):
+        zero_point = weight_zero_points(op.weights, len(weights))
+    else:  # old models have signed weights with a zero point
+        zero_point = np.asarray(zero_point_of(op.weights))
     magnitude = greatest_magnitude(op.input, zero_point_of(op.input))
     exact_weights = centered_weights(weights, zero_point, 0, magnitude)
     rows = x.astype(exact_weights.dtype)

@@ -108,12 +108,14 @@ def stays_float(op: Op) -> bool:
     """Return whether ``op`` computes on floats in a quantized model too.
 
     Its integers have no scale (CAST), or nobody knows how to scale them: custom operators, operators that
-    call graphs, and those that have quantized kernels neither in ONE nor in LiteRT.
+    call graphs, and those that ONE does not know and LiteRT has no kernel for, or one without zero points.
     """
     if isinstance(op, OpaqueOp | cast.Cast) or op.called_graphs():
         return True
     has_state = any(v is not None and v.is_variable for v in op.inputs)
-    return has_state or (type(op) not in RULES and op.quantization_rule is None)
+    if has_state or type(op) in RULES:
+        return has_state
+    return op.quantization_rule is None or bool(op.quantization_rule.symmetric)
 
 
 def layer_rule(op: Op) -> QuantizationRule | None:

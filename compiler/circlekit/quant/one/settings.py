@@ -134,9 +134,9 @@ def _names(layer: dict[str, Any]) -> list[Any]:
 
 def _alternates(layer: dict[str, Any], path: str) -> dict[str, list[Any]]:
     alternates = layer.get("alternate", {})
-    if not isinstance(alternates, dict) or not all(isinstance(names, list) for names in alternates.values()):
+    if not isinstance(alternates, dict):
         raise ParseError(f"{path}: expected lists of names by label at alternate, got {alternates!r}")
-    return alternates
+    return {label: names if isinstance(names, list) else [names] for label, names in alternates.items()}
 
 
 def settings_of(graphs: Sequence[Graph], settings: Settings) -> dict[Op, LayerSetting]:

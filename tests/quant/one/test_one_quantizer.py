@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONE's quantizer beyond the recorded models: what ONE refuses or gets wrong, and bad input."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from circlekit.api import parse, run
+from circlekit.errors import CirclekitError
+from circlekit.ir.clone import clone
+from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
+from circlekit.ir.graph import Model, Signature
+from circlekit.ir.value import Array, Value
+from circlekit.ops.constant_operands import constant_elements
+from circlekit.quant.one.fake_quantized import fake_quantize
+from circlekit.quant.one.formulas import parameters
+from circlekit.quant.one.given_parameters import copy_parameters, force_parameters
+from circlekit.quant.one.onnx_quantized import quantize_onnx_model
+from circlekit.quant.one.settings import CHANNEL, LAYER, LayerSetting, Settings, read_layers
+from circlekit.quant.one.weights import quantize_dequantize_weights, quantize_weights
+from circlekit.quant.one.with_minmax import quantize_with_minmax
+
+UINT8 = Settings(LayerSetting(u8, CHANNEL))
+INT16 = Settings(LayerSetting(i16, CHANNEL))
+ONE_TO_ONE = "quant(min: -1.0, max: 1.0)"
+
+
+def quantized(text: str, settings: Settings = UINT8) -> Model:
+    model = parse(text)
+    quantize_with_minmax(model, settings)
+    return model
+
+
+def value_of(model: Model, name: str) -> Value:
+    return next(v for v in model.main.values() if v.name == name)
+
+
+def kinds(model: Model) -> list[str]:
+    return [op.code for op in model.main]
+
+
+def on_floats(model: Model, *inputs: Array) -> list[Array]:
+    """Run a quantized model on real numbers."""
+    encoded = [_encoded(v, x) for v, x in zip(model.main.inputs, inputs, strict=True)]
+    return [_decoded(v, y) for v, y in zip(model.main.outputs, run(model, encoded), strict=True)]
+
+
+def _encoded(value: Value, x: Array) -> Array:
+    q = value.quantization
+    if value.dtype is f32 or q is None:
+        return x
+    return np.clip(np.rint(x / q.scale[0]) + q.zero_point[0], *value.dtype.limits).astype(value.dtype.numpy)
+
+
+def _decoded(value: Value, y: Array) -> Array:
+    q = value.quantization
+    return y if value.dtype is f32 or q is None else (y - float(q.zero_point[0])) * q.scale[0]
+
+
+# -- formulas ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "dtype", "scale", "zero_point"),
+    [
+        (1.0, 2.55, u8, 0.01, 0),
+        (-2.55, -1.0, u8, 0.01, 255),
+        (-1.0, 1.55, u8, 0.01, 100),
+        (0.0, 0.0, u8, 1e-5, 0),
+        (-1e-9, 1e-9, u8, 1e-5, 0),
+        (0.0, 1e-12, i16, 1e-8, 0),
+        (-3.2767, 1.0, i16, 1e-4, 0),
+        (0.0, 0.0, i8, 1e-5, 0),
+    ],
+)
+def test_scales(low: float, high: float, dtype: DType, scale: float, zero_point: int) -> None:
+    made = parameters(np.float32(low), np.float32(high), dtype)
+    assert made.scale == pytest.approx(scale, rel=1e-6)
+    assert made.zero_point == zero_point
+
+
+# -- what ONE refuses or gets wrong ------------------------------------------------------------
+
+FC = (
+    "graph main(%x: f32[1,2] quant(min: -1.0, max: 1.0)) -> %y {{\n"
+    "  %w = const f32[2,2] [{w}, {w}, 1.0, -1.0]\n"
+    "  %b = const f32[2] [{b}, 0.5]\n"
+    "  %y = FullyConnected(%x, %w, %b) : f32[1,2] quant(min: -{r}, max: {r})\n"
+    "}}"
+)
+
+
+@pytest.mark.parametrize("granularity", [CHANNEL, LAYER])
+def test_a_bias_that_overflows_gets_larger_weight_scales(granularity: str) -> None:
+    """The bias 1000 in units of 1e-5 / 128 is 1.3e10."""
+    model = quantized(FC.format(w=1e-6, b=1000.0, r=1001.0), Settings(LayerSetting(u8, granularity)))
+    bias = value_of(model, "b")
+    assert bias.dtype is i32
+    assert bias.data is not None
+    assert bias.data[0] * float(bias.quantization.scale[0]) == pytest.approx(1000, rel=1e-6)  # type: ignore[union-attr]
+    (y,) = on_floats(model, np.array([[1.0, 0.5]], np.float32))
+    assert y[0, 0] == pytest.approx(1000, abs=5)
+
+
+def test_per_channel_uint8_weights_of_fully_connected_have_their_own_zero_points() -> None:
+    model = quantized(FC.format(w=0.25, b=0.5, r=4.0))
+    zero_points = value_of(model, "w").quantization.zero_point  # type: ignore[union-attr]
+    assert zero_points.tolist() == [0, 128]
+    (y,) = on_floats(model, np.array([[1.0, 0.5]], np.float32))
+    assert y == pytest.approx(np.array([[0.875, 1.0]]), abs=0.05)
+
+
+def test_a_scalar_bias_is_quantized() -> None:
+    text = FC.format(w=0.25, b=0.5, r=4.0)
+    text = text.replace("[2,2] [0.25, 0.25, 1.0, -1.0]", "[1,2] [0.25, 1.0]")
+    text = text.replace("const f32[2] [0.5, 0.5]", "const f32[] 0.5").replace(
+        "f32[1,2] quant(min: -4", "f32[1,1] quant(min: -4"
+    )
+    model = quantized(text)
+    assert value_of(model, "b").dtype is i32
+    assert value_of(model, "b").shape == ()
+
+
+def test_a_constant_with_uses_of_several_kinds_is_quantized_for_each() -> None:
+    model = quantized(
+        f"""graph main(%x: f32[1,2] {ONE_TO_ONE}) -> %s, %c {{
+          %k = const f32[1,2] [0.5, -2.0]
+          %s = Add(%x, %k) : f32[1,2] quant(min: -3.0, max: 1.5)
+          %c = Concatenation(%s, %k) {{axis: 1}} : f32[1,4] quant(min: -4.0, max: 4.0)
+        }}"""
+    )
+    scales = {op.code: float(op.inputs[1].quantization.scale[0]) for op in model.main}  # type: ignore[union-attr]
+    assert scales == {"ADD": pytest.approx(2.5 / 255), "CONCATENATION": pytest.approx(8 / 255)}
+    assert len({v.name for v in model.main.values()}) == len(list(model.main.values()))
+
+
+@pytest.mark.parametrize(
+    "line", ["HardSwish(%x)", "ExpandDims(%x, 0)", "SquaredDifference(%x, %x)", "Log(%x)"]
+)
+def test_mixed_precision_for_operators_that_one_refuses(line: str) -> None:
+    shape = "[1,1,2]" if "Dims" in line else "[1,2]"
+    text = f"graph main(%x: f32[1,2] {ONE_TO_ONE}) -> %y {{\n %y = {line} : f32{shape} {ONE_TO_ONE}\n}}"
+    model = quantized(text, Settings(LayerSetting(u8, LAYER), [{"y": LayerSetting(i16, CHANNEL)}]))
+    assert kinds(model)[0] == kinds(model)[-1] == "QUANTIZE"
+    assert value_of(model, "y").dtype is i16
+    assert [v.name for v in model.main.outputs] == ["y_Quantize"]
+
+
+def test_constant_inputs_of_operators_that_one_refuses() -> None:
+    text = f"""graph main(%x: f32[2] {ONE_TO_ONE}) -> %y {{
+      %y = SquaredDifference(%x, [0.5, -0.25]) : f32[2] quant(min: 0.0, max: 2.25)
+    }}"""
+    (constant,) = (v for v in quantized(text).main.values() if v.is_const)
+    assert constant.dtype is u8
+
+
+CUSTOM = (
+    "graph main(%x: f32[2] quant(min: -1.0, max: 1.0)) -> %y {\n"
+    "  %a = Relu(%x) : f32[2] quant(min: 0.0, max: 1.0)\n"
+    '  %c = Opaque(%a) {code: "CUSTOM", custom_code: "Mine"} : f32[2] quant(min: 0.0, max: 3.0)\n'
+    "  %y = Relu(%c) : f32[2] quant(min: 0.0, max: 3.0)\n"
+    "}"
+)
+
+
+def test_unknown_operators_stay_float_between_conversions() -> None:
+    model = quantized(CUSTOM)
+    assert kinds(model) == ["RELU", "DEQUANTIZE", "CUSTOM", "QUANTIZE", "RELU"]
+    assert value_of(model, "c").dtype is f32
+
+
+def test_casts_count_real_numbers() -> None:
+    model = quantized(
+        """graph main(%n: i32[3]) -> %y {
+          %x = Cast(%n) {in_data_type: i32, out_data_type: f32} : f32[3] quant(min: 0.0, max: 51.0)
+          %y = Relu(%x) : f32[3] quant(min: 0.0, max: 51.0)
+        }"""
+    )
+    assert value_of(model, "x").dtype is f32
+    (y,) = on_floats(model, np.array([0, 7, 50], np.int32))
+    assert y == pytest.approx([0, 7, 50], abs=0.11)
+
+
+def test_inputs_and_outputs_of_other_types() -> None:
+    text = f"""graph main(%x: f32[2] {ONE_TO_ONE}, %n: i64[2]) -> %y, %m {{
+      %y = Neg(%x) : f32[2] {ONE_TO_ONE}
+      %m = Add(%n, %n) : i64[2]
+    }}"""
+    model = quantized(text, Settings(LayerSetting(u8, LAYER), input_types=[i16, i64], output_types=[f32]))
+    assert [v.dtype for v in model.main.inputs] == [i16, i64]
+    assert [v.dtype for v in model.main.outputs] == [f32, i64]
+    assert kinds(model) == ["QUANTIZE", "NEG", "DEQUANTIZE", "ADD"]
+
+
+def test_signatures_follow_renamed_outputs() -> None:
+    model = parse(f"graph main(%x: f32[2] {ONE_TO_ONE}) -> %y {{\n %y = Neg(%x) : f32[2] {ONE_TO_ONE}\n}}")
+    graph = model.main
+    model.signatures = [Signature("serve", graph, {"x": graph.inputs[0]}, {"y": graph.outputs[0]})]
+    quantize_with_minmax(model, Settings(LayerSetting(u8, LAYER), output_types=[f32]))
+    assert model.signatures[0].outputs["y"] is graph.outputs[0]
+    assert graph.outputs[0].name == "y_Dequantize"
+
+
+def test_options_of_one() -> None:
+    text = f"""graph main(%x: f32[1,2,2,1] {ONE_TO_ONE}) -> %y {{
+      %y = MaxPool2D(%x) {{filter_width: 2, filter_height: 2}} : f32[1,2,2,1] quant(min: -0.5, max: 0.5)
+    }}"""
+    plain = quantized(text)
+    assert value_of(plain, "y").quantization.scale[0] == pytest.approx(1 / 255)  # type: ignore[union-attr]
+    kept = quantized(text, Settings(LayerSetting(u8, LAYER), max_pool_keeps_scale=True, keeps_range=True))
+    assert value_of(kept, "y").quantization.scale[0] == pytest.approx(2 / 255)  # type: ignore[union-attr]
+    assert value_of(kept, "y").quantization.max.tolist() == [0.5]  # type: ignore[union-attr]
+
+
+# -- bad input ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (FC.format(w="nan", b=0.5, r=4.0), "%w has elements that are NaN"),
+        (FC.format(w="inf", b=0.5, r=4.0), "%w has elements that are NaN, infinite"),
+        (FC.format(w=0.25, b="nan", r=4.0), "%b has elements that are NaN"),
+        (FC.format(w=3.4028235e38, b=0.5, r=4.0), "the largest float"),
+        (FC.format(w=0.25, b=0.5, r="inf"), "%y: expected a recorded range of finite numbers"),
+        (FC.format(w=0.25, b=0.5, r=4.0).replace("min: -4.0", "min: 5.0"), "expected a recorded range"),
+        (FC.format(w=0.25, b=0.5, r=4.0).replace(ONE_TO_ONE, ""), "%x has no recorded min and max"),
+    ],
+)
+def test_bad_numbers_end_in_a_sentence(text: str, message: str) -> None:
+    model = parse(text)
+    with pytest.raises(CirclekitError, match=re.escape(message)):
+        quantize_with_minmax(model, UINT8)
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ('[{"name": "z", "dtype": "uint8", "granularity": "layer"}]', "no operator produces the layer 'z'"),
+        ('[{"name": "y", "dtype": "int8", "granularity": "layer"}]', "Unsupported output type 'int8'"),
+        ('[{"name": "y", "dtype": "uint8", "granularity": "row"}]', "Unsupported granularity 'row'"),
+        ('[{"name": "y", "dtype": "int16", "granularity": "layer"}]', "only supports uint8"),
+        ('[{"names": ["y", "y"], "dtype": "uint8", "granularity": "layer"}]', "stands twice"),
+        ('[{"dtype": "uint8", "granularity": "layer"}]', "expected name or names"),
+        ('{"name": "y"}', "expected a list of objects"),
+        ("[", "Failed to decode"),
+        (
+            '[{"names": ["y"], "alternate": {"a": ["y"]}, "dtype": "uint8", "granularity": "layer"}]',
+            "expected one list of layer names",
+        ),
+    ],
+)
+def test_bad_configurations_end_in_a_sentence(tmp_path: Path, layers: str, message: str) -> None:
+    path = tmp_path / "qconf.json"
+    path.write_text(f'{{"layers": {layers}}}')
+    model = parse(FC.format(w=0.25, b=0.5, r=4.0))
+    with pytest.raises(CirclekitError, match=re.escape(message)):
+        quantize_with_minmax(model, Settings(LayerSetting(u8, CHANNEL), read_layers(str(path))))
+
+
+def test_an_alternate_name_that_fits_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "qconf.json"
+    path.write_text(
+        '{"layers": [{"name": "a", "alternate": {"tf": "y"}, "dtype": "int16", "granularity": "channel"}]}'
+    )
+    model = quantized(
+        FC.format(w=0.25, b=0.5, r=4.0), Settings(LayerSetting(u8, LAYER), read_layers(str(path)))
+    )
+    assert value_of(model, "w").dtype is i16
+    assert value_of(model, "b").dtype is i64
+
+
+# -- the other modes ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "last"), [(DType.INT4, 7), (i8, 127), (i16, 32767)])
+def test_quantize_weights(dtype: DType, last: int) -> None:
+    model = parse(FC.format(w=0.25, b=0.5, r=4.0))
+    quantize_weights(model, dtype)
+    weights = value_of(model, "w")
+    assert weights.dtype is dtype
+    assert constant_elements(weights).tolist() == [[last, last], [last, -last]]
+    assert weights.quantization.scale.tolist() == pytest.approx([0.25 / last, 1 / last])  # type: ignore[union-attr]
+    assert value_of(model, "x").dtype is f32
+
+
+def test_rounded_weights_give_the_integers_that_they_stand_for() -> None:
+    """The sequence of one-quantize equals quantization from the float weights."""
+    text = FC.format(w=0.123456, b=0.5, r=4.0)
+    rounded = parse(text)
+    ranges = {v.name: v.quantization for v in rounded.main.values() if not v.is_const}
+    quantize_dequantize_weights(rounded, UINT8)
+    for value in rounded.main.values():
+        value.quantization = ranges.get(value.name, value.quantization)
+    quantize_with_minmax(rounded, UINT8)
+    assert np.array_equal(value_of(rounded, "w").array(), value_of(quantized(text), "w").array())
+
+
+def test_parameters_by_name() -> None:
+    model = quantized(FC.format(w=0.25, b=0.5, r=4.0))
+    force_parameters(model, [("x", 2.3, 33), ("y", 0.5, 255)])
+    copy_parameters(model, [("x", "y")])
+    for name in "xy":
+        assert value_of(model, name).quantization.scale.tolist() == [np.float32(2.3)]  # type: ignore[union-attr]
+        assert value_of(model, name).quantization.zero_point.tolist() == [33]  # type: ignore[union-attr]
+    for given, message in (
+        (("z", 1.0, 0), "no tensor is named 'z'"),
+        (("x", 0.0, 0), "expected a positive scale"),
+        (("x", 1.0, 256), "expected a zero point from 0 to 255, got 256"),
+    ):
+        with pytest.raises(CirclekitError, match=message):
+            force_parameters(model, [given])
+    with pytest.raises(CirclekitError, match="x cannot have the parameters of w"):
+        copy_parameters(model, [("w", "x")])
+
+
+def test_fake_quantized_models_compute_what_the_quantized_ones_do() -> None:
+    model = quantized(FC.format(w=0.25, b=0.5, r=4.0))
+    fake = clone(model)
+    fake_quantize(fake)
+    assert {v.dtype for v in (*fake.main.inputs, *fake.main.outputs)} == {f32}
+    x = np.array([[1.0, 0.5]], np.float32)
+    assert run(fake, [x])[0] == pytest.approx(on_floats(model, x)[0], abs=0.04)
+
+
+def test_onnx_models() -> None:
+    model = parse(
+        """graph main(%x: f32[1,2]) -> %y {
+          %s = const f32[] 0.001
+          %z = const i16[] 0
+          %ws = const f32[2] [0.5, 0.25]
+          %wz = const u8[2] [8, 8]
+          %wi = const u8[2,2] [0, 15, 8, 9]
+          %q = Opaque(%x, %s, %z) {code: "CUSTOM", custom_code: "ONNXQuantizeLinear"} : i16[1,2]
+          %d = Opaque(%q, %s, %z) {code: "CUSTOM", custom_code: "ONNXDequantizeLinear"} : f32[1,2]
+          %w = Opaque(%wi, %ws, %wz) {code: "CUSTOM", custom_code: "ONNXDequantizeLinear"} : f32[2,2]
+          %y1 = FullyConnected(%d, %w) : f32[1,2]
+          %q1 = Opaque(%y1, %s, %z) {code: "CUSTOM", custom_code: "ONNXQuantizeLinear"} : i16[1,2]
+          %d1 = Opaque(%q1, %s, %z) {code: "CUSTOM", custom_code: "ONNXDequantizeLinear"} : f32[1,2]
+          %y = Reshape(%d1, [2]) : f32[2]
+        }"""
+    )
+    quantize_onnx_model(model)
+    assert kinds(model) == ["FULLY_CONNECTED", "RESHAPE"]
+    weights = model.main.ops[0].inputs[1]
+    assert weights is not None
+    assert weights.dtype is DType.INT4
+    assert constant_elements(weights).tolist() == [[-8, 7], [0, 1]]
+    assert [v.dtype for v in (*model.main.inputs, *model.main.outputs)] == [i16, i16]
