@@ -75,7 +75,7 @@ def test_dtypes(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ("in.circle out.circle", 2, "expected exactly one of"),
+        ("in.circle", 2, "expected exactly one of"),
         ("--fake_quantize --requantize int8 uint8 in.circle", 2, "expected exactly one of"),
         ("--force_quantparam x a 1 in.circle", 2, "expected a number and an integer"),
         ("--quantize_with_minmax float32 uint8 in.circle", 2, "error"),
