@@ -89,7 +89,8 @@ def parse(text: str) -> Model:
 
 
 def save(model: Model, path: FilePath, format: str | None = None) -> None:
-    """Write ``model``; ``format``: circle or tflite, by default that of the extension, or else of the model.
+    """Write ``model``; ``format``: circle or tflite, by default the format of the extension, else of the
+    model.
 
     Operators that the format lacks are replaced in the file; ``model`` stays as it is.  The file is written
     completely or not at all.  Raise UnsupportedError for an operator that cannot be replaced, FileError if
@@ -155,7 +156,7 @@ def check_model(model: object) -> None:
 
 
 def target_format(target: FilePath, format: str | None) -> str:
-    """Return the format to write: ``format``, or that of the extension.
+    """Return the format to write: ``format``, or the one of the extension.
 
     Raise FileError if the two differ, if neither is known, or if ``target`` is empty.
     """

@@ -47,7 +47,7 @@ def source_of(path: str) -> ModelFile:
 
 
 def source_name(path: str) -> str:
-    """Return the name of what ``source_of`` returns, for messages."""
+    """Return the name of the source ``path`` for messages."""
     return "<stdin>" if path == PIPE else path
 
 

@@ -95,7 +95,7 @@ def write_raw(prefix: Prefix, values: Sequence[Value], arrays: Sequence[Array]) 
 def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list[Array]:
     """Read the arrays of an HDF5 file: a dict if their names are those of ``values``, else a list in order.
 
-    Raise FormatError if their number is not that of ``values``, and the errors of ``hdf5.read``.
+    Raise FormatError if their number differs from that of ``values``, and the errors of ``hdf5.read``.
     """
     from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
 

@@ -36,7 +36,8 @@ Environment = dict[Value, Array]
 class GraphRunner:
     """Runs graphs that share one state; operators call it to run other graphs.
 
-    ``model``: that of the graphs, for errors.  ``kernels``: the kernels of LiteRT whose results to reproduce.
+    ``model``: it contains the graphs; for errors.  ``kernels``: the kernels of LiteRT whose results to
+    reproduce.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kern
     if requested is not None:
         return Kernels(requested)
     for op in (op for graph in model.graphs for op in graph):
-        newest = op.reference_version  # that the reference kernels implement; None: all
+        newest = op.reference_version  # the last version that reference kernels implement; None: all
         with suppress(CirclekitError):  # a malformed operator: the error is raised where the operator runs
             if newest is not None and (op.version or op.required_version()) > newest:
                 return Kernels.OPTIMIZED
@@ -84,7 +84,7 @@ class Interpreter:
 
 
 def expect_runs(model: Model, count: int, graph: int = 0) -> None:
-    """Report that so many runs of a graph are work of the current step: each reports its operators."""
+    """Add ``count`` runs of a graph to the work of the current step; a run reports each of its operators."""
     progress().expect(count * sum(work_of(op) for op in model.graphs[graph]))
 
 

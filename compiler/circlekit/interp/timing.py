@@ -15,7 +15,7 @@ from circlekit.ir.value import Array
 
 @dataclass
 class OpTime:
-    """The median of several runs of the seconds that one operator takes in a run, all its calls together."""
+    """The seconds that all calls of one operator take in a run: the median of several runs."""
 
     op: Op
     seconds: float
@@ -23,7 +23,7 @@ class OpTime:
 
 @dataclass
 class Timing:
-    """Seconds of each measured run; times of the operators, longest first, empty if not asked for."""
+    """``runs``: seconds of each run.  ``ops``: times of the operators, longest first; [] if not measured."""
 
     runs: list[float]
     ops: list[OpTime]

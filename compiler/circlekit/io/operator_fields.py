@@ -94,8 +94,8 @@ class Slot(NamedTuple):
 class OptionsPlan(NamedTuple):
     """How a file stores the attributes of an operator class.
 
-    ``union``: the field of Operator with the options table.  ``declared``: the names of the fields in
-    ``slots``, which are those that store an attribute.
+    ``union``: the field of Operator with the options table.  ``slots``: the attributes and the fields that
+    store them.  ``declared``: the names of these fields.
     """
 
     union: str

@@ -81,12 +81,12 @@ NO_ORIGIN: Final = Origin(format="", absent=("operator_codes", "metadata", "sign
 
 
 def absent(tree: Tree, names: Iterable[str]) -> tuple[str, ...]:
-    """Return those of ``names`` that ``tree`` lacks."""
+    """Return the names among ``names`` that ``tree`` lacks."""
     return tuple(name for name in names if name not in tree)
 
 
 def drop_absent(tree: Tree, names: Iterable[str]) -> None:
-    """Remove those fields ``names`` of ``tree`` that are empty; the input file lacked them."""
+    """Remove the fields ``names`` of ``tree`` if they are empty: the input file lacked them."""
     for name in names:
         if name in tree and not len(tree[name]):
             del tree[name]

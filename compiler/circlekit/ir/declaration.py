@@ -31,7 +31,8 @@ Inferred = TensorType | tuple[TensorType, ...]
 
 
 class Operand:
-    """A declared operand, number ``index`` of its class.  ``dtypes``: those that it may have; any if empty.
+    """A declared operand, number ``index`` of its class.  ``dtypes``: the dtypes that it may have; any if
+    empty.
 
     ``optional``: it may be absent.  ``variadic``: it stands for all remaining operands, even none.
     """
@@ -91,7 +92,8 @@ _EXPECTED: dict[type, tuple[Any, str]] = {  # types of an attribute's value, by 
 class Declaration:
     """Base of Op: what holds for all operators of a class.
 
-    ``code``: the schema's name of the operator; ``options``: that of its options table, None if it has none.
+    ``code``: the schema's name of the operator; ``options``: the name of its options table, None if it has
+    none.
     """
 
     inputs: list[Any]

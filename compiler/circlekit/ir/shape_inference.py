@@ -57,8 +57,8 @@ def callees_first(model: Model) -> list[Graph]:
 def check_op(op: Op) -> None:
     """Check one operator without changing it.
 
-    Raise ShapeError if the operator's shape rule refuses its operands or contradicts its results, unless one
-    of them has the shape []; UnsupportedError if it has no shape rule.
+    Raise ShapeError if the operator's shape rule refuses its operands or contradicts its results, but not if
+    one of them has the shape []; UnsupportedError if it has no shape rule.
     """
     try:
         _merged_shapes(op)

@@ -22,7 +22,7 @@ from circlekit.ops.quantization import is_quantized
 
 
 def require_rank(value: Value, name: str, *ranks: int) -> Shape | None:
-    """Return the shape of operand ``name``; None if unknown.  Raise ShapeError for a rank not listed."""
+    """Return the shape of operand ``name``, None if unknown; raise ShapeError for a rank not in ``ranks``."""
     if value.shape is None or len(value.shape) in ranks:
         return value.shape
     expected = " or ".join(str(r) for r in ranks)
@@ -46,7 +46,7 @@ def require_bias(bias: Value | None, channels: Dim) -> None:
 
 
 def require_same_dtype(first: str, a: Value, second: str, b: Value) -> None:
-    """Raise ShapeError unless the operands named ``first`` and ``second`` have the same dtype."""
+    """Raise ShapeError if ``a`` and ``b``, the operands named ``first`` and ``second``, differ in dtype."""
     if a.dtype is not b.dtype:
         raise ShapeError(
             f"expected {first} and {second} of one dtype, got {a.dtype.short} and {b.dtype.short}"
@@ -73,13 +73,13 @@ def require_int_list(numbers: Iterable[Any], name: str) -> list[int]:
 
 
 def require_numpy_kind(op: Op, array: Array, kinds: str) -> None:
-    """Raise UnsupportedError unless ``array.dtype.kind`` (a letter of f, i, u, b, c, O) is in ``kinds``."""
+    """Raise UnsupportedError if ``array.dtype.kind`` is none of the letters ``kinds``, such as "fi"."""
     if array.dtype.kind not in kinds:
         raise UnsupportedError(f"{op.code} on {array.dtype} has no kernel")
 
 
 def require_float(op: Op, *arrays: Array | None) -> None:
-    """Raise UnsupportedError unless ``arrays`` are all float32 or all float64; None is skipped."""
+    """Raise UnsupportedError if ``arrays`` are neither all float32 nor all float64; None is skipped."""
     names = {str(a.dtype) for a in arrays if a is not None}
     if names != {"float32"} and names != {"float64"}:
         listed = ", ".join(sorted(names))

@@ -21,7 +21,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def text_columns() -> int:
-    """Return the width of pages of text: that of the terminal, 80 columns without one; COLUMNS overrides."""
+    """Return the width of text in columns: of the terminal, 80 without one; COLUMNS overrides it."""
     return shutil.get_terminal_size((PAGE_COLUMNS, 0)).columns
 
 

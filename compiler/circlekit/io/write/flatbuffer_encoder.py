@@ -244,7 +244,7 @@ class Encoder:
             raise ModelError(f"{spec.name} has a number that its field cannot hold: {error}") from None
 
     def put(self, at: int, layout: Layout, values: dict[int, Any]) -> None:
-        """Write the table with ``values`` (by slot), and its vtable unless an equal one was written."""
+        """Write the table with ``values`` (by slot), and its vtable if no equal one was written before."""
         vtable = self.vtables.get(layout.vtable)
         if vtable is None:
             vtable = self.vtables[layout.vtable] = self.align(2)

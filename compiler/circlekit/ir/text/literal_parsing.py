@@ -38,7 +38,7 @@ def tree_of(
     values: Mapping[str, Value] | None = None,
     graphs: Mapping[str, Graph] | None = None,
 ) -> Any:
-    """Return a literal as plain data (inverse of format_tree); ``values``, ``graphs``: what it may name."""
+    """Return a literal as plain data (inverse of format_tree); it may refer to ``values`` and ``graphs``."""
     if isinstance(literal, Symbol):
         if literal == "none":
             return None

@@ -208,7 +208,7 @@ class _GraphBuilder:
     # -- operators -----------------------------------------------------------------------------
 
     def _call(self, call: Call) -> None:
-        """Create an operator.  Result types are inferred unless the text has all dtypes and shapes."""
+        """Create an operator; infer the types of its results if the text does not state them all."""
         token = call.kinds[0]
         if len(call.kinds) > 1 or call.like is not None:
             self.source.fail("alternatives and `like` are allowed in pictures only", call.kinds[-1])

@@ -99,7 +99,7 @@ class ConvolutionLayer(Op):
         return TensorType(self.input.dtype, (shape[0], *size, out_depth))
 
     def check_channels(self, depth: Dim, filter: Mapping[str, Dim]) -> None:
-        """Raise ShapeError unless ``depth`` fits ``filter``, the dimensions by their letter in the layout."""
+        """Raise ShapeError if ``depth`` does not fit ``filter``: dimensions by their letter in the layout."""
         if dims_differ(depth, filter["I"]):
             raise ShapeError(f"input has {depth} channels, expected {filter['I']}, as the filter has")
 

@@ -154,7 +154,7 @@ def decoded(
 
 
 def hidden_size(declared: int, binary: Value) -> int | None:
-    """Return the number of columns of the weights: ``declared``, or if that is 0, that of ``binary``."""
+    """Return the number of columns of the weights: ``declared``, or the number in ``binary`` if that is 0."""
     words = None if binary.shape is None or len(binary.shape) != 2 else binary.shape[1]
     return declared or (None if words is None else words * CODES_PER_WORD)
 

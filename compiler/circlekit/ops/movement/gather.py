@@ -30,7 +30,7 @@ from circlekit.ops.quantization import is_per_channel, rearranged_type, scale_of
 
 
 def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
-    """Raise ModelError unless ``indices`` are integers from 0 to below ``sizes``, which are broadcast."""
+    """Raise ModelError if an element of ``indices`` is negative or not below ``sizes``, which broadcast."""
     if indices.dtype.kind not in "iu":
         raise ModelError(f"{op.code}: expected integers as indices, got {indices.dtype}")
     is_outside = (indices < 0) | (indices >= sizes)

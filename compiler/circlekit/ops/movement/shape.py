@@ -62,9 +62,11 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
         return [] if new_shape == [0] else new_shape
 
     def resolved_shape(self, requested: Sequence[int], shape: Dims | None) -> Dims:
-        """Return ``requested`` with -1 replaced, by None if the number of elements of ``shape`` is unknown.
+        """Return ``requested`` with -1 replaced by the dimension that keeps the number of elements of
+        ``shape``.
 
-        Raise ShapeError unless ``requested`` has that number of elements, and at most one -1.
+        It is replaced by None if that number is unknown.  Raise ShapeError if the number of elements differs,
+        or for more than one -1 or other negative numbers.
         """
         if requested.count(-1) > 1 or any(d < -1 for d in requested):
             expected = "expected at most one -1 and no other negative number"
@@ -194,7 +196,7 @@ class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True):
 
 
 def checked_perm(perm: Sequence[int], rank: int) -> list[int]:
-    """Return ``perm`` counted from the front.  Raise ShapeError unless it permutes ``rank`` axes."""
+    """Return ``perm`` counted from the front; raise ShapeError if it does not permute ``rank`` axes."""
     axes = [normalized_axis(a, rank) for a in perm]
     if sorted(axes) != list(range(rank)):
         raise ShapeError(f"perm: expected each axis of rank {rank} once, got {list(perm)}")

@@ -139,7 +139,7 @@ def tanh_int16(x: Array, input: Value) -> Array:
 
 
 def require_output_scale(op: Op, scale: float) -> None:
-    """Raise UnsupportedError unless the result has this ``scale`` and, for int16, all zero points are 0."""
+    """Raise UnsupportedError if the result has another ``scale``, or an int16 zero point is not 0."""
     value, result = op.inputs[0], op.output
     assert value is not None  # required by the declaration
     result_scale = scale_of(result)

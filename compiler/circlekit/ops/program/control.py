@@ -18,7 +18,7 @@ from circlekit.ops.program.state import state_of
 def _common_types(names: str, left: Sequence[Value], right: Sequence[Value]) -> tuple[TensorType, ...]:
     """Return the types of ``left``; dimensions that differ in ``right`` become unknown.
 
-    Raise ShapeError unless ``right`` has as many values, of equal dtypes; ``names`` begin its message.
+    Raise ShapeError if ``right`` has another number of values or other dtypes; ``names`` begins its message.
     """
     if len(left) != len(right):
         raise ShapeError(f"{names}: expected equal numbers of values, got {len(left)} and {len(right)}")

@@ -127,7 +127,7 @@ def handle_array(number: int, value: Value) -> Array:
 
 
 def handle_number(op: Op, array: Array) -> int:
-    """Return the number that a handle holds.  Raise ModelError unless ``array`` is one integer."""
+    """Return the number that a handle holds; raise ModelError if ``array`` is not a single integer."""
     if array.size != 1 or array.dtype.kind != "i":
         raise ModelError(f"{op.code}: expected a handle, one integer, got {array.dtype}{list(array.shape)}")
     return int(array.reshape(-1)[0])

@@ -259,7 +259,7 @@ def _channel_axis(rank: int) -> int:
 
 
 def _require_per_channel(value: Value, name: str, channels: Dim) -> None:
-    """Raise ShapeError unless operand ``name`` is a vector of one element, or of one for each channel."""
+    """Raise ShapeError if operand ``name`` is no vector with one element, or with one for each channel."""
     shape = require_rank(value, name, 1)
     count = None if shape is None else product(shape)
     if count != 1 and dims_differ(count, channels):

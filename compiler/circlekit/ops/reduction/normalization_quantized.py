@@ -43,7 +43,7 @@ SUM_INTEGER_BITS = 12
 
 
 def require_dtypes(op: Op, data: Value, output: Value, pairs: tuple[tuple[DType, DType], ...]) -> None:
-    """Raise UnsupportedError unless (``data``, ``output``) have one of the dtype ``pairs``."""
+    """Raise UnsupportedError if the dtypes of ``data`` and ``output`` are not one of ``pairs``."""
     if (data.dtype, output.dtype) not in pairs:
         raise UnsupportedError(f"{op.code} from {data.dtype.short} to {output.dtype.short} has no kernel")
 

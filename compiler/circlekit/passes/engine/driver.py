@@ -78,7 +78,10 @@ class _Step:
         self.idle_at: Epochs | None = None
 
     def run(self, model: Model, context: Context) -> int:
-        """Run the pass, unless the model is the same as when it last changed nothing; return its changes."""
+        """Run the pass and return the number of its changes.
+
+        The pass does not run if it changed nothing last time, and nothing has changed since.
+        """
         if self.idle_at == _epochs(model):
             return 0
         if self.before is not None:

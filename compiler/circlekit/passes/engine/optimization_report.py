@@ -282,9 +282,9 @@ def _number(count: int | None) -> str:
 
 
 def summarize(model: Model, file_size: int | None = None, format: str | None = None) -> Summary:
-    """Return the size and the interface of ``model``; ``file_size``: that of its file in bytes.
+    """Return the size and the interface of ``model``; ``file_size``: the size of its file in bytes.
 
-    ``format``: the arena is that of this format's default target; by default of the model's format.
+    ``format``: its default target plans the arena; by default the model's format.
     """
     ops = Counter(op.code for op in model.ops())
     constants: dict[int, Value] = {

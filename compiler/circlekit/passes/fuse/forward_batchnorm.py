@@ -88,7 +88,7 @@ class ForwardBatchNorm(Rewrite):
 
 
 def _order_refusal(op: Op, x: Value, y: Value) -> str | None:
-    """Refuse unless the channels of the result ``y`` of ``op`` are those of ``x``, in the same order."""
+    """Refuse if the channels of the result ``y`` of ``op`` are not those of ``x`` in the same order."""
     if isinstance(op, StridedSlice) and (static_int_vector(op.strides) or [-1])[-1] < 0:
         return f"%{y.name}: reverses the channels, or has steps that are not constant"
     last, channels = len(x.shape or ()) - 1, (x.shape or (None,))[-1]
@@ -99,7 +99,7 @@ def _order_refusal(op: Op, x: Value, y: Value) -> str | None:
 
 
 def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
-    """Refuse unless ``c`` has one number, or one per channel of ``x`` along the axis of the transposed x."""
+    """Refuse if ``c`` has neither one number, nor one per channel of ``x`` along the transposed axis."""
     perm, channels = static_int_vector(match.value("p")), (x.shape or (None,))[-1]
     if perm is None or channels is None:
         return f"%{x.name}: expected a constant perm and a known number of channels"

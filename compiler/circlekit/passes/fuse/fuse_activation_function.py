@@ -57,7 +57,7 @@ class FuseActivationFunction(GraphPass):
 
 
 def _sources(value: Value) -> list[Value]:
-    """Return ``value`` and the values moved into it; [] unless all come from operators with an activation."""
+    """Return ``value`` and the values moved into it; [] if one is from an operator without activation."""
     found, todo = list[Value](), [value]
     while todo:
         value = todo.pop()

@@ -69,7 +69,7 @@ class _FlattenedRows(_Rows):
 
 
 def first_axis(perm: Array, value: Value, size: int) -> int | None:
-    """Return the axis where rows of ``size`` elements begin; None unless ``perm`` keeps those before it."""
+    """Return the axis where rows of ``size`` elements begin; None if ``perm`` moves an axis before it."""
     shape = value.shape
     if shape is None:
         return None

@@ -72,7 +72,7 @@ def lowest_order(graph: Graph, planner: Planner, peak: int) -> tuple[list[Op] | 
 
 
 def _predecessors(ops: Sequence[Op], number: dict[Op, int]) -> list[int]:
-    """Return for each operator the set of those that must run before it."""
+    """Return for each operator the set of operators that must run before it."""
     found, last_effect = [], 0
     for op in ops:
         producers = {

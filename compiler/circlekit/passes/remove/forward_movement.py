@@ -125,7 +125,7 @@ def _source(value: Value) -> Value:
 
 
 def _mean_obstacle(op: Mean, source: Value, value: Value) -> str | None:
-    """Refuse unless ``op`` takes the mean of ``value`` over leading axes that Reshape(source) keeps."""
+    """Refuse if ``op`` does not take the mean of ``value`` over leading axes that Reshape(source) keeps."""
     name = f"%{op.output.name}"
     if not op.keep_dims or not op.axis.is_plain or op.input is not value:
         return f"{name}: expected a mean with keep_dims over constant axes"

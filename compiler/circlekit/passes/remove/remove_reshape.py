@@ -120,7 +120,7 @@ class _BatchReshaped(Rewrite):
 
 
 def _batch_refusal(old: Value, new: Value) -> str | None:
-    """Refuse unless the Reshape from ``old`` to ``new`` only merges or splits batch dimensions."""
+    """Refuse if the Reshape from ``old`` to ``new`` does more than merge or split batch dimensions."""
     for value in (old, new):
         if not value.is_static:
             return f"%{value.name}: expected a static shape, got {format_shape(value.shape)}"

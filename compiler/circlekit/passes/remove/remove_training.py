@@ -60,7 +60,7 @@ class _Floored(Rewrite):
 
 
 def mean_refusal(kept: float, scale: float) -> str | None:
-    """Refuse a dropout that keeps the fraction ``kept`` of the elements unless ``scale`` is 1 / ``kept``."""
+    """Refuse a dropout that keeps the fraction ``kept`` of the elements if ``scale`` is not 1 / ``kept``."""
     if math.isclose(kept * scale, 1, rel_tol=1e-5):
         return None
     expected = 1 / kept if kept else np.inf
@@ -130,8 +130,9 @@ def _words(text: str) -> list[str]:
 class RemoveNodesOf(Pass):
     """Remove operators of these kinds, custom codes or result names; their first operand replaces the result.
 
-    Values change, unless the operators return that operand.  An operator stays if its result has another type
-    than the operand.  ``found``: the names that operators had, in any run.  RewriteError for another name.
+    Values change if the operators do not return that operand.  An operator stays if its result has another
+    type than the operand.  ``found``: the names that operators had, in any run.  Raise RewriteError for
+    another name.
     """
 
     name = "remove_nodes_of"

@@ -154,7 +154,7 @@ def _reader_obstacle(value: Value, edges: list[tuple[int, ...]]) -> str | None:
 
 
 def _pool_obstacle(user: Op, value: Value, edges: list[tuple[int, ...]]) -> str | None:
-    """Refuse unless ``user`` is a max pool whose windows all reach beyond the padding of ``value``."""
+    """Refuse if ``user`` is no max pool whose windows all reach beyond the padding of ``value``."""
     if not isinstance(user, MaxPool2D) or user.padding is not Padding.VALID:
         return f"%{user.output.name}: expected a MaxPool2D with VALID padding, got {type(user).__name__}"
     for axis, size in ((0, 1), (1, user.filter_height), (2, user.filter_width), (3, 1)):
@@ -177,7 +177,7 @@ class SubstituteSplitVToSplit(GraphPass):
 
 
 def _size_refusal(op: SplitV) -> str | None:
-    """Refuse unless all parts have the same known size."""
+    """Refuse if the parts do not all have the same known size."""
     axis = static_int_vector(op.split_dim) if fits(op) else None
     sizes = [v.shape[axis[0]] if axis and v.shape else None for v in op.results]
     if None not in sizes and len({*sizes}) == 1:

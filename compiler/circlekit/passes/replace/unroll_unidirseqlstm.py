@@ -124,7 +124,7 @@ class _Unroller(Inserter):
 class UnrollUnidirSeqLstm(GraphPass):
     """Unroll UNIDIRECTIONAL_SEQUENCE_LSTM of a known length; the state is zero before each run.
 
-    The operator itself keeps its state from one run to the next unless it is reset.  Peepholes, projection,
+    The operator itself keeps its state from one run to the next until a reset.  Peepholes, projection,
     layer normalization, clipping and diagonal weights are supported.
     """
 

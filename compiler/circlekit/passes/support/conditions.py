@@ -27,7 +27,7 @@ def provably_equal(a: Shape | None, b: Shape | None) -> bool:
 
 
 def same_shape(a: Value, b: Value) -> str | None:
-    """Refuse unless ``a`` and ``b``, which have the same elements in the same order, have the same shape."""
+    """Refuse if the shapes of ``a`` and ``b``, which have the same elements in the same order, differ."""
     if a.shape != b.shape:
         expected = f"the shape of %{a.name}, {format_shape(a.shape)}"
         return f"%{b.name}: expected {expected}, got {format_shape(b.shape)}"
@@ -37,7 +37,7 @@ def same_shape(a: Value, b: Value) -> str | None:
 
 
 def same_quantization(*values: Value) -> str | None:
-    """Refuse unless all values have the same quantization parameters, or all have none."""
+    """Refuse if the values do not all have the same quantization parameters, or all none."""
     first = values[0]
     for value in values[1:]:
         if value.quantization != first.quantization:
@@ -46,7 +46,7 @@ def same_quantization(*values: Value) -> str | None:
 
 
 def all_equal(array: Array, number: int, name: str) -> str | None:
-    """Refuse unless ``array``, the data of the constant ``name``, has elements and all are ``number``."""
+    """Refuse if ``array``, the data of constant ``name``, is empty or has another number than ``number``."""
     if array.size == 0:
         return f"%{name}: is empty"
     other = array.reshape(-1)[array.reshape(-1) != number]

@@ -34,7 +34,7 @@ MAX_STEPS = 8
 
 
 def producer_refusal(value: Value, is_offset: bool) -> str | None:
-    """Refuse unless ``value`` comes from a linear operator that can absorb a constant behind ``value``.
+    """Refuse if ``value`` does not come from a linear operator that can absorb a constant behind ``value``.
 
     Constant factors, offsets and PASSABLE operators may stand in between.  ``is_offset``: whether the
     constant is added; then it cannot move before a Pad, whose zeros do not get the offset.
@@ -83,7 +83,7 @@ def has_transpose_before(value: Value) -> bool:
 
 
 def channel_refusal(constant: Array, value: Value) -> str | None:
-    """Refuse unless ``constant`` has one element, or one for each index of the last axis of ``value``."""
+    """Refuse if ``constant`` has neither one element nor one per index of the last axis of ``value``."""
     last = value.shape[-1] if value.shape else None
     if constant.size == 1 or (constant.shape[-1] == constant.size == last):
         return None
