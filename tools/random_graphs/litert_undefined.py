@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from circlekit.ir.dtypes import f32, i8
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ops.constant_operands import static_int_vector
+from circlekit.ops.convolution.conv import DepthwiseConv2D
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.movement.slice import StridedSlice
 
@@ -18,6 +22,10 @@ def undefined(model: Model) -> str | None:
 def _undefined(op: Op) -> str | None:
     if isinstance(op, Transpose) and op.input.shape == ():
         return "a scalar is transposed: nothing is copied"
+    if isinstance(op, DepthwiseConv2D) and op.input.dtype is f32 and op.filter.dtype is i8:
+        scale = op.filter.quantization.scale if op.filter.quantization else np.zeros(0)
+        if scale.size != (op.output.shape or (0,))[-1]:
+            return "a hybrid convolution reads a scale for each channel, and there is one"
     return _undefined_slice(op) if isinstance(op, StridedSlice) else None
 
 

@@ -93,6 +93,43 @@ def test_embedding_lookup_becomes_gather() -> None:
     check(body, runtime("EMBEDDING_LOOKUP"), "Gather Add", shape="1,3,3")
 
 
+@pytest.mark.parametrize(
+    ("attributes", "axis", "ops"),
+    [
+        ("", -1, "Reshape FullyConnected Reshape"),
+        ("reverse: true", 3, "Reshape FullyConnected Reshape"),
+        ("exclusive: true", 1, "Transpose Reshape FullyConnected Reshape Transpose"),
+        ("exclusive: true, reverse: true", 2, "Transpose Reshape FullyConnected Reshape Transpose"),
+    ],
+)
+def test_cumulative_sum_becomes_a_matrix_product(attributes: str, axis: int, ops: str) -> None:
+    check(f"%y = Cumsum(%x, {axis}) {{{attributes}}}", runtime("CUMSUM"), ops)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_extremes_of_booleans(keep: bool) -> None:
+    model = parse_model(
+        f"""graph main(%x: bool[2,3,2]) -> %y, %z {{
+            %y = ReduceMax(%x, [-1]) {{keep_dims: {str(keep).lower()}}}
+            %z = ReduceMin(%x, [0, 2]) {{keep_dims: {str(keep).lower()}}}
+        }}"""
+    )
+    legal = legalize(model, "circle", targets=[runtime("REDUCE_MAX REDUCE_MIN")])
+    reshape = [] if keep else ["Reshape"]
+    assert [type(op).__name__ for op in legal.main] == ["ReduceAny", *reshape, "ReduceAll", *reshape]
+    inputs = [np.array([1, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1, 0], bool).reshape(2, 3, 2)]
+    for mine, wanted in zip(run(legal, inputs), run(model, inputs), strict=True):
+        np.testing.assert_array_equal(mine, wanted)
+
+
+def test_output_that_operators_read_is_copied_for_onert() -> None:
+    body = "%z = Relu(%x)\n%y = Tanh(%z)\n%w = Neg(%x)"
+    legal = check(body, runtime(name="onert"), "Relu Reshape Tanh Neg", "%y, %z, %w, %z")
+    assert legal.main.outputs[1] is legal.main.ops[1].output
+    assert legal.main.ops[2].inputs[0] is legal.main.ops[0].output
+    check(body, runtime(), "Relu Tanh Neg", "%y, %z, %w, %z")
+
+
 @pytest.mark.parametrize(("dtype", "ops"), [("i32", "FloorDiv Mul Sub"), ("f32", "FloorMod")])
 def test_floor_mod_of_integers(dtype: str, ops: str) -> None:
     model = parse_model(
@@ -142,8 +179,9 @@ def test_fully_connected_without_bias_and_with_leading_dimensions() -> None:
     with_bias: Mapping[str, Mapping[str, Any]] = {"FULLY_CONNECTED": {"f32,f32,f32:f32": {}}}
     check(body, runtime(forms=with_bias), "FullyConnected")
     check(body, runtime(name="onert", forms=with_bias), "FullyConnected Reshape")
-    body = "%r = Reshape(%x, [48, 4])\n" + body.replace("%x,", "%r,")
-    check(body, runtime(name="onert", forms=with_bias), "Reshape FullyConnected")
+    rows = "%r = Reshape(%x, [48, 4])\n" + body.replace("%x,", "%r,")
+    check(rows, runtime(name="onert", forms=with_bias), "Reshape FullyConnected")
+    check(body, runtime(name="onert", forms=with_bias), "Reshape FullyConnected Reshape", shape="4")
 
 
 # -- grouped and transposed convolutions ---------------------------------------------------------
@@ -242,6 +280,12 @@ RANK_4 = {"rank": 4}
 def test_axes_that_are_treated_alike_become_one(code: str, body: str, ops: str) -> None:
     forms = ("f32,i32:f32", "f32,i32,i32:f32", "f32,i32,f32:f32")
     check(FIVE + body, runtime(forms={code: dict.fromkeys(forms, RANK_4)}), f"Reshape {ops}")
+
+
+def test_reduced_axes_are_kept_until_a_reshape() -> None:
+    kept = {"f32,i32:f32": {"values": {"keep_dims": [True]}}}
+    check("%y = Mean(%x, [-1, 1])", runtime(forms={"MEAN": kept}), "Mean Reshape")
+    check("%y = Sum(%x, [2]) {keep_dims: true}", runtime(forms={"SUM": kept}), "Sum")
 
 
 GRU = """

@@ -103,8 +103,8 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
     def compute(self, x: Array, axes: Axes) -> Array:
         count = elements_per_result(x, axes)
         if x.dtype.kind == "f":
-            total = np.sum(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims)
-            return np.asarray(total / x.dtype.type(count))
+            total = np.sum(x, axis=axes, dtype=np.float64, keepdims=self.keep_dims)  # equal elements: exact
+            return np.asarray(total / count, x.dtype)
         total = np.sum(x, axis=axes, dtype=np.int64, keepdims=self.keep_dims)
         return np.asarray(np.sign(total) * (np.abs(total) // count), x.dtype)
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from circlekit.ir.value import Array, Value
@@ -120,27 +118,3 @@ class LowerEmbeddingLookup(Lowering):
 
     before = "y = EmbeddingLookup(i, table)"
     after = "y = Gather(table, i)"
-
-
-class KeepDimensionsByReshape(Lowering):
-    """fully_connected(x) with keep_num_dims  ==  reshape(fully_connected(x) without keep_num_dims)."""
-
-    targets = frozenset({"onert"})  # accepts keep_num_dims and ignores it
-
-    before = """
-        y = FullyConnected(x: f32, w, b?) {act: any, weights_format: any, keep_num_dims: true,
-                                           asymmetric_quantize_inputs: any}
-    """
-    after = """
-        r = FullyConnected(x, w, b)   {like y, keep_num_dims: false}
-        y = Reshape(r, shape)         {new_shape: new_shape}
-    """
-
-    @condition
-    def has_leading_dimensions(self, y: Value) -> str | None:
-        if y.is_static and len(y.static_shape) > 2:
-            return None
-        return f"%{y.name}: expected a known shape of rank 3 or more, got {y.type}"
-
-    def constants(self, y: Value) -> dict[str, Any]:
-        return {"shape": np.array(y.static_shape, np.int32), "new_shape": y.static_shape}

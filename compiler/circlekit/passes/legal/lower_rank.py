@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower the rank of paddings, slices and reductions: neighbouring axes that they treat alike become one."""
+"""Lower the rank of paddings, slices and reductions, or of the results of reductions, by reshapes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,41 @@ from itertools import groupby
 
 import numpy as np
 
+from circlekit.ir.dtypes import boolean
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.slice import Pad, Padded, PadV2, Slice
-from circlekit.ops.reduction.reduce import Reduction
+from circlekit.ops.reduction.reduce import ReduceAll, ReduceAny, ReduceMax, ReduceMin, Reduction
 from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 Groups = list[list[int]]
 """Neighbouring axes, by the axis that they become."""
+
+
+LOGICAL: dict[type[Op], type[Reduction]] = {ReduceMax: ReduceAny, ReduceMin: ReduceAll}
+
+
+class KeepReducedAxes(Replacement):
+    """mean(x)  ==  reshape(mean(x) with keep_dims).  Maximum of booleans  ==  any, minimum  ==  all."""
+
+    kinds = (Reduction,)
+
+    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
+        assert isinstance(op, Reduction)  # by kinds
+        axes = static_int_vector(op.axis)
+        kind = LOGICAL.get(type(op), type(op)) if op.input.dtype is boolean else type(op)
+        if axes is None or (op.keep_dims and kind is type(op)):
+            return None
+        if not (op.input.is_static and op.output.is_static):
+            return None
+        shape = op.input.static_shape
+        reduced = op.normalized_axes(axes, len(shape))
+        kept = tuple(1 if axis in reduced else dim for axis, dim in enumerate(shape))
+        result = Value("", op.output.dtype, kept, None, op.output.quantization)
+        value = insert.make(kind(op.input, op.axis, keep_dims=True, results=[result]))
+        return [value if op.keep_dims else insert.reshaped(value, op.output.static_shape)]
 
 
 class MergeAxes(Replacement):
@@ -40,7 +65,10 @@ class MergeAxes(Replacement):
         merged = insert.reshaped(data, [math.prod(data.static_shape[a] for a in group) for group in groups])
         numbers = [insert.constant(name, array.astype(np.int32)) for name, array in _numbers(op, groups)]
         rest = op.inputs[2:] if isinstance(op, PadV2) else ()
-        made = insert.make(type(op)(merged, *numbers, *rest, **op.attribute_items()))
+        attributes = op.attribute_items()
+        if isinstance(op, Reduction):
+            attributes = {**attributes, "keep_dims": True}  # more runtimes have it
+        made = insert.make(type(op)(merged, *numbers, *rest, **attributes))
         return [insert.reshaped(made, op.output.static_shape)]
 
 
