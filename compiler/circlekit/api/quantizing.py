@@ -19,9 +19,12 @@ from circlekit.quant.apply import apply
 from circlekit.quant.calibration import Calibration, Runner, collect
 from circlekit.quant.calibration.observer import Channels, Histograms
 from circlekit.quant.calibration.samples import Sample
+from circlekit.quant.one.scheme import PREPARATION as ONE_PREPARATION
+from circlekit.quant.one.scheme import quantize_by_one
 from circlekit.quant.quantization_report import QuantizationReport
 from circlekit.quant.quantize import PREPARATION, plan_model, ranges_of
 from circlekit.quant.scheme import Scheme, find_scheme
+from circlekit.quant.selection import schemes_of
 from circlekit.targets.target import find_target
 
 INTERFACES = ("float", "integer")
@@ -94,14 +97,17 @@ def quantize(
     before = _summary(model)
     if passes:
         optimize(model, passes)
-    optimize(model, PREPARATION, target="none")
+    optimize(model, ONE_PREPARATION if chosen.by_one else PREPARATION, target="none")
     if samples is not None and calibration is None:
         calibration = collect(model, samples)
     if calibration is None and chosen.activations is not None:
         raise ModelError(f"{scheme} needs the ranges of activations: give samples or a calibration")
     ranges = [] if calibration is None else ranges_of(model, calibration, estimator)
-    plan = plan_model(model, scheme, ranges, operators, only, runtime, *interface)
-    apply(model, plan)
+    if chosen.by_one:
+        plan = quantize_by_one(model, chosen, ranges, schemes_of(model, scheme, operators, only), *interface)
+    else:
+        plan = plan_model(model, scheme, ranges, operators, only, runtime, *interface)
+        apply(model, plan)
     report = QuantizationReport(scheme, plan, before, _summary(model))
     report.seconds = time.monotonic() - started
     return report

@@ -31,7 +31,8 @@ class Scheme:
 
     ``activations``, ``bias``: None if they stay float.  ``asymmetric``: activations may have a zero point
     other than 0 (weights have one only as uint8).  ``per_channel``: weights have a scale for each channel.
-    ``block``: number of weights along the last axis that share a scale; 0: no blocks.
+    ``block``: number of weights along the last axis that share a scale; 0: no blocks.  ``by_one``: by the
+    rules of ONE's quantizer, not LiteRT's.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Scheme:
     asymmetric: bool = True
     per_channel: bool = True
     block: int = 0
+    by_one: bool = False
 
 
 _INT8 = Scheme("int8", "int8 activations, int8 weights per channel", i8, i8, i32)
@@ -80,9 +82,12 @@ _ALL = [
         for size in (32, 64, 128, 256)
     ),
     Scheme("float16", "float16 weights, computed as float32", f16, arithmetic=Arithmetic.FLOATS),
+    Scheme("one_uint8", "ONE's uint8 per tensor", u8, u8, i32, per_channel=False, by_one=True),
+    Scheme("one_uint8_channel", "ONE's uint8, weights per channel", u8, u8, i32, by_one=True),
+    Scheme("one_int16", "ONE's int16, weights per channel", i16, i16, i64, asymmetric=False, by_one=True),
 ]
 SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in _ALL}
-"""LiteRT's schemes by name.  Those of ONE are in ``quant.one``."""
+"""The schemes by name, LiteRT's first."""
 
 
 def find_scheme(name: str) -> Scheme | None:

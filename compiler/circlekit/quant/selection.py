@@ -50,6 +50,10 @@ def schemes_of(
     for pattern, name in (operators or {}).items():
         special = find_scheme(name)
         schemes.update(dict.fromkeys(selected(model, pattern), special))
+        if special is not None and default is not None and special.by_one != default.by_one:
+            raise UnsupportedError(
+                f"{special.name} cannot be mixed with {default.name}: one of them is ONE's"
+            )
     return schemes
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +18,7 @@ from circlekit.ops.arithmetic.cast import Quantize
 from circlekit.ops.movement.slice import PadV2
 from circlekit.quant.one.formulas import parameters, to_given_integers, to_integers, with_integer_scale
 from circlekit.quant.one.graph_editor import GraphEditor
-from circlekit.quant.one.rules import OneRule, layer_rule, origin_rule, rule_of, stays_float
+from circlekit.quant.one.rules import OneRule, layer_rule, origin_rule, rule_of
 from circlekit.quant.one.settings import LayerSetting, Settings
 
 LOWEST = np.finfo(np.float32).min
@@ -27,14 +28,18 @@ LOWEST = np.finfo(np.float32).min
 class Task:
     """The quantization of one graph: what every step reads and changes.
 
-    ``own``: the settings of operators that have their own.  ``floats``: values that stay float32.
+    ``own``: the settings of operators that have their own.  ``float_ops``: operators that stay float;
+    ``floats``: values that stay float32.
+    ``reasons``: why each value has its parameters; ``float_ops`` have their reasons too.
     """
 
     graph: Graph
     settings: Settings
-    own: dict[Op, LayerSetting]
+    own: Mapping[Op, LayerSetting]
     editor: GraphEditor
+    float_ops: dict[Op, str] = field(default_factory=dict)
     floats: set[Value] = field(default_factory=set)
+    reasons: dict[Value, str] = field(default_factory=dict)
 
     def setting(self, op: Op | None) -> LayerSetting:
         return self.settings.default if op is None else self.own.get(op, self.settings.default)
@@ -44,7 +49,8 @@ class Task:
 
     def quantized_ops(self) -> list[Op]:
         """Return the operators that compute on integers, in order."""
-        return [op for op in self.graph.ops if op not in self.editor.inserted and not stays_float(op)]
+        skipped = self.editor.inserted.keys() | self.float_ops.keys()
+        return [op for op in self.graph.ops if op not in skipped]
 
 
 def recorded_range(value: Value) -> tuple[np.float32, np.float32] | None:
@@ -110,6 +116,7 @@ def quantize_ranges(task: Task) -> None:
             low, high = found or (np.float32(0), np.float32(0))
             value.quantization = range_parameters(low, high, dtype)
             value.dtype = dtype
+            task.reasons[value] = f"recorded range {low:.6g} to {high:.6g}"
 
 
 def is_activation(task: Task, value: Value) -> bool:
@@ -135,6 +142,7 @@ def propagate_backward(task: Task) -> None:
         if isinstance(op, PadV2) and _pads_with_lowest(op):
             source = op.input
             op.output.quantization = source.quantization
+            task.reasons[op.output] = f"as %{source.name}: the lowest float must not widen the range"
         elif getattr(op, "act", Activation.NONE) is not Activation.NONE:
             continue  # its constants are quantized by their own range
         for index, (name, value) in enumerate(op.operand_items()):
@@ -146,6 +154,7 @@ def propagate_backward(task: Task) -> None:
                 others = len(value.users) > 1 or task.graph.is_output(value)
                 if not others:
                     value.quantization = source.quantization
+                    task.reasons[value] = f"as %{op.output.name}: {op.code} has one scale"
 
 
 def _pads_with_lowest(op: PadV2) -> bool:
@@ -161,7 +170,12 @@ def _quantize_like(task: Task, op: Op, index: int, source: Value) -> None:
         return
     dtype, data = source.dtype, plain_floats(value)
     key = ("like", dtype, like.scale.tobytes(), like.zero_point.tobytes())
-    task.editor.replace_constant(op, index, key, lambda: (to_given_integers(data, dtype, like), dtype, like))
+
+    def make() -> tuple[Array, DType, Quantization]:
+        return to_given_integers(data, dtype, like), dtype, like
+
+    constant = task.editor.replace_constant(op, index, key, make)
+    task.reasons[constant] = f"as %{op.output.name}: {op.code} has one scale"
 
 
 def plain_floats(value: Value) -> Array:
@@ -203,7 +217,8 @@ def quantize_constant(task: Task, op: Op, index: int, dtype: DType) -> None:
         inside = np.clip(data, made.low, made.high)
         return to_integers(inside, dtype, made.scale, made.low), dtype, made.quantization()
 
-    task.editor.replace_constant(op, index, ("range", dtype), make)
+    constant = task.editor.replace_constant(op, index, ("range", dtype), make)
+    task.reasons[constant] = "range of its elements"
 
 
 def fix_special(task: Task) -> None:
@@ -215,8 +230,10 @@ def fix_special(task: Task) -> None:
                 continue
             if value.dtype in rule.fixed:
                 value.quantization = fixed_parameters(rule, value.dtype, value.quantization)
+                task.reasons[value] = f"the fixed scale of {op.code}"
             elif rule.integer_scale:
                 value.quantization = with_integer_scale(value.quantization)
+                task.reasons[value] += f"; {op.code} gives integers, so the scale is one"
 
 
 def propagate_forward(task: Task) -> None:
@@ -225,14 +242,16 @@ def propagate_forward(task: Task) -> None:
         if op in task.editor.inserted:
             _refresh_conversion(op)
             continue
-        forward = None if stays_float(op) else task.rule(op).forward
+        forward = None if op in task.float_ops else task.rule(op).forward
         if forward is None:
             continue
-        source = getattr(op, forward).quantization
+        operand = getattr(op, forward)
+        source = operand.quantization
         for value in op.results:
             if source is not None and source.scale.size == 1 and value.quantization is not None:
                 kept = value.quantization
                 value.quantization = Quantization(source.scale, source.zero_point, 0, kept.min, kept.max)
+                task.reasons[value] = f"as %{operand.name}, whose elements {op.code} moves"
 
 
 def _refresh_conversion(op: Op) -> None:

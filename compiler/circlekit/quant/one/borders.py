@@ -9,8 +9,9 @@ import numpy as np
 
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, f32
+from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.arithmetic.cast import Quantize
+from circlekit.ops.arithmetic.cast import Dequantize, Quantize
 from circlekit.quant.one.activations import (
     Task,
     converted_parameters,
@@ -18,39 +19,44 @@ from circlekit.quant.one.activations import (
     range_parameters,
     recorded_range,
 )
-from circlekit.quant.one.rules import stays_float
 from circlekit.quant.one.settings import DTYPES
 
 
-def isolate_float_ops(task: Task) -> None:
+def isolate_float_ops(task: Task, outputs: Sequence[DType]) -> None:
     """Convert what operators that stay float read and produce; runs while every activation is still float.
 
-    A result without a recorded range stays float as an output of the graph.
+    ``outputs``: the dtype that each output of the graph shall have.
     """
-    editor, graph, dtype = task.editor, task.graph, task.settings.default.dtype
-    float_ops = [op for op in graph.ops if stays_float(op)]
-    task.floats.update(v for op in float_ops for v in op.results if v.dtype is f32)
-    for op in float_ops:
+    task.floats.update(v for op in task.float_ops for v in op.results if v.dtype is f32)
+    for op in task.float_ops:
         for index, value in enumerate(op.inputs):
             if value is None or value.is_const or value.is_variable or value.dtype is not f32:
                 continue
             if value not in task.floats:
-                floats = editor.converted(value, f32, None)
+                floats = task.editor.converted(value, f32, None)
                 task.floats.add(floats)
                 op.set_input(index, floats)
         for value in op.results:
-            if value.dtype is not f32:
-                continue
-            found = recorded_range(value)
-            users = [(user, i) for user, i in value.uses if not stays_float(user)]
-            if found is None and not users:
-                continue
-            if users or graph.is_output(value):
-                parameters = converted_parameters(value, dtype)
-                converted = editor.converted(value, dtype, parameters)
-                for user, i in users:
-                    user.set_input(i, converted)
-                editor.redirect_output(value, converted)
+            if value.dtype is f32:
+                _quantize_result(task, op, value, outputs)
+
+
+def _quantize_result(task: Task, op: Op, value: Value, outputs: Sequence[DType]) -> None:
+    """Insert a QUANTIZE behind a result of the float operator ``op``, for users that compute on integers.
+
+    As an output of the graph it stays float if that was asked for, or if it has no recorded range.
+    """
+    users = [(user, i) for user, i in value.uses if user not in task.float_ops]
+    ports = [t for v, t in zip(task.graph.outputs, outputs, strict=True) if v is value and t is not f32]
+    if not users and (not ports or recorded_range(value) is None):
+        return
+    dtype = task.settings.default.dtype
+    converted = task.editor.converted(value, dtype, converted_parameters(value, dtype))
+    task.reasons[converted] = f"range of %{value.name}, which {op.code} computes as float"
+    for user, i in users:
+        user.set_input(i, converted)
+    if ports:
+        task.editor.redirect_output(value, converted)
 
 
 def insert_mixed_precision(task: Task) -> None:
@@ -63,26 +69,35 @@ def insert_mixed_precision(task: Task) -> None:
         for index, value in enumerate(op.inputs):
             if value is not None and is_activation(task, value):
                 parameters = converted_parameters(value, dtype)
-                op.set_input(index, task.editor.converted(value, dtype, parameters, before=op))
+                converted = task.editor.converted(value, dtype, parameters, before=op)
+                op.set_input(index, converted)
+                task.reasons[converted] = f"range of %{value.name}, in the dtype of %{op.output.name}"
         for value in reversed(op.results):  # each is inserted directly behind the operator
             if is_activation(task, value):
                 converted = task.editor.converted(value, default, converted_parameters(value, default))
                 task.editor.redirect(value, converted)
+                task.reasons[converted] = f"range of %{value.name}, in the default dtype"
 
 
 def remove_redundant_conversions(task: Task) -> None:
     """Merge two inserted QUANTIZE in a row, and remove those that change nothing.
 
-    The first of two in a row converts what an operator produced, so the second may convert that directly.
+    The first of two in a row converts what an operator produced, so the second may convert that directly, and
+    a DEQUANTIZE of converted floats is the floats.
     """
     editor = task.editor
     changed = True
     while changed:
         changed = False
-        for op in [op for op in editor.inserted if isinstance(op, Quantize)]:
-            source = op.input
-            if source.producer in editor.inserted and isinstance(source.producer, Quantize):
-                op.set_input(0, source.producer.input)
+        for op in editor.inserted:
+            source = op.inputs[0]
+            assert source is not None  # both kinds have an operand
+            earlier = source.producer if source.producer in editor.inserted else None
+            if isinstance(op, Dequantize):
+                if isinstance(earlier, Quantize) and earlier.input.dtype is f32:
+                    editor.redirect(op.output, earlier.input)
+            elif isinstance(earlier, Quantize):
+                op.set_input(0, earlier.input)
                 changed = True
             elif _same_parameters(source, op.output):
                 editor.redirect(op.output, source)
@@ -140,7 +155,9 @@ def set_input_types(task: Task, dtypes: Sequence[DType]) -> None:
             parameters = range_parameters(*found, inner)
         if value.use_count or task.graph.is_output(value):
             task.editor.conversions.pop((value, inner), None)
-            task.editor.redirect(value, task.editor.converted(value, inner, parameters))
+            converted = task.editor.converted(value, inner, parameters)
+            task.editor.redirect(value, converted)
+            task.reasons[converted] = f"recorded range of the input %{value.name}"
         if dtype is not f32 and found is not None:
             value.quantization = range_parameters(*found, dtype)
         value.dtype = dtype
@@ -152,4 +169,6 @@ def set_output_types(task: Task, dtypes: Sequence[DType]) -> None:
         if value.dtype is dtype or value.quantization is None or not value.quantization.scale.size:
             continue
         parameters = None if dtype is f32 else converted_parameters(value, dtype)
-        task.editor.redirect_output(value, task.editor.converted(value, dtype, parameters))
+        converted = task.editor.converted(value, dtype, parameters)
+        task.editor.redirect_output(value, converted)
+        task.reasons[converted] = f"range of %{value.name}, in the dtype of the output"

@@ -70,7 +70,8 @@ def _quantize_elements(task: Task, op: Op, name: str, dtype: DType, per_channel:
         integers, quantization = element_parameters(data, dtype)
         return integers, dtype, quantization
 
-    task.editor.replace_constant(op, index, ("element", dtype), make)
+    constant = task.editor.replace_constant(op, index, ("element", dtype), make)
+    task.reasons[constant] = "magnitude of each element"
 
 
 # -- weights -----------------------------------------------------------------------------------
@@ -117,7 +118,10 @@ def _quantize_weights(
         return weight_integers(data, made, dtype), dtype, made.quantization(axis or 0)
 
     key = ("weights", dtype, axis, None if smallest is None else smallest.tobytes())
-    task.editor.replace_constant(op, index_of(op, name), key, make)
+    constant = task.editor.replace_constant(op, index_of(op, name), key, make)
+    part = "all weights" if axis is None else "each channel"
+    raised = "" if smallest is None else "; scales were raised where the bias would overflow"
+    task.reasons[constant] = f"range of {part}{raised}"
 
 
 def along_axis(per_channel: Array, axis: int, rank: int) -> Array:
@@ -205,4 +209,6 @@ def _quantize_bias(task: Task, op: Op, dtype: DType) -> None:
         quantization = Quantization(scale, np.zeros(scale.size, np.int64), axis)
         return bias_integers(data, scale, dtype), BIAS_DTYPES[dtype], quantization
 
-    task.editor.replace_constant(op, index_of(op, rule.bias), ("bias", dtype, scale.tobytes()), make)
+    key = ("bias", dtype, scale.tobytes())
+    constant = task.editor.replace_constant(op, index_of(op, rule.bias), key, make)
+    task.reasons[constant] = f"scale of the input times that of %{weights.name}"

@@ -121,7 +121,7 @@ def stays_float(op: Op) -> bool:
 def layer_rule(op: Op) -> QuantizationRule | None:
     """Return the declared rule of a layer with weights and a bias; None for other operators."""
     rule = op.quantization_rule
-    return rule if rule is not None and rule.bias is not None and not stays_float(op) else None
+    return rule if rule is not None and rule.bias is not None else None
 
 
 def origin_rule(value: Value) -> OneRule:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from circlekit.ir.graph import Graph, Model
@@ -27,22 +28,46 @@ from circlekit.quant.one.borders import (
 )
 from circlekit.quant.one.graph_editor import GraphEditor
 from circlekit.quant.one.layers import quantize_layers
+from circlekit.quant.one.rules import stays_float
 from circlekit.quant.one.settings import LayerSetting, Settings, settings_of
+from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan
+from circlekit.quant.scheme import NO_SCHEME
 
 
-def quantize_with_minmax(model: Model, settings: Settings) -> None:
+def quantize_with_minmax(model: Model, settings: Settings) -> Plan:
     """Quantize ``model`` in place, from the min and max in the quantization of its activations.
 
-    Graphs that operators call, and operators that have no quantized form, stay float.  An output whose dtype
-    changes behind its producer is called NAME_Quantize or NAME_Dequantize, as in ONE.  Raise ModelError if an
-    activation has no recorded range, UnsupportedError for what cannot be quantized; ``model`` must not be
-    used then.
+    Return what was done, with a reason for each tensor.  Graphs that operators call, and operators that have
+    no quantized form, stay float.  An output whose dtype changes behind its producer is called NAME_Quantize
+    or NAME_Dequantize, as in ONE.  Raise ModelError if an activation has no recorded range, UnsupportedError
+    for what cannot be quantized; ``model`` must not be used then.
+    """
+    return quantize_operators(model, settings, settings_of(uncalled_graphs(model), settings))
+
+
+def quantize_operators(
+    model: Model,
+    settings: Settings,
+    own: Mapping[Op, LayerSetting],
+    floats: Mapping[Op, str] | None = None,
+    scheme: str = "one",
+) -> Plan:
+    """Quantize as ``quantize_with_minmax`` does, with the settings ``own`` of single operators.
+
+    ``floats``: further operators that stay float, with the reasons.  ``scheme``: its name in the plan.
     """
     graphs = uncalled_graphs(model)
-    own = settings_of(graphs, settings)
+    plans = {}
     for graph in graphs:
-        _quantize_graph(model, graph, settings, own)
+        task = Task(graph, settings, own, GraphEditor(model, graph))
+        task.float_ops = {op: NO_FORM for op in graph if stays_float(op)}
+        task.float_ops |= {op: why for op, why in (floats or {}).items() if op.graph is graph}
+        plans[graph] = _quantize_graph(task, scheme)
     check_shapes(model)
+    return Plan(scheme, [plans.get(graph, GraphPlan()) for graph in model.graphs])
+
+
+NO_FORM = "it has no quantized form in ONE"
 
 
 def uncalled_graphs(model: Model) -> list[Graph]:
@@ -51,13 +76,11 @@ def uncalled_graphs(model: Model) -> list[Graph]:
     return [graph for graph in model.graphs if id(graph) not in called]
 
 
-def _quantize_graph(model: Model, graph: Graph, settings: Settings, own: dict[Op, LayerSetting]) -> None:
-    editor = GraphEditor(model, graph)
-    task = Task(graph, settings, own, editor)
-    default = settings.default.dtype
+def _quantize_graph(task: Task, scheme: str) -> GraphPlan:
+    graph, settings, default = task.graph, task.settings, task.settings.default.dtype
     inputs = port_dtypes(graph.inputs, settings.input_types, default, "input")
     outputs = port_dtypes(graph.outputs, settings.output_types, default, "output")
-    isolate_float_ops(task)
+    isolate_float_ops(task, outputs)
     quantize_ranges(task)
     insert_mixed_precision(task)
     remove_redundant_conversions(task)
@@ -69,10 +92,28 @@ def _quantize_graph(model: Model, graph: Graph, settings: Settings, own: dict[Op
     set_input_types(task, inputs)
     set_output_types(task, outputs)
     remove_redundant_conversions(task)
-    editor.finish()
+    task.editor.finish()
     touch_ops(graph)
     if not settings.keeps_range:
         remove_ranges(graph)
+    return _plan(task, scheme)
+
+
+def _plan(task: Task, scheme: str) -> GraphPlan:
+    """Return the parameters of all quantized tensors and the scheme of each operator, with reasons."""
+    tensors = {}
+    for value in task.graph.values():
+        parameters = value.quantization
+        if parameters is not None and parameters.scale.size and value.dtype.is_integer:
+            scales, zero_points = map(tuple, (parameters.scale.tolist(), parameters.zero_point.tolist()))
+            axis, reason = parameters.quantized_dimension, task.reasons.get(value, "as in the float model")
+            tensors[value.name] = TensorPlan(value.dtype, scales, zero_points, axis, reason=reason)
+    operators = {}
+    for op in task.graph:
+        if op.results and op not in task.editor.inserted:
+            why = task.float_ops.get(op, "")
+            operators[op.results[0].name] = OperatorPlan(op.code, NO_SCHEME if why else scheme, why)
+    return GraphPlan(tensors, operators)
 
 
 def remove_ranges(graph: Graph) -> None:

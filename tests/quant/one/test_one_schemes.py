@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit.quantize with ONE's schemes: parameters with reasons, other schemes for single operators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.errors import UnsupportedError
+from circlekit.ir.dtypes import f32, i16, u8
+from circlekit.ir.graph import Model
+from circlekit.quant.quantization_report import QuantizationReport
+
+TEXT = """graph main(%x: f32[1,2]) -> %y {
+  %w = const f32[2,2] [0.25, 0.25, 1.0, -1.0]
+  %b = const f32[2] [0.5, 0.25]
+  %m = FullyConnected(%x, %w, %b)  : f32[1,2]
+  %y = Logistic(%m)                : f32[1,2]
+}"""
+SAMPLES = [[np.array([[-1.0, 0.5]], np.float32)], [np.array([[1.0, -1.0]], np.float32)]]
+
+
+def quantized(scheme: str, **options: object) -> tuple[Model, QuantizationReport]:
+    model = circlekit.parse(TEXT)
+    return model, circlekit.quantize(model, scheme, SAMPLES, passes=[], **options)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "dtype", "channels"),
+    [("one_uint8", u8, 1), ("one_uint8_channel", u8, 2), ("one_int16", i16, 2)],
+)
+def test_schemes(scheme: str, dtype: object, channels: int) -> None:
+    model, report = quantized(scheme)
+    values = {v.name: v for v in model.main.values()}
+    assert {values[name].dtype for name in ("m", "y", "w")} == {dtype}
+    assert values["w"].quantization.scale.size == channels
+    assert {v.dtype for v in (*model.main.inputs, *model.main.outputs)} == {f32}
+    assert all(tensor.reason for tensor in report.plan.main.tensors.values())
+    assert report.plan.main.tensors["y"].reason == "the fixed scale of LOGISTIC"
+    assert report.plan.main.tensors["b"].reason == "scale of the input times that of %w"
+    assert report.plan.main.operators["m"].scheme == scheme
+
+
+def test_operators_with_other_schemes() -> None:
+    model, report = quantized("one_uint8", operators={"m": "one_int16"}, inputs="integer", outputs="integer")
+    assert [op.code for op in model.main] == ["QUANTIZE", "FULLY_CONNECTED", "QUANTIZE", "LOGISTIC"]
+    model, report = quantized("one_uint8", operators={"y": "float"})
+    assert [op.code for op in model.main] == ["QUANTIZE", "FULLY_CONNECTED", "DEQUANTIZE", "LOGISTIC"]
+    assert report.plan.main.operators["y"].is_float
+    with pytest.raises(UnsupportedError, match="int8 cannot be mixed with one_uint8"):
+        quantized("one_uint8", operators={"y": "int8"})
