@@ -221,7 +221,7 @@ def convert(
     if content is not None:
         report.growth = explain_growth(origin, len(content), file)
     report.source, report.target = name, target_name
-    report.after = summarize(legal, write(file, target, model.source), format)
+    report.after = summarize(legal, write(file, target, model.source), target_watch.planner)
     report.after.format = format
     _conclude(report, verifier, started)
     return report
@@ -233,7 +233,7 @@ def _legalize(model: Model, target: TargetWatch, verifier: Verifier | None, repo
     if report.legalizations and verifier is not None:
         verifier.check(model, "the legalization for the target")
     if report.legalizations:
-        report.after = summarize(model)
+        report.after = summarize(model, planner=target.planner)
 
 
 def _epochs(model: Model) -> list[int]:
@@ -304,7 +304,7 @@ def _optimize(
     def announce(name: str) -> None:
         progress().begin(f"running {name}")
 
-    before = summarize(model, file_size, format)
+    before = summarize(model, file_size, target.planner)
     passes = select_passes(options.passes, options.disable, format)
     if passes and options.validate:
         settle_ranks(model)
@@ -315,7 +315,7 @@ def _optimize(
     exact = only_pipelines(options.passes)
     context = Context(format, settings=options.settings, exact=exact, target=rules)
     records = run_passes(model, passes, context, check_values, announce)
-    report = Report(before, summarize(model, format=format), records)
+    report = Report(before, summarize(model, planner=target.planner), records)
     if verifier is not None:
         report.verified, report.notes = True, verifier.notes
     changes = {record.name: record.changes for record in records}

@@ -8,6 +8,7 @@ from circlekit.ir.graph import Model
 from circlekit.passes.engine.optimization_report import Report, TargetCheck
 from circlekit.passes.engine.written_form import written_refusal
 from circlekit.targets.findings import Refusal, TargetChoice, TargetSet, choose_targets, find_unsupported
+from circlekit.targets.planners import default_planner
 from circlekit.targets.target import Target, find_target, target_names
 
 RUNTIME_OF_DEFAULT = {"luci": "onert"}
@@ -20,6 +21,7 @@ class TargetWatch:
     ``targets``: what the user chose, or the default for ``format``.  ``others``: runtimes that do not
     restrict the optimization; the report gets a note if one of them runs the original and not the result.
     ``named_passes``: whether the user asked for passes by name; a default target does not restrict these.
+    ``planner``: places the arenas whose size the report shows.
     """
 
     def __init__(self, model: Model, choice: TargetChoice, format: str, named_passes: bool = False) -> None:
@@ -29,6 +31,7 @@ class TargetWatch:
         names = [RUNTIME_OF_DEFAULT.get(target.name) for target in self.targets if choice is None]
         self.others = tuple(find_target(name) for name in names if name in target_names())
         watched = (*self.targets, *self.others)
+        self.planner = default_planner(format, [target.name for target in self.targets])
         self._before = {target: find_unsupported(model, target) for target in watched}
 
     def conclude(self, report: Report, model: Model) -> None:

@@ -81,8 +81,9 @@ class FoldedWork:
 class TargetRules:
     """What the target of an optimization allows.
 
-    ``unsupported``: returns why the target cannot run an operator, None if it can.  ``accepted``: names of
-    the first results of the operators that ``Context.accepts`` has accepted in the current run of a pass.
+    ``unsupported``: returns why the target cannot run an operator, None if it can.  ``names``: of the
+    runtimes.  ``accepted``: names of the first results of the operators that ``Context.accepts`` has accepted
+    in the current run of a pass.
     ``barred``: by pass and such a name, why the pass must not rewrite that operator: an earlier run of it
     made an unsupported operator, and was undone.  The name is "" for the whole pass.
     ``snapshot``: the latest state of the model to which a run can be undone.
@@ -91,6 +92,7 @@ class TargetRules:
     """
 
     unsupported: Callable[[Op], str | None]
+    names: tuple[str, ...] = ()
     is_default: bool = False
     accepted: list[str] = field(default_factory=list)
     barred: dict[tuple[str, str], str] = field(default_factory=dict)

@@ -8,7 +8,7 @@ circle-execution-plan; onert ``MemoryPlanner.cc`` (WIC, its default) and ``Share
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from circlekit.errors import UnsupportedError, did_you_mean
@@ -107,6 +107,9 @@ def find_planner(target: str) -> Planner:
     return PLANNERS[target]
 
 
-def default_planner(format: str) -> Planner:
-    """Return the planner of the runtime that files of ``format`` (circle, tflite) are made for."""
-    return PLANNERS[DEFAULT_TARGETS[format]]
+def default_planner(format: str, targets: Iterable[str] = ()) -> Planner:
+    """Return the planner of the first of ``targets`` that has one.
+
+    By default it is that of the runtime that files of ``format`` (circle, tflite) are made for.
+    """
+    return next((PLANNERS[name] for name in targets if name in PLANNERS), PLANNERS[DEFAULT_TARGETS[format]])

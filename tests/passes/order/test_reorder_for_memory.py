@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from itertools import permutations
 from pathlib import Path
 
@@ -12,13 +13,15 @@ import pytest
 
 import circlekit
 from circlekit.ir.graph import Graph
-from circlekit.passes.order import lowest_peak
+from circlekit.ir.op import Op
+from circlekit.passes.order import lowest_peak, reorder_for_memory
 from circlekit.passes.order.reorder_for_memory import ReorderForMemory, lowest_order
 from circlekit.recipes.load import load_recipe
 from circlekit.rewrite.base import Context
-from circlekit.targets.memory_plan import plan_memory
-from circlekit.targets.planners import LITERT
+from circlekit.targets.memory_plan import MemoryPlan, arena_bytes, plan_memory
+from circlekit.targets.planners import LITERT, PLANNERS, Planner
 from circlekit.testing import random_model
+from tests.targets.toy import toy
 from tools.orders import findings
 
 RECIPE = Path(__file__).parents[3] / "recipes/passes/reorder_for_memory.ck"
@@ -100,3 +103,29 @@ def test_omem_is_o1_and_then_the_order() -> None:
     report = circlekit.optimize(model, "Omem", verify=True)
     assert report.changes["reorder_for_memory"] == 1
     assert report.before.arena_bytes > report.after.arena_bytes
+
+
+def test_the_named_target_plans_the_arena() -> None:
+    """The arena of onert lacks inputs and outputs; a target without a planner has that of the format."""
+    text = "graph main(%x: f32[1,64]) -> %y {\n  %a = Neg(%x)\n  %b = Abs(%a)\n  %y = Neg(%b)\n}"
+    sizes = {}
+    for target in ("none", "onert", "tflm,onert", toy("NEG", "ABS")):
+        model = circlekit.parse(text)
+        model.format = "tflite"
+        after = circlekit.optimize(model, ["reorder_for_memory"], target=target).after
+        sizes[after.arena_planner] = after.arena_bytes
+        assert after.arena_bytes == arena_bytes(model, PLANNERS[after.arena_planner])
+    assert sizes == {"litert": 3 * 256, "onert": 2 * 256, "tflm": 2 * 256}
+
+
+def test_the_order_follows_the_planner_of_the_named_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: dict[str, None] = {}
+
+    def plan(graph: Graph, planner: Planner, order: Sequence[Op] | None = None) -> MemoryPlan:
+        names[planner.name] = None
+        return plan_memory(graph, planner, order)
+
+    monkeypatch.setattr(reorder_for_memory, "plan_memory", plan)
+    for target in ("onert", "luci,tflm", "none"):
+        circlekit.optimize(branches(2, 0), "Omem", target=target)
+    assert list(names) == ["onert", "luci"]

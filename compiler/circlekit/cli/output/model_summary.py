@@ -16,7 +16,7 @@ from circlekit.ir.text.columns import format_definitions
 from circlekit.ir.text.lines import Names, type_text
 from circlekit.ir.value import Value
 from circlekit.passes.engine.optimization_report import summarize
-from circlekit.targets.planners import default_planner
+from circlekit.targets.planners import find_planner
 
 SUMMARY_SCHEMA = 1
 """Increases when ``summary_of`` changes in a way that breaks readers of its JSON; docs/guide/inspect.md."""
@@ -36,7 +36,7 @@ def summary_of(path: str) -> dict[str, Any]:
     except CirclekitError as error:  # the model is invalid, so costs of operators may be unknown
         fault = error.message
         counts = {"format": model.format, "file_bytes": size}
-        counts |= dict.fromkeys(("parameters", "macs", "peak_arena_bytes"))
+        counts |= dict.fromkeys(("parameters", "macs", "peak_arena_bytes", "arena_planner"))
     constants = {id(v): v.data for g in model.graphs for v in _values(g.ops) if v.data is not None}
     operators = Counter(op.code for op in model.ops())
     return {
@@ -120,7 +120,7 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if summary[name] is not None:
             yield label, f"{summary[name]:,}"
     if summary["peak_arena_bytes"] is not None:
-        title = default_planner(summary["format"]).title
+        title = find_planner(summary["arena_planner"]).title
         yield "peak arena", f"{summary['peak_arena_bytes']:,} bytes ({title})"
     yield "constants", f"{summary['constants']} ({summary['constant_bytes']:,} bytes)"
     if summary["metadata"]:

@@ -15,7 +15,7 @@ from circlekit.passes.engine.explanation import Explanation, OpExplanation
 from circlekit.rewrite.base import Refusal
 from circlekit.targets.findings import Finding
 from circlekit.targets.memory_plan import arena_bytes
-from circlekit.targets.planners import default_planner
+from circlekit.targets.planners import Planner, default_planner
 
 DOCUMENT_SCHEMA = 1
 """Increases when ``Report.document`` changes in a way that breaks readers; docs/guide/results.md."""
@@ -59,7 +59,7 @@ class Summary:
     ``ops``: number of operators in all graphs, by the name of their kind in the schema.
     ``parameters``: elements of float and quantized constants; shapes, axes and indices do not count.
     ``macs``: multiply-accumulates of one run of every graph; unknown dimensions, mostly a batch, count as 1.
-    ``arena_bytes``: size of the arenas of all graphs, as the default target of the format plans them.
+    ``arena_bytes``: size of the arenas of all graphs, as ``arena_planner``, that of a target, places them.
     ``file_size``: bytes, None if there is no file.  ``format``: circle or tflite.
     """
 
@@ -71,6 +71,7 @@ class Summary:
     inputs: Sequence[Port] = ()
     outputs: Sequence[Port] = ()
     arena_bytes: int = 0
+    arena_planner: str = ""
 
     @property
     def op_count(self) -> int:
@@ -86,6 +87,7 @@ class Summary:
             "parameters": self.parameters,
             "macs": self.macs,
             "peak_arena_bytes": self.arena_bytes,
+            "arena_planner": self.arena_planner,
             "inputs": [port.document() for port in self.inputs],
             "outputs": [port.document() for port in self.outputs],
         }
@@ -281,11 +283,12 @@ def _number(count: int | None) -> str:
     return "" if count is None else f"{count:,}"
 
 
-def summarize(model: Model, file_size: int | None = None, format: str | None = None) -> Summary:
+def summarize(model: Model, file_size: int | None = None, planner: Planner | None = None) -> Summary:
     """Return the size and the interface of ``model``; ``file_size``: the size of its file in bytes.
 
-    ``format``: its default target plans the arena; by default the model's format.
+    ``planner``: places the arena; by default that of the default target of the model's format.
     """
+    planner = planner or default_planner(model.format)
     ops = Counter(op.code for op in model.ops())
     constants: dict[int, Value] = {
         id(value): value for op in model.ops() for value in op.inputs if value is not None and value.is_const
@@ -298,7 +301,8 @@ def summarize(model: Model, file_size: int | None = None, format: str | None = N
             if value.is_static and (value.dtype.is_float or value.quantization is not None)
         ),
         macs=sum(op.macs() for op in model.ops() if op.results),
-        arena_bytes=arena_bytes(model, default_planner(format or model.format)),
+        arena_bytes=arena_bytes(model, planner),
+        arena_planner=planner.name,
         file_size=file_size,
         format=model.format,
         inputs=_ports(model.main.inputs),

@@ -39,7 +39,10 @@ def rules_of_targets(targets: TargetSet, format: str) -> TargetRules | None:
 
     Return None if there are no targets.
     """
-    return TargetRules(written_refusal(targets, format), targets.is_default) if targets else None
+    if not targets:
+        return None
+    names = tuple(target.name for target in targets)
+    return TargetRules(written_refusal(targets, format), names, targets.is_default)
 
 
 def _lone_model(op: Op) -> Model:

@@ -18,8 +18,9 @@ from circlekit.targets.planners import Planner, default_planner
 class ReorderForMemory(GraphPass):
     """Put operators into the order in which the most bytes of activations that are live at a time are fewest.
 
-    Which tensors share a buffer follows the planner of the format's default target.  The search is exact for
-    graphs with up to some ten thousand cuts, and bounded beyond.  The order changes only if the peak becomes
+    Which tensors share a buffer follows the planner of the first target that was named, by default of the
+    format's default target.  The search is exact for graphs with up to some ten thousand cuts, and bounded
+    beyond.  The order changes only if the peak becomes
     lower and the planned arena not larger.  Operators with side effects keep their order.
     """
 
@@ -29,7 +30,7 @@ class ReorderForMemory(GraphPass):
     def run_graph(self, graph: Graph, context: Context) -> int:
         if len(graph) < 2:
             return 0
-        planner = default_planner(context.format)
+        planner = default_planner(context.format, context.target.names if context.target is not None else ())
         plan = plan_memory(graph, planner)
         order, is_lowest = lowest_order(graph, planner, plan.peak_bytes)
         sentence = _obstacle(graph, plan, order, is_lowest)
