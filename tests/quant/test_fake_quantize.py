@@ -214,3 +214,72 @@ def test_ranges_are_needed_and_finite() -> None:
     broken.main.ops[0].inputs[1].data = np.full((3, 1, 1, 3), np.nan, np.float32)
     with pytest.raises(ModelError, match="%w: expected finite weights"):
         circlekit.fake_quantize(broken, calibration=circlekit.calibrate(model, [[X]]), optimize=False)
+
+
+FAKE_QUANT = "{min: %s, max: %s, num_bits: %d, narrow_range: %s} : f32[2,4,4,3]\n"
+
+
+@pytest.mark.parametrize("bits", range(2, 9))
+@pytest.mark.parametrize("narrow", ["true", "false"])
+def test_roundings_become_the_parameters_of_integers(bits: int, narrow: str) -> None:
+    """An integer model differs from the rounding one by at most one step, and clips at the same place.
+
+    LiteRT, the oracle of the kernel of FAKE_QUANT, does not run narrow ranges.
+    """
+    body = f"  %q = FakeQuant(%x) {FAKE_QUANT % (-1.0, 1.5, bits, narrow)}"
+    body += f"  %u = FakeQuant(%w) {{min: -2.0, max: 2.0, num_bits: {bits}, narrow_range: true}}"
+    body += f" : f32[3,1,1,3]\n{conv('%y', '%q', '%u')}"
+    body += f"  %z = FakeQuant(%y) {FAKE_QUANT % (-1.5, 2.0, bits, narrow)}"
+    model = network(body)
+    x = 2 * X  # partly outside of the range
+    expected = circlekit.run(model, [x])[0]
+    circlekit.quantize(model, "int8")
+    assert {v.dtype.short for op in model.main if op.code == "CONV_2D" for v in op.results} == {"i8"}
+    assert not any(op.code == "FAKE_QUANT" for op in model.main)
+    step = 3.5 / (2**bits - 1 - (narrow == "true"))
+    got = circlekit.run(model, [x])[0]
+    assert np.abs(got - expected).max() <= 1.001 * step
+    assert got.max() <= 2.0 + step / 2  # clipped, after the range was moved by up to half a step
+
+
+def test_pairs_of_quantize_and_dequantize_become_the_parameters_of_integers() -> None:
+    """As exports of PyTorch have them: uint8 for activations, int8 per channel for weights."""
+    form = "u8[2,4,4,3] quant(scale: 0.0078125, zero_point: 128)"
+    body = f"  %xq = Quantize(%x) : {form}\n  %xd = Dequantize(%xq) : f32[2,4,4,3]\n"
+    body += "  %wq = Quantize(%w) : i8[3,1,1,3] quant(scale: [0.02, 0.03, 0.04], axis: 0)\n"
+    body += f"  %wd = Dequantize(%wq) : f32[3,1,1,3]\n{conv('%y', '%xd', '%wd')}"
+    body += "  %zq = Quantize(%y) : u8[2,4,4,3] quant(scale: 0.03125, zero_point: 100)\n"
+    body += "  %z = Dequantize(%zq) : f32[2,4,4,3]\n"
+    model = network(body)
+    expected = circlekit.run(model, [X])[0]
+    circlekit.quantize(model, "int8")
+    (layer,) = (op for op in model.main if op.code == "CONV_2D")
+    data, weights = layer.inputs[0].quantization, layer.inputs[1].quantization
+    assert (data.scale.tolist(), data.zero_point.tolist()) == ([0.0078125], [0])
+    assert weights.scale == pytest.approx([0.02, 0.03, 0.04])
+    assert (layer.output.quantization.scale.tolist(), layer.output.quantization.zero_point.tolist()) == (
+        [0.03125],
+        [-28],
+    )
+    assert np.abs(circlekit.run(model, [X])[0] - expected).max() <= 1.001 * 0.03125
+
+
+def test_ranges_follow_through_functions_and_joins() -> None:
+    """LEAKY_RELU and CONCATENATION have no rounding of their own, but their ranges follow."""
+    body = f"  %q = FakeQuant(%x) {FAKE_QUANT % (-1.0, 1.5, 8, 'false')}"
+    body += "  %l = LeakyRelu(%q) {alpha: 0.5} : f32[2,4,4,3]\n"
+    body += "  %z = Concatenation(%q, %l) {axis: 3} : f32[2,4,4,6]\n"
+    model = network(body)
+    report = circlekit.quantize(model, "int8")
+    assert not any(op.is_float for op in report.plan.main.operators.values())
+
+
+def test_a_tensor_with_two_roundings_keeps_one() -> None:
+    body = f"  %a = FakeQuant(%x) {FAKE_QUANT % (-1.0, 1.0, 8, 'false')}"
+    body += f"  %b1 = FakeQuant(%x) {FAKE_QUANT % (-2.0, 2.0, 4, 'false')}"
+    body += call("%z", "Add(%a, %b1)")
+    model = network(body)
+    expected = circlekit.run(model, [X])[0]
+    circlekit.quantize(model, "int8", samples=[[X]])
+    assert sum(op.code == "FAKE_QUANT" for op in model.main) == 1
+    assert np.abs(circlekit.run(model, [X])[0] - expected).max() <= 4 / 15

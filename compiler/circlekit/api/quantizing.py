@@ -19,6 +19,7 @@ from circlekit.quant.apply import apply
 from circlekit.quant.calibration import Calibration, Runner, collect
 from circlekit.quant.calibration.observer import Channels, Histograms
 from circlekit.quant.calibration.samples import Sample
+from circlekit.quant.fake.grids import take_grids
 from circlekit.quant.one.scheme import PREPARATION as ONE_PREPARATION
 from circlekit.quant.one.scheme import quantize_by_one
 from circlekit.quant.quantization_report import QuantizationReport
@@ -75,7 +76,8 @@ def quantize(
     """Quantize ``model`` in place by the rules of its operators, and return a report.
 
     ``scheme``: a name of ``circlekit.quant.scheme.SCHEMES``.  ``samples``: what to calibrate on, as for
-    ``calibrate``; or else a ``calibration`` of this model.  Schemes with float activations need neither.
+    ``calibrate``; or else a ``calibration`` of this model.  Schemes with float activations need neither, nor
+    does a model that rounds (FAKE_QUANT, or QUANTIZE and DEQUANTIZE): its tensors get exactly these grids.
     ``operators``: another scheme, or ``float``, for the operators that a pattern selects: the name of a
     result, ``re:`` and a regular expression, or a kind such as ``CONV_2D``; the last pattern counts.
     ``only``: patterns of the operators to quantize; the others stay float.
@@ -95,18 +97,19 @@ def quantize(
     interface = [_interface(side, name, chosen) for side, name in (("inputs", inputs), ("outputs", outputs))]
     runtime = find_target(target)
     before = _summary(model)
+    given = take_grids(model) if chosen.activations is not None and not chosen.by_one else []
     if passes:
         optimize(model, passes)
     optimize(model, ONE_PREPARATION if chosen.by_one else PREPARATION, target="none")
     if samples is not None and calibration is None:
         calibration = collect(model, samples)
-    if calibration is None and chosen.activations is not None:
+    if calibration is None and chosen.activations is not None and not any(given):
         raise ModelError(f"{scheme} needs the ranges of activations: give samples or a calibration")
     ranges = [] if calibration is None else ranges_of(model, calibration, estimator)
     if chosen.by_one:
         plan = quantize_by_one(model, chosen, ranges, schemes_of(model, scheme, operators, only), *interface)
     else:
-        plan = plan_model(model, scheme, ranges, operators, only, runtime, *interface)
+        plan = plan_model(model, scheme, ranges, operators, only, runtime, interface[0], interface[1], given)
         apply(model, plan)
     report = QuantizationReport(scheme, plan, before, _summary(model))
     report.seconds = time.monotonic() - started

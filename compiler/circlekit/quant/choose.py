@@ -18,6 +18,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Value
+from circlekit.quant.given import add_ranges, covered_range, fits_activations, fits_weights, given_form
 from circlekit.quant.parameters import asymmetric, symmetric
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import NO_SCHEME, SCHEMES, Arithmetic, Scheme
@@ -38,17 +39,21 @@ def choose(
     schemes: Mapping[Op, Scheme | None],
     scheme: str,
     target: Target | None = None,
+    given: Sequence[Mapping[str, TensorPlan]] = (),
 ) -> Plan:
     """Return the plan of ``model``, which is not changed.
 
     ``schemes``: of each operator, None for float (see ``selection.schemes_of``).  ``scheme``: the name that
     the plan gets.  ``target``: the runtime that has to run the result; by default LiteRT.
+    ``given``: for each graph, the forms of tensors by name, constants included, which they get if their
+    scheme has the dtype; else they cover the same range.
     """
     target = target or find_target("litert")
     plan = Plan(scheme)
     for index, graph in enumerate(model.graphs):
         known = ranges[index] if index < len(ranges) else {}
-        plan.graphs.append(GraphChooser(graph, known, schemes, target).plan())
+        forms = given[index] if index < len(given) else {}
+        plan.graphs.append(GraphChooser(graph, known, schemes, target, forms).plan())
     return plan
 
 
@@ -65,8 +70,12 @@ class GraphChooser:
         ranges: Mapping[str, tuple[float, float]],
         schemes: Mapping[Op, Scheme | None],
         target: Target,
+        given: Mapping[str, TensorPlan],
     ) -> None:
-        self.graph, self.ranges, self.target = graph, ranges, target
+        self.graph, self.target, self.given = graph, target, given
+        self.ranges = {**ranges, **{name: covered_range(form) for name, form in given.items()}}
+        if given:
+            add_ranges(graph, self.ranges)
         self.schemes = {op: schemes.get(op) for op in graph if has_floats(op)}
         self.floats: dict[Op, str] = {}
         self.tensors: dict[Value, TensorPlan] = {}
@@ -214,7 +223,10 @@ class GraphChooser:
                 weights = self._use(op, index) if scheme.arithmetic is Arithmetic.INTEGERS else None
                 continue
             name = op.operands[index].name
-            weights = self.edges[op][index] = weight_plan(value, scheme, rule.weights[name])
+            given = given_form(self.given.get(value.name), scheme.weights)
+            if given is None or not fits_weights(given, scheme, rule.weights[name]):
+                given = weight_plan(value, scheme, rule.weights[name])
+            weights = self.edges[op][index] = given
             bias = self._bias(op, rule)
             if bias is not None and bias.is_const and scheme.bias is not None:
                 data = self._use(op, next(self._indices(op, [rule.data])))
@@ -262,10 +274,13 @@ class GraphChooser:
 
     def _own(self, value: Value, scheme: Scheme) -> TensorPlan:
         """Return the form for the observed range of ``value``; ModelError if there is none."""
+        given = given_form(self.given.get(value.name), scheme.activations)
+        if given is not None and fits_activations(given, scheme):
+            return given
         if value.name not in self.ranges:
             raise ModelError(f"%{value.name} has no range: calibration did not observe it")
         low, high = self.ranges[value.name]
-        return _covering(low, high, scheme, f"covers [{low:.4g}, {high:.4g}], observed in calibration")
+        return _covering(low, high, scheme, f"covers its range [{low:.4g}, {high:.4g}]")
 
     def _constant(self, value: Value, scheme: Scheme) -> TensorPlan:
         if not value.is_plain:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from circlekit.ir.dtypes import DType, f32
@@ -11,7 +11,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.quant.calibration import Calibration
 from circlekit.quant.calibration.ranges import estimate_range
 from circlekit.quant.choose import Ranges, choose
-from circlekit.quant.plan import Plan
+from circlekit.quant.plan import Plan, TensorPlan
 from circlekit.quant.selection import schemes_of
 from circlekit.targets.target import Target
 
@@ -64,8 +64,9 @@ def plan_model(
     target: Target | None = None,
     inputs: DType | None = None,
     outputs: DType | None = None,
+    given: Sequence[Mapping[str, TensorPlan]] = (),
 ) -> Plan:
     """Return the plan of a quantization with plain rules; the arguments are those of ``choose`` by name."""
-    plan = choose(model, ranges, schemes_of(model, scheme, operators, names), scheme, target)
+    plan = choose(model, ranges, schemes_of(model, scheme, operators, names), scheme, target, given)
     plan.inputs, plan.outputs = inputs, outputs
     return plan

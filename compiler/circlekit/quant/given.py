@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forms of tensors that are given: those of a model that was trained with rounding, or of a user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from circlekit.ir.dtypes import DType, f32, i8, u8
+from circlekit.ir.graph import Graph
+from circlekit.ir.value import Value
+from circlekit.ops.elementwise import Unary
+from circlekit.quant.plan import TensorPlan
+from circlekit.quant.scheme import Scheme
+
+BETWEEN_INT8_AND_UINT8 = {(i8, u8): 128, (u8, i8): -128}
+"""What is added to the integers of the first dtype, so that they become those of the second."""
+
+
+def given_form(form: TensorPlan | None, dtype: DType | None) -> TensorPlan | None:
+    """Return ``form`` in ``dtype``, with the same grid; None if that dtype has other integers."""
+    if form is None or dtype is None or form.dtype is dtype:
+        return form if dtype is not None else None
+    shift = BETWEEN_INT8_AND_UINT8.get((form.dtype, dtype))
+    if shift is None:
+        return None
+    return replace(form, dtype=dtype, zero_point=tuple(z + shift for z in form.zero_point))
+
+
+def fits_activations(form: TensorPlan | None, scheme: Scheme) -> bool:
+    """Return whether a tensor that is no constant may have this form: one scale, and 0 at a zero point."""
+    return form is not None and len(form.scale) == 1 and (scheme.asymmetric or not any(form.zero_point))
+
+
+def fits_weights(form: TensorPlan | None, scheme: Scheme, axis: int | None) -> bool:
+    """Return whether kernels take weights of this form: channels along ``axis``, and 0 at integer 0."""
+    if form is None or scheme.block:
+        return False
+    if len(form.scale) > 1 and not (scheme.per_channel and form.axis == axis):
+        return False
+    return scheme.weights is u8 or not any(form.zero_point)
+
+
+def covered_range(form: TensorPlan) -> tuple[float, float]:
+    """Return the lowest and the highest number of all scales that the integers of ``form`` stand for."""
+    low, high = form.dtype.limits
+    pairs = list(zip(form.scale, form.zero_point, strict=True))
+    return min(s * (low - z) for s, z in pairs), max(s * (high - z) for s, z in pairs)
+
+
+def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
+    """Add the ranges that follow from those of ``ranges``: of functions of one tensor, and of moved elements.
+
+    The function is computed on as many numbers as an int8 tensor can hold, equally spaced.
+    """
+    for op in graph:
+        if not op.results or op.results[0].name in ranges:
+            continue
+        known = [_range(value, ranges) for value in op.inputs if value is not None and value.dtype is f32]
+        if not known or None in known:
+            continue
+        low, high = (f(r[i] for r in known if r is not None) for i, f in ((0, min), (1, max)))
+        if isinstance(op, Unary):
+            with np.errstate(all="ignore"):
+                results = op.kernel(np.linspace(low, high, 256, dtype=np.float32))
+            low, high = float(results.min()), float(results.max())
+        elif not op.data_movement:
+            continue
+        if np.isfinite([low, high]).all():
+            ranges.update({value.name: (low, high) for value in op.results})
+
+
+def _range(value: Value, ranges: Mapping[str, tuple[float, float]]) -> tuple[float, float] | None:
+    if value.is_const and value.is_plain and value.numel:
+        return float(value.array().min()), float(value.array().max())
+    return ranges.get(value.name)
