@@ -61,7 +61,7 @@ def delegation(content: bytes) -> Delegation:
     nodes = start(content)._get_ops_details()
     parts = [node for node in nodes if node["op_name"] == "DELEGATE"]
     ops = [node for node in nodes if node["op_name"] != "DELEGATE"]
-    producers = {tensor: node for node in ops for tensor in node["outputs"].tolist()}
+    producers = {tensor: node for node in ops for tensor in node["outputs"].tolist() if tensor >= 0}
     delegated: set[int] = set()
     for part in parts:
         inputs = set(part["inputs"].tolist())

@@ -57,7 +57,7 @@ def check(name: str, count: int, seed: int) -> Agreement:
 def refusal_of(target: Target, op: Op) -> str | None:
     """Return why the target does not run ``op``, or its delegate, if it has one, does not take it."""
     if target.delegated:
-        return None if target.is_delegated(op) else f"not delegated: {form_text(op)}"
+        return target.delegate_refusal(op)
     return target.refusal(op)
 
 

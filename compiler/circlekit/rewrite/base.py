@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -81,17 +81,18 @@ class FoldedWork:
 class TargetRules:
     """What the target of an optimization allows.
 
-    ``unsupported``: returns why the target cannot run an operator, None if it can.  ``names``: of the
+    ``checks``: functions that return why the target does not take an operator, None if it does: the first
+    one whether it runs, the second one, if there is a delegate, whether that takes it.  ``names``: of the
     runtimes.  ``accepted``: names of the first results of the operators that ``Context.accepts`` has accepted
     in the current run of a pass.
     ``barred``: by pass and such a name, why the pass must not rewrite that operator: an earlier run of it
-    made an unsupported operator, and was undone.  The name is "" for the whole pass.
+    made an operator that is not taken, and was undone.  The name is "" for the whole pass.
     ``snapshot``: the latest state of the model to which a run can be undone.
     ``is_default``: the user did not name the target.  Then the rules hold for pipelines, and a pass that is
     asked for by name may make what the target cannot run, such as a form for another runtime.
     """
 
-    unsupported: Callable[[Op], str | None]
+    checks: Sequence[Callable[[Op], str | None]]
     names: tuple[str, ...] = ()
     is_default: bool = False
     accepted: list[str] = field(default_factory=list)
@@ -99,12 +100,16 @@ class TargetRules:
     snapshot: Snapshot | None = None
 
     def refusal(self, old: Iterable[Op], new: Iterable[Op]) -> str | None:
-        """Return why the target cannot run the operators ``new``.
+        """Return why the target does not take the operators ``new``.
 
-        None if it can, and also if it could not run the operators ``old`` that they replace.
+        None if it does, and also if it did not take the operators ``old`` that they replace.
         """
-        sentence = next(filter(None, map(self.unsupported, new)), None)
-        return None if sentence is None or any(map(self.unsupported, old)) else sentence
+        before, after = list(old), list(new)
+        for check in self.checks:
+            sentence = next(filter(None, map(check, after)), None)
+            if sentence is not None and not any(map(check, before)):
+                return sentence
+        return None
 
 
 @dataclass

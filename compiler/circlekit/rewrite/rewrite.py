@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import product
 from typing import Any, ClassVar, TypeVar
 
@@ -131,8 +131,8 @@ class Rewrite(GraphPass):
         """Return whether to try matches with root ``op``, an operator of the right kind."""
         return True
 
-    def result_obstacle(self, ops: Sequence[Op]) -> str | None:
-        """Return why the new operators ``ops`` must not be made, as a sentence; None if they may be."""
+    def result_obstacle(self, old: Collection[Op], new: Sequence[Op]) -> str | None:
+        """Return why the operators ``new`` must not replace ``old``, as a sentence; None if they may."""
         return None
 
     def _rewrite_root(self, graph: Graph, op: Op, matcher: Matcher, context: Context, limit: int) -> int:
@@ -280,7 +280,7 @@ class Rewrite(GraphPass):
                 return sentence
             if new.producer in built.ops:
                 new.quantization = old.quantization  # the old value takes the place of the new one
-        sentence = self.result_obstacle(built.ops)
+        sentence = self.result_obstacle(match.ops.values(), built.ops)
         if sentence is None and target is not None:
             sentence = target.refusal(match.ops.values(), built.ops)
         return f"%{match.value(self.old.root.results[0]).name}: {sentence}" if sentence else None

@@ -18,6 +18,10 @@ TargetChoice = str | Target | Iterable[str | Target] | None
 """What users give: names separated by commas, a Target, or a list of names and Targets; None: the default."""
 
 
+Refusal = Callable[[Op], str | None]
+"""A function that returns why an operator cannot run, as a sentence; None if it can."""
+
+
 @dataclass(frozen=True)
 class TargetSet:
     """Targets that all have to run a model.  ``is_default``: whether the user named none."""
@@ -34,6 +38,16 @@ class TargetSet:
     def refusal(self, op: Op) -> str | None:
         """Return why one of the targets cannot run ``op``, as a sentence; None if all of them can."""
         return next(filter(None, (target.refusal(op) for target in self.targets)), None)
+
+    def delegate_refusal(self, op: Op) -> str | None:
+        """Return why the first delegate of the targets that does not take ``op`` does not; None if all do."""
+        return next(filter(None, (target.delegate_refusal(op) for target in self.targets)), None)
+
+    @property
+    def checks(self) -> tuple[Refusal, ...]:
+        """Whether operators run, and, if one of the targets has a delegate, whether that takes them."""
+        has_delegate = any(target.delegated for target in self.targets)
+        return (self.refusal, self.delegate_refusal) if has_delegate else (self.refusal,)
 
     @property
     def legalized(self) -> tuple[Target, ...] | None:
@@ -60,10 +74,6 @@ def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
     given = [item for item in choice if item != NO_TARGET]
     found = [item if isinstance(item, Target) else find_target(item) for item in given]
     return TargetSet(tuple(dict.fromkeys(found)))
-
-
-Refusal = Callable[[Op], str | None]
-"""A function that returns why an operator cannot run, as a sentence; None if it can."""
 
 
 @dataclass(frozen=True)

@@ -69,12 +69,6 @@ class Target:
     delegated: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     is_complete: bool = False
 
-    def is_delegated(self, op: Op) -> bool:
-        """Return whether the target's delegate takes ``op``; False for a target without a delegate."""
-        forms = self.delegated.get(op.code, {"forms": {}})["forms"]
-        constraints = forms.get(form_of(op))
-        return constraints is not None and next(obstacles(op, constraints), None) is None
-
     def refusal(self, op: Op) -> str | None:
         """Return why the runtime cannot run ``op``, as a sentence; None if it can.
 
@@ -82,22 +76,36 @@ class Target:
         """
         if isinstance(op, OpaqueOp) and op.custom_code is not None:
             return None if op.custom_code in self.custom else f"{self.title} has no custom {op.custom_code}"
-        entry = self.operators.get(op.code)
-        if entry is None:
-            return f"{self.title} has no {op.code}"
-        forms = entry["forms"]
-        if forms == "any":
+        return _refusal_in(self.operators, op, self.title)
+
+    def delegate_refusal(self, op: Op) -> str | None:
+        """Return why the delegate does not take ``op``, as a sentence; None if it does.
+
+        None also for a target without a delegate.
+        """
+        if not self.delegated:
             return None
-        form = form_of(op)
-        constraints = forms.get(form)
-        if constraints is None:
-            known = ", ".join(sorted(forms, key=lambda other: _distance(form, other))[:SHOWN_FORMS])
-            return f"{self.title} has no {op.code} for {form}; it has {known}"
-        version = op.version or op.required_version()
-        if entry["version"] is not None and version > entry["version"]:
-            return f"{self.title} has {op.code} up to version {entry['version']}, got version {version}"
-        obstacle = next(obstacles(op, constraints), None)
-        return None if obstacle is None else f"{self.title} has {op.code} for {form} only with {obstacle}"
+        return self.refusal(op) or _refusal_in(self.delegated, op, f"the delegate of {self.title}")
+
+
+def _refusal_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str) -> str | None:
+    """Return why ``op`` does not run where only ``operators`` run, as a sentence about ``title``."""
+    entry = operators.get(op.code)
+    if entry is None:
+        return f"{title} has no {op.code}"
+    forms = entry["forms"]
+    if forms == "any":
+        return None
+    form = form_of(op)
+    constraints = forms.get(form)
+    if constraints is None:
+        known = ", ".join(sorted(forms, key=lambda other: _distance(form, other))[:SHOWN_FORMS])
+        return f"{title} has no {op.code} for {form}; it has {known}"
+    version = op.version or op.required_version()
+    if entry["version"] is not None and version > entry["version"]:
+        return f"{title} has {op.code} up to version {entry['version']}, got version {version}"
+    obstacle = next(obstacles(op, constraints), None)
+    return None if obstacle is None else f"{title} has {op.code} for {form} only with {obstacle}"
 
 
 def _distance(form: str, other: str) -> int:

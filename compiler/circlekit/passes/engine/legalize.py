@@ -20,6 +20,7 @@ from circlekit.ir.value import Value
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.rewrite import Rewrite
+from circlekit.targets.delegation import partitions
 from circlekit.targets.target import DEFAULT_TARGETS, Target
 
 LEGALIZATIONS: list[type[Legalization]] = []
@@ -36,7 +37,8 @@ class Legalization(GraphPass):
     """A replacement of an operator that the format or a runtime refuses by operators that all of them run.
 
     It has no ``name`` as a pass: run by a user or a pipeline, it would remove operators that later passes
-    look for.
+    look for.  It also replaces an operator that runs, if the delegate of a runtime refuses it, by operators
+    that this takes.
 
     ``targets``: runtimes for which it replaces operators even if their tables accept them, because the tables
     cannot express what is wrong with the form.
@@ -66,7 +68,7 @@ class Legalization(GraphPass):
 
     def wants(self, op: Op) -> bool:
         """Return whether ``op`` has to be replaced."""
-        return self.is_forced or self.obstacle(op) is not None
+        return self.is_forced or self.obstacle(op) is not None or self.breaks_partition(op)
 
     def obstacle(self, op: Op) -> str | None:
         """Return why the format or a runtime does not have ``op``, as a sentence; None if all have it."""
@@ -74,12 +76,29 @@ class Legalization(GraphPass):
             return f".{self.format} has no {op.code}"
         return next(filter(None, (runtime.refusal(op) for runtime in self.runtimes)), None)
 
-    def result_obstacle(self, ops: Sequence[Op]) -> str | None:
-        """Return the first ``obstacle`` of the new operators ``ops``; None if there is none.
+    def delegate_obstacle(self, op: Op) -> str | None:
+        """Return why the delegate of a runtime does not take ``op``, as a sentence; None if all do."""
+        return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
-        If the replacement is forced by ``targets``, the operators are not examined.
+    def breaks_partition(self, op: Op) -> bool:
+        """Return whether a delegate does not take ``op``, and would have no more partitions if it did."""
+        if op.graph is None or self.delegate_obstacle(op) is None:
+            return False
+        refused = {other for other in op.graph.ops if self.delegate_obstacle(other) is not None}
+        count, without = (len(partitions(op.graph, left)) for left in (refused, refused - {op}))
+        return without <= max(count, 1)
+
+    def result_obstacle(self, old: Collection[Op], new: Sequence[Op]) -> str | None:
+        """Return the first obstacle of the operators ``new`` that replace ``old``; None if there is none.
+
+        If the operators ``old`` run, a delegate has to take the new ones.  If the replacement is forced by
+        ``targets``, the operators are not examined.
         """
-        return None if self.is_forced else next(filter(None, map(self.obstacle, ops)), None)
+        if self.is_forced:
+            return None
+        runs = all(self.obstacle(op) is None for op in old)
+        checks = (self.obstacle, self.delegate_obstacle) if runs else (self.obstacle,)
+        return next((sentence for check in checks for sentence in map(check, new) if sentence), None)
 
 
 class Lowering(Legalization, Rewrite):
@@ -98,7 +117,7 @@ class Replacement(Legalization):
     def _replace(self, graph: Graph, op: Op) -> bool:
         insert = Inserter(graph, op)
         values = self.results(op, insert)
-        if values is not None and self.result_obstacle(insert.ops) is None:
+        if values is not None and self.result_obstacle([op], insert.ops) is None:
             insert.finish(*values)
             return True
         for made in reversed(insert.ops):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a pass, and undo the run if it replaced operators that the target can run by one that it cannot.
+"""Run a pass, and undo the run if it replaced operators that the target takes by one that it does not take.
 
 A pass that is declared by pictures refuses such a rewrite before it changes the graph.  A pass that is
 written as code may make operators anywhere, so its result is examined.
@@ -19,7 +19,7 @@ WHOLE_PASS = ""
 
 
 def run_for_target(item: Pass, model: Model, context: Context) -> int:
-    """Run a pass as ``Pass.run`` does, without rewrites whose result the target cannot run.
+    """Run a pass as ``Pass.run`` does, without rewrites whose result the target does not take.
 
     If the pass makes such an operator, the run is undone and repeated; then ``Context.accepts`` refuses the
     operator from which it was made.  If the pass did not ask ``Context.accepts``, it is not run any more.
@@ -31,14 +31,19 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
         start = _Start(model, context, rules)
         changes = item.run(model, context)
         now, then = start.snapshot.changed() if changes else ([], [])
-        wrong = {op: sentence for op in now if (sentence := rules.unsupported(op)) is not None}
-        if not wrong:
+        wrong = [
+            {op: sentence for op in now if (sentence := check(op)) is not None} for check in rules.checks
+        ]
+        if not any(wrong):
             return changes
-        places = {op: op.results[0].name if op.results else "" for op in wrong}
+        places = {op: op.results[0].name if op.results else "" for op in now}
         start.restore(context)
-        wrong_before = {op for op in then if rules.unsupported(op) is not None}
-        made = {places[op]: sentence for op, sentence in wrong.items() if op not in wrong_before}
-        if not made or not wrong_before <= wrong.keys():  # made of operators that did not run either
+        made: dict[str, str] = {}
+        for check, sentences in zip(rules.checks, wrong, strict=True):
+            wrong_before = {op for op in then if check(op) is not None}
+            if wrong_before <= sentences.keys():  # else made of operators that were not taken either
+                made |= {places[op]: text for op, text in sentences.items() if op not in wrong_before}
+        if not made:
             return item.run(model, context)
         _bar(item.name, made, rules)
     return 0

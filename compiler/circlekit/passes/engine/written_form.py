@@ -12,23 +12,24 @@ from circlekit.targets.findings import Refusal, TargetSet
 from circlekit.targets.operator_form import form_of
 
 
-def written_refusal(targets: TargetSet, format: str) -> Refusal:
-    """Return a function that says why ``targets`` cannot run an operator when it is written as ``format``.
+def written_refusal(targets: TargetSet, format: str, check: Refusal | None = None) -> Refusal:
+    """Return a function that says why ``targets`` do not take an operator when it is written as ``format``.
 
-    The function returns None for an operator that they run, or for which legalization writes operators that
-    they run.
+    The function returns None for an operator that they take, or for which legalization writes operators that
+    they take.  ``check``: one of ``targets.checks``, by default the first: whether they run it.
     """
+    check = check or targets.refusal
     runs: dict[object, bool] = {}  # legalization is slow: once for operators that are alike
 
     def refusal(op: Op) -> str | None:
-        sentence = targets.refusal(op)
+        sentence = check(op)
         if sentence is None or isinstance(op, OpaqueOp) or op.called_graphs():
             return sentence
         shapes = tuple(value and value.shape for value in (*op.inputs, *op.results))
         key = (sentence, form_of(op), shapes, repr(op.attribute_items()))
         if key not in runs:
             written = legalize(_lone_model(op), format, targets=targets.legalized)
-            runs[key] = all(targets.refusal(made) is None for made in written.ops())
+            runs[key] = all(check(made) is None for made in written.ops())
         return None if runs[key] else sentence
 
     return refusal
@@ -41,8 +42,8 @@ def rules_of_targets(targets: TargetSet, format: str) -> TargetRules | None:
     """
     if not targets:
         return None
-    names = tuple(target.name for target in targets)
-    return TargetRules(written_refusal(targets, format), names, targets.is_default)
+    checks = [written_refusal(targets, format, check) for check in targets.checks]
+    return TargetRules(checks, tuple(target.name for target in targets), targets.is_default)
 
 
 def _lone_model(op: Op) -> Model:

@@ -51,6 +51,20 @@ class LowerCeil(Lowering):
     after = "n = Neg(x)  f = Floor(n)  y = Neg(f)"
 
 
+class LowerSquare(Lowering):
+    """pow(x, 2)  ==  square(x)."""
+
+    before = "y = Pow(x: f32, 2.0)"
+    after = "y = Square(x)"
+
+
+class LowerFloorDiv(Lowering):
+    """floor_div(x, d)  ==  floor(x / d)."""
+
+    before = "y = FloorDiv(x: f32, d)"
+    after = "q = Div(x, d)  y = Floor(q)"
+
+
 class LowerReduceMin(Lowering):
     """min(x)  ==  -max(-x)."""
 

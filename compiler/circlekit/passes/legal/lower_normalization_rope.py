@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower INSTANCE_NORM, RMS_NORM and ROPE, which TFLite lacks, to operators that it has."""
+"""Lower INSTANCE_NORM, RMS_NORM and ROPE, which TFLite lacks, and LOG_SOFTMAX to operators that it has."""
 
 from __future__ import annotations
 
@@ -19,6 +19,20 @@ class LowerNormalization(Lowering):
 
     def constants(self, x: Value, epsilon: float) -> dict[str, Any]:
         return {"eps": np.asarray(epsilon, x.dtype.numpy)}
+
+
+class LowerLogSoftmax(Lowering):
+    """log_softmax(x)  ==  d - log(sum(exp(d))) for d = x - max(x), along the last axis."""
+
+    before = "y = LogSoftmax(x: f32)"
+    after = """
+        m = ReduceMax(x, [-1])              {keep_dims: true}
+        d = Sub(x, m)
+        e = Exp(d)
+        s = Sum(e, [-1])                    {keep_dims: true}
+        l = Log(s)
+        y = Sub(d, l)
+    """
 
 
 class LowerInstanceNorm(LowerNormalization):

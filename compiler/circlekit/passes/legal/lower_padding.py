@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lower PADV2 to CONCATENATION."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ops.movement.join import Concatenation
+from circlekit.ops.movement.slice import PadV2
+from circlekit.passes.engine.legalize import Replacement
+from circlekit.passes.support.insertion import Inserter
+
+MAX_CONSTANT_ELEMENTS = 1 << 20
+"""The padding becomes a part of the model, so that it must not be large."""
+
+
+class PadByConcatenation(Replacement):
+    """padv2(x, c)  ==  concatenation(constant, x, constant) along each padded axis."""
+
+    changes_more = True
+    kinds = (PadV2,)
+
+    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
+        assert isinstance(op, PadV2)  # by kinds
+        value, number = op.input, op.constant_values
+        is_known = value.is_static and op.paddings.is_plain and number.is_plain
+        if not is_known or any(v.quantization is not None for v in (value, number, op.output)):
+            return None
+        if op.output.numel - value.numel > MAX_CONSTANT_ELEMENTS:
+            return None
+        pairs = op.paddings.array().reshape(-1, 2).tolist()
+        for axis in reversed(range(len(pairs))):  # along the last axis first, where the data is smallest
+            sides = [_constant(value, axis, count, number, insert) for count in pairs[axis]]
+            operands = [side for side in (sides[0], value, sides[1]) if side is not None]
+            if len(operands) > 1:
+                value = insert.make(Concatenation(*operands, axis=axis))
+        return [value] if insert.ops else None
+
+
+def _constant(value: Value, axis: int, count: int, number: Value, insert: Inserter) -> Value | None:
+    """Return a constant of the shape of ``value``, but ``count`` along ``axis``; None if that is 0."""
+    shape = [count if a == axis else size for a, size in enumerate(value.static_shape)]
+    if not math.prod(shape):
+        return None
+    return insert.constant("padding", np.full(shape, number.array().reshape(-1)[0]))

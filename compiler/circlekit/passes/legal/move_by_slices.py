@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lower data movement to SLICE, CONCATENATION, RESHAPE and, where elements are repeated, MUL by ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from circlekit.ir.dtypes import f32
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.binary import Mul
+from circlekit.ops.movement.join import Concatenation, Pack
+from circlekit.ops.movement.slice import Slice
+from circlekit.passes.engine.legalize import Replacement
+from circlekit.passes.support.axis_indices import axis_indices, moved_operand
+from circlekit.passes.support.insertion import Inserter
+
+MAX_PIECES = 10
+"""At most this many slices along one axis replace an operator.  Along the last axis, 2: these copy little."""
+
+MAX_JOINED = 5
+"""The number of operands that XNNPACK takes in one CONCATENATION."""
+
+
+class MoveBySlices(Replacement):
+    """An operator that takes elements at fixed indices of each axis  ==  slices, joined or repeated."""
+
+    changes_more = True
+    kinds = (Op,)
+
+    def wants(self, op: Op) -> bool:
+        return op.data_movement and super().wants(op)
+
+    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
+        data, lists = moved_operand(op), axis_indices(op)
+        if data is None or lists is None or not _have_one_scale(data, *op.results):
+            return None
+        values = []
+        for indices, result in zip(lists, op.results, strict=True):
+            value = _taken(data, indices, insert)
+            if value is None:
+                return None
+            values.append(_finished(value, result, insert))
+        return values
+
+
+class JoinInParts(Replacement):
+    """concatenation(x, y, z, ...)  ==  concatenation(concatenation(x, y), z, ...), also for pack."""
+
+    changes_more = True
+    kinds = (Concatenation, Pack)
+
+    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
+        assert isinstance(op, Concatenation | Pack)  # by kinds
+        values: Sequence[Value] = op.values
+        is_known = all(value.is_static for value in (*values, op.output))
+        if not is_known or not _have_one_scale(*values, op.output):
+            return None
+        shape = op.output.static_shape
+        axis = op.axis % len(shape)
+        if isinstance(op, Pack):
+            single = (*shape[:axis], 1, *shape[axis + 1 :])
+            values = [_like(value, insert.reshaped(value, single)) for value in values]
+        elif op.act.value:
+            return None
+        return [_finished(_joined(values, axis, insert), op.output, insert)]
+
+
+def _have_one_scale(value: Value, *others: Value) -> bool:
+    """Return whether all values have the same quantization, if any, and it is not by channel."""
+    quantization = value.quantization
+    is_whole = quantization is None or quantization.scale.size <= 1
+    return is_whole and all(other.quantization == quantization for other in others)
+
+
+def _like(source: Value, value: Value) -> Value:
+    """Give ``value`` the quantization of ``source``, whose elements it has, and return it."""
+    value.quantization = source.quantization
+    return value
+
+
+def _finished(value: Value, result: Value, insert: Inserter) -> Value:
+    """Return ``value`` if an inserted operator produces it with the shape of ``result``, else reshape it."""
+    if value.producer in insert.ops and value.shape == result.shape:
+        return value
+    return _like(value, insert.reshaped(value, result.static_shape))
+
+
+class _Split(NamedTuple):
+    """An axis of ``outer * inner * last`` elements as three; only one of the ``inner`` indices is taken."""
+
+    outer: int
+    inner: int
+    last: int
+
+
+def _taken(data: Value, indices: Sequence[Array], insert: Inserter) -> Value | None:
+    """Return the elements of ``data`` at ``indices`` along each axis; None if that takes too many pieces."""
+    shape = (1,) * (len(indices) - len(data.static_shape)) + data.static_shape
+    ranges: list[range] = []
+    steps: dict[int, tuple[_Split, int]] = {}  # with the index that is taken
+    repeats: dict[int, tuple[_Split, int]] = {}  # with the number of times
+    pieces: dict[int, list[Array]] = {}
+    for axis, row in enumerate(indices):
+        low, count = int(row.min()), len(row)
+        size = int(row.max()) + 1 - low
+        step, times = _step(row), max(1, count // size)
+        if step > 1 and count * step <= shape[axis]:
+            begin = min(low, shape[axis] - count * step)
+            steps[axis] = _Split(count, step, 1), low - begin
+            low, size = begin, count * step
+        elif np.array_equal(row - low, np.repeat(np.arange(size), times)):
+            repeats[axis] = _Split(size, 1, 1), times
+        elif np.array_equal(row - low, np.tile(np.arange(size), times)):
+            repeats[axis] = _Split(1, 1, size), times
+        else:
+            pieces[axis] = np.split(row, np.flatnonzero(np.diff(row) != 1) + 1)
+            low, size = 0, shape[axis]
+        ranges.append(range(low, low + size))
+    if any(len(found) > (MAX_PIECES if axis + 1 < len(shape) else 2) for axis, found in pieces.items()):
+        return None
+    value = data if shape == data.shape else _like(data, insert.reshaped(data, shape))
+    value = _sliced(value, ranges, insert)
+    for axis, found in pieces.items():
+        whole = [range(size) for size in value.static_shape]
+        parts = [[*whole[:axis], range(p[0], p[-1] + 1), *whole[axis + 1 :]] for p in found]
+        value = _joined([_sliced(value, part, insert) for part in parts], axis, insert)
+    value = _stepped(value, steps, insert)
+    return _repeated(value, {a: found for a, found in repeats.items() if found[1] > 1}, insert)
+
+
+def _step(row: Array) -> int:
+    """Return the difference of neighbouring elements of ``row``; 0 if it is not the same for all."""
+    steps = np.unique(np.diff(row))
+    return int(steps[0]) if steps.size == 1 else 0
+
+
+def _sliced(value: Value, ranges: Sequence[range], insert: Inserter) -> Value:
+    """Return a slice of ``value``, or ``value`` itself if ``ranges`` cover all axes."""
+    if all(len(found) == size for found, size in zip(ranges, value.static_shape, strict=True)):
+        return value
+    begin = insert.constant("begin", np.array([found.start for found in ranges], np.int32))
+    size = insert.constant("size", np.array([len(found) for found in ranges], np.int32))
+    return _like(value, insert.make(Slice(value, begin, size)))
+
+
+def _joined(values: Sequence[Value], axis: int, insert: Inserter) -> Value:
+    """Return ``values`` joined along ``axis``, at most MAX_JOINED at once."""
+    while len(values) > 1:
+        groups = [values[begin : begin + MAX_JOINED] for begin in range(0, len(values), MAX_JOINED)]
+        values = [
+            group[0] if len(group) == 1 else _like(group[0], insert.make(Concatenation(*group, axis=axis)))
+            for group in groups
+        ]
+    return values[0]
+
+
+def _stepped(value: Value, steps: Mapping[int, tuple[_Split, int]], insert: Inserter) -> Value:
+    """Return one of every ``inner`` elements along the axes in ``steps``."""
+    if not steps:
+        return value
+    shape, places = _split_shape(value.static_shape, steps)
+    ranges = [range(size) for size in shape]
+    for axis, (_, index) in steps.items():
+        ranges[places[axis]] = range(index, index + 1)
+    part = _sliced(_like(value, insert.reshaped(value, shape)), ranges, insert)
+    sizes = [steps[a][0].outer if a in steps else size for a, size in enumerate(value.static_shape)]
+    return _like(value, insert.reshaped(part, sizes))
+
+
+def _repeated(value: Value, repeats: Mapping[int, tuple[_Split, int]], insert: Inserter) -> Value | None:
+    """Return each element along the axes in ``repeats`` several times; None if it is not float32."""
+    if not repeats:
+        return value
+    if value.dtype is not f32:
+        return None
+    shape, places = _split_shape(value.static_shape, repeats)
+    times = [1] * len(shape)
+    for axis, (_, count) in repeats.items():
+        times[places[axis]] = count
+    grouped = value if tuple(shape) == value.shape else insert.reshaped(value, shape)
+    wide = insert.make(Mul(grouped, insert.constant("ones", np.ones(times, np.float32))))
+    sizes = [size * repeats[a][1] if a in repeats else size for a, size in enumerate(value.static_shape)]
+    return wide if tuple(sizes) == wide.shape else insert.reshaped(wide, sizes)
+
+
+def _split_shape(
+    shape: Sequence[int], splits: Mapping[int, tuple[_Split, int]]
+) -> tuple[list[int], dict[int, int]]:
+    """Return a shape in which each axis in ``splits`` is split, and its place of the inner part.
+
+    All axes between two such parts are one.
+    """
+    sizes, places = [1], {}
+    for axis, size in enumerate(shape):
+        split = splits[axis][0] if axis in splits else None
+        sizes[-1] *= size if split is None else split.outer
+        if split is not None:
+            places[axis] = len(sizes)
+            sizes += split.inner, split.last
+    return sizes, places

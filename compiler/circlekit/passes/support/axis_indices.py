@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data movement, axis by axis: which indices of each axis of its operand an operator takes.
+
+MIRROR_PAD, TILE, SPLIT, a GATHER of constant indices and others take, along each axis, a list of indices.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+
+from circlekit.errors import CirclekitError
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+
+MAX_ELEMENTS = 1 << 24
+"""Operators on larger tensors are not examined, because that runs their kernel."""
+
+
+def moved_operand(op: Op) -> Value | None:
+    """Return the operand that ``op`` moves, if it is a data movement whose other operands are constant."""
+    given = [value for value in op.inputs if value is not None and not value.is_plain]
+    is_known = len(given) == 1 and all(value.is_static for value in (*given, *op.results))
+    if not op.data_movement or not is_known or op.called_graphs() or not op.results:
+        return None
+    sizes = [math.prod(value.static_shape) for value in (*given, *op.results)]
+    return given[0] if min(sizes) > 0 and max(sizes) <= MAX_ELEMENTS else None
+
+
+def axis_indices(op: Op) -> list[list[Array]] | None:
+    """Return, for each result of ``op``, the indices that it takes along each axis of the moved operand.
+
+    An operand of lower rank than the results counts as one with leading dimensions of 1.  A result of lower
+    rank has the axes that the lists give, without some of size 1.  Return None if ``moved_operand`` does, and
+    for an operator that moves data in another way.
+    """
+    data = moved_operand(op)
+    if data is None:
+        return None
+    shape = data.static_shape
+    places = np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
+    arrays = [None if v is None else places if v is data else v.array() for v in op.inputs]
+    try:
+        moved = op.kernel(*arrays)
+    except (CirclekitError, TypeError, ValueError):
+        return None
+    results = moved if isinstance(moved, tuple) else (moved,)
+    found = [_indices_of(result, shape) for result in results]
+    return None if any(lists is None for lists in found) else [lists for lists in found if lists is not None]
+
+
+def _indices_of(places: Array, shape: tuple[int, ...]) -> list[Array] | None:
+    """Return the indices along each axis of ``shape``, of which ``places`` holds flat indices."""
+    shape = (1,) * (places.ndim - len(shape)) + shape
+    coordinates = np.unravel_index(places, shape)
+    for dropped in combinations(range(len(shape)), len(shape) - places.ndim):
+        axes = iter(range(places.ndim))
+        lists = [_line(c, None if a in dropped else next(axes)) for a, c in enumerate(coordinates)]
+        if all(line is not None for line in lists):
+            return [line for line in lists if line is not None]
+    return None
+
+
+def _line(coordinates: Array, axis: int | None) -> Array | None:
+    """Return ``coordinates`` along ``axis``, one for None; None if they differ along other axes."""
+    rows = coordinates[..., None] if axis is None else np.moveaxis(coordinates, axis, -1)
+    rows = rows.reshape(-1, rows.shape[-1])
+    return None if (rows != rows[0]).any() else rows[0]

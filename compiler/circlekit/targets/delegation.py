@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which operators the delegate of a target runs, and in how many partitions of the graph.
+
+Between two partitions the runtime's own kernels run, so that fewer partitions are better.  Source:
+``PartitionGraphIntoIndependentNodeSubsets`` in TFLite's graph_info.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.targets.target import Target
+
+
+@dataclass(frozen=True)
+class Delegation:
+    """A delegate runs ``delegated`` of all ``operators``, in ``partitions`` parts of the graph."""
+
+    partitions: int
+    delegated: int
+    operators: int
+
+    def document(self) -> dict[str, Any]:
+        """Return the numbers as JSON types."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        noun = "partition" if self.partitions == 1 else "partitions"
+        return f"{self.delegated} of {self.operators} operators in {self.partitions} {noun}"
+
+
+def find_delegation(graph: Graph, target: Target) -> Delegation | None:
+    """Return what the delegate of ``target`` runs of ``graph``; None if there is no delegate."""
+    if not target.delegated:
+        return None
+    refused = {op for op in graph.ops if target.delegate_refusal(op) is not None}
+    return Delegation(len(partitions(graph, refused)), len(graph) - len(refused), len(graph))
+
+
+def partitions(graph: Graph, refused: Set[Op]) -> list[list[Op]]:
+    """Return the operators of each partition that a delegate runs, if it takes all operators but ``refused``.
+
+    A part is of one kind, delegated or not: that of the first operator whose operands are known.  It holds
+    all operators of this kind that need no result of the other kind that is not known yet.
+    """
+    parts: list[list[Op]] = []
+    left = list(graph.ops)
+    unknown = {value for op in left for value in op.results}
+    while left:
+        part: list[Op] = []
+        later: list[Op] = []
+        for op in left:
+            is_ready = unknown.isdisjoint(op.inputs)
+            if is_ready and (not part or (op in refused) == (part[0] in refused)):
+                part.append(op)
+                unknown.difference_update(op.results)
+            else:
+                later.append(op)
+        if part[0] not in refused:
+            parts.append(part)
+        left = later
+    return parts

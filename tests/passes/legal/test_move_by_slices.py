@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data movement that a runtime lacks is written as slices, joined or repeated, with equal values."""
+
+from __future__ import annotations
+
+import pytest
+
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
+from circlekit.passes.engine.legalize import legalize
+from tests.passes.legal.test_legalize_for_runtime import check, runtime
+
+
+@pytest.mark.parametrize(
+    ("body", "ops"),
+    [
+        ("%y = Tile(%x, [1,1,1,1])", "Reshape"),
+        ("%y = StridedSlice(%x, [0,1,0,0], [1,5,5,4], [1,1,1,1])", "Slice"),
+        ("%y = StridedSlice(%x, [0,1,0,0], [1,5,5,4], [1,1,1,1]) {shrink_axis_mask: 2}", "Slice Reshape"),
+        ("%y = StridedSlice(%x, [0,1,1,0], [1,8,6,4], [1,2,3,1])", "Reshape Slice Reshape"),
+        ("%y = StridedSlice(%x, [0,2,0,0], [1,7,6,4], [1,3,1,1])", "Slice Reshape Slice Reshape"),
+        ("%y = StridedSlice(%x, [0,7,0,0], [1,0,6,4], [1,-3,1,1])", "Slice Slice Slice Concatenation"),
+        ("%y = Gather(%x, [2,3,4]) {axis: 1}", "Slice"),
+        ("%y = Gather(%x, 5) {axis: 2}", "Slice Reshape"),
+        ("%y = Gather(%x, [0,1,5,2,3]) {axis: 2}", "Slice Slice Slice Concatenation"),
+        ("%y = Gather(%x, [1,0,2,3]) {axis: 3}", "Gather"),
+        ("%y = MirrorPad(%x, [[0,0],[1,1],[0,0],[0,0]])", "Slice Slice Concatenation"),
+        ("%y = MirrorPad(%x, [[0,0],[2,2],[0,0],[0,0]])", "Slice Slice Slice Slice Concatenation"),
+        ("%y = ReverseV2(%x, [2])", "Slice Slice Slice Slice Slice Slice Concatenation Concatenation"),
+        ("%y = Tile(%x, [1,1,2,1])", "Reshape Mul Reshape"),
+        ("%y = BroadcastTo(%x, [3,8,6,4])", "Reshape Mul Reshape"),
+        ("%y = BroadcastTo(%x, [2,1,8,6,4])", "Reshape Reshape Mul Reshape"),
+        ("%y = ResizeNearestNeighbor(%x, [16,18])", "Reshape Mul Reshape"),
+        ("%y = ResizeNearestNeighbor(%x, [8,9])", "Slice Slice Slice Slice Concatenation"),
+        ("%y = Pack(%x, %x) {axis: 2, values_count: 2}", "Reshape Reshape Concatenation"),
+    ],
+)
+def test_movement_becomes_slices(body: str, ops: str) -> None:
+    code = parse_model(f"graph main(%x: f32[1,8,6,4]) -> %y {{ {body} }}").main.ops[0].code
+    check(body, runtime(f"{code} GATHER" if ops != "Gather" else code), ops)
+
+
+def test_each_part_of_a_split() -> None:
+    parts = "%a, %b, %c"
+    check(
+        f"{parts} = Unpack(%x) {{axis: 1, num: 3}}", runtime("UNPACK"), "Slice Reshape " * 3, parts, "2,3,2"
+    )
+
+
+def test_integers_are_not_multiplied() -> None:
+    body = "graph main(%x: i32[2,3]) -> %y { %y = Tile(%x, [2,1]) }"
+    assert kinds(legalize(parse_model(body), "circle", targets=[runtime("TILE")])) == ["Tile"]
+
+
+def test_quantized_elements_keep_their_scale() -> None:
+    kind = "i8[2,3] quant(scale: 0.5, zero_point: 3)"
+    text = f"graph main(%x: {kind}) -> %y {{\n %y = ReverseV2(%x, [0]) : {kind}\n}}"
+    legal = legalize(parse_model(text), "circle", targets=[runtime("REVERSE_V2")])
+    assert kinds(legal) == ["Slice", "Slice", "Concatenation"]
+    assert all(op.output.quantization == legal.main.inputs[0].quantization for op in legal.main)
+
+
+@pytest.mark.parametrize(
+    ("paddings", "ops"),
+    [
+        ("[[0,0],[1,1],[2,1],[0,0]]", "Concatenation Concatenation"),
+        ("[[0,0],[0,1],[0,0],[0,0]]", "Concatenation"),
+        ("[[0,0],[0,0],[0,0],[0,0]]", "PadV2"),
+    ],
+)
+def test_padding_with_a_number(paddings: str, ops: str) -> None:
+    check(f"%y = PadV2(%x, {paddings}, -1.5)", runtime("PADV2"), ops)
+
+
+def kinds(model: Model) -> list[str]:
+    return [type(op).__name__ for op in model.main]

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a delegate takes: partitions, rewrites that are refused for its sake, and legalization for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import circlekit
+from circlekit.ir.graph import Model
+from circlekit.passes.engine.legalize import legalize
+from circlekit.targets.delegation import find_delegation, partitions
+from circlekit.targets.target import Target
+from tests.targets.test_obeying_passes import NEGATED, codes
+from tests.targets.toy import ANY, toy
+
+
+def delegating(runs: str, takes: str) -> Target:
+    """A target that runs the operators ``runs`` and ``takes``, of which its delegate takes ``takes``."""
+    delegated = dict.fromkeys(takes.split(), ANY)
+    return replace(toy(*runs.split(), *takes.split()), delegated=delegated)
+
+
+BRANCHES = circlekit.parse("""
+graph main(%x: f32[4]) -> %y {
+  %a = Relu(%x)
+  %s = Sign(%x)
+  %n = Neg(%s)
+  %b = Add(%a, %n)
+  %c = Sign(%b)
+  %y = Neg(%c)
+}
+""")
+
+
+def test_partitions_hold_what_needs_no_result_of_the_runtime() -> None:
+    signs = {op for op in BRANCHES.main if op.code == "SIGN"}
+    found = [[op.code for op in part] for part in partitions(BRANCHES.main, signs)]
+    assert found == [["RELU"], ["NEG", "ADD"], ["NEG"]]
+    assert partitions(BRANCHES.main, set(BRANCHES.main.ops)) == []
+
+
+def test_delegation_counts_operators_and_partitions() -> None:
+    target = delegating("SIGN", "RELU NEG ADD")
+    found = find_delegation(BRANCHES.main, target)
+    assert str(found) == "4 of 6 operators in 3 partitions"
+    assert find_delegation(BRANCHES.main, toy("SIGN")) is None
+
+
+def test_a_rewrite_to_what_the_delegate_refuses_is_refused() -> None:
+    model = circlekit.parse(NEGATED)
+    report = circlekit.optimize(model, explain="fuse_neg", target=delegating("SUB", "NEG ADD"))
+    assert codes(model) == ["NEG", "ADD"]
+    assert [refusal.sentence for refusal in report.refusals] == ["%y: the delegate of Toy has no SUB"]
+
+
+def test_a_rewrite_of_what_the_delegate_refuses_is_applied() -> None:
+    model = circlekit.parse(NEGATED)
+    circlekit.optimize(model, target=delegating("SUB NEG", "ADD"))
+    assert codes(model) == ["SUB"]
+
+
+def test_a_pass_that_is_code_is_undone_for_the_delegate() -> None:
+    text = "graph main(%x: f32[1,6]) -> %a, %b { %a, %b = SplitV(%x, [3, 3], 1) {num_splits: 2} }"
+    model = circlekit.parse(text)
+    circlekit.optimize(model, target=delegating("SPLIT", "SPLIT_V"))
+    assert codes(model) == ["SPLIT_V"]
+    circlekit.optimize(model, target=delegating("SPLIT_V", "SPLIT"))
+    assert codes(model) == ["SPLIT"]
+
+
+PRELU = "graph main(%x: f32[1,4]) -> %y {{ %a = {before}(%x) %p = PRelu(%a, [0.5]) %y = {after}(%p) }}"
+LOWERED = "RELU MINIMUM MUL ADD"
+
+
+def legalized(before: str, after: str, runs: str) -> Model:
+    """A PRELU that the delegate does not take, between ``before`` and ``after``, legalized."""
+    model = circlekit.parse(PRELU.format(before=before, after=after))
+    return legalize(model, "circle", targets=[delegating(f"{runs} PRELU", f"ABS {LOWERED}")])
+
+
+def test_an_operator_between_delegated_ones_is_replaced() -> None:
+    assert codes(legalized("Abs", "Abs", "")) == ["ABS", *LOWERED.split(), "ABS"]
+    assert codes(legalized("Sign", "Abs", "SIGN")) == ["SIGN", *LOWERED.split(), "ABS"]
+
+
+def test_no_operator_becomes_a_partition_of_its_own() -> None:
+    body = "%a = Abs(%x) %s = Sign(%a) %p = PRelu(%s, [0.5]) %y = Sign(%p)"
+    model = circlekit.parse(f"graph main(%x: f32[1,4]) -> %y {{ {body} }}")
+    target = delegating("SIGN PRELU", f"ABS {LOWERED}")
+    assert codes(legalize(model, "circle", targets=[target])) == ["ABS", "SIGN", "PRELU", "SIGN"]
+
+
+def test_what_the_delegate_refuses_too_is_not_made() -> None:
+    model = circlekit.parse(PRELU.format(before="Abs", after="Abs"))
+    target = delegating("PRELU RELU MINIMUM MUL", "ABS ADD")
+    assert codes(legalize(model, "circle", targets=[target])) == ["ABS", "PRELU", "ABS"]
