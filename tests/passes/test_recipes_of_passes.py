@@ -20,7 +20,10 @@ NEEDS_DATA = "freeze_batchnorm"
 NAMES_OPERATORS = "remove_nodes_of"
 """Its setting names operators that must exist, so that it cannot run on its own result."""
 
-UNCONDITIONAL = {"decompose_hardswish", "decompose_softmax", "remove_dead", "remove_duplicate_const"}
+UNCONDITIONAL = {
+    "decompose_hardswish", "decompose_softmax", "remove_dead", "remove_duplicate_const",
+    "replace_square_with_mul",
+}  # fmt: skip
 """Passes without conditions: no near miss exists."""
 
 

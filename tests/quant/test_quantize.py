@@ -38,3 +38,15 @@ def test_all_operators_become_integers(scheme: str, least: float) -> None:
     assert report.after.ops.get("DEQUANTIZE") == 1
     assert [v.dtype.short for v in (*model.main.inputs, *model.main.outputs)] == ["f32", "f32"]
     assert sqnr(expected, circlekit.run(model, samples()[0])[0]) > least
+
+
+@pytest.mark.parametrize(
+    ("scheme", "least"), [("dynamic_int8", 35), ("weight_int8", 40), ("weight_int4", 15), ("float16", 60)]
+)
+def test_schemes_with_float_activations_need_no_samples(scheme: str, least: float) -> None:
+    model = circlekit.parse(NET)
+    expected = circlekit.run(model, samples()[0])[0]
+    report = circlekit.quantize(model, scheme)
+    assert list(report.schemes) == [scheme]
+    assert report.after.file_size < report.before.file_size
+    assert sqnr(expected, circlekit.run(model, samples()[0])[0]) > least

@@ -148,6 +148,7 @@ def test_every_table_can_be_read() -> None:
             "same_channels",
             "ranks",
             "operands",
+            "least",
         ),
         *("scale", "values"),
         "source",

@@ -13,7 +13,7 @@ from circlekit.errors import ModelError, UnsupportedError
 from circlekit.io.write.save import encoded
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
-from circlekit.passes.engine.legalize import legalize
+from circlekit.passes.engine.legalize import legalize, legalize_in_place
 from circlekit.passes.engine.optimization_report import Summary, summarize
 from circlekit.quant.apply import apply
 from circlekit.quant.calibration import Calibration, Runner, collect
@@ -23,7 +23,7 @@ from circlekit.quant.fake.grids import take_grids
 from circlekit.quant.one.scheme import PREPARATION as ONE_PREPARATION
 from circlekit.quant.one.scheme import quantize_by_one
 from circlekit.quant.quantization_report import QuantizationReport
-from circlekit.quant.quantize import PREPARATION, plan_model, ranges_of
+from circlekit.quant.quantize import plan_model, preparation, ranges_of
 from circlekit.quant.scheme import Scheme, find_scheme
 from circlekit.quant.selection import schemes_of
 from circlekit.targets.target import find_target
@@ -100,7 +100,11 @@ def quantize(
     given = take_grids(model) if chosen.activations is not None and not chosen.by_one else []
     if passes:
         optimize(model, passes)
-    optimize(model, ONE_PREPARATION if chosen.by_one else PREPARATION, target="none")
+    if model.format not in runtime.formats and not chosen.by_one:
+        legalize_in_place(model, sorted(runtime.formats)[0], targets=[runtime])
+    is_calibrated = calibration is not None or any(given)
+    prepare = ONE_PREPARATION if chosen.by_one else preparation(chosen, is_calibrated)
+    optimize(model, prepare, target="none")
     if samples is not None and calibration is None:
         calibration = collect(model, samples)
     if calibration is None and chosen.activations is not None and not any(given):

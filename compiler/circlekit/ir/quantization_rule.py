@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from circlekit.ir.dtypes import DType, i8, i16, u8
 
@@ -31,6 +32,8 @@ class QuantizationRule:
     ``symmetric``: operands and results whose zero point must be 0, because the kernel ignores it.
     ``not_negative``: operands on which the kernel fails if an integer stands for a number below 0.
     ``not_zero``: operands on which the kernel fails if an integer stands for 0.
+    ``table``: an operand whose rows are looked up; if it is constant, it may be stored like weights.
+    ``attributes``: attributes that a quantized operator needs.
     """
 
     results_follow: str | None = None
@@ -42,6 +45,8 @@ class QuantizationRule:
     symmetric: tuple[str, ...] = ()
     not_negative: tuple[str, ...] = ()
     not_zero: tuple[str, ...] = ()
+    table: str | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
 OWN_RANGES = QuantizationRule()

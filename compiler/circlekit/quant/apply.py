@@ -91,7 +91,7 @@ class _Applier:
     # -- values ---------------------------------------------------------------------------------
 
     def _store(self, value: Value, plan: TensorPlan) -> None:
-        value.dtype, value.quantization = plan.dtype, plan.quantization
+        value.dtype, value.quantization = plan.dtype, plan.quantization(value.name)
         self.stored[value] = plan
 
     def _constant(self, value: Value, plan: TensorPlan) -> Value:
@@ -103,7 +103,8 @@ class _Applier:
                 data = stored_data(value.array(), plan)
             if plan.dtype.numpy is None:
                 data = packed(data, plan.dtype)
-            new = Value(self._name(value, plan), plan.dtype, value.shape, data, plan.quantization)
+            name = self._name(value, plan)
+            new = Value(name, plan.dtype, value.shape, data, plan.quantization(name))
             self.converted[key] = new
             self.stored[new] = plan
         return self.converted[key]
@@ -119,7 +120,7 @@ class _Applier:
         key = (value, plan.key)
         if key not in self.converted:
             name = self.graph.unique_name(f"{value.name}_{plan.dtype.short}")
-            result = Value(name, plan.dtype, value.shape, None, plan.quantization)
+            result = Value(name, plan.dtype, value.shape, None, plan.quantization(name))
             self.graph.insert_after(value.producer, Quantize(value, results=[result]))
             self.converted[key] = result
             self.stored[result] = plan
@@ -144,13 +145,8 @@ class _Applier:
             if value not in floats or value not in self.stored:
                 continue
             plan, op = self.stored[value], value.producer
-            inner = Value(
-                self.graph.unique_name(f"{value.name}_{plan.dtype.short}"),
-                plan.dtype,
-                value.shape,
-                None,
-                plan.quantization,
-            )
+            name = self.graph.unique_name(f"{value.name}_{plan.dtype.short}")
+            inner = Value(name, plan.dtype, value.shape, None, plan.quantization(name))
             if op is None:
                 continue  # an input that is an output too
             op.take_result(value.result_index, inner)
@@ -168,5 +164,8 @@ def stored_data(numbers: Array, plan: TensorPlan) -> Array:
     if plan.dtype is f16:
         with np.errstate(over="ignore"):
             return numbers.astype(np.float16)
-    axis = plan.axis
-    return integers(numbers, plan.scales, plan.zero_points, plan.dtype, axis, plan.narrow)
+    if plan.block:
+        zero_point = np.zeros(1, np.int64)
+        rows = numbers.reshape(-1, plan.block)
+        return integers(rows, plan.scales, zero_point, plan.dtype, 0, plan.narrow).reshape(numbers.shape)
+    return integers(numbers, plan.scales, plan.zero_points, plan.dtype, plan.axis, plan.narrow)

@@ -8,7 +8,7 @@ until no operator is refused any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,14 +16,23 @@ from circlekit.errors import ModelError
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
-from circlekit.ir.quantization_rule import QuantizationRule
+from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Value
 from circlekit.quant.given import add_ranges, covered_range, fits_activations, fits_weights, given_form
 from circlekit.quant.parameters import asymmetric, symmetric
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import NO_SCHEME, SCHEMES, Arithmetic, Scheme
 from circlekit.quant.trial import trial_refusal
-from circlekit.quant.weights import bias_plan, fit_bias, weight_plan
+from circlekit.quant.weights import (
+    bias_plan,
+    block_plan,
+    fit_bias,
+    indices_of,
+    is_weight,
+    saved_bytes,
+    stored_constants,
+    weight_plan,
+)
 from circlekit.targets.target import Target, find_target
 
 Ranges = Sequence[Mapping[str, tuple[float, float]]]
@@ -60,7 +69,8 @@ def choose(
 class GraphChooser:
     """Chooses the plan of one graph.
 
-    ``floats``: the operators that stay float, with the reasons.  ``tensors``: the forms in which tensors are
+    ``floats``: the operators that stay float, with the reasons; ``reasons``: those of operators that got the
+    fallback of their scheme.  ``tensors``: the forms in which tensors are
     stored; ``edges``: by operator and then by index, operands that are read in another form.
     """
 
@@ -76,8 +86,9 @@ class GraphChooser:
         self.ranges = {**ranges, **{name: covered_range(form) for name, form in given.items()}}
         if given:
             add_ranges(graph, self.ranges)
-        self.schemes = {op: schemes.get(op) for op in graph if has_floats(op)}
+        self.schemes = {op: schemes.get(op) for op in graph if _concerns(op, schemes.get(op))}
         self.floats: dict[Op, str] = {}
+        self.reasons: dict[Op, str] = {}
         self.tensors: dict[Value, TensorPlan] = {}
         self.edges: dict[Op, dict[int, TensorPlan]] = {}
 
@@ -86,7 +97,7 @@ class GraphChooser:
         for op, scheme in self.schemes.items():
             if scheme is None:
                 self.floats[op] = "chosen to stay float"
-            elif op.quantization_rule is None:
+            elif op.quantization_rule is None and scheme.activations is not None:
                 self.floats[op] = f"{self.target.title} has no integer kernel of {op.code}"
         while refused := self._assign():
             for op, reason in refused.items():
@@ -94,17 +105,13 @@ class GraphChooser:
         return self._result()
 
     def _lower(self, op: Op, reason: str) -> None:
-        """Give a refused operator its next scheme: integer weights only, else float."""
-        scheme = self.schemes[op]
-        weights = self._indices(op, self._rule(op).weights)
-        if (
-            scheme is not None
-            and scheme.arithmetic is Arithmetic.INTEGERS
-            and any(self._is_constant_weight(op, i) for i in weights)
-        ):
-            self.schemes[op] = SCHEMES["dynamic_int8"]
+        """Give a refused operator the fallback of its scheme, if it has weights; else it stays float."""
+        scheme = self._scheme(op)
+        if scheme.fallback is not None and stored_constants(op, SCHEMES[scheme.fallback]):
+            self.schemes[op] = SCHEMES[scheme.fallback]
+            self.reasons.setdefault(op, reason)
         else:
-            self.floats[op] = reason
+            self.floats[op] = self.reasons.get(op, reason)
 
     # -- one round ------------------------------------------------------------------------------
 
@@ -114,13 +121,15 @@ class GraphChooser:
         refused: dict[Op, str] = {}
         ops = [op for op in self.schemes if op not in self.floats]
         whole = [op for op in ops if self._scheme(op).arithmetic is Arithmetic.INTEGERS]
-        for step, among in (
+        steps: list[tuple[Callable[[Op, QuantizationRule], None], list[Op]]] = [
             (self._forward, whole),
             (self._backward, whole[::-1]),
             (self._guard, whole),
-            (self._weigh, ops),
+            (self._weigh, whole),
+            (self._store, [op for op in ops if op not in set(whole)]),
             (self._check, ops),
-        ):
+        ]
+        for step, among in steps:
             for op in among:
                 if op not in refused:
                     try:
@@ -145,7 +154,7 @@ class GraphChooser:
                 reason = f"{op.code} always has this scale and zero point"
                 self.tensors[value] = TensorPlan(dtype, (scale,), (zero_point,), reason=reason)
             elif rule.results_follow is not None:
-                index = next(self._indices(op, [rule.results_follow]))
+                index = next(indices_of(op, [rule.results_follow]))
                 source = op.inputs[index]
                 reason = f"that of %{source and source.name}, which {op.code} does not scale"
                 self.tensors[value] = self._use(op, index).because(reason)
@@ -154,7 +163,7 @@ class GraphChooser:
 
     def _backward(self, op: Op, rule: QuantizationRule) -> None:
         """Give operands the form of the result, where the rule asks for it."""
-        indices = [i for i in self._indices(op, rule.operands_follow) if self._is_float(op, i)]
+        indices = [i for i in indices_of(op, rule.operands_follow) if self._is_float(op, i)]
         if not indices:
             return
         result = next((v for v in op.results if v in self.tensors), None)
@@ -183,7 +192,7 @@ class GraphChooser:
         if plan.dtype in rule.fixed or rule.symmetric:
             return False
         if rule.results_follow is not None:
-            source = op.inputs[next(self._indices(op, [rule.results_follow]))]
+            source = op.inputs[next(indices_of(op, [rule.results_follow]))]
             if len(op.results) > 1 or source is None or source.is_const or not self._adopt(source, plan):
                 return False
         self.tensors[value] = plan
@@ -191,10 +200,10 @@ class GraphChooser:
 
     def _guard(self, op: Op, rule: QuantizationRule) -> None:
         """Keep zero points and integers away that a kernel ignores, or fails on."""
-        for index in self._indices(op, rule.symmetric):
+        for index in indices_of(op, rule.symmetric):
             if self._is_float(op, index) and any(self._use(op, index).zero_point):
                 raise ModelError(f"{op.code} ignores the zero point of %{self._name(op, index)}")
-        for index in self._indices(op, rule.not_negative):
+        for index in indices_of(op, rule.not_negative):
             plan = self._use(op, index)
             low, high = self._range(op, index)
             if plan.zero_point[0] == plan.dtype.limits[0]:
@@ -205,7 +214,7 @@ class GraphChooser:
                 self.edges[op][index] = TensorPlan(plan.dtype, (scale,), (zero_point,), reason=reason)
             elif low < STEPS_FROM_ZERO * plan.scale[0]:
                 raise ModelError(f"{op.code} fails on negative integers, and {low:.4g} is too close to 0")
-        for index in self._indices(op, rule.not_zero):
+        for index in indices_of(op, rule.not_zero):
             step = STEPS_FROM_ZERO * self._use(op, index).scale[0]
             low, high = self._range(op, index)
             if low < step and high > -step:
@@ -214,43 +223,54 @@ class GraphChooser:
                 )
 
     def _weigh(self, op: Op, rule: QuantizationRule) -> None:
-        """Choose the forms of constant weights, and of the bias."""
-        scheme = self._scheme(op)
-        weights: TensorPlan | None = None
-        for index in self._indices(op, rule.weights):
+        """Choose the forms of constant weights, and of the bias, of an operator on integers."""
+        scheme, bias = self._scheme(op), self._bias(op, rule)
+        assert scheme.bias is not None  # the scheme is one of integers
+        if bias is not None and not (bias.is_const and bias.is_plain):
+            raise ModelError(f"the bias %{bias.name} is not a plain constant")
+        for index in indices_of(op, rule.weights):
             value = op.inputs[index]
-            if value is None or not self._is_constant_weight(op, index):
-                weights = self._use(op, index) if scheme.arithmetic is Arithmetic.INTEGERS else None
+            assert value is not None
+            if is_weight(value):
+                self.edges[op][index] = self._weights(value, scheme, rule.weights[op.operands[index].name])
+            if bias is None:
                 continue
-            name = op.operands[index].name
-            given = given_form(self.given.get(value.name), scheme.weights)
-            if given is None or not fits_weights(given, scheme, rule.weights[name]):
-                given = weight_plan(value, scheme, rule.weights[name])
-            weights = self.edges[op][index] = given
-            bias = self._bias(op, rule)
-            if bias is not None and bias.is_const and scheme.bias is not None:
-                data = self._use(op, next(self._indices(op, [rule.data])))
-                weights = self.edges[op][index] = fit_bias(weights, bias, data, scheme.bias, value.array())
-        bias = self._bias(op, rule)
-        if bias is None or weights is None or scheme.activations is None or scheme.bias is None:
-            return
-        if not bias.is_const or not bias.is_plain:
-            raise ModelError(f"the bias %{bias.name} is not a constant")
-        data = self._use(op, next(self._indices(op, [rule.data])))
-        index = next(i for i in self._indices(op, [str(rule.bias)]))
-        self.edges[op][index] = bias_plan(bias, data, weights, scheme.bias)
+            data = self._use(op, next(indices_of(op, [rule.data])))
+            if is_weight(value):
+                fitted = fit_bias(self.edges[op][index], bias, data, scheme.bias, value.array())
+                self.edges[op][index] = fitted
+            plan = bias_plan(data, self._use(op, index), scheme.bias)
+            self.edges[op][next(indices_of(op, [str(rule.bias)]))] = plan
+
+    def _weights(self, value: Value, scheme: Scheme, axis: int | None) -> TensorPlan:
+        """Return the form of constant weights: the given one if there is one that fits."""
+        given = given_form(self.given.get(value.name), scheme.weights)
+        if given is not None and fits_weights(given, scheme, axis):
+            return given
+        return weight_plan(value, scheme, axis)
+
+    def _store(self, op: Op, rule: QuantizationRule) -> None:
+        """Choose the forms of the constants of an operator whose activations stay float."""
+        scheme = self._scheme(op)
+        for index, axis in stored_constants(op, scheme).items():
+            value = op.inputs[index]
+            assert value is not None
+            plan = block_plan(value, scheme) if scheme.block else weight_plan(value, scheme, axis)
+            if saved_bytes(value, plan, scheme) > 0:
+                self.edges[op][index] = plan
+        if not self.edges[op]:
+            raise ModelError("its constants are so small that the file would grow")
 
     def _check(self, op: Op, rule: QuantizationRule) -> None:
         """Raise ModelError if the target cannot run the operator as planned."""
         scheme = self._scheme(op)
         if scheme.arithmetic is Arithmetic.FLOATS:
             return
-        operands = {i: self._use(op, i) for i in self._activations(op)} if scheme.activations else {}
-        operands |= self.edges[op]
-        results = {i: self.tensors[v] for i, v in enumerate(op.results) if v in self.tensors}
-        if not operands:
-            raise ModelError(f"{op.code} has nothing to quantize")
-        refusal = trial_refusal(op, operands, results if scheme.activations else {}, {}, self.target)
+        operands, results = dict(self.edges[op]), {}
+        if scheme.activations is not None:
+            operands |= {i: self._use(op, i) for i in self._activations(op)}
+            results = {i: self.tensors[v] for i, v in enumerate(op.results) if v in self.tensors}
+        refusal = trial_refusal(op, operands, results, rule.attributes, self.target)
         if refusal is not None:
             raise ModelError(refusal)
 
@@ -317,36 +337,22 @@ class GraphChooser:
         return scheme
 
     def _rule(self, op: Op) -> QuantizationRule:
-        assert op.quantization_rule is not None  # operators without a rule stay float
-        return op.quantization_rule
-
-    def _indices(self, op: Op, names: Sequence[str] | Mapping[str, object]) -> Iterator[int]:
-        """Yield the indices of the operands with these names that are present."""
-        last = len(op.operands) - 1
-        for index, value in enumerate(op.inputs):
-            if value is not None and op.operands[min(index, last)].name in names:
-                yield index
+        return op.quantization_rule or OWN_RANGES  # only constants are stored of operators without a rule
 
     def _activations(self, op: Op) -> list[int]:
         """Return the indices of float operands that are neither constant weights nor biases."""
         rule = self._rule(op)
-        biases = set(self._indices(op, [rule.bias] if rule.bias else []))
-        weights = set(self._indices(op, rule.weights))
+        biases = set(indices_of(op, [rule.bias] if rule.bias else []))
+        weights = set(indices_of(op, rule.weights))
         return [
             i
             for i in range(len(op.inputs))
-            if self._is_float(op, i)
-            and i not in biases
-            and not (i in weights and self._is_constant_weight(op, i))
+            if self._is_float(op, i) and i not in biases and not (i in weights and is_weight(op.inputs[i]))
         ]
 
     def _is_float(self, op: Op, index: int) -> bool:
         value = op.inputs[index]
         return value is not None and value.dtype is f32
-
-    def _is_constant_weight(self, op: Op, index: int) -> bool:
-        value = op.inputs[index]
-        return value is not None and value.dtype is f32 and value.is_const and value.is_plain
 
     def _bias(self, op: Op, rule: QuantizationRule) -> Value | None:
         return getattr(op, rule.bias) if rule.bias is not None else None
@@ -364,14 +370,21 @@ class GraphChooser:
                 plan.operators[key_of(op)] = OperatorPlan(op.code, NO_SCHEME, self.floats[op])
                 continue
             scheme = self._scheme(op)
-            plan.operators[key_of(op)] = OperatorPlan(op.code, scheme.name, scheme.title, self.edges[op])
+            reason = scheme.title + (f"; {self.reasons[op]}" if op in self.reasons else "")
+            attributes = dict(rule.attributes) if (rule := op.quantization_rule) else {}
+            plan.operators[key_of(op)] = OperatorPlan(
+                op.code, scheme.name, reason, self.edges[op], attributes
+            )
         plan.tensors = {value.name: tensor for value, tensor in self.tensors.items()}
         return plan
 
 
-def has_floats(op: Op) -> bool:
-    """Return whether ``op`` reads or produces float32 tensors."""
-    return any(v is not None and v.dtype is f32 for v in (*op.inputs, *op.results))
+def _concerns(op: Op, scheme: Scheme | None) -> bool:
+    """Return whether a plan has anything to say of ``op``."""
+    has_floats = any(v is not None and v.dtype is f32 for v in (*op.inputs, *op.results))
+    if scheme is None or scheme.activations is not None:
+        return has_floats
+    return bool(stored_constants(op, scheme))
 
 
 def _covering(low: float, high: float, scheme: Scheme, reason: str) -> TensorPlan:

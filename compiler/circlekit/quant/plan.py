@@ -60,12 +60,13 @@ class TensorPlan:
     def zero_points(self) -> Array:
         return np.array(self.zero_point, np.int64)
 
-    @property
-    def quantization(self) -> Quantization | None:
-        """The quantization of a tensor without blocks; None for float16."""
-        if not self.scale:
-            return None
-        return Quantization(self.scales, self.zero_points, self.axis)
+    def quantization(self, name: str) -> Quantization | None:
+        """Return the quantization of the tensor ``name``; None for float16."""
+        if self.block:
+            scales = Value.constant(f"{name}_scales", self.scales.astype(np.float16))
+            details = {"": BLOCKWISE, "scales": scales, "zero_points": -1, "block_size": self.block}
+            return Quantization(details=details)
+        return Quantization(self.scales, self.zero_points, self.axis) if self.scale else None
 
 
 @dataclass
@@ -136,11 +137,6 @@ class Plan:
 def key_of(op: Op) -> str:
     """Return the name by which plans know an operator: that of its first result."""
     return op.results[0].name if op.results else f"{op.code} of {', '.join(v.name for v in op.inputs if v)}"
-
-
-def constant_dtypes(value: Value) -> bool:
-    """Return whether ``value`` is a float32 constant that can be read and quantized."""
-    return value.dtype is DType.FLOAT32 and value.is_plain
 
 
 # -- JSON --------------------------------------------------------------------------------------

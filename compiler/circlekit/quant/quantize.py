@@ -6,17 +6,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from circlekit.ir.dtypes import DType, f32
+from circlekit.ir.dtypes import DType, f32, i16
 from circlekit.ir.graph import Graph, Model
 from circlekit.quant.calibration import Calibration
 from circlekit.quant.calibration.ranges import estimate_range
 from circlekit.quant.choose import Ranges, choose
 from circlekit.quant.plan import Plan, TensorPlan
+from circlekit.quant.scheme import Scheme
 from circlekit.quant.selection import schemes_of
 from circlekit.targets.target import Target
 
-PREPARATION = ("fold_dequantize", "replace_neg_with_mul")
-"""Passes without which operators would stay float; they keep the values."""
+PREPARATION = ("fold_dequantize", "replace_neg_with_mul", "replace_square_with_mul")
+"""Passes without which operators would stay float; they keep values, and make no tensors."""
+
+INT16_PREPARATION = ("replace_squared_difference_with_mul", "decompose_hardswish")
+"""The same for int16, of which fewer operators have kernels; they make tensors, which need calibration."""
+
+
+def preparation(scheme: Scheme, is_calibrated: bool) -> tuple[str, ...]:
+    """Return the passes to run on a float model before ``scheme``; ``is_calibrated``: ranges are fixed."""
+    if scheme.activations is i16 and not is_calibrated:
+        return PREPARATION + INT16_PREPARATION
+    return PREPARATION
 
 
 def ranges_of(model: Model, calibration: Calibration, estimator: str = "min_max", **options: Any) -> Ranges:

@@ -33,6 +33,7 @@ class Scheme:
     other than 0 (weights have one only as uint8).  ``per_channel``: weights have a scale for each channel.
     ``block``: number of weights along the last axis that share a scale; 0: no blocks.  ``by_one``: by the
     rules of ONE's quantizer, not LiteRT's.
+    ``fallback``: the scheme for operators with weights that the target cannot run in this one.
     """
 
     name: str
@@ -45,48 +46,50 @@ class Scheme:
     per_channel: bool = True
     block: int = 0
     by_one: bool = False
+    fallback: str | None = None
 
 
-_INT8 = Scheme("int8", "int8 activations, int8 weights per channel", i8, i8, i32)
-_INT4 = Scheme(
-    "weight_int4",
-    "int4 weights per channel, computed as floats",
-    DType.INT4,
-    arithmetic=Arithmetic.FLOATS,
+_INT8 = Scheme("int8", "int8 activations, int8 weights per channel", i8, i8, i32, fallback="dynamic_int8")
+_INT8_PER_TENSOR = replace(
+    _INT8, name="int8_per_tensor", title="int8 activations, int8 weights per tensor", per_channel=False
 )
+_INT16X8 = Scheme(
+    "int16x8", "int16 activations, int8 weights per channel, 64-bit biases", i8, i16, i64,
+    asymmetric=False, fallback="dynamic_int8",
+)  # fmt: skip
+_UINT8 = Scheme("uint8", "uint8 per tensor, for old runtimes", u8, u8, i32, per_channel=False)
+_DYNAMIC = Scheme(
+    "dynamic_int8", "int8 weights per channel, activations quantized at run time", i8,
+    arithmetic=Arithmetic.DYNAMIC, fallback="weight_int8",
+)  # fmt: skip
+_WEIGHT_INT8 = Scheme(
+    "weight_int8", "int8 weights per channel, computed as floats", i8, arithmetic=Arithmetic.FLOATS
+)
+_WEIGHT_INT4 = Scheme(
+    "weight_int4", "int4 weights per channel, computed as floats", DType.INT4, arithmetic=Arithmetic.FLOATS
+)
+_WEIGHT_INT4_BLOCKS = [
+    Scheme(
+        f"weight_int4_block{size}", f"int4 weights in blocks of {size}, activations quantized at run time",
+        DType.INT4, arithmetic=Arithmetic.DYNAMIC, block=size, fallback="weight_int4",
+    )
+    for size in (32, 64, 128, 256)
+]  # fmt: skip
+_FLOAT16 = Scheme("float16", "float16 weights, computed as float32", f16, arithmetic=Arithmetic.FLOATS)
 
-_ALL = [
-    _INT8,
-    replace(
-        _INT8, name="int8_per_tensor", title="int8 activations, int8 weights per tensor", per_channel=False
-    ),
-    Scheme(
-        "int16x8",
-        "int16 activations, int8 weights per channel, 64-bit biases",
-        i8,
-        i16,
-        i64,
-        asymmetric=False,
-    ),
-    Scheme("uint8", "uint8 per tensor, for old runtimes", u8, u8, i32, per_channel=False),
-    Scheme(
-        "dynamic_int8",
-        "int8 weights per channel, activations quantized at run time",
-        i8,
-        arithmetic=Arithmetic.DYNAMIC,
-    ),
-    replace(_INT4, name="weight_int8", title="int8 weights per channel, computed as floats", weights=i8),
-    _INT4,
-    *(
-        replace(_INT4, name=f"weight_int4_block{size}", title=f"int4 weights in blocks of {size}", block=size)
-        for size in (32, 64, 128, 256)
-    ),
-    Scheme("float16", "float16 weights, computed as float32", f16, arithmetic=Arithmetic.FLOATS),
+_ONE = [
     Scheme("one_uint8", "ONE's uint8 per tensor", u8, u8, i32, per_channel=False, by_one=True),
     Scheme("one_uint8_channel", "ONE's uint8, weights per channel", u8, u8, i32, by_one=True),
     Scheme("one_int16", "ONE's int16, weights per channel", i16, i16, i64, asymmetric=False, by_one=True),
 ]
-SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in _ALL}
+
+SCHEMES: dict[str, Scheme] = {
+    scheme.name: scheme
+    for scheme in (
+        _INT8, _INT8_PER_TENSOR, _INT16X8, _UINT8, _DYNAMIC, _WEIGHT_INT8, _WEIGHT_INT4,
+        *_WEIGHT_INT4_BLOCKS, _FLOAT16, *_ONE,
+    )
+}  # fmt: skip
 """The schemes by name, LiteRT's first."""
 
 

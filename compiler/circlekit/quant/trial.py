@@ -33,9 +33,9 @@ def trial_refusal(
 
 def _planned(value: Value, plan: TensorPlan | None) -> Value:
     """Return a copy of ``value`` with the dtype and the quantization of the plan, but the same data."""
-    dtype, quantization = (
-        (value.dtype, value.quantization) if plan is None else (plan.dtype, plan.quantization)
-    )
+    dtype, quantization = value.dtype, value.quantization
+    if plan is not None:
+        dtype, quantization = plan.dtype, plan.quantization(value.name)
     copy = Value(value.name, dtype, value.shape, value.data, quantization)
     copy.extra = value.extra
     return copy

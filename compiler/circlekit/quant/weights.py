@@ -3,22 +3,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from circlekit.errors import ModelError
-from circlekit.ir.dtypes import DType, i32, i64
-from circlekit.ir.value import Array, Value
+from circlekit.ir.dtypes import DType, f32, i32, i64
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.quantization_rule import OWN_RANGES
+from circlekit.ir.value import Array, Value, format_shape
 from circlekit.quant.parameters import asymmetric, magnitudes, scales_for
 from circlekit.quant.plan import TensorPlan
-from circlekit.quant.scheme import Scheme
+from circlekit.quant.scheme import Arithmetic, Scheme
 
 LARGEST_BIAS = {i32: 2**30, i64: 2**45}
 """Integers of biases stay below this: room is left for the products, which LiteRT sums in 32 or 48 bits."""
 
 ZERO_WEIGHT_BIAS = 2**20
 """The integer of a bias whose weights are all 0: only the precision of the bias matters there."""
+
+
+BYTES_OF_SCALE = 12
+"""A scale and a zero point of a channel in the file."""
+
+BYTES_OF_DEQUANTIZE = 200
+"""About what a DEQUANTIZE and its tensor take in the file."""
+
+
+def indices_of(op: Op, names: Collection[str]) -> Iterator[int]:
+    """Yield the indices of the operands with these names that are present."""
+    last = len(op.operands) - 1
+    for index, value in enumerate(op.inputs):
+        if value is not None and last >= 0 and op.operands[min(index, last)].name in names:
+            yield index
+
+
+def is_weight(value: Value | None) -> bool:
+    """Return whether ``value`` is a float32 constant whose numbers can be read."""
+    return value is not None and value.dtype is f32 and value.is_plain
+
+
+def stored_constants(op: Op, scheme: Scheme) -> dict[int, int | None]:
+    """Return the constants of ``op`` that a scheme with float activations stores: index -> channel axis.
+
+    These are weights, tables and, as float16, all other constants that are large enough.  Operators that call
+    graphs or are unknown have none.
+    """
+    if isinstance(op, OpaqueOp) or op.called_graphs():
+        return {}
+    rule = op.quantization_rule or OWN_RANGES
+    axes: dict[str, int | None] = dict(rule.weights)
+    if rule.table is not None and scheme.arithmetic is Arithmetic.FLOATS:
+        axes[rule.table] = 0
+    found = {i: axes[op.operands[i].name] for i in indices_of(op, axes) if is_weight(op.inputs[i])}
+    if scheme.weights.is_float:
+        others = (i for i, value in enumerate(op.inputs) if is_weight(value) and i not in found)
+        found.update((i, None) for i in others if _numel(op.inputs[i]) > BYTES_OF_DEQUANTIZE // 2)
+    return found
+
+
+def _numel(value: Value | None) -> int:
+    return 0 if value is None else value.numel
+
+
+def saved_bytes(value: Value, plan: TensorPlan, scheme: Scheme) -> int:
+    """Return how many bytes the file shrinks if the float32 constant ``value`` is stored by ``plan``."""
+    scale_bytes = 2 if plan.block else BYTES_OF_SCALE
+    overhead = scale_bytes * len(plan.scale)
+    overhead += BYTES_OF_DEQUANTIZE if scheme.arithmetic is Arithmetic.FLOATS else 0
+    return value.numel * (32 - plan.dtype.bits) // 8 - overhead
 
 
 def weight_plan(weights: Value, scheme: Scheme, axis: int | None) -> TensorPlan:
@@ -50,7 +104,34 @@ def weight_plan(weights: Value, scheme: Scheme, axis: int | None) -> TensorPlan:
     )
 
 
-def bias_plan(bias: Value, data: TensorPlan, weights: TensorPlan, dtype: DType) -> TensorPlan:
+def block_plan(weights: Value, scheme: Scheme) -> TensorPlan:
+    """Return the plan of weights [units, depth] whose rows are cut into blocks with a scale each.
+
+    The scales are stored as float16 and have the precision of bfloat16, as LiteRT's delegate keeps them.
+    Raise ModelError if the rows are not whole blocks, or a number is NaN or infinite.
+    """
+    numbers = weights.array()
+    if not np.isfinite(numbers).all():
+        raise ModelError(f"the constant %{weights.name} has numbers that are NaN or infinite")
+    if numbers.ndim != 2 or numbers.shape[1] % scheme.block:
+        shape = format_shape(weights.shape)
+        raise ModelError(f"%{weights.name}, {shape}, has no rows of whole blocks of {scheme.block} weights")
+    blocks = numbers.reshape(-1, scheme.block)
+    scales = bfloat16_at_least(scales_for(magnitudes(blocks, 0), scheme.weights))
+    reason = f"covers the largest magnitude of each {scheme.block} neighboring weights of a row"
+    return TensorPlan(
+        scheme.weights, tuple(scales.tolist()), (), block=scheme.block, narrow=True, reason=reason
+    )
+
+
+def bfloat16_at_least(scales: Array) -> Array:
+    """Return the next numbers not below ``scales`` that bfloat16 and float16 both hold, as float32."""
+    smallest = np.float32(2.0**-14)  # of float16, without losing digits
+    bits = np.maximum(scales.astype(np.float32), smallest).view(np.uint32)
+    return np.asarray(((bits + 0xFFFF) & 0xFFFF0000).astype(np.uint32).view(np.float32))
+
+
+def bias_plan(data: TensorPlan, weights: TensorPlan, dtype: DType) -> TensorPlan:
     """Return the plan of a bias: its scale is that of the data times that of the weights."""
     scales = data.scales[0] * weights.scales  # float32, as LiteRT multiplies them
     reason = "the scale of the data times that of the weights"

@@ -13,6 +13,7 @@ A table is JSON:
     broadcast_rank  highest rank of operands whose shapes differ (0: all shapes must be equal)
     operands        lowest number of operands in the file, absent optional ones included
     ranks           operand or result -> the ranks that it may have
+    least           operand or result -> the least size of each of its dimensions
     constant        names of operands that must be constant
     computed        names of operands that must not be constant
     symmetric       names of operands and results whose zero point must be 0
@@ -40,7 +41,7 @@ from typing import Any
 from circlekit.errors import UnsupportedError, did_you_mean
 from circlekit.ir.enums import Named
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ir.value import Value
+from circlekit.ir.value import Value, format_shape
 from circlekit.targets.operator_form import form_of
 
 TABLES = Path(__file__).with_name("tables")
@@ -126,6 +127,10 @@ def obstacles(op: Op, constraints: Mapping[str, Any]) -> Iterator[str]:
         for value in values_named(op, name):
             if value.rank is not None and value.rank not in ranks:
                 yield f"{name} of rank {' or '.join(map(str, ranks))}, got {value.rank}"
+    for name, sizes in constraints.get("least", {}).items():
+        for value in values_named(op, name):
+            if any(d is not None and d < size for d, size in zip(value.shape or (), sizes, strict=False)):
+                yield f"{name} of at least {sizes}, got {format_shape(value.shape)}"
     for name in constraints.get("constant", ()):
         if not all(value.is_const for value in values_named(op, name)):
             yield f"a constant {name}"

@@ -59,6 +59,8 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
     the larger scale of the operands, to which the other operand is shifted.
     """
 
+    quantization_rule = QuantizationRule(attributes={"pot_scale_int16": False})
+
     lhs = operand(*NUMBERS, *COMPLEX, DType.STRING)
     rhs = operand(*NUMBERS, *COMPLEX, DType.STRING)
 

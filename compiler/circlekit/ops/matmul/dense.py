@@ -39,7 +39,9 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True, fuses_ac
     LiteRT's reference kernels rescale integers in double precision, its optimized ones in fixed point.
     """
 
-    quantization_rule = QuantizationRule(weights={"weights": 0}, bias="bias")
+    quantization_rule = QuantizationRule(
+        weights={"weights": 0}, bias="bias", attributes={"asymmetric_quantize_inputs": True}
+    )
 
     input = operand(*REAL, *DATA_4_BIT)
     weights = operand(*REAL, *LOW_BIT_WEIGHTS, *GGML_WEIGHTS)
@@ -141,7 +143,9 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}):
     wrong rows if several batch dimensions of x exceed 1, and so does this kernel.
     """
 
-    quantization_rule = QuantizationRule(weights={"y": None}, data="x")
+    quantization_rule = QuantizationRule(
+        weights={"y": None}, data="x", attributes={"asymmetric_quantize_inputs": True}
+    )
 
     x = operand(*REAL, i32, *DATA_4_BIT, DType.MXFP4, DType.MXINT8)
     y = operand(*REAL, i32, DType.INT4, DType.MXFP4, DType.MXINT8)

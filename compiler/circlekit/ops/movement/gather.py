@@ -42,7 +42,7 @@ def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
 class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",), axis_numbers=("axis",)):
     """Slices of ``params`` at ``indices`` along ``axis``; the first ``batch_dims`` axes of both are equal."""
 
-    quantization_rule = QuantizationRule(results_follow="params")
+    quantization_rule = QuantizationRule(results_follow="params", table="params")
 
     params = operand(*ANY)
     indices = operand(i32, i64, i16)

@@ -13,3 +13,24 @@ class ReplaceNegWithMul(Rewrite):
 
     before = "z = Neg(x: f32)"
     after = "z = Mul(x, -1.0)"
+
+
+class ReplaceSquareWithMul(Rewrite):
+    """square(x)  ==  x * x; LiteRT has no quantized SQUARE."""
+
+    name = "replace_square_with_mul"
+
+    before = "z = Square(x)"
+    after = "z = Mul(x, x)"
+
+
+class ReplaceSquaredDifferenceWithMul(Rewrite):
+    """squared_difference(x, y)  ==  (x - y) * (x - y); LiteRT has no SQUARED_DIFFERENCE of int16."""
+
+    name = "replace_squared_difference_with_mul"
+
+    before = "z = SquaredDifference(x: f32, y)"
+    after = """
+        d = Sub(x, y)
+        z = Mul(d, d)
+    """
