@@ -150,6 +150,21 @@ def test_mixed_precision_for_operators_that_one_refuses(line: str) -> None:
     assert [v.name for v in model.main.outputs] == ["y_Quantize"]
 
 
+@pytest.mark.parametrize(("default", "other"), [(u8, i16), (i16, u8)])
+def test_mixed_precision_computes_the_numbers(default: DType, other: DType) -> None:
+    layers = [{"y": LayerSetting(other, CHANNEL)}]
+    model = quantized(FC.format(w=0.25, b=0.5, r=4.0), Settings(LayerSetting(default, CHANNEL), layers))
+    assert kinds(model) == ["QUANTIZE", "FULLY_CONNECTED", "QUANTIZE"]
+    (y,) = on_floats(model, np.array([[1.0, 0.5]], np.float32))
+    assert y == pytest.approx(np.array([[0.875, 1.0]]), abs=0.05)
+
+
+def test_a_layer_with_a_computed_bias_stays_float() -> None:
+    text = FC.format(w=0.25, b=0.5, r=4.0).replace("max: 1.0))", f"max: 1.0), %b: f32[2] {ONE_TO_ONE})")
+    model = quantized(re.sub(r" +%b = .*\n", "", text))
+    assert kinds(model) == ["DEQUANTIZE", "DEQUANTIZE", "FULLY_CONNECTED", "QUANTIZE"]
+
+
 def test_constant_inputs_of_operators_that_one_refuses() -> None:
     text = f"""graph main(%x: f32[2] {ONE_TO_ONE}) -> %y {{
       %y = SquaredDifference(%x, [0.5, -0.25]) : f32[2] quant(min: 0.0, max: 2.25)
@@ -214,6 +229,19 @@ def test_options_of_one() -> None:
     kept = quantized(text, Settings(LayerSetting(u8, LAYER), max_pool_keeps_scale=True, keeps_range=True))
     assert value_of(kept, "y").quantization.scale[0] == pytest.approx(2 / 255)  # type: ignore[union-attr]
     assert value_of(kept, "y").quantization.max.tolist() == [0.5]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("lowest", ["-inf", "-3.4028235e38"])
+def test_padding_for_max_pool_does_not_widen_the_range(lowest: str) -> None:
+    model = quantized(
+        f"""graph main(%x: f32[1,2,2,1] {ONE_TO_ONE}) -> %y {{
+          %p = const i32[4,2] [0, 0, 1, 1, 1, 1, 0, 0]
+          %v = const f32[1] [{lowest}]
+          %y = PadV2(%x, %p, %v) : f32[1,4,4,1] quant(min: {lowest}, max: 1.0)
+        }}"""
+    )
+    assert value_of(model, "y").quantization == value_of(model, "x").quantization
+    assert value_of(model, "v").array().tolist() == [0]
 
 
 # -- bad input ---------------------------------------------------------------------------------

@@ -101,12 +101,15 @@ def quantization_arrays(value: Value, rank: int) -> tuple[Array, Array]:
 REQUANTIZED = {i8: (i8, u8, i16), u8: (i8, u8, i16), i16: (i8, i16, i32), i32: (i8, i16)}
 """For each dtype of quantized integers, the dtypes to which LiteRT requantizes them."""
 
+ONE_REQUANTIZED = (i16, u8)
+"""ONE's mixed precision converts the first to the second, too; LiteRT has no kernel for that."""
+
 
 class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
     """round(x / scale) + zero_point, halves away from zero, clamped to the dtype of the declared result.
 
     NaN and quotients outside of int32 become -2^31, to which the zero point is added modulo 2^32, as on x86.
-    Inputs that are quantized are requantized, between the dtypes in ``REQUANTIZED``.
+    Inputs that are quantized are requantized, between the dtypes in ``REQUANTIZED`` and ``ONE_REQUANTIZED``.
     """
 
     input = operand(*REAL, i32)
@@ -121,9 +124,10 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
         dtype = self.output.dtype
         if input.dtype == np.float32 and dtype in (i8, u8, i16, DType.INT4, DType.UINT4):
             return self._rounded(input)
-        if dtype not in REQUANTIZED.get(self.input.dtype, ()):
-            pair = f"{self.input.dtype.short} to {dtype.short}"
-            raise UnsupportedError(f"QUANTIZE from {pair} has no kernel, nor has LiteRT one")
+        pair = (self.input.dtype, dtype)
+        if dtype not in REQUANTIZED.get(pair[0], ()) and pair != ONE_REQUANTIZED:
+            names = f"{self.input.dtype.short} to {dtype.short}"
+            raise UnsupportedError(f"QUANTIZE from {names} has no kernel, nor has LiteRT one")
         real = float(scale_of(self.input)) / float(scale_of(self.output))
         return clamp_to_dtype(rescaled(centered(input, self.input), real), self.output)
 

@@ -110,7 +110,8 @@ def quantize_ranges(task: Task) -> None:
         for value in task.graph.inputs if op is None else op.results:
             if value.dtype is not f32 or value in task.floats:
                 continue
-            found = recorded_range(value)
+            padded = op.input if isinstance(op, PadV2) and _pads_with_lowest(op) else value
+            found = recorded_range(padded)
             if found is None and (value.use_count or task.graph.is_output(value)):
                 raise no_range(value)
             low, high = found or (np.float32(0), np.float32(0))
@@ -158,9 +159,9 @@ def propagate_backward(task: Task) -> None:
 
 
 def _pads_with_lowest(op: PadV2) -> bool:
-    """Whether ``op`` pads with the lowest float, which must not widen the range of the result."""
+    """Whether ``op`` pads with the lowest float or -inf, which must not widen the range of the result."""
     data = op.constant_values.data
-    return data is not None and data.dtype == np.float32 and data.size > 0 and data.flat[0] == LOWEST
+    return data is not None and data.dtype == np.float32 and data.size > 0 and data.flat[0] <= LOWEST
 
 
 def _quantize_like(task: Task, op: Op, index: int, source: Value) -> None:
@@ -169,6 +170,8 @@ def _quantize_like(task: Task, op: Op, index: int, source: Value) -> None:
     if value is None or like is None or value.dtype is not f32:
         return
     dtype, data = source.dtype, plain_floats(value)
+    if np.isnan(data).any():
+        raise ModelError(f"%{value.name} has elements that are NaN")
     key = ("like", dtype, like.scale.tobytes(), like.zero_point.tobytes())
 
     def make() -> tuple[Array, DType, Quantization]:

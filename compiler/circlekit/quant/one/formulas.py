@@ -19,6 +19,8 @@ from circlekit.ops.numerics.fixed_point import round_half_away
 SMALLEST_SCALE = {u8: 1e-5, DType.INT8: 1e-5, DType.INT4: 1e-5, i16: 1e-8}
 """ONE's lower limit of scales by dtype."""
 
+LARGEST = float(np.finfo(np.float32).max)
+
 BIAS_DTYPES = {u8: i32, i16: i64}
 """The dtype of the bias, by the dtype of the operator's other operands."""
 
@@ -79,7 +81,8 @@ def to_integers(x: Array, dtype: DType, scale: Array, low: Array | float = 0.0) 
 
 def to_given_integers(x: Array, dtype: DType, quantization: Quantization) -> Array:
     """Return ``x`` with the scale and zero point of another tensor, which are not per channel."""
-    steps = round_half_away(x.astype(np.float64) * inverse(quantization.scale[0]))
+    finite = np.clip(x.astype(np.float64), -LARGEST, LARGEST)
+    steps = round_half_away(finite * inverse(quantization.scale[0]))
     return clamped(steps + float(quantization.zero_point[0]), dtype)
 
 

@@ -48,6 +48,12 @@ def index_of(op: Op, name: str) -> int:
     return next(spec.index for spec in op.operands if spec.name == name)
 
 
+def bias_of(op: Op) -> Value | None:
+    """Return the bias of a layer; None if it has none, or if ``op`` is no layer."""
+    rule = layer_rule(op)
+    return None if rule is None or rule.bias is None else _operand(op, rule.bias)
+
+
 def _operand(op: Op, name: str) -> Value | None:
     index = index_of(op, name)
     return op.inputs[index] if index < len(op.inputs) else None
@@ -152,17 +158,9 @@ def _recorded(value: Value, axis: int | None, dtype: DType) -> Parameters | None
 
 
 def _bias(op: Op) -> Value | None:
-    """Return the float constant bias of a layer.  Raise UnsupportedError if the bias is computed."""
-    rule = layer_rule(op)
-    value = None if rule is None or rule.bias is None else _operand(op, rule.bias)
-    if value is None or (value.dtype is not f32 and value.is_const):
-        return None
-    if not value.is_const:
-        raise UnsupportedError(
-            f"the bias %{value.name} of %{op.output.name} is computed, expected a constant; "
-            "add it with an ADD behind the layer"
-        )
-    return value
+    """Return the float constant bias of a layer, None if it has none."""
+    value = bias_of(op)
+    return value if value is not None and value.dtype is f32 else None
 
 
 def _input_scale(op: Op) -> np.float32:

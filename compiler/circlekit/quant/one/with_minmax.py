@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.shape_inference import check_shapes
@@ -27,7 +28,7 @@ from circlekit.quant.one.borders import (
     set_output_types,
 )
 from circlekit.quant.one.graph_editor import GraphEditor
-from circlekit.quant.one.layers import quantize_layers
+from circlekit.quant.one.layers import bias_of, quantize_layers
 from circlekit.quant.one.rules import stays_float
 from circlekit.quant.one.settings import LayerSetting, Settings, settings_of
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan
@@ -60,14 +61,20 @@ def quantize_operators(
     plans = {}
     for graph in graphs:
         task = Task(graph, settings, own, GraphEditor(model, graph))
-        task.float_ops = {op: NO_FORM for op in graph if stays_float(op)}
+        task.float_ops = {op: why for op in graph if (why := _obstacle(op)) is not None}
         task.float_ops |= {op: why for op, why in (floats or {}).items() if op.graph is graph}
         plans[graph] = _quantize_graph(task, scheme)
     check_shapes(model)
     return Plan(scheme, [plans.get(graph, GraphPlan()) for graph in model.graphs])
 
 
-NO_FORM = "it has no quantized form in ONE"
+def _obstacle(op: Op) -> str | None:
+    """Return why ``op`` cannot be quantized; None if it can."""
+    if stays_float(op):
+        return "it has no quantized form in ONE"
+    bias = bias_of(op)
+    is_computed = bias is not None and bias.dtype is f32 and not bias.is_const
+    return "its bias is computed, and has no scale of its own" if is_computed else None
 
 
 def uncalled_graphs(model: Model) -> list[Graph]:
