@@ -174,6 +174,24 @@ def test_convolution_without_bias() -> None:
     assert check(CONV, runtime(), "Conv2D").main.ops[0].inputs[2:] in ([], [None], (), (None,))
 
 
+@pytest.mark.parametrize(("dtype", "bias"), [("i8", "i32"), ("i16", "i64")])
+@pytest.mark.parametrize("layer", ["Conv2D", "DepthwiseConv2D"])
+def test_quantized_convolution_without_bias_runs_in_litert(dtype: str, bias: str, layer: str) -> None:
+    shape, axis = ("3,3,3,2", 0) if layer == "Conv2D" else ("1,3,3,2", 3)
+    scales = [0.01, 0.02, 0.03][: 3 if layer == "Conv2D" else 2]
+    text = f"""graph main(%x: {dtype}[1,4,4,2] quant(scale: 0.5)) -> %y {{
+        %w = const i8[{shape}] quant(scale: {scales}, axis: {axis}) uniform(-100, 100)
+        %y = {layer}(%x, %w) : {dtype}[1,4,4,{len(scales)}] quant(scale: 0.9)
+    }}"""
+    model = parse_model(text)
+    legal = legalize(model, "tflite")
+    (op,) = legal.main
+    assert op.inputs[2] is not None
+    assert op.inputs[2].dtype.short == bias
+    inputs = [make_input(value, "normal") for value in model.main.inputs]
+    np.testing.assert_array_equal(run_litert(legal.main, inputs)[0], run(model, inputs)[0])
+
+
 def test_fully_connected_without_bias_and_with_leading_dimensions() -> None:
     body = "%w = const f32[3,4] gaussian(0, 1)\n%y = FullyConnected(%x, %w) {keep_num_dims: true, act: RELU}"
     with_bias: Mapping[str, Mapping[str, Any]] = {"FULLY_CONNECTED": {"f32,f32,f32:f32": {}}}

@@ -5,37 +5,48 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlekit.ir.value import Array
-from circlekit.passes.engine.legalize import LITERT, Lowering
+from circlekit.ir.dtypes import f32, i16, i32, i64
+from circlekit.ir.op import Op
+from circlekit.ir.value import Quantization, Value
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
+from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.passes.engine.legalize import LITERT, Replacement
+from circlekit.passes.support.insertion import Inserter
 
 
-class _CompleteBias(Lowering):
-    """layer(x, w)  ==  layer(x, w, 0)."""
+class _CompleteBias(Replacement):
+    """layer(x, w)  ==  layer(x, w, 0).
 
-    def constants(self, O: int) -> dict[str, Array]:  # named in the pictures
-        return {"b": np.zeros(O, np.float32)}
+    The bias of quantized data has the scales of data times weights; int64 for int16 data, otherwise int32.
+    """
+
+    def wants(self, op: Op) -> bool:
+        return (*op.inputs, None)[2] is None and len(op.results) == 1 and super().wants(op)
+
+    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
+        data, weights = op.inputs[:2]
+        if data is None or weights is None:
+            return None
+        channels = weights.shape and weights.shape[-1 if isinstance(op, DepthwiseConv2D) else 0]
+        if not channels:
+            return None
+        dtype = f32 if data.dtype is f32 else i64 if data.dtype is i16 else i32
+        bias = insert.constant("bias", np.zeros(channels, dtype.numpy))
+        if dtype is not f32 and data.quantization is not None and weights.quantization is not None:
+            scale = np.asarray(data.quantization.scale * weights.quantization.scale, np.float32).reshape(-1)
+            bias.quantization = Quantization(scale, np.zeros(scale.size, np.int64))
+        result = Value("", op.output.dtype, op.output.shape, None, op.output.quantization)
+        return [insert.make(type(op)(data, weights, bias, results=[result], **op.attribute_items()))]
 
 
 class CompleteConvBias(_CompleteBias):
     """conv(x, w)  ==  conv(x, w, 0)."""
 
     targets = LITERT  # rejects a convolution without bias
-
-    before = "z = Conv2D(x: f32, w: f32[O, _, _, _])"
-    after = "z = Conv2D(x, w, b)    {like z}"
-
-
-class CompleteDepthwiseConvBias(_CompleteBias):
-    """depthwise_conv(x, w)  ==  depthwise_conv(x, w, 0)."""
-
-    targets = LITERT
-
-    before = "z = DepthwiseConv2D(x: f32, w: f32[_, _, _, O])"
-    after = "z = DepthwiseConv2D(x, w, b)    {like z}"
+    kinds = (Conv2D, DepthwiseConv2D)
 
 
 class CompleteFullyConnectedBias(_CompleteBias):
     """fully_connected(x, w)  ==  fully_connected(x, w, 0)."""
 
-    before = "z = FullyConnected(x: f32, w: f32[O, _])"
-    after = "z = FullyConnected(x, w, b)    {like z}"
+    kinds = (FullyConnected,)
