@@ -91,7 +91,7 @@ def test_the_public_surface_is_pinned() -> None:
     functions = sorted(set(circlekit.__all__) - {*classes, "passes"})
     signatures = {name: str(inspect.signature(getattr(circlekit, name))) for name in functions}
     assert signatures == {
-        "calibrate": "(model: 'Model', samples: 'Iterable[Sample]', *, channels: 'Channels' = False, "
+        "calibrate": "(model: 'Model', samples: 'Samples', *, channels: 'Channels' = False, "
         "histograms: 'Histograms' = False, engine: 'str' = 'circlekit', processes: 'int | None' = None, "
         "client: 'Any' = None) -> 'Calibration'",
         "check": "(model: 'Model', target: 'TargetChoice' = None) -> 'list[Finding]'",

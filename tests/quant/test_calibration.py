@@ -152,7 +152,8 @@ def test_tensors_in_a_branch_not_taken_are_not_observed() -> None:
     [
         ([], ModelError, "at least one sample"),
         (5, ModelError, "expected an iterable"),
-        ("data.npz", ModelError, "expected an iterable"),
+        ("no such.npz", FileError, "no such file"),
+        ({"x": 1}, ModelError, "expected an iterable"),
         ([[np.zeros((1, 4, 3), np.float32)]], ShapeError, "expected 2 inputs"),
         ([{"x": np.zeros((1, 4, 3), np.float32)}], ShapeError, "missing %i"),
         ([[np.zeros((1, 4, 3)), np.zeros(2, np.int32)]], ShapeError, "float32"),

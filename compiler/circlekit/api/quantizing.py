@@ -18,7 +18,7 @@ from circlekit.passes.engine.optimization_report import Summary, summarize
 from circlekit.quant.apply import apply
 from circlekit.quant.calibration import Calibration, Runner, collect
 from circlekit.quant.calibration.observer import Channels, Histograms
-from circlekit.quant.calibration.samples import Sample
+from circlekit.quant.calibration.samples import Sample, Samples
 from circlekit.quant.fake.grids import take_grids
 from circlekit.quant.one.scheme import PREPARATION as ONE_PREPARATION
 from circlekit.quant.one.scheme import quantize_by_one
@@ -34,7 +34,7 @@ INTERFACES = ("float", "integer")
 
 def calibrate(
     model: Model,
-    samples: Iterable[Sample],
+    samples: Samples,
     *,
     channels: Channels = False,
     histograms: Histograms = False,
@@ -45,11 +45,13 @@ def calibrate(
     """Run ``model`` on samples and return the range and further statistics of every float tensor.
 
     ``samples``: an iterable of lists of arrays in the order of the graph's inputs, or of dicts of arrays by
-    input name.  ``channels``: the tensors with statistics per channel: True for all, a list of names, or a
-    dict of axes by name.  ``histograms``: True, or a list of names.  ``engine``: "circlekit", or "litert",
-    which is faster for large models, where it is installed.  ``processes``: how many run samples, by default
-    as many as there are processors if that pays.  ``client``: a ``distributed.Client``, to run on a Dask
-    cluster.  The result does not depend on the number of processes or workers; it has ``save`` and ``load``.
+    input name; or the path of a file or folder (see ``circlekit calibrate --help``).
+    ``channels``: the tensors with statistics per channel: True for all, a list of names, or a dict of axes by
+    name.  ``histograms``: True, or a list of names.
+    ``engine``: "circlekit", or "litert", which is faster for large models, where it is installed.
+    ``processes``: how many run samples, by default as many as there are processors if that pays.
+    ``client``: a ``distributed.Client``, to run on a Dask cluster.
+    The result does not depend on the number of processes or workers; it has ``save`` and ``load``.
 
     Raise ModelError without samples or for one with NaN, ShapeError for one that does not fit the inputs,
     UnsupportedError if the engine cannot run the model.

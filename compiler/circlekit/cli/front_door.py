@@ -21,6 +21,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "convert": "Write a model in the other format.",
         "reduce": "Find the smallest model on which a command still succeeds.",
     },
+    "quantize a model": {
+        "calibrate": "Run a model on samples and write the range of every float tensor.",
+    },
     "look into a model": {
         "run": "Run a model with the reference kernels and print its outputs.",
         "compare": "Compare the outputs of two models; exit with 1 if they differ.",
@@ -53,6 +56,8 @@ def find(name: str) -> Command:
             from circlekit.cli.optimize import convert_command as command
         case "reduce":
             from circlekit.cli.circle_reduce import main as command
+        case "calibrate":
+            from circlekit.cli.quant.calibrate import calibrate_command as command
         case "run":
             from circlekit.cli.run_model import run_command as command
         case "compare":

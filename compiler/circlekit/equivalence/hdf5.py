@@ -8,7 +8,9 @@ several records, ``/value/R/I`` is array I of record R.  This is the only module
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from itertools import groupby
 from math import prod
 from pathlib import Path
 from typing import TypeVar
@@ -16,7 +18,7 @@ from typing import TypeVar
 import h5py
 import numpy as np
 
-from circlekit.equivalence.sandbox import LARGEST_COMPRESSION, Item, read_sandboxed
+from circlekit.equivalence.sandbox import LARGEST_COMPRESSION, Item, iterate_sandboxed
 from circlekit.errors import FileError, FormatError, LimitError
 from circlekit.io.file_map import translated
 from circlekit.ir.byte_sizes import format_exact_size
@@ -105,13 +107,24 @@ def read_records(path: FilePath) -> list[list[Array]]:
 
 def read_named_records(path: FilePath) -> list[list[tuple[str, Array]]]:
     """Return (name, array) as ``read_records`` does; the name is the number I if the file has no names."""
-    records: dict[int, list[tuple[str, Array]]] = {}
-    for item in _read(path, _records):
-        records.setdefault(item.group, []).append((item.name, item.array))
-    return list(records.values())
+    return list(_grouped(_read(path, _records)))
 
 
-def _read(path: FilePath, items: ReadItems) -> list[Item]:
+def iterate_named_records(path: FilePath, lazily: bool = True) -> Iterator[list[tuple[str, Array]]]:
+    """Yield what ``read_named_records`` returns; the errors are the same.
+
+    ``lazily``: the memory limit is for each array, not for all together.
+    """
+    return _grouped(_read(path, _records, together=not lazily))
+
+
+def _grouped(items: Iterable[Item]) -> Iterator[list[tuple[str, Array]]]:
+    for _, group in groupby(items, key=lambda item: item.group):
+        yield [(item.name, item.array) for item in group]
+
+
+def _read(path: FilePath, items: ReadItems, together: bool = True) -> Iterator[Item]:
+    """Yield the items of a file; ``together``: whether the memory limit is for all arrays, not for each."""
     path = Path(path)
     with translated(path, "read"):
         if not path.exists():
@@ -123,7 +136,7 @@ def _read(path: FilePath, items: ReadItems) -> list[Item]:
 
     def read_items() -> Iterator[Item]:
         try:
-            with counted_memory(), h5py.File(path, "r") as file:
+            with counted_memory() if together else nullcontext(), h5py.File(path, "r") as file:
                 yield from items(path, file)
         except PermissionError as error:
             raise FileError(f"{path}: {error.strerror or 'permission denied'}") from None
@@ -132,7 +145,7 @@ def _read(path: FilePath, items: ReadItems) -> list[Item]:
         except _DAMAGE as error:
             raise FormatError(f"{path} is not a readable HDF5 file: {' '.join(str(error).split())}") from None
 
-    return read_sandboxed(read_items, str(path), size)
+    yield from iterate_sandboxed(read_items, str(path), size)
 
 
 def _records(path: Path, file: h5py.File) -> Iterator[Item]:

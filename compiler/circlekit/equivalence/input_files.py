@@ -13,8 +13,9 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -81,22 +82,40 @@ def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> di
     their dtypes or shapes are not those of the inputs, LimitError for too much data.
     """
     path, interface = Path(path), GraphInputs.of(model, graph or model.main)
-    with translated(path, "read"):
-        is_folder = path.is_dir()
-        if not path.exists():
-            raise FileError(f"{path}: no such file or folder")
-    if is_folder:
-        return _read_folder(path, interface)
-    records = _read_file(path, interface)
+    if _is_folder(path):
+        return dict(_folder_records(path, interface))
+    records = list(_file_records(path, interface))
     if len(records) == 1:
         return {GIVEN: records[0]}
     return {f"record_{index}": record for index, record in enumerate(records)}
 
 
+def iterate_records(path: FilePath, model: Model) -> Iterator[list[Array]]:
+    """Yield the records of ``read_records`` for the main graph one by one; the errors are the same.
+
+    One record is in memory at a time, except of a compressed npz file.
+    """
+    path, interface = Path(path), GraphInputs.of(model, model.main)
+    if _is_folder(path):
+        yield from (record for _, record in _folder_records(path, interface, True))
+    else:
+        yield from _file_records(path, interface, True)
+
+
+def _is_folder(path: Path) -> bool:
+    with translated(path, "read"):
+        if not path.exists():
+            raise FileError(f"{path}: no such file or folder")
+        return path.is_dir()
+
+
 # -- folders -----------------------------------------------------------------------------------
 
 
-def _read_folder(folder: Path, interface: GraphInputs) -> dict[str, list[Array]]:
+def _folder_records(
+    folder: Path, interface: GraphInputs, lazily: bool = False
+) -> Iterator[tuple[str, list[Array]]]:
+    """Yield (label, record); ``lazily``: the memory limit is for each record, not for each file."""
     with translated(folder, "read"):
         entries = sorted((p for p in folder.iterdir() if not p.name.startswith(".")), key=_natural)
     if (folder / INPUT).is_file():  # a folder of --record: the outputs beside it are no inputs
@@ -104,21 +123,25 @@ def _read_folder(folder: Path, interface: GraphInputs) -> dict[str, list[Array]]
     else:
         record = _input_per_file(entries, interface)
         if record is not None:
-            return {GIVEN: record}
-    labeled: dict[str, list[Array]] = {}
+            yield GIVEN, record
+            return
+    is_empty = True
     stems = Counter(entry.stem for entry in entries)
     for entry in entries:
         label = entry.stem if stems[entry.stem] == 1 else entry.name
         if entry.is_dir():
-            inner = _read_folder(entry, interface)
-            labeled |= {label if k == GIVEN else f"{label}.{k}": v for k, v in inner.items()}
+            for inner, record in _folder_records(entry, interface, lazily):
+                is_empty = False
+                yield label if inner == GIVEN else f"{label}.{inner}", record
             continue
-        records = _read_file(entry, interface)
-        has_many = len(records) > 1
-        labeled |= {f"{label}.{n}" if has_many else label: record for n, record in enumerate(records)}
-    if not labeled:
+        records = _file_records(entry, interface, lazily)
+        first, second = next(records, None), next(records, None)
+        following = [record for record in (first, second) if record is not None]
+        for number, record in enumerate(chain(following, records)):
+            is_empty = False
+            yield label if second is None else f"{label}.{number}", record
+    if is_empty:
         raise FileError(f"{folder}: expected records for the inputs {interface}, got an empty folder")
-    return labeled
 
 
 def _input_per_file(files: Sequence[Path], interface: GraphInputs) -> list[Array] | None:
@@ -138,7 +161,7 @@ def _input_per_file(files: Sequence[Path], interface: GraphInputs) -> list[Array
     chosen = [files[int(number)] for number in order]
     if all(p.suffix.lower() != ".npy" for p in chosen) and _are_whole_records(chosen, inputs):
         return None
-    return [_one_input(path, value) for path, value in zip(chosen, inputs, strict=True)]
+    return [read_input(path, value) for path, value in zip(chosen, inputs, strict=True)]
 
 
 def _are_whole_records(files: Sequence[Path], inputs: Sequence[Value]) -> bool:
@@ -146,7 +169,8 @@ def _are_whole_records(files: Sequence[Path], inputs: Sequence[Value]) -> bool:
     return None not in sizes and all(p.stat().st_size == sum(filter(None, sizes)) for p in files)
 
 
-def _one_input(path: Path, value: Value) -> Array:
+def read_input(path: Path, value: Value) -> Array:
+    """Return the array for one input in an npy or a raw file."""
     if path.suffix.lower() == ".npy":
         return _fitted(str(path), value, read_npy(path))
     return decode_elements(path, map_file(path), value)
@@ -160,18 +184,22 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 # -- files -------------------------------------------------------------------------------------
 
 
-def _read_file(path: Path, interface: GraphInputs) -> list[list[Array]]:
+def _file_records(path: Path, interface: GraphInputs, lazily: bool = False) -> Iterator[list[Array]]:
     suffix = path.suffix.lower()
     if suffix in HDF5_SUFFIXES:
-        return _read_hdf5(path, interface)
+        yield from _hdf5_records(path, interface, lazily)
+        return
     if suffix not in ARRAY_SUFFIXES:
-        return [_read_raw(path, interface)]
+        yield read_raw_record(path, interface)
+        return
     values, arrays = interface.inputs, _arrays(str(path), read_arrays(path), interface)
     counts = {len(array) for array in arrays if array.ndim}
     pairs = list(zip(values, arrays, strict=True))
     if len(counts) != 1 or counts == {0} or not all(_holds_records(v, a) for v, a in pairs):
-        return [[_fitted(str(path), v, a) for v, a in pairs]]
-    return [[_fitted(f"{path}: record {n}", v, a[n]) for v, a in pairs] for n in range(counts.pop())]
+        yield [_fitted(str(path), v, a) for v, a in pairs]
+        return
+    for number in range(counts.pop()):
+        yield [_fitted(f"{path}: record {number}", v, a[number]) for v, a in pairs]
 
 
 def _holds_records(value: Value, array: Array) -> bool:
@@ -185,15 +213,13 @@ def _fits(value: Value, shape: tuple[int, ...]) -> bool:
     )
 
 
-def _read_hdf5(path: Path, interface: GraphInputs) -> list[list[Array]]:
+def _hdf5_records(path: Path, interface: GraphInputs, lazily: bool) -> Iterator[list[Array]]:
     from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
 
-    named_records, records = hdf5.read_named_records(path), []
-    for number, named in enumerate(named_records):
-        place = f"{path}: record {number}" if len(named_records) > 1 else str(path)
+    for number, named in enumerate(hdf5.iterate_named_records(path, lazily)):
+        place = f"{path}: record {number}"
         pairs = zip(interface.inputs, _arrays(place, named, interface, by_order=True), strict=True)
-        records.append([_fitted(place, value, _unpacked(value, array)) for value, array in pairs])
-    return records
+        yield [_fitted(place, value, _unpacked(value, array)) for value, array in pairs]
 
 
 def _unpacked(value: Value, array: Array) -> Array:
@@ -204,7 +230,8 @@ def _unpacked(value: Value, array: Array) -> Array:
     return array.view(value.dtype.numpy).reshape(value.static_shape)
 
 
-def _read_raw(path: Path, interface: GraphInputs) -> list[Array]:
+def read_raw_record(path: Path, interface: GraphInputs) -> list[Array]:
+    """Return the arrays of a raw file with the elements of all inputs."""
     content = map_file(path)
     if len(interface.inputs) == 1:
         return [decode_elements(path, content, interface.inputs[0])]

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import io
 import lzma
+import mmap
 import os
+import struct
 import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping
 from tokenize import TokenError
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +27,15 @@ FilePath = str | os.PathLike[str]
 MAX_HEADER_BYTES = 1 << 16
 """The header of an npy file is looked for in this many bytes at its beginning."""
 
+ENCRYPTED = 1
+"""The flag of an encrypted member of a zip file."""
+
+LOCAL_HEADER_BYTES = 30
+"""Bytes before the data of a member, without the name and the extra field."""
+
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, ValueError,
-    EOFError, OSError, OverflowError, KeyError, TypeError, SyntaxError, TokenError,
+    EOFError, OSError, OverflowError, struct.error, KeyError, TypeError, SyntaxError, TokenError,
 )  # fmt: skip
 """What zipfile and numpy raise for a file that is damaged or of another kind."""
 
@@ -45,7 +54,7 @@ def read_npy(path: FilePath) -> Array:
 
 
 def read_npz(path: FilePath) -> list[tuple[str, Array]]:
-    """Return the (name, array) pairs of an npz file, in the order of the file.
+    """Return the (name, array) pairs of an npz file, in the order of the file; mapped if not compressed.
 
     Raise FileError if the file cannot be read, FormatError if it is not npz or holds Python objects,
     LimitError if the arrays take more memory than allowed.
@@ -53,11 +62,10 @@ def read_npz(path: FilePath) -> list[tuple[str, Array]]:
     name, pairs = os.fspath(path), []
     content = map_file(path)
     try:
-        with counted_memory(), zipfile.ZipFile(io.BytesIO(content)) as archive:
+        file: Any = content.obj if isinstance(content.obj, mmap.mmap) else io.BytesIO(content)
+        with counted_memory(), zipfile.ZipFile(file) as archive:
             for member in archive.infolist():
-                need_memory(member.file_size, f"{name}: {member.filename}")
-                count_memory(member.file_size)
-                array = _decode(memoryview(archive.read(member)))
+                array = _decode(_member(name, content, archive, member))
                 pairs.append((member.filename.removesuffix(".npy"), array))
     except _DAMAGE as error:
         raise FormatError(f"{name} is not a readable npz file: {_sentence(error)}") from None
@@ -83,6 +91,23 @@ def encode_npz(arrays: Mapping[str, Array]) -> bytes:
             member = zipfile.ZipInfo(f"{name}.npy")  # with the earliest date
             archive.writestr(member, encode_npy(array))
     return stream.getvalue()
+
+
+def _member(name: str, content: memoryview, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> memoryview:
+    """Return the bytes of a member: of the map ``content`` of the whole file if it is not compressed."""
+    if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & ENCRYPTED:
+        header = member.header_offset
+        lengths = struct.unpack_from(
+            "<2H", content, header + 26
+        )  # of name and extra field, which end the header
+        start = header + LOCAL_HEADER_BYTES + sum(lengths)
+        stored = content[start : start + member.file_size]
+        if len(stored) != member.file_size or zlib.crc32(stored) != member.CRC:
+            raise zipfile.BadZipFile(f"{member.filename} is damaged")
+        return stored
+    need_memory(member.file_size, f"{name}: {member.filename}")
+    count_memory(member.file_size)
+    return memoryview(archive.read(member))
 
 
 def _decode(content: memoryview) -> Array:

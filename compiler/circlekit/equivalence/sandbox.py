@@ -106,7 +106,12 @@ class Item(NamedTuple):
 
 
 def read_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int) -> list[Item]:
-    """Return what ``items`` yields in a forked process, or in this one if the system cannot fork.
+    """Return what ``iterate_sandboxed`` yields; the errors are the same."""
+    return list(iterate_sandboxed(items, what, size))
+
+
+def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int) -> Iterator[Item]:
+    """Yield what ``items`` yields in a forked process, or in this one if the system cannot fork.
 
     ``what``: the name of the file for messages; ``size``: its size in bytes.  Raise the errors of ``items``,
     LimitError if the process needs too much memory, FormatError if it crashes or takes too long.
@@ -123,9 +128,10 @@ def read_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int) ->
             raise LimitError(f"reading {size} bytes takes too much memory") from None
 
     if "fork" not in multiprocessing.get_all_start_methods():
-        return list(items())
+        yield from items()
+        return
     try:
-        return list(run_forked(limited_items, SILENCE_SECONDS))
+        yield from run_forked(limited_items, SILENCE_SECONDS)
     except ProcessLost as lost:
         too_long = lost.code in (-signal.SIGXCPU, -signal.SIGKILL)
         reason = "reading it does not end" if too_long else "the library that reads it crashed"

@@ -41,6 +41,10 @@ class FileMap(mmap.mmap):
         new.stamp = _stamp(descriptor)
         return new
 
+    def seekable(self) -> bool:
+        """Return True: ``zipfile`` asks files, and maps of Python before 3.13 do not answer."""
+        return True
+
     def check(self) -> None:
         """Raise FileError if the file was changed since it was mapped: the mapped bytes are then wrong."""
         if _stamp(self.descriptor) != self.stamp:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from circlekit.quant.calibration.calibration import Calibration
-from circlekit.quant.calibration.collect import collect
+from circlekit.quant.calibration.collector import collect
 from circlekit.quant.calibration.runner import Runner
 from circlekit.quant.calibration.statistics import ChannelStatistics, TensorStatistics
 

@@ -75,6 +75,10 @@ class Histogram:
         """The middle of each bin, float64."""
         return (self.first + np.arange(self.counts.size) + 0.5) * self.width
 
+    def including_zero(self) -> Histogram:
+        """Return the counts with the bins that they would have if 0 were among the numbers."""
+        return self._coarser(_exponent(min(self.low, 0.0), max(self.highest_bin_start, 0.0)))
+
     def _coarser(self, exponent: int) -> Histogram:
         """Return the histogram with bins of width 2**exponent, which is not below the present width."""
         shift = exponent - self.exponent

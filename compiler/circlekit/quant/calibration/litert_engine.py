@@ -7,10 +7,14 @@ from our interpreter's by the rounding of floats.
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+import warnings
+import weakref
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -48,18 +52,17 @@ class LitertEngine:
             )
         self._observer = Observer(model, selection)
         self._values = [value for value, (graph, _) in self._observer.keys.items() if graph == 0]
-        name, count = Counter(value.name for value in self._values).most_common(1)[0]
+        counts = Counter(value.name for value in self._values)
+        name, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
         if count > 1:
             raise UnsupportedError(f"{count} tensors are named {name!r}, which LiteRT cannot tell; {ADVICE}")
-        self._folder = TemporaryDirectory(prefix="circlekit-")
+        folder = tempfile.mkdtemp(prefix="circlekit-")
+        weakref.finalize(self, _remove, folder, os.getpid())
+        self._path = Path(folder) / "model.tflite"
         with watched(Progress()):
             save(legalize(model, "tflite"), self._path, "tflite")
         self._interpreter: Any = None
         self._tensors: list[tuple[Value, int]] = []
-
-    @property
-    def _path(self) -> Path:
-        return Path(self._folder.name) / "model.tflite"
 
     def observe(self, sample: Sequence[Array]) -> Observations:
         """Run the main graph on ``sample``, in graph order; ModelError if LiteRT fails."""
@@ -77,12 +80,14 @@ class LitertEngine:
     def _prepare(self) -> None:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType  # optional dependency
 
-        interpreter = Interpreter(
-            model_path=str(self._path),
-            experimental_op_resolver_type=OpResolverType.BUILTIN,
-            experimental_preserve_all_tensors=True,
-            num_threads=1,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it keeps all tensors is what we want
+            interpreter = Interpreter(
+                model_path=str(self._path),
+                experimental_op_resolver_type=OpResolverType.BUILTIN,
+                experimental_preserve_all_tensors=True,
+                num_threads=1,
+            )
         interpreter.allocate_tensors()
         indices = {detail["name"]: detail["index"] for detail in interpreter.get_tensor_details()}
         for value in self._values:
@@ -109,3 +114,9 @@ class LitertEngine:
             return np.zeros(0, np.float32)
         array: Array = self._interpreter.tensor(index)()
         return array
+
+
+def _remove(folder: str, owner: int) -> None:
+    """Remove a folder, but not in a process that was forked from ``owner``, which still uses it."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -32,11 +32,13 @@ def min_max(statistics: TensorStatistics) -> Range:
 
 
 def moving_average(statistics: TensorStatistics, batch: int = 16, constant: float = 0.1) -> Range:
-    """ONE's moving average: ``a = a * constant + extreme of the next batch * (1 - constant)``.
+    """ONE's moving average: ``a = a * (1 - constant) + extreme of the next batch * constant``.
 
-    ``batch``: samples of which the extremes are taken together.  Source: record-minmax,
-    ``getMovingAverage``, which takes float32 steps.
+    ``batch``: samples of which the extremes are taken together.  Source: record-minmax, ``getMovingAverage``,
+    with its roundings to float32.
     """
+    if not 0 <= constant <= 1:
+        raise UnsupportedError(f"expected a constant from 0 to 1, got {constant}")
     return (
         _averaged([min(part) for part in _batches(_seen(statistics.minima), batch)], constant),
         _averaged([max(part) for part in _batches(_seen(statistics.maxima), batch)], constant),
@@ -71,18 +73,20 @@ def sample_percentile(statistics: TensorStatistics, low: float = 1.0, high: floa
 
 
 def percentile(numbers: Sequence[float], percent: float) -> float:
-    """Return a percentile with linear interpolation, in the steps and the precision of record-minmax."""
-    ordered = np.sort(np.array(numbers, np.float32))
+    """Return a percentile with linear interpolation.
+
+    Source: record-minmax, ``getNthPercentile``, with its roundings to float32.
+    """
+    ordered, rounded = np.sort(np.array(numbers, np.float32)), np.float32(percent)
     if not 0 <= percent <= 100:
         raise UnsupportedError(f"expected a percentile from 0 to 100, got {percent}")
-    if percent in (0, 100) or ordered.size == 1:
-        return float(ordered[-1 if percent == 100 else 0])
-    percent = float(np.float32(percent))
+    if rounded in (0, 100) or ordered.size == 1:
+        return float(ordered[-1 if rounded == 100 else 0])
     last = ordered.size - 1
-    index = int(last * percent / 100.0)
+    index = min(int(float(np.float32(last) * rounded) / 100.0), last - 1)
     below = float(np.float32(index) / np.float32(last))
-    fraction = np.float32((percent / 100.0 - below) / ((index + 1.0) / last - below))
-    return float(ordered[index] + fraction * (ordered[min(index + 1, last)] - ordered[index]))
+    fraction = np.float32((float(rounded) / 100.0 - below) / ((index + 1.0) / last - below))
+    return float(ordered[index] + fraction * (ordered[index + 1] - ordered[index]))
 
 
 def _seen(extremes: Sequence[float]) -> list[float]:
@@ -100,10 +104,10 @@ def _batches(numbers: Sequence[float], size: int) -> list[Sequence[float]]:
 
 
 def _averaged(extremes: Sequence[float], constant: float) -> float:
-    keep = float(np.float32(constant))
+    keep = np.float32(1) - np.float32(constant)
     average = np.float32(extremes[0])
     for extreme in extremes[1:]:
-        average = np.float32(float(average) * keep + float(np.float32(extreme)) * (1.0 - keep))
+        average = np.float32(float(average * keep) + extreme * (1.0 - float(keep)))
     return float(average)
 
 
@@ -173,7 +177,7 @@ def entropy(statistics: TensorStatistics, levels: int = 128) -> Range:
     Source: Migacz, "8-bit Inference with TensorRT": the histogram of magnitudes is cut at each bin from
     ``levels`` on, what is outside is counted in the last bin, and the rest is merged to ``levels`` bins.
     """
-    histogram, (low, high) = _histogram(statistics), _with_zero(min_max(statistics))
+    histogram, (low, high) = _histogram(statistics).including_zero(), _with_zero(min_max(statistics))
     bins = (np.abs(histogram.centers) / histogram.width).astype(np.int64)
     counts = np.bincount(bins, histogram.counts).astype(np.float64)
     ends = np.unique(np.linspace(min(levels, counts.size), counts.size, 200).astype(int))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -14,6 +15,9 @@ from circlekit.ir.value import Array
 
 Sample = Sequence[Array] | Mapping[str, Array] | Array
 """Arrays in the order of the graph's inputs, or by name; one array for a model with one input."""
+
+Samples = Iterable[Sample] | str | os.PathLike[str]
+"""Samples, or the path of a file or folder with samples."""
 
 
 def checked_samples(model: Model, samples: Iterable[Sample]) -> Iterator[list[Array]]:

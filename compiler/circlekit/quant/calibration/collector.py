@@ -7,10 +7,12 @@ the samples: so the result is the same, to the bit.
 
 from __future__ import annotations
 
+import os
 import time
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator
+from operator import length_hint
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,8 @@ from circlekit.quant.calibration.calibration import Calibration, FilePath, obser
 from circlekit.quant.calibration.observer import Channels, Histograms, Observations, Selection
 from circlekit.quant.calibration.processes import Job
 from circlekit.quant.calibration.runner import Runner
-from circlekit.quant.calibration.samples import Sample, checked_samples
+from circlekit.quant.calibration.sample_files import open_samples
+from circlekit.quant.calibration.samples import Sample, Samples, checked_samples
 from circlekit.quant.calibration.statistics import TensorStatistics
 
 SECONDS_BETWEEN_SAVES = 10.0
@@ -30,7 +33,7 @@ SECONDS_BETWEEN_SAVES = 10.0
 
 def collect(
     model: Model,
-    samples: Iterable[Sample],
+    samples: Samples,
     *,
     channels: Channels = False,
     histograms: Histograms = False,
@@ -41,22 +44,29 @@ def collect(
 ) -> Calibration:
     """Run the main graph of ``model`` on each sample; return the statistics of all float tensors.
 
-    A process holds one sample at a time.  ``channels``, ``histograms``: the tensors with these statistics,
+    A process holds one sample at a time.  ``samples``: also the path of a file or folder, see
+    ``sample_files``.  ``channels``, ``histograms``: the tensors with these statistics,
     see ``observer``; ranges are always there.  ``runner``: what runs the samples.  ``source``: what they are,
     for a reader of the result.  ``save_to``: the file to which the incomplete result is written from time to
     time.  ``resume``: such a result of an interrupted run; its samples are skipped.
 
-    Raise ModelError without samples, for one with NaN, or if ``resume`` is of other samples; ShapeError for
+    Raise ModelError without samples or float tensors, for a sample with NaN, or if ``resume`` is of other
+    samples; ShapeError for
     one that does not fit the inputs; UnsupportedError if the engine cannot run the model; and the errors of
     ``Interpreter.run``.
     """
+    if isinstance(samples, str | os.PathLike):
+        samples = open_samples(samples, model)
+        source = source or str(samples)
     runner = runner or Runner()
     selection = Selection.of(model, channels, histograms)
     calibration = Calibration(_without_samples(model), 0, source, runner.engine, is_complete=False)
+    if not any(calibration.graphs):
+        raise ModelError("the model computes no float tensor: there is nothing to calibrate")
     if resume is not None:
         _check_resumed(resume, calibration, selection)
         calibration = resume
-    progress().begin("calibrating", len(samples) if isinstance(samples, Sized) else 0, "samples")
+    progress().begin("calibrating", length_hint(samples), "samples")
     jobs = _Jobs(model, samples, calibration)
     saved = time.monotonic()
     for observations in runner.observe(model, selection, jobs):

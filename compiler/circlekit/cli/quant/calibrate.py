@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit calibrate: the ranges of a model's tensors on samples."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from circlekit.api import load, save
+from circlekit.api.models import check_apart, check_target
+from circlekit.cli.arguments import MODEL_HELP, Parser, count, output_of, output_path, positive_count
+from circlekit.cli.command import Command
+from circlekit.cli.result import source_of
+from circlekit.errors import ModelError
+from circlekit.io.schema import EXTENSIONS
+from circlekit.ir.graph import Model
+from circlekit.ir.text.columns import abridged
+from circlekit.quant.calibration import Calibration, Runner, collect
+from circlekit.quant.calibration.calibration_file import check_path
+from circlekit.quant.calibration.dask_cluster import connected
+from circlekit.quant.calibration.engine import ENGINES
+from circlekit.quant.calibration.ranges import ESTIMATORS, FROM_NUMBERS
+from circlekit.quant.calibration.recorded_ranges import record_ranges
+from circlekit.quant.calibration.sample_files import RandomSamples, SampleFile, open_samples
+
+DESCRIPTION = """Run a model on samples and write the range of every float tensor.
+
+OUTPUT is a .json file, to read and to edit; an .npz file; or a .circle or .tflite file: the model with
+min and max of its tensors, as ONE's record-minmax writes it.
+
+DATA is an HDF5, npz or npy file, a raw file, a folder with a file for each sample, or a .txt file with the
+names of raw files: a line for each sample, with one file for all inputs or one for each."""
+
+MAX_NAMES = 5
+"""Number of tensors that a note lists."""
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("model", help=MODEL_HELP)
+    parser.add_output("a .json, .npz, .circle or .tflite file")
+    parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
+    parser.add_argument(
+        "--random", type=positive_count, metavar="N",
+        help="N seeded random samples instead; their ranges are not those of real data",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=count, metavar="N", help="seed of random samples (default: 0)")
+    parser.add_argument(
+        "--engine", choices=tuple(ENGINES), default="circlekit",
+        help="what runs the model; litert is faster for large models (default: circlekit)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--processes", type=positive_count, metavar="N", help="processes that run samples (default: all CPUs)"
+    )
+    parser.add_argument("--dask", metavar="ADDRESS", help="run on the Dask cluster with this scheduler")
+    parser.add_switch("--channels", help="also numbers per channel (last axis) of every tensor")
+    parser.add_switch("--histograms", help="also a histogram of every tensor")
+    parser.add_argument(
+        "--estimator", choices=tuple(ESTIMATORS), default="min_max", metavar="NAME",
+        help=f"what ranges a model file gets: {', '.join(ESTIMATORS)} (default: min_max)",
+    )  # fmt: skip
+    parser.add_switch(
+        "--resume", help="save the state to OUTPUT from time to time, and continue from what is there"
+    )
+    parser.add_switch("-q", "--quiet", help="print nothing but errors")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    output = output_path(output_of(arguments))
+    is_model = Path(output).suffix.lower() in EXTENSIONS
+    if (arguments.inputs is None) == (arguments.random is None):
+        arguments.refuse("expected either --inputs DATA or --random N")
+    if arguments.seed is not None and arguments.random is None:
+        arguments.refuse("--seed needs --random N")
+    if arguments.resume and is_model:
+        arguments.refuse("--resume needs a .json or .npz file as the output")
+    if not is_model:
+        check_path(output)
+    check_target(output)
+    check_apart(arguments.model, output)
+    model = load(source_of(arguments.model))
+    calibration = _calibrate(model, arguments, output)
+    if is_model:
+        missing = record_ranges(model, calibration, arguments.estimator)
+        save(model, output)
+    else:
+        missing = [name for graph in calibration.graphs for name, seen in graph.items() if seen.min is None]
+        calibration.save(output)
+    if not arguments.quiet:
+        print(*_lines(calibration, arguments.random is not None, missing, output), sep="\n")
+    return 0
+
+
+def _calibrate(model: Model, arguments: argparse.Namespace, output: str) -> Calibration:
+    if arguments.random is None:
+        samples: SampleFile | RandomSamples = open_samples(arguments.inputs, model)
+    else:
+        samples = RandomSamples(model, arguments.random, arguments.seed or 0)
+    resume = None
+    if arguments.resume and Path(output).exists():
+        resume = Calibration.load(output)
+        if resume.is_complete:
+            raise ModelError(f"{output} is complete: there is nothing to resume")
+    with connected(arguments.dask) as client:
+        return collect(
+            model,
+            samples,
+            channels=arguments.channels,
+            histograms=arguments.histograms or arguments.estimator in FROM_NUMBERS,
+            runner=Runner(arguments.engine, arguments.processes, client),
+            source=str(samples),
+            resume=resume,
+            save_to=output if arguments.resume else None,
+        )
+
+
+calibrate_command = Command("circlekit calibrate", DESCRIPTION, "model output", _declare, _run)
+
+
+def _lines(calibration: Calibration, is_random: bool, missing: list[str], output: str) -> Iterator[str]:
+    tensors = [(name, seen) for graph in calibration.graphs for name, seen in graph.items()]
+    plural = "sample" if calibration.samples == 1 else "samples"
+    yield f"{calibration.samples} {plural} ({calibration.source}), {len(tensors)} tensors: {output}"
+    if is_random:
+        yield "note: the samples are random; ranges of real data differ"
+    ignored = [name for name, seen in tensors if seen.ignored]
+    if ignored:
+        names = _listed(ignored)
+        yield f"note: numbers that are not finite, or as large as float32 allows, are in no range: {names}"
+    if missing:
+        yield f"note: without a range, because no run computed a number: {_listed(missing)}"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(f"%{abridged(name, 60)}" for name in names[:MAX_NAMES]) + more

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""record-minmax: min and max of a model's tensors on samples, with ONE's flags."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from circlekit.api import load, save
+from circlekit.api.models import check_target
+from circlekit.cli.arguments import MODEL_HELP, Parser, output_path, positive_count
+from circlekit.cli.command import Command
+from circlekit.errors import FileError, UnsupportedError
+from circlekit.io.write.save import format_of
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
+from circlekit.passes.engine.origin_tables import add_profile
+from circlekit.quant.calibration import Runner, collect
+from circlekit.quant.calibration.recorded_ranges import record_ranges
+from circlekit.quant.calibration.sample_files import RandomSamples, SampleFile
+
+DESCRIPTION = """Write min and max of every tensor on samples into a model file, as ONE's record-minmax does.
+
+Without --input_data the samples are three seeded random ones, whose ranges are not those of real data."""
+
+HDF5_FORMATS, LIST_FORMATS, FOLDER_FORMATS = ("h5", "hdf5"), ("list", "filelist"), ("directory", "dir")
+RANDOM_SAMPLES = 3
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("--input_model", required=True, metavar="MODEL", help=MODEL_HELP)
+    parser.add_argument(
+        "--output_model", required=True, type=output_path, metavar="MODEL",
+        help="the file to write; circle, unless it ends in .tflite",
+    )  # fmt: skip
+    parser.add_argument("--input_data", metavar="DATA", help="the samples")
+    parser.add_argument(
+        "--input_data_format", default="h5", metavar="FORMAT",
+        help="h5 or hdf5 (default): also npz and npy; list or filelist: a text with the names of raw files; "
+        "directory or dir: a folder of raw files",
+    )  # fmt: skip
+    parser.add_argument("--mode", default="percentile", help="percentile (default) or moving_average")
+    for end, default in (("min", 1.0), ("max", 99.0)):
+        parser.add_argument(
+            f"--{end}_percentile", type=float, default=default, metavar="P",
+            help=f"percentile of the samples' {end}, 0 to 100 (default: {default:g})",
+        )  # fmt: skip
+    parser.add_argument(
+        "--moving_avg_batch", type=positive_count, default=16, metavar="N",
+        help="samples of which min and max are averaged as one (default: 16)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--moving_avg_const", type=float, default=0.1, metavar="C",
+        help="weight of a new batch in the moving average, 0 to 1 (default: 0.1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--num_threads", type=positive_count, default=1, metavar="N", help="processes that run samples"
+    )
+    parser.add_switch("--generate_profile_data", help="write ONE's tables of origins into the metadata")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.mode not in ("percentile", "moving_average"):
+        raise UnsupportedError(f"Unsupported mode {arguments.mode!r}: expected percentile or moving_average")
+    check_target(arguments.output_model)
+    model = load(arguments.input_model)
+    original = clone(model) if arguments.generate_profile_data else None
+    calibration = collect(model, _samples(model, arguments), runner=Runner(processes=arguments.num_threads))
+    if arguments.mode == "percentile":
+        ends = {"low": arguments.min_percentile, "high": arguments.max_percentile}
+        record_ranges(model, calibration, "sample_percentile", **ends)
+    else:
+        average = {"batch": arguments.moving_avg_batch, "constant": arguments.moving_avg_const}
+        record_ranges(model, calibration, "moving_average", **average)
+    if original is not None:
+        add_profile(original, model)
+    save(model, arguments.output_model, format_of(arguments.output_model) or "circle")
+    remark = "" if arguments.input_data else " (seeded random data: ranges of real data differ)"
+    print(f"Recording finished. Number of recorded data: {calibration.samples}{remark}")
+    return 0
+
+
+def _samples(model: Model, arguments: argparse.Namespace) -> RandomSamples | SampleFile:
+    data, form = arguments.input_data, arguments.input_data_format
+    if form not in HDF5_FORMATS + LIST_FORMATS + FOLDER_FORMATS:
+        raise UnsupportedError(
+            f"Unsupported input data format {form!r} "
+            "(supported formats: h5/hdf5 (default), list/filelist, directory/dir)"
+        )
+    if data is None:
+        return RandomSamples(model, RANDOM_SAMPLES, like_one=True)
+    if form in FOLDER_FORMATS and not Path(data).is_dir():
+        raise FileError(f"{data}: expected a folder of raw files")
+    return SampleFile(data, model, form in LIST_FORMATS)
+
+
+record_minmax = Command(
+    "record-minmax", DESCRIPTION, "--input_model MODEL --output_model MODEL", _declare, _run
+)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The min and max of each tensor in a model file, where ONE's tools write and read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import CirclekitError
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Quantization
+from circlekit.quant.calibration.calibration import Calibration, observed_values
+from circlekit.quant.calibration.ranges import estimate_range
+from circlekit.quant.calibration.statistics import TensorStatistics
+
+
+def record_ranges(
+    model: Model, calibration: Calibration, estimator: str = "min_max", **options: Any
+) -> list[str]:
+    """Write the range of every observed tensor into ``model``; return the tensors without a range.
+
+    The range replaces what the quantization of the tensor was.  A tensor has no range if no run computed it.
+    Raise ModelError for one of which no number is finite, and the errors of ``estimate_range``.
+    """
+    missing = []
+    for index, _, value in observed_values(model):
+        statistics = calibration.of(value, index)
+        if statistics is None or (statistics.min is None and not statistics.ignored):
+            missing.append(value.name)
+            continue
+        try:
+            low, high = estimate_range(statistics, estimator, **options)
+        except CirclekitError as error:
+            raise error.note(f"for %{value.name}") from None
+        value.quantization = Quantization(min=np.array([low], np.float32), max=np.array([high], np.float32))
+    return missing
+
+
+def recorded_ranges(model: Model) -> Calibration:
+    """Return a calibration with the ranges recorded in ``model``; tensors without one are missing."""
+    calibration = Calibration([{} for _ in model.graphs], source="recorded in the model")
+    for index, _, value in observed_values(model):
+        recorded = value.quantization
+        if recorded is None or recorded.min is None or recorded.max is None or not recorded.min.size:
+            continue
+        low, high = float(recorded.min.min()), float(recorded.max.max())
+        calibration.graphs[index][value.name] = TensorStatistics(low, high)
+    return calibration

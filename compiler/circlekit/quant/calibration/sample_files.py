@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples in files: HDF5, npz, npy, raw files, folders, and lists of raw files; and seeded random samples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from circlekit.equivalence.input_files import GraphInputs, iterate_records, read_input, read_raw_record
+from circlekit.equivalence.seeded_inputs import InputSet, index_bounds, make_inputs
+from circlekit.errors import CirclekitError, FileError, ShapeError
+from circlekit.io.file_map import map_file, translated
+from circlekit.ir.graph import Model
+from circlekit.ir.text.fillers import fill
+from circlekit.ir.value import Array, Value
+
+FilePath = str | os.PathLike[str]
+
+LIST_SUFFIXES = (".txt", ".lst", ".list")
+"""A file with one of these extensions names the files of the samples."""
+
+FLOATS_OF_ONE, LARGEST_OF_ONE = (-5.0, 5.0), 100
+"""The range of floats and the largest integer of record-minmax's random data."""
+
+
+@dataclass(frozen=True)
+class SampleFile:
+    """The samples in a file or folder; one is in memory at a time.  ``is_list``: it names raw files.
+
+    A folder, an HDF5, npz or npy file: as ``circlekit run --inputs`` reads them.  A list has a line for each
+    sample: a raw file with the elements of all inputs, or a raw file for each input, with spaces between.
+    A path in it is relative to the working directory, or else to the folder of the list.
+    """
+
+    path: FilePath
+    model: Model
+    is_list: bool = False
+
+    def __iter__(self) -> Iterator[list[Array]]:
+        """Yield arrays in graph order; the errors are those of ``iterate_records``."""
+        return self._listed() if self.is_list else iterate_records(self.path, self.model)
+
+    def __str__(self) -> str:
+        return os.fspath(self.path)
+
+    def __length_hint__(self) -> int:
+        """Return the number of samples as far as it is quickly known, for the progress."""
+        path = Path(self.path)
+        if self.is_list:
+            return len(_lines(path))
+        return sum(1 for entry in path.iterdir() if not entry.name.startswith(".")) if path.is_dir() else 0
+
+    def _listed(self) -> Iterator[list[Array]]:
+        interface = GraphInputs.of(self.model, self.model.main)
+        lines = _lines(Path(self.path))
+        if not lines:
+            raise FileError(f"{os.fspath(self.path)}: expected a line for each sample, got an empty file")
+        for number, line in lines:
+            yield self._sample(f"in line {number} of {os.fspath(self.path)}", line, interface)
+
+    def _sample(self, place: str, line: str, interface: GraphInputs) -> list[Array]:
+        try:
+            return self._arrays(line, interface)
+        except CirclekitError as error:
+            raise error.note(place) from None
+
+    def _arrays(self, line: str, interface: GraphInputs) -> list[Array]:
+        words = [line] if self._found(line).exists() else line.split()
+        inputs = interface.inputs
+        if len(words) == 1:
+            return read_raw_record(self._found(words[0]), interface)
+        if len(words) != len(inputs):
+            raise ShapeError(f"expected one file, or one for each of {len(inputs)} inputs, got {len(words)}")
+        return [read_input(self._found(word), value) for word, value in zip(words, inputs, strict=True)]
+
+    def _found(self, word: str) -> Path:
+        beside = Path(self.path).parent / word
+        with translated(word, "read"):
+            return beside if not Path(word).exists() and beside.exists() else Path(word)
+
+
+def _lines(path: Path) -> list[tuple[int, str]]:
+    """Return (number from 1, text) of the lines that are not blank; FileError if it is no text."""
+    try:
+        text = bytes(map_file(path)).decode()
+    except UnicodeDecodeError:
+        raise FileError(f"{path}: expected a text that lists files, got other bytes") from None
+    return [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+
+def open_samples(path: FilePath, model: Model) -> SampleFile:
+    """Return the samples of a file or folder; LIST_SUFFIXES mark a list of files."""
+    return SampleFile(path, model, Path(path).suffix.lower() in LIST_SUFFIXES and not Path(path).is_dir())
+
+
+@dataclass(frozen=True)
+class RandomSamples:
+    """Seeded random samples, the same for ever.  Ranges observed on them do not fit real data.
+
+    ``like_one``: the distribution of record-minmax without data, floats from -5 to 5 and integers from 0 to
+    100, or below the size that they index; else that of ``circlekit run``, normal floats.
+    """
+
+    model: Model
+    count: int
+    seed: int = 0
+    like_one: bool = False
+
+    def __iter__(self) -> Iterator[list[Array]]:
+        """Yield arrays in graph order; the errors are those of ``make_inputs``."""
+        for number in range(self.count):
+            sample = make_inputs(self.model.main, InputSet("normal", seed=self.seed * self.count + number))
+            yield self._like_one(sample, number) if self.like_one else sample
+
+    def __length_hint__(self) -> int:
+        return self.count
+
+    def __str__(self) -> str:
+        return f"{self.count} random samples, seed {self.seed}"
+
+    def _like_one(self, sample: Sequence[Array], number: int) -> list[Array]:
+        """Return the sample with other floats and integers."""
+        bounds = index_bounds(self.model.main)
+        seeds = ((self.seed * self.count + number) * len(sample) + index for index in range(len(sample)))
+        return [
+            self._uniform(value, array, seed, bounds.get(id(value), LARGEST_OF_ONE + 1))
+            for value, array, seed in zip(self.model.main.inputs, sample, seeds, strict=True)
+        ]
+
+    def _uniform(self, value: Value, array: Array, seed: int, bound: int) -> Array:
+        if array.dtype.kind not in "fiu":
+            return array
+        ends = FLOATS_OF_ONE if array.dtype.kind == "f" else (0, min(bound, LARGEST_OF_ONE + 1))
+        return fill("uniform", ends, {}, value.dtype, array.shape, seed)

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs the samples does not change the result: processes, a cluster, an interruption, LiteRT."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit as ck
+from circlekit.errors import CirclekitError, ModelError, UnsupportedError
+from circlekit.interp.evaluate import register_custom, unregister_custom
+from circlekit.ir.value import Array
+from circlekit.quant.calibration import Calibration, Runner, collect
+
+MODEL = """graph main(%x: f32[1,4,4,2]) -> %y {
+  %w = const f32[3,3,3,2] gaussian(0, 1)
+  %c = Conv2D(%x, %w) {padding: SAME, stride_h: 1, stride_w: 1} : f32[1,4,4,3]
+  %y = Logistic(%c) : f32[1,4,4,3]
+}"""
+
+
+def samples(count: int = 9) -> Iterator[list[Array]]:
+    random = np.random.default_rng(2)
+    return ([random.standard_normal((1, 4, 4, 2)).astype(np.float32) * n] for n in range(1, count + 1))
+
+
+def saved(calibration: Calibration, folder: Path, name: str) -> bytes:
+    path = folder / f"{name}.json"
+    calibration.save(path)
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def model() -> ck.Model:
+    return ck.parse(MODEL)
+
+
+@pytest.fixture(scope="module")
+def expected(model: ck.Model, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    calibration = ck.calibrate(model, samples(), channels=True, histograms=True, processes=1)
+    return saved(calibration, tmp_path_factory.mktemp("expected"), "one")
+
+
+@pytest.mark.parametrize("processes", [2, 3, None])
+def test_the_number_of_processes_changes_nothing(
+    processes: int | None, model: ck.Model, expected: bytes, tmp_path: Path
+) -> None:
+    calibration = ck.calibrate(model, samples(), channels=True, histograms=True, processes=processes)
+    assert saved(calibration, tmp_path, "several") == expected
+
+
+def test_a_cluster_changes_nothing(model: ck.Model, expected: bytes, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    cluster = distributed.LocalCluster(n_workers=2, processes=False, dashboard_address=None)
+    with cluster, distributed.Client(cluster) as client:
+        calibration = ck.calibrate(model, samples(), channels=True, histograms=True, client=client)
+        with pytest.raises(CirclekitError, match="in sample 1"):
+            ck.calibrate(model, [*samples(1), [np.zeros((1, 4, 4, 3), np.float32)]], client=client)
+    assert saved(calibration, tmp_path, "cluster") == expected
+
+
+def test_an_interrupted_run_continues(
+    model: ck.Model, expected: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted() -> Iterator[list[Array]]:
+        yield from samples(4)
+        raise KeyboardInterrupt
+
+    path = tmp_path / "state.json"
+    monkeypatch.setattr("circlekit.quant.calibration.collector.SECONDS_BETWEEN_SAVES", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        collect(model, interrupted(), channels=True, histograms=True, save_to=path)
+    state = Calibration.load(path)
+    assert (state.samples, state.is_complete) == (4, False)
+    calibration = collect(model, samples(), channels=True, histograms=True, resume=state)
+    assert saved(calibration, tmp_path, "resumed") == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"resume": "other samples"}, "sample 1 is not that of"),
+        ({"channels": False}, "other statistics of %x"),
+        ({"runner": Runner("litert")}, "by the engine circlekit, not litert"),
+        ({"model": "graph main(%x: f32[1,4,4,2]) -> %z { %z = Neg(%x) : f32[1,4,4,2] }"}, "another model"),
+    ],
+)
+def test_only_the_same_run_continues(change: dict[str, object], message: str, model: ck.Model) -> None:
+    first = list(samples(2))
+    if "resume" in change:
+        first[1] = first[0]
+    state = collect(model, first, channels=True)
+    model = ck.parse(str(change["model"])) if "model" in change else model
+    options = {"channels": True, **{k: v for k, v in change.items() if k in ("channels", "runner")}}
+    with pytest.raises(ModelError, match=message):
+        collect(model, samples(), resume=state, **options)  # type: ignore[arg-type]
+
+
+def test_litert_computes_the_same_ranges(model: ck.Model) -> None:
+    pytest.importorskip("ai_edge_litert")
+    ours, theirs = (ck.calibrate(model, samples(3), engine=name) for name in ("circlekit", "litert"))
+    for name in ("x", "c", "y"):
+        np.testing.assert_allclose(theirs[name].minima, ours[name].minima, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(theirs[name].maxima, ours[name].maxima, rtol=1e-5, atol=1e-6)
+        assert theirs[name].count == ours[name].count
+
+
+def test_litert_refuses_graphs_that_are_called() -> None:
+    pytest.importorskip("ai_edge_litert")
+    model = ck.parse("""
+        graph main(%c: bool[], %x: f32[2]) -> %y {
+          %y = If(%c, %x) {then_graph: @one, else_graph: @one} : f32[2]
+        }
+        graph one(%x: f32[2]) -> %y { %y = Neg(%x) : f32[2] }
+    """)
+    with pytest.raises(UnsupportedError, match="IF calls graphs, whose tensors LiteRT does not keep"):
+        ck.calibrate(model, [[np.array(True), np.zeros(2, np.float32)]], engine="litert")
+
+
+def test_an_unknown_engine_is_refused(model: ck.Model) -> None:
+    with pytest.raises(UnsupportedError, match="there is no engine 'litrt'; did you mean litert"):
+        ck.calibrate(model, samples(), engine="litrt")
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_first_sample_that_fails_is_reported(processes: int, model: ck.Model) -> None:
+    wrong = np.zeros((1, 4, 4, 9), np.float32)
+    with pytest.raises(CirclekitError, match="in sample 3"):
+        ck.calibrate(model, [*samples(3), [wrong], [wrong]], processes=processes)
+
+
+def test_a_killed_process_ends_in_a_sentence() -> None:
+    model = ck.parse(
+        'graph main(%x: f32[2]) -> %y { %y = Opaque(%x) {code: "CUSTOM", custom_code: "Kill"} : f32[2] }'
+    )
+    register_custom("Kill", lambda op, x: os.kill(os.getpid(), signal.SIGKILL) if x[0] else x)
+    try:
+        data = [[np.array([n == 2, 0], np.float32)] for n in range(5)]
+        with pytest.raises(ModelError, match=r"sample 2 ends the process \(SIGKILL\); if memory is short"):
+            ck.calibrate(model, data, processes=2)
+    finally:
+        unregister_custom("Kill")

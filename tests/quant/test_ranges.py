@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Range estimators against their definitions, by numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import circlekit as ck
+from circlekit.errors import ModelError, UnsupportedError
+from circlekit.quant.calibration import TensorStatistics
+from circlekit.quant.calibration.ranges import ESTIMATORS, estimate_range
+
+MODEL = "graph main(%x: f32[1000]) -> %y { %y = Neg(%x) : f32[1000] }"
+
+
+@pytest.fixture(scope="module")
+def data() -> np.ndarray:
+    """Return 40 samples with few numbers far outside."""
+    numbers = np.random.default_rng(3).standard_normal((40, 1000)).astype(np.float32)
+    numbers[5, :2] = 50, -30
+    return numbers
+
+
+@pytest.fixture(scope="module")
+def seen(data: np.ndarray) -> TensorStatistics:
+    return ck.calibrate(ck.parse(MODEL), [[x] for x in data], histograms=True)["x"]
+
+
+def test_percentiles_of_samples_are_numpys(data: np.ndarray, seen: TensorStatistics) -> None:
+    lows, highs = data.min(1), data.max(1)
+    for low, high in ((1, 99), (0, 100), (37.5, 62.5)):
+        expected = np.percentile(lows, low), np.percentile(highs, high)
+        actual = estimate_range(seen, "sample_percentile", low=low, high=high)
+        np.testing.assert_allclose(actual, expected, rtol=1e-6)
+
+
+def test_the_moving_average_is_ones(data: np.ndarray, seen: TensorStatistics) -> None:
+    """Batches of 16, 16 and 8 samples."""
+    batches = [data[:16].max(), data[16:32].max(), data[32:].max()]
+    expected = (batches[0] * 0.9 + batches[1] * 0.1) * 0.9 + batches[2] * 0.1
+    assert estimate_range(seen, "moving_average")[1] == pytest.approx(expected, rel=1e-6)
+    everything = estimate_range(seen, "moving_average", batch=1, constant=1.0)
+    assert everything == (data[-1].min(), data[-1].max())
+
+
+def test_tensorflows_moving_average(data: np.ndarray, seen: TensorStatistics) -> None:
+    expected = data[0].max()
+    for sample in data[1:]:
+        expected = expected * 0.75 + sample.max() * 0.25
+    assert estimate_range(seen, "ema", decay=0.75)[1] == pytest.approx(expected, rel=1e-5)
+
+
+def test_percentiles_of_numbers(data: np.ndarray, seen: TensorStatistics) -> None:
+    low, high = estimate_range(seen, "value_percentile", percent=99.0)
+    width = seen.histogram.width if seen.histogram is not None else 0.0
+    np.testing.assert_allclose([low, high], np.percentile(data, [0.5, 99.5]), atol=2 * width)
+
+
+@pytest.mark.parametrize("name", ["mse", "octav"])
+def test_clipping_lowers_the_error_of_quantization(
+    name: str, data: np.ndarray, seen: TensorStatistics
+) -> None:
+    def error(low: float, high: float) -> float:
+        scale = (high - low) / 15
+        quantized = np.clip(np.round((data - low) / scale), 0, 15) * scale + low
+        return float(np.square(quantized - data).mean())
+
+    assert error(*estimate_range(seen, name, bits=4)) < 0.2 * error(-30, 50)
+
+
+def test_entropy_clips_what_is_rare(seen: TensorStatistics) -> None:
+    low, high = estimate_range(seen, "entropy")
+    assert -30 < low < -2.5
+    assert 2.5 < high < 50
+
+
+def test_the_margin_shrinks_with_the_number_of_observations() -> None:
+    few, many = (TensorStatistics(-1.0, 3.0, count, minima=[-1.0], maxima=[3.0]) for count in (5, 4_000_001))
+    assert estimate_range(few, "margin") == (-2.0, 4.0)
+    assert estimate_range(many, "margin") == pytest.approx((-1.0, 3.0), abs=2e-6)
+    positive = TensorStatistics(0.0, 3.0, 5, minima=[0.0], maxima=[3.0])
+    assert estimate_range(positive, "margin")[0] == 0.0
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_constant_one_sample_and_edited(name: str) -> None:
+    one = ck.calibrate(ck.parse(MODEL), [[np.full(1000, 2, np.float32)]], histograms=True)
+    low, high = estimate_range(one["x"], name)
+    assert low <= 2.0
+    assert 0.0 <= high <= 2.01
+    zero = ck.calibrate(ck.parse(MODEL), [[np.zeros(1000, np.float32)]] * 2, histograms=True)
+    assert estimate_range(zero["x"], name) == (0.0, 0.0)
+    one["x"].max = 7.0
+    assert estimate_range(one["x"], name) == (2.0, 7.0)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_without_numbers_there_is_no_range(name: str) -> None:
+    with pytest.raises(ModelError, match="no finite number was observed"):
+        estimate_range(TensorStatistics(minima=[np.nan], maxima=[np.nan]), name)
+
+
+def test_what_does_not_exist_is_refused(seen: TensorStatistics) -> None:
+    with pytest.raises(UnsupportedError, match="no range estimator 'mes'; did you mean mse"):
+        estimate_range(seen, "mes")
+    with pytest.raises(UnsupportedError, match="from 0 to 100, got 101"):
+        estimate_range(seen, "sample_percentile", high=101)
+    with pytest.raises(ModelError, match="no histogram"):
+        estimate_range(TensorStatistics(0.0, 1.0, minima=[0.0], maxima=[1.0]), "mse")
