@@ -25,7 +25,7 @@ from circlekit.rewrite.base import Budget, Context
 from circlekit.targets.findings import NO_TARGETS, TargetSet
 
 Step = Callable[[Model, Budget | None], Model]
-"""Returns a copy of the model to which one pass was applied; the budget limits its number of rewrites."""
+"""A function that returns a copy of a model after one pass; the budget limits the number of rewrites."""
 
 
 @dataclass

@@ -34,7 +34,10 @@ MAX_TRIES = 2000
 """Default limit on the number of models tested: each test may run a slow command."""
 
 Shows = Callable[[Model], bool]
-"""Returns whether a valid model shows the fault.  A CirclekitError counts as False, except a FileError."""
+"""A function that returns whether a valid model shows the fault.
+
+A CirclekitError counts as False, except for a FileError.
+"""
 
 
 def reduce_model(model: Model, shows: Shows, tries: int = MAX_TRIES) -> Model:
@@ -47,7 +50,7 @@ def reduce_model(model: Model, shows: Shows, tries: int = MAX_TRIES) -> Model:
 
 
 class _Reducer:
-    """``model``: the smallest so far.  Each reduction step is a method that returns whether it changed it."""
+    """``model``: the smallest so far.  Each reduction step is a method: true if it found a smaller model."""
 
     def __init__(self, model: Model, shows: Shows, tries: int) -> None:
         self.model = model

@@ -37,7 +37,7 @@ def inputs_for(
 ) -> Sequence[Array] | Mapping[str, Array] | None:
     """Return ``inputs``, those of ``other``, in the types (dtype, scale, zero point) of ``model``.
 
-    None if names or ranks of the inputs differ, or if types and shapes differ.
+    Return None if names or ranks of the inputs differ; if their types differ, also if their shapes differ.
     """
     theirs, own = other.main.inputs, model.main.inputs
     if [(v.name, v.rank) for v in theirs] != [(v.name, v.rank) for v in own]:

@@ -138,7 +138,7 @@ def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) ->
 
 
 def watch(verifier: Verifier, model: Model, name: str) -> None:
-    """Verify ``model`` after pass ``name``; after a pass that changes values on purpose it is the reference.
+    """Verify ``model`` after pass ``name``; a pass that changes values on purpose makes it the reference.
 
     Raise EquivalenceError if outputs or interface differ and the pass does not change them on purpose.
     """

@@ -22,7 +22,7 @@ R = TypeVar("R")
 POLL_SECONDS = 1.0
 
 Tell = Callable[[Any], None]
-"""A job calls it with anything that says how far it is: ``Loss.news``, if the job has no result later."""
+"""A function that a job calls with anything that says how far it is; ``Loss.news`` has these reports."""
 
 
 @dataclass(frozen=True)

@@ -31,10 +31,10 @@ Inferred = TensorType | tuple[TensorType, ...]
 
 
 class Operand:
-    """A declared operand, number ``index`` of its class.  ``dtypes``: the dtypes that it may have; any if
-    empty.
+    """A declared operand, number ``index`` of its class.
 
-    ``optional``: it may be absent.  ``variadic``: it stands for all remaining operands, even none.
+    ``dtypes``: the dtypes that it may have; any if empty.  ``optional``: it may be absent.  ``variadic``: it
+    stands for all remaining operands, even none.
     """
 
     def __init__(self, dtypes: tuple[DType, ...], optional: bool = False, variadic: bool = False) -> None:
@@ -92,8 +92,7 @@ _EXPECTED: dict[type, tuple[Any, str]] = {  # types of an attribute's value, by 
 class Declaration:
     """Base of Op: what holds for all operators of a class.
 
-    ``code``: the schema's name of the operator; ``options``: the name of its options table, None if it has
-    none.
+    ``code``: the schema's name of the operator; ``options``: the name of its options table, if any.
     """
 
     inputs: list[Any]
@@ -127,6 +126,7 @@ class Declaration:
     rank_versions: ClassVar[Mapping[int, int]] = {}
     """``{5: 4}``: operator version 4 where operand number ``version_operand`` has rank 5 or more."""
     version_operand: ClassVar[int] = 0
+    """Number of the operand on which the operator version depends."""
     fuses_activation: ClassVar[bool] = False
     """It has an attribute ``act`` that runtimes apply to its result."""
     layout_operands: ClassVar[tuple[str, ...]] = ()

@@ -55,7 +55,7 @@ class Snapshot:
                     operand._uses[op, index] = None
 
     def changed(self) -> tuple[list[Op], list[Op]]:
-        """Return the operators that are new or differ since, and those of then that are gone or differ.
+        """Return the operators of now that are new or differ, and the earlier ones that are gone or differ.
 
         An operator differs if its operands, results, attributes or version do, or the type, the data or the
         quantization of an operand or result.
@@ -74,7 +74,7 @@ class Snapshot:
 
 
 def _op_state(op: Op) -> dict[str, Any]:
-    """Return what ``_copied`` does, in a third of the time."""
+    """Return the fields of ``op`` as ``_copied`` does, in a third of the time."""
     state = dict(vars(op))
     state.update(
         inputs=op.inputs[:],

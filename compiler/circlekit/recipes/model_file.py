@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Properties of a model file without running it: for circle-inspect, circle-tensordump and rules.
 
-They are read from the decoded file, not from the IR, because the IR may differ from what other programs read.
+Properties are read from the decoded file: the IR may differ from what other programs read.
 """
 
 from __future__ import annotations

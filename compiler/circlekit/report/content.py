@@ -79,11 +79,11 @@ def collect(
 
     Without ``after``, ``passes`` (names of passes and pipelines) make the second model; without both, the
     report describes one model.  ``records``: inputs to compare values on, by default seeded ones.
-    ``with_values``: whether to run the models.  ``before`` is not changed.  ``target``: the runtimes whose
-    gaps are listed, for the last model; by default that of its format.
+    ``with_values``: whether to run the models.  ``before`` is not changed.  ``target``: the runtimes for
+    which the operators of the last model are listed that do not run; by default the default of its format.
 
-    Raise RewriteError for another name, UnsupportedError for an unknown target, or if the format lacks an
-    operator of the result.
+    Raise RewriteError for an unknown name in ``passes``, UnsupportedError for an unknown target, or if the
+    format lacks an operator of the result.
     """
     trace = None
     if after is None and passes:

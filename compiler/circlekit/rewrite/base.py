@@ -177,7 +177,7 @@ class Context:
         missing: int = 0,
         ops: tuple[Op, ...] = (),
     ) -> None:
-        """Record a near miss if these are collected; a sentence without ``%name`` gets that of ``op``."""
+        """Record a near miss if these are collected; a sentence without ``%name`` gets the name of ``op``."""
         if self.refusals is not None:
             if "%" not in sentence and op.results:
                 sentence = f"%{op.output.name}: {sentence}"

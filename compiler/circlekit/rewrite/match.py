@@ -114,6 +114,7 @@ class Matcher:
     # -- operators -----------------------------------------------------------------------------
 
     def _match_op(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
+        """Yield each way to extend ``match`` by ``op`` in the place of ``node``, its producers included."""
         if not node.fits(op) or not (self.explain or self._has_producers(node, op)):
             return
         progress = self._progress(match)
@@ -137,6 +138,7 @@ class Matcher:
                 yield full._replace(attributes={**full.attributes, **bound})
 
     def _progress(self, match: Match) -> int:
+        """Return the progress of ``match`` (see ``Failure``); 0 if failures are not recorded."""
         return 2 * len({id(o) for o in match.ops.values()}) if self.explain else 0
 
     def _has_producers(self, node: Node, op: Op) -> bool:

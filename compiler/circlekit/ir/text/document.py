@@ -58,7 +58,10 @@ class ValueNode:
 
 @dataclass(eq=False, repr=False)
 class GraphNode:
-    """A graph.  ``table``: its values in the order of the file, [] for that of the text, None if absent."""
+    """A graph.
+
+    ``table``: the values in the order of the file; [] stands for the order of the text, None for no table.
+    """
 
     name: Token
     inputs: list[ValueNode]

@@ -25,7 +25,7 @@ from circlekit.ir.text.literal_printing import (
 from circlekit.ir.value import Array, Quantization, Value, format_shape
 
 Locate = Callable[[Value], "tuple[str, int] | None"]
-"""Returns the place of a constant's bytes, (file, offset); None if they are in no file."""
+"""A function that returns the place of a constant's bytes, (file, offset); None if they are in no file."""
 
 MAX_LIST_ELEMENTS = 32
 """Constants of up to this many elements are printed as lists, larger ones as bytes or by reference."""

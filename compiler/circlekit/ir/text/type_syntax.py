@@ -26,7 +26,7 @@ class TypeSpec:
     shape: Shape | None
     token: Token
     quantization: Quantization | None = None
-    name: str | None = None  # that of ``named("...")``
+    name: str | None = None  # the text in ``named("...")``
     is_variable: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
 

@@ -64,9 +64,10 @@ class Geometry(NamedTuple):
         return Geometry(*(tuple(numbers) for numbers in (taps, strides, dilations, before, windows, size)))
 
     def overlaps(self) -> Iterator[tuple[Index, Index, Index]]:
-        """Yield three indices for each tap: its own, its windows in which it reads data, and these elements.
+        """Yield three indices for each tap: of the tap, of the windows in which it reads data, of this data.
 
-        They index arrays [O, *K, I], [N, *W, C] and [N, *S, C].  Taps that only read padding are left out.
+        The indices are for arrays [O, *K, I], [N, *W, C] and [N, *S, C].  Taps that only read padding are
+        left out.
         """
         per_axis = [list(_overlaps(*axis)) for axis in zip(*self, strict=True)]
         for combination in product(*per_axis):

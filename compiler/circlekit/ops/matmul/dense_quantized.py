@@ -79,7 +79,10 @@ def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
 
 
 def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
-    """Return the same for float ``x``, each row quantized to 8 bits.  LiteRT errs for weights of -128."""
+    """Do what ``quantized_dense`` does for float ``x``: quantize each row to 8 bits.
+
+    For weights of -128, LiteRT gives wrong results.
+    """
     scales = block_scales(op)
     rows = quantize_rows(x, op.asymmetric_quantize_inputs or scales is not None)
     if scales is not None:
@@ -115,7 +118,7 @@ def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tup
     """Return the result for SHUFFLED4x16INT8 weights, int16 [R, U], and the shuffled data, uint8 [R, K].
 
     Data and weights have the zero point 128.  The weights are stored as uint8 with their sign bit flipped, in
-    tiles of 4 rows by 16 columns.  Raise UnsupportedError unless there are 1 or 4 rows of data, as in LiteRT.
+    tiles of 4 rows by 16 columns.  As LiteRT, raise UnsupportedError if there are neither 1 nor 4 rows.
     """
     units, depth = weights.shape
     if op.input.dtype is not u8 or units % 4 or depth % 16 or len(x) not in (1, 4):
@@ -197,7 +200,7 @@ def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
 
 
 def _matmul_of_rows(op: Any, x: Array, y: Array) -> Array:
-    """Return the same, without the merging of axes."""
+    """Do what ``dynamically_quantized_matmul`` does, without merging axes."""
     scales = channel_scales(op.y, y.shape[-1])
     rows = quantize_rows(x.reshape(-1, x.shape[-1]), op.asymmetric_quantize_inputs)
     weights = y.astype(exact_float_dtype(x.shape[-1] * LARGEST_HYBRID_PRODUCT))

@@ -62,11 +62,10 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
         return [] if new_shape == [0] else new_shape
 
     def resolved_shape(self, requested: Sequence[int], shape: Dims | None) -> Dims:
-        """Return ``requested`` with -1 replaced by the dimension that keeps the number of elements of
-        ``shape``.
+        """Return ``requested`` with the dimension that fits ``shape`` in place of -1.
 
-        It is replaced by None if that number is unknown.  Raise ShapeError if the number of elements differs,
-        or for more than one -1 or other negative numbers.
+        It is None if the number of elements of ``shape`` is unknown.  Raise ShapeError if the numbers of
+        elements differ, if there are two -1, or for other negative numbers.
         """
         if requested.count(-1) > 1 or any(d < -1 for d in requested):
             expected = "expected at most one -1 and no other negative number"

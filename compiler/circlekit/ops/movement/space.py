@@ -230,7 +230,7 @@ class Neighbors(NamedTuple):
 
     @staticmethod
     def of(position: Array, unit: np.number[Any], in_size: int) -> Neighbors:
-        """Return the neighbors of each ``position``; positions and weights count 1 / ``unit`` pixels."""
+        """Return the neighbors of each ``position``; it and the weights are in units of 1/``unit`` pixel."""
         low = np.maximum(position // unit, 0)
         high = np.minimum(-(-position // unit), in_size - 1)
         fraction = position - low * unit

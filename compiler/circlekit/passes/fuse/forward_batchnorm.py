@@ -112,7 +112,7 @@ def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
 
 
 def _repeated(c: Array, x: Value) -> Array | None:
-    """Return the row of one number per channel of ``x`` of which ``c`` consists of copies; else None."""
+    """Return the row that ``c`` repeats, with one number per channel of ``x``; None if it repeats no row."""
     channels = x.shape[-1] if x.shape else None
     if not channels or c.size % channels:
         return None

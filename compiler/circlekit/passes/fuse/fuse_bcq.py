@@ -23,9 +23,9 @@ Operands = tuple[Value, Value, Value]
 class FuseBcq(Pass):
     """Replace FULLY_CONNECTED and GATHER on weights with binary codes by BCQ operators, which read the codes.
 
-    The codes are extra outputs of the model, behind a marker (``passes/support/binary_codes.py``).  They are
-    then removed; they stay if an obstacle has prevented every replacement.  Values change by the error of the
-    codes, and codes with a large error, which are those of other weights, are refused.
+    The codes are extra outputs of the model, behind a marker (``passes/support/binary_codes.py``).  These
+    outputs are removed at the end, but not if obstacles have prevented every replacement.  Values change by
+    the error of the codes; codes with a large error belong to other weights and are refused.
     """
 
     name = "fuse_bcq"
@@ -40,7 +40,7 @@ class FuseBcq(Pass):
         if isinstance(info, str) or context.format != "circle":
             name = model.main.outputs[0].name
             sentence = info if isinstance(info, str) else f"%{name}: TFLite has no operators on binary codes"
-            context.refuse(self.name, first_op, sentence)  # what is refused is no operator
+            context.refuse(self.name, first_op, sentence)  # not about this operator, but a refusal needs one
             return 0
         for sentence in info.wrong:
             context.refuse(self.name, first_op, sentence)
@@ -58,7 +58,7 @@ class FuseBcq(Pass):
 
 
 class _Replacer:
-    """Replaces operators of one graph; ``refused``: whether an obstacle has kept one on coded weights."""
+    """Replaces operators of one graph; ``refused``: whether an operator on coded weights had an obstacle."""
 
     def __init__(self, graph: Graph, info: Info, context: Context) -> None:
         self.graph, self.info, self.context = graph, info, context

@@ -18,8 +18,8 @@ from circlekit.rewrite.base import Context, Pass
 class InterfacePass(Pass):
     """Change inputs or outputs of the main graph from NCHW to NHWC; the base class of both passes.
 
-    Only the first run does: it changes the values that nhwc_regions finds to be NCHW or assumes to be.  If
-    the model already transposes such a value to NHWC, its Transpose and the new one cancel each other.
+    The pass changes the values whose layout nhwc_regions takes for NCHW, and only in its first run.  If the
+    model already transposes such a value to NHWC, its Transpose and the new one cancel each other.
     """
 
     changes_interface = True

@@ -16,12 +16,12 @@ from circlekit.targets.planners import Planner, default_planner
 
 
 class ReorderForMemory(GraphPass):
-    """Put operators into the order in which the most bytes of activations that are live at a time are fewest.
+    """Put operators into the order with the lowest peak: the most bytes of activations live at a time.
 
     Which tensors share a buffer follows the planner of the first target that was named, by default of the
-    format's default target.  The search is exact for graphs with up to some ten thousand cuts, and bounded
-    beyond.  The order changes only if the peak becomes
-    lower and the planned arena not larger.  Operators with side effects keep their order.
+    format's default target.  The search is exact if at most some ten thousand sets of operators can be the
+    first ones to run; for more, it is bounded.  The order changes only if the peak becomes lower and the
+    planned arena not larger.  Operators with side effects keep their order.
     """
 
     name = "reorder_for_memory"
@@ -56,9 +56,9 @@ def _obstacle(graph: Graph, plan: MemoryPlan, order: Sequence[Op] | None, is_low
 
 
 def lowest_order(graph: Graph, planner: Planner, peak: int) -> tuple[list[Op] | None, bool]:
-    """Return an order of the operators with fewer live bytes than ``peak``, and whether these are the fewest.
+    """Return an order with a lower peak than ``peak`` bytes, and whether no order has a lower one.
 
-    The order is None if none was found, which is certain if the second value is true.
+    The order is None if none was found; if the second value is true, there is none.
     """
     ops = graph.ops
     number = {op: index for index, op in enumerate(ops)}

@@ -41,7 +41,7 @@ class _DecomposeSoftmax(Rewrite):
 
 
 class _DecomposeSoftmaxWithBeta(Rewrite):
-    """The same for another beta, with e = exp(beta * (x - max(x)))."""
+    """softmax(x) with another beta than 1  ==  e / sum(e) with e = exp(beta * (x - max(x)))."""
 
     before = "z = Softmax(x: f32)  {beta: any = beta}"
     after = """

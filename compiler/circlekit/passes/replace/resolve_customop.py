@@ -62,7 +62,7 @@ class ResolveCustomAdd(Rules):
 
 
 class ResolveFormerCustomOp(Rewrite):
-    """Replace BroadcastTo, which has been a custom operator, by the builtin BROADCAST_TO."""
+    """Replace BroadcastTo, a custom operator in old models, by the builtin BROADCAST_TO."""
 
     name = "resolve_former_customop"
 

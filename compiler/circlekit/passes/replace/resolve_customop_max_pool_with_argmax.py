@@ -37,8 +37,8 @@ MAX_WINDOW_OR_CHANNELS = 1 << 12
 class _PositionBuilder(Inserter):
     """Inserts, before ``op``, the operators that compute the maximum of each window and its position.
 
-    They are those of ONE's pass, with a SPLIT and a CONCATENATION even for one channel, and before a padding
-    a product with 1, to which a quantizer gives the range of the data without the padding value.
+    As in ONE's pass, there are a SPLIT and a CONCATENATION even for one channel, and a product with 1 before
+    a padding: a quantizer gives this product the range of the data without the padding value.
 
     For one channel, a convolution with unit vectors moves the elements of each window to the last axis.
     Their ARG_MAX is ky * window width + kx, where ky and kx are the row and the column in the window.  If the
