@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 import circlekit
+from circlekit.cli.check import main
 from circlekit.ir.graph import Model
 from circlekit.passes.engine.legalize import legalize
 from circlekit.targets.delegation import find_delegation, partitions
@@ -42,7 +46,7 @@ def test_partitions_hold_what_needs_no_result_of_the_runtime() -> None:
 def test_delegation_counts_operators_and_partitions() -> None:
     target = delegating("SIGN", "RELU NEG ADD")
     found = find_delegation(BRANCHES.main, target)
-    assert str(found) == "4 of 6 operators in 3 partitions"
+    assert str(found) == "4 of 6 operators in 3 partitions, not 2 SIGN"
     assert find_delegation(BRANCHES.main, toy("SIGN")) is None
 
 
@@ -66,6 +70,30 @@ def test_a_pass_that_is_code_is_undone_for_the_delegate() -> None:
     assert codes(model) == ["SPLIT_V"]
     circlekit.optimize(model, target=delegating("SPLIT_V", "SPLIT"))
     assert codes(model) == ["SPLIT"]
+
+
+def test_the_report_says_what_is_delegated_before_and_after() -> None:
+    body = "%a = Neg(%x) %b = Sign(%a) %c = Abs(%b) %d = Neg(%c) %y = Add(%d, %x)"
+    model = circlekit.parse(f"graph main(%x: f32[1,4]) -> %y {{ {body} }}")
+    report = circlekit.optimize(model, target=delegating("SIGN", "ABS NEG ADD SUB"))
+    (found,) = report.targets
+    assert str(found) == (
+        "the delegate of Toy runs 3 of 4 operators in 2 partitions, not 1 SIGN "
+        "(before: 4 of 5 operators in 2 partitions, not 1 SIGN)"
+    )
+    assert found.document()["delegated"]["after"]["refused"] == {"SIGN": 1}
+
+
+def test_check_says_what_is_delegated_now_and_after_o1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "net.tflite"
+    text = "graph main(%x: f32[1,4]) -> %y { %a = Abs(%x) %b = Pow(%a, 2.0) %c = Neg(%b) %y = Sub(%c, %x) }"
+    circlekit.save(circlekit.parse(text), path)
+    assert main([str(path), "--target", "litert-xnnpack"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "its delegate runs 3 of 4 operators in 2 partitions, not 1 POW" in printed
+    assert "after --O1 --target litert-xnnpack 4 of 4 operators in 1 partition" in printed
 
 
 PRELU = "graph main(%x: f32[1,4]) -> %y {{ %a = {before}(%x) %p = PRelu(%a, [0.5]) %y = {after}(%p) }}"

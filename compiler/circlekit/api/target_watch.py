@@ -6,7 +6,7 @@ from __future__ import annotations
 from circlekit.errors import EquivalenceError
 from circlekit.ir.graph import Model
 from circlekit.passes.engine.optimization_report import Report, TargetCheck
-from circlekit.passes.engine.written_form import written_refusal
+from circlekit.passes.engine.written_form import written_delegation, written_refusal
 from circlekit.targets.findings import Refusal, TargetChoice, TargetSet, choose_targets, find_unsupported
 from circlekit.targets.planners import default_planner
 from circlekit.targets.target import Target, find_target, target_names
@@ -33,6 +33,7 @@ class TargetWatch:
         watched = (*self.targets, *self.others)
         self.planner = default_planner(format, [target.name for target in self.targets])
         self._before = {target: find_unsupported(model, target) for target in watched}
+        self._delegated = {target: written_delegation(model, format, target) for target in watched}
 
     def conclude(self, report: Report, model: Model) -> None:
         """Add to ``report`` what the targets cannot run of the optimized ``model``, in the form to be
@@ -43,16 +44,18 @@ class TargetWatch:
         """
         for target, before in self._before.items():
             after = find_unsupported(model, target, self._refusal_of(target))
-            check = TargetCheck(target.name, target.title, before, after)
+            first, last = self._delegated[target], written_delegation(model, self.format, target)
+            delegations = None if first is None or last is None else (first, last)
+            check = TargetCheck(target.name, target.title, before, after, delegations)
             if target in self.others:
                 report.notes += _lost_runtime(check)
                 continue
             report.targets.append(check)
             if report.verified and check.regressions and self._is_strict:
-                first = check.regressions[0]
+                lost = check.regressions[0]
                 raise EquivalenceError(
-                    f"{target.title} ran the original, but does not run %{first.result}: {first.reason}",
-                    f"at {first.graph} > op {first.index} {first.operator}",
+                    f"{target.title} ran the original, but does not run %{lost.result}: {lost.reason}",
+                    f"at {lost.graph} > op {lost.index} {lost.operator}",
                 )
 
     def _refusal_of(self, target: Target) -> Refusal:

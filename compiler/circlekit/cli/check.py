@@ -13,9 +13,13 @@ from circlekit.cli.command import FAILED, Command, for_each_file
 from circlekit.cli.output.terminal import printable, text_columns
 from circlekit.cli.result import source_of
 from circlekit.errors import UnsupportedError
+from circlekit.ir.graph import Model
 from circlekit.ir.text.columns import wrapped
+from circlekit.passes.engine.remedies import optimized_delegation
+from circlekit.passes.engine.written_form import written_delegation
+from circlekit.targets.delegation import Delegation
 from circlekit.targets.findings import Finding, choose_targets
-from circlekit.targets.target import DEFAULT_TARGETS, target_names
+from circlekit.targets.target import DEFAULT_TARGETS, Target, target_names
 
 JSON_SCHEMA_VERSION = 1
 """Increases when the JSON document changes in a way that breaks readers; docs/guide/targets.md."""
@@ -48,6 +52,7 @@ def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
         raise UnsupportedError(f"{path}: there is no target to check for; --target names one")
     findings = check(model, targets)
     names = [target.name for target in targets]
+    delegations = {target.name: found for target in targets if (found := _delegations(model, target))}
     if not arguments.json and not arguments.quiet:
         for finding in findings:
             _print_finding(finding, several=len(arguments.models) > 1, path=path)
@@ -56,6 +61,9 @@ def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
         total = sum(1 for _ in model.ops())
         verdict = f"{title} cannot run {count} of {total} operators" if findings else f"{title} runs it"
         print(*wrapped(printable(f"{path}: {verdict}"), text_columns()), sep="\n")
+        for name, (now, later) in delegations.items():
+            text = f"its delegate runs {now}; after --O1 --target {name} {later}"
+            print(*(f"    {line}" for line in wrapped(text, text_columns() - 4)), sep="\n")
     return {
         "schema": JSON_SCHEMA_VERSION,
         "file": path,
@@ -63,7 +71,17 @@ def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
         "targets": names,
         "pass": not findings,
         "findings": [finding.document() for finding in findings],
+        "delegated": {
+            name: {"now": now.document(), "after_O1": later.document()}
+            for name, (now, later) in delegations.items()
+        },
     }
+
+
+def _delegations(model: Model, target: Target) -> tuple[Delegation, Delegation] | None:
+    """Return what the delegate of ``target`` runs now and after O1; None if there is no delegate."""
+    now, later = written_delegation(model, model.format, target), optimized_delegation(model, target)
+    return None if now is None or later is None else (now, later)
 
 
 def _print_finding(finding: Finding, several: bool, path: str) -> None:

@@ -14,6 +14,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.progress import progress
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.optimization_report import Summary, summarize
+from circlekit.passes.engine.written_form import written_delegation
 from circlekit.report.model_changes import PassTrace, Structure, compare_structure, trace_passes
 from circlekit.report.value_comparison import ValueComparison, compare_values
 from circlekit.targets.cost import OperatorCost, operator_cost
@@ -57,7 +58,8 @@ class Content:
     """Everything that is on the page.
 
     ``sides``: one or two models.  ``trace``: None if no passes were run; ``structure``: None for one model;
-    ``values``: None if the models were not run.  ``findings``: what a target cannot run, as sentences.
+    ``values``: None if the models were not run.  ``findings``: what a target cannot run, and what its
+    delegate runs, as sentences.
     """
 
     sides: list[Side]
@@ -104,6 +106,11 @@ def collect(
 
 
 def _findings(model: Model, target: TargetChoice) -> list[str]:
-    """Return a sentence for each operator that a target cannot run."""
-    chosen = choose_targets(target, model.format)
-    return [str(finding) for runtime in chosen for finding in find_unsupported(model, runtime)]
+    """Return a sentence for each operator that a target cannot run, and on what its delegate runs."""
+    sentences: list[str] = []
+    for runtime in choose_targets(target, model.format):
+        sentences += map(str, find_unsupported(model, runtime))
+        delegation = written_delegation(model, model.format, runtime)
+        if delegation is not None:
+            sentences.append(f"the delegate of {runtime.title} runs {delegation}")
+    return sentences

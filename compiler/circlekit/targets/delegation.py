@@ -7,8 +7,9 @@ Between two partitions the runtime's own kernels run, so that fewer partitions a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Set
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from circlekit.ir.graph import Graph
@@ -18,19 +19,34 @@ from circlekit.targets.target import Target
 
 @dataclass(frozen=True)
 class Delegation:
-    """A delegate runs ``delegated`` of all ``operators``, in ``partitions`` parts of the graph."""
+    """A delegate runs all but ``refused`` of ``operators``, in ``partitions`` parts of the graph.
+
+    ``refused``: number of operators, by code.
+    """
 
     partitions: int
-    delegated: int
     operators: int
+    refused: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def delegated(self) -> int:
+        """The number of operators that the delegate runs."""
+        return self.operators - self.refused.total()
 
     def document(self) -> dict[str, Any]:
         """Return the numbers as JSON types."""
-        return asdict(self)
+        return {
+            "partitions": self.partitions,
+            "delegated": self.delegated,
+            "operators": self.operators,
+            "refused": dict(sorted(self.refused.items())),
+        }
 
     def __str__(self) -> str:
         noun = "partition" if self.partitions == 1 else "partitions"
-        return f"{self.delegated} of {self.operators} operators in {self.partitions} {noun}"
+        text = f"{self.delegated} of {self.operators} operators in {self.partitions} {noun}"
+        kinds = ", ".join(f"{count} {code}" for code, count in sorted(self.refused.items()))
+        return f"{text}, not {kinds}" if kinds else text
 
 
 def find_delegation(graph: Graph, target: Target) -> Delegation | None:
@@ -38,7 +54,7 @@ def find_delegation(graph: Graph, target: Target) -> Delegation | None:
     if not target.delegated:
         return None
     refused = {op for op in graph.ops if target.delegate_refusal(op) is not None}
-    return Delegation(len(partitions(graph, refused)), len(graph) - len(refused), len(graph))
+    return Delegation(len(partitions(graph, refused)), len(graph), Counter(op.code for op in refused))
 
 
 def partitions(graph: Graph, refused: Set[Op]) -> list[list[Op]]:

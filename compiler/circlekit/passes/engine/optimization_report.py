@@ -13,6 +13,7 @@ from circlekit.ir.text.columns import format_columns
 from circlekit.ir.value import Shape, Value, format_shape
 from circlekit.passes.engine.explanation import Explanation, OpExplanation
 from circlekit.rewrite.base import Refusal
+from circlekit.targets.delegation import Delegation
 from circlekit.targets.findings import Finding
 from circlekit.targets.memory_plan import arena_bytes
 from circlekit.targets.planners import Planner, default_planner
@@ -120,22 +121,25 @@ class OutputDifference:
 class TargetCheck:
     """What a target cannot run of a model, ``before`` and ``after`` it was optimized.
 
-    ``name`` and ``title`` are those of the target.
+    ``name`` and ``title`` are those of the target.  ``delegations``: what its delegate runs before and after,
+    None if it has none.
     """
 
     name: str
     title: str
     before: Sequence[Finding]
     after: Sequence[Finding]
+    delegations: tuple[Delegation, Delegation] | None = None
 
     def document(self) -> dict[str, Any]:
         """Return the check as JSON types."""
-        findings = [finding.document() for finding in self.after]
+        first, last = self.delegations or (None, None)
         return {
             "target": self.name,
             "before": len(self.before),
             "after": len(self.after),
-            "findings": findings,
+            "findings": [finding.document() for finding in self.after],
+            "delegated": first and last and {"before": first.document(), "after": last.document()},
         }
 
     @property
@@ -150,7 +154,16 @@ class TargetCheck:
         return [finding for finding in self.after if finding.place not in places] if remain else []
 
     def __str__(self) -> str:
-        """Return the numbers of operators as a sentence, "" if the target runs all."""
+        """Return the numbers of operators as sentences, "" if the target runs all and has no delegate."""
+        return "; ".join(filter(None, (self._unsupported(), self._delegated())))
+
+    def _delegated(self) -> str:
+        if self.delegations is None:
+            return ""
+        first, last = self.delegations
+        return f"the delegate of {self.title} runs {last} (before: {first})"
+
+    def _unsupported(self) -> str:
         if not self.before and not self.after:
             return ""
         counts = Counter(finding.operator for finding in self.after)

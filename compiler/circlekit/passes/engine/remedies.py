@@ -16,6 +16,7 @@ from circlekit.passes.engine.registry import all_passes, select_passes
 from circlekit.passes.engine.written_form import rules_of_targets
 from circlekit.passes.pipelines import PIPELINES, pipeline_passes
 from circlekit.rewrite.base import Context
+from circlekit.targets.delegation import Delegation, find_delegation
 from circlekit.targets.findings import Finding, TargetSet, find_unsupported
 from circlekit.targets.target import Target
 
@@ -36,6 +37,20 @@ def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> 
         if len(remedies) == len(findings):
             break
     return [replace(finding, remedy=remedies.get(finding.place, "")) for finding in findings]
+
+
+def optimized_delegation(model: Model, target: Target, passes: str = "O1") -> Delegation | None:
+    """Return what the delegate of ``target`` runs of ``model`` after ``passes`` for it; None without one.
+
+    ``model`` stays as it is.
+    """
+    if not target.delegated:
+        return None
+    copy, format = clone(model), model.format if model.format in target.formats else min(target.formats)
+    settle_ranks(copy, strict=False)
+    context = Context(format, exact=True, target=rules_of_targets(TargetSet((target,)), format))
+    run_passes(copy, select_passes(passes, format=format), context)
+    return find_delegation(legalize(copy, format, targets=[target]).main, target)
 
 
 def _candidates(model: Model, target: Target) -> Iterator[tuple[str, Model]]:

@@ -8,8 +8,10 @@ from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value
 from circlekit.passes.engine.legalize import legalize
 from circlekit.rewrite.base import TargetRules
+from circlekit.targets.delegation import Delegation, find_delegation
 from circlekit.targets.findings import Refusal, TargetSet
 from circlekit.targets.operator_form import form_of
+from circlekit.targets.target import Target
 
 
 def written_refusal(targets: TargetSet, format: str, check: Refusal | None = None) -> Refusal:
@@ -33,6 +35,17 @@ def written_refusal(targets: TargetSet, format: str, check: Refusal | None = Non
         return None if runs[key] else sentence
 
     return refusal
+
+
+def written_delegation(model: Model, format: str, target: Target) -> Delegation | None:
+    """Return what the delegate of ``target`` runs of the main graph of ``model``, written without passes.
+
+    ``format``: what is written, if the target reads that.  Return None if there is no delegate.
+    """
+    if not target.delegated:
+        return None
+    format = format if format in target.formats else min(target.formats)
+    return find_delegation(legalize(model, format).main, target)
 
 
 def rules_of_targets(targets: TargetSet, format: str) -> TargetRules | None:
