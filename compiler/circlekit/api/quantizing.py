@@ -16,12 +16,15 @@ from circlekit.ir.graph import Model
 from circlekit.passes.engine.legalize import legalize, legalize_in_place
 from circlekit.passes.engine.optimization_report import Summary, summarize
 from circlekit.quant.apply import apply
+from circlekit.quant.auto import Auto
 from circlekit.quant.calibration import Calibration, Runner, collect
 from circlekit.quant.calibration.observer import Channels, Histograms
-from circlekit.quant.calibration.samples import Sample, Samples
+from circlekit.quant.calibration.samples import Sample, Samples, checked_samples
+from circlekit.quant.choose import Ranges
 from circlekit.quant.fake.grids import take_grids
 from circlekit.quant.one.scheme import PREPARATION as ONE_PREPARATION
 from circlekit.quant.one.scheme import quantize_by_one
+from circlekit.quant.plan import Plan
 from circlekit.quant.quantization_report import QuantizationReport
 from circlekit.quant.quantize import plan_model, preparation, ranges_of
 from circlekit.quant.scheme import Scheme, find_scheme
@@ -74,8 +77,10 @@ def quantize(
     estimator: str = "min_max",
     passes: str | Iterable[str] = "O1",
     target: str = "litert",
+    auto: bool = True,
+    seconds: float = 60.0,
 ) -> QuantizationReport:
-    """Quantize ``model`` in place by the rules of its operators, and return a report.
+    """Quantize ``model`` in place, and return a report.
 
     ``scheme``: a name of ``circlekit.quant.scheme.SCHEMES``.  ``samples``: what to calibrate on, as for
     ``calibrate``; or else a ``calibration`` of this model.  Schemes with float activations need neither, nor
@@ -87,6 +92,8 @@ def quantize(
     ``estimator``: the range estimator (see ``circlekit.quant.calibration.ranges``).
     ``passes``: what runs on the float model first; an empty list for nothing.
     ``target``: the runtime that has to run the result.
+    ``auto``: with samples, try techniques, keep those that help on samples held back, and note what was
+    tried, in about so many ``seconds``.  Otherwise plain rules decide.
 
     Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing and for samples
     and calibrations that do not fit.
@@ -107,17 +114,32 @@ def quantize(
     is_calibrated = calibration is not None or any(given)
     prepare = ONE_PREPARATION if chosen.by_one else preparation(chosen, is_calibrated)
     optimize(model, prepare, target="none")
-    if samples is not None and calibration is None:
-        calibration = collect(model, samples)
-    if calibration is None and chosen.activations is not None and not any(given):
-        raise ModelError(f"{scheme} needs the ranges of activations: give samples or a calibration")
-    ranges = [] if calibration is None else ranges_of(model, calibration, estimator)
-    if chosen.by_one:
-        plan = quantize_by_one(model, chosen, ranges, schemes_of(model, scheme, operators, only), *interface)
-    else:
-        plan = plan_model(model, scheme, ranges, operators, only, runtime, interface[0], interface[1], given)
+    notes: list[str] = []
+
+    def plan_of(candidate: Model, ranges: Ranges) -> Plan:
+        return plan_model(
+            candidate, scheme, ranges, operators, only, runtime, interface[0], interface[1], given
+        )
+
+    is_open = chosen.weights.is_integer and not chosen.by_one and calibration is None and not any(given)
+    if auto and samples is not None and is_open:
+        taken = list(checked_samples(model, samples))
+        search = Auto(model, taken, plan_of, chosen.activations is not None, estimator, seconds)
+        plan, notes = search.run(), search.notes
         apply(model, plan)
-    report = QuantizationReport(scheme, plan, before, _summary(model))
+    else:
+        if samples is not None and calibration is None:
+            calibration = collect(model, samples)
+        if calibration is None and chosen.activations is not None and not any(given):
+            raise ModelError(f"{scheme} needs the ranges of activations: give samples or a calibration")
+        ranges = [] if calibration is None else ranges_of(model, calibration, estimator)
+        if chosen.by_one:
+            schemes = schemes_of(model, scheme, operators, only)
+            plan = quantize_by_one(model, chosen, ranges, schemes, *interface)
+        else:
+            plan = plan_of(model, ranges)
+            apply(model, plan)
+    report = QuantizationReport(scheme, plan, before, _summary(model), notes)
     report.seconds = time.monotonic() - started
     return report
 

@@ -75,6 +75,8 @@ class _Applier:
                     if scheme.arithmetic is Arithmetic.FLOATS:
                         constant = self._as_float(constant)
                     op.set_input(index, constant)
+                elif (numbers := self.plan.constants.get(value.name)) is not None:
+                    op.set_input(index, Value.constant(value.name, numbers))
             elif scheme.activations is None:
                 op.set_input(index, self._as_float(value))
             elif wanted := edge or self.plan.tensors.get(value.name):

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose the techniques of a quantization by what they give on samples that they were not fitted to.
+
+Trials are simulated (see ``layer_sweep``).  First the float model is equalized with several strengths; then
+ranges are estimated in several ways, each time from three quarters of the samples, to see what numbers
+outside of the range cost on the last quarter.  Each choice is kept if it lowers the error of the outputs.
+At the end every layer chooses how its weights are rounded, and the whole is compared with plain rules, on
+samples to which no layer was fitted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+from circlekit.quant.calibration import Calibration, collect
+from circlekit.quant.choose import Ranges
+from circlekit.quant.plan import Plan
+from circlekit.quant.quantize import ranges_of
+from circlekit.quant.techniques.equalization import equalize
+from circlekit.quant.techniques.layer_rounding import (
+    LayerTechnique,
+    compensate,
+    correct_bias,
+    round_by_gptq,
+    round_nearest,
+)
+from circlekit.quant.techniques.layer_sweep import Powers, Sweep, decibels
+
+MakePlan = Callable[[Model, Ranges], Plan]
+"""Plain rules: from a float model and the ranges of its tensors to a plan."""
+
+Samples = Sequence[Sequence[Array]]
+
+LEAST_GAIN_DB = 0.1
+"""A choice that gains less than this is not kept."""
+
+STRENGTHS = (1.0, 0.5, 0.75)
+"""Strengths of the equalization to try."""
+
+QUARTERS = 4
+"""Range estimators are compared on each quarter of the samples, with the ranges of the others."""
+
+LONGEST_SEARCH = 0.6
+"""No trial starts after this part of the time: the last step, the rounding of weights, needs the rest."""
+
+WIDENINGS = (1.1, 1.2)
+"""Factors of the ranges to try: larger ranges clip fewer of the numbers that calibration did not see."""
+
+SWEEPS = 20
+"""Sweeps that the trials take about."""
+
+ROUNDING: Mapping[str, LayerTechnique] = {
+    "rounding": round_nearest,
+    "bias correction": correct_bias,
+    "GPTQ": round_by_gptq,
+    "GPTQ with compensation": compensate,
+}
+"""What every layer chooses from at the end."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What trials compare: strength of the equalization, range estimator, and a factor of the ranges."""
+
+    strength: float = 0.0
+    estimator: str = "min_max"
+    widening: float = 1.0
+
+    def __str__(self) -> str:
+        parts = [f"equalization {self.strength:g}"] if self.strength else []
+        parts += [f"ranges by {self.estimator}"] if self.estimator != "min_max" else []
+        parts += [f"ranges times {self.widening:g}"] if self.widening != 1 else []
+        return ", ".join(parts) or "no equalization, ranges from minimum to maximum"
+
+
+@dataclass
+class Auto:
+    """Searches the settings for ``model``; ``plan_of`` makes plans by plain rules.
+
+    ``samples``: inputs in the order of the graph's.  ``needs_ranges``: whether activations are quantized.
+    ``seconds``: what the search may take, about.  ``notes``: what was tried, and what was kept and why.
+    """
+
+    model: Model
+    samples: Samples
+    plan_of: MakePlan
+    needs_ranges: bool
+    estimator: str = "min_max"
+    seconds: float = 60.0
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._models: dict[float, Model] = {}
+        self._calibrations: dict[tuple[float, int], Calibration] = {}
+        self._started = time.monotonic()
+
+    def run(self) -> Plan:
+        """Change ``model`` and return the plan that did best; the plain plan if nothing helps."""
+        started = time.monotonic()
+        whole = collect(self.model, self.samples, channels=True, histograms=self.needs_ranges)
+        run_seconds = (time.monotonic() - started) / len(self.samples)
+        self._magnitudes = channel_magnitudes(whole)
+        self._models[0.0] = self.model
+        self._calibrations[0.0, QUARTERS] = whole
+        count = int(np.clip(self.seconds / (3 * SWEEPS * run_seconds), 4, len(self.samples)))
+        self.trial_samples = self.samples[:count]
+        best = self._search()
+        count = int(np.clip(self.seconds / (12 * run_seconds), 4, len(self.samples)))
+        return self._final(best, self.samples[:count])
+
+    # -- trials ---------------------------------------------------------------------------------
+
+    def _search(self) -> Settings:
+        """Return the best settings; each choice starts from the best so far."""
+        best = Settings(estimator=self.estimator)
+        if len(self.trial_samples) < 2:
+            self.notes.append("only one sample: nothing can be held back, plain rules are kept")
+            return best
+        strengths = [replace(best, strength=strength) for strength in STRENGTHS]
+        if self._model(1.0) is self.model:
+            strengths = []
+            self.notes.append("equalization: no layer can be equalized")
+        best = self._best(best, strengths, self._corrected)
+        if self.needs_ranges and len(self.trial_samples) >= QUARTERS:
+            others = [replace(best, widening=factor) for factor in WIDENINGS]
+            best = self._best(best, [*others, replace(best, estimator="mse")], self._held_back)
+        return best
+
+    def _best(
+        self, first: Settings, others: Sequence[Settings], score: Callable[[Settings], float]
+    ) -> Settings:
+        """Return the settings with the best score, and note the scores."""
+        if not others:
+            return first
+        best, best_score = first, score(first)
+        self.notes.append(f"{first}: {best_score:.2f} dB")
+        for settings in others:
+            if time.monotonic() - self._started > LONGEST_SEARCH * self.seconds:
+                self.notes.append(f"{settings}: not tried, the time is over")
+                continue
+            result = score(settings)
+            is_better = result > best_score + LEAST_GAIN_DB
+            self.notes.append(f"{settings}: {result:.2f} dB, {'better' if is_better else 'rejected'}")
+            if is_better:
+                best, best_score = settings, result
+        return best
+
+    def _corrected(self, settings: Settings) -> float:
+        """Return the ratio of signal to noise in dB with corrected biases, all samples giving the ranges."""
+        model = self._model(settings.strength)
+        plan = self.plan_of(model, self._ranges(settings, QUARTERS))
+        sweep = Sweep(model, plan, self.trial_samples, 0, {"bias correction": correct_bias})
+        return decibels([sweep.run()])
+
+    def _held_back(self, settings: Settings) -> float:
+        """Return the ratio of signal to noise in dB, the ranges being those of the other samples."""
+        model = self._model(settings.strength)
+        results: list[list[Powers]] = []
+        for quarter in range(QUARTERS):
+            plan = self.plan_of(model, self._ranges(settings, quarter))
+            results.append(Sweep(model, plan, self.trial_samples[quarter::QUARTERS], 0, {}).run())
+        return decibels(results)
+
+    def _model(self, strength: float) -> Model:
+        """Return the model equalized with ``strength``; the model itself if that changes nothing."""
+        if strength not in self._models:
+            copy = clone(self.model)
+            changed = equalize(copy, self._magnitudes, strength)
+            self._models[strength] = copy if changed else self.model
+        return self._models[strength]
+
+    def _ranges(self, settings: Settings, quarter: int) -> Ranges:
+        """Return ranges from the trial's samples without a quarter, or, for QUARTERS, from all samples."""
+        if not self.needs_ranges:
+            return []
+        key = (settings.strength, quarter)
+        model = self._model(settings.strength)
+        if key not in self._calibrations:
+            samples = self.samples
+            if quarter < QUARTERS:
+                samples = [s for i, s in enumerate(self.trial_samples) if i % QUARTERS != quarter]
+            self._calibrations[key] = collect(model, samples, histograms=True)
+        ranges = ranges_of(model, self._calibrations[key], settings.estimator)
+        factor = settings.widening
+        return [{name: (a * factor, b * factor) for name, (a, b) in graph.items()} for graph in ranges]
+
+    # -- the result -----------------------------------------------------------------------------
+
+    def _final(self, settings: Settings, samples: Samples) -> Plan:
+        """Let every layer choose its rounding, with the ranges of all samples."""
+        model = self._model(settings.strength)
+        ranges = self._ranges(settings, QUARTERS)
+        held = max(len(samples) // 4, 1) if len(samples) > 1 else 0
+        plain = self.plan_of(self.model, self._ranges(Settings(estimator=self.estimator), QUARTERS))
+        if not held:
+            return plain
+        before = decibels([Sweep(self.model, plain, samples, held, {}).run()])
+        plan = self.plan_of(model, ranges)
+        sweep = Sweep(model, plan, samples, held, ROUNDING)
+        after = decibels([sweep.run()])
+        counts = {name: sum(c.chosen == name for c in sweep.choices) for name in ROUNDING}
+        chosen = ", ".join(f"{count} by {name}" for name, count in counts.items() if count)
+        self.notes.append(
+            f"layers: {chosen or 'none with weights'}; {after:.2f} dB, plain rules {before:.2f} dB"
+        )
+        if after < before:
+            self.notes.append("plain rules are kept: the techniques do not help")
+            return plain
+        if model is not self.model:
+            equalize(self.model, self._magnitudes, settings.strength)
+        self.notes.append(f"kept: {settings}")
+        return plan
+
+
+def channel_magnitudes(calibration: Calibration) -> dict[str, Array]:
+    """Return the largest magnitude of each channel of each tensor of the main graph."""
+    return {
+        name: np.maximum(-tensor.channels.minima, tensor.channels.maxima).astype(np.float64)
+        for name, tensor in calibration.main.items()
+        if tensor.channels is not None
+    }

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Channel equalization: scale the channels of activations so that all of them use the whole range.
+
+A tensor has one scale, so a channel with a small range uses few integers.  Each channel is divided by a
+number s <= 1, in the weights and the bias of the layer that produces it, and multiplied by it again in the
+weights of the layers that read it.  Between them may stand everything that passes channels on (see
+``channel_flow``).  The model's outputs stay the same.
+
+Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV 2019,
+section 4.1, on the ranges of activations in place of weights, because weights have a scale for each channel
+anyway; with an exponent for the share that the weights of the readers take, as in Xiao et al., "SmoothQuant",
+ICML 2023.  There the channels are produced by a MUL with a constant, the scale of a layer normalization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlekit.ir.core import Graph, Op, Value
+from circlekit.ir.dtypes import f32
+from circlekit.ir.enums import Activation
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+from circlekit.quant.techniques.channel_flow import channel_flows
+from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
+
+SMALLEST_FACTOR = 2.0**-6
+"""Channels are enlarged at most by the inverse of this; more would only add rounding errors of weights."""
+
+NO_CLASS = 0
+"""The class of the channels that must keep their scale."""
+
+
+@dataclass
+class _Product:
+    """A MUL by a constant of a number for each channel: it takes up factors of its operand and its result."""
+
+    op: Op
+    operand: Value
+    constant: Value
+
+
+class _Classes:
+    """Channels that have to be scaled by the same number: a union of sets of (value, channel)."""
+
+    def __init__(self) -> None:
+        self.parent = [NO_CLASS]
+        self.first: dict[Value, int] = {}
+
+    def nodes(self, value: Value) -> Array:
+        """Return the nodes of the channels of ``value``."""
+        size = (value.shape or (1,))[-1] or 1
+        if value not in self.first:
+            self.first[value] = len(self.parent)
+            self.parent += range(len(self.parent), len(self.parent) + size)
+        return np.arange(self.first[value], self.first[value] + size)
+
+    def root(self, node: int) -> int:
+        while self.parent[node] != node:
+            self.parent[node] = self.parent[self.parent[node]]
+            node = self.parent[node]
+        return node
+
+    def join(self, left: Array, right: Array) -> None:
+        for a, b in zip(left.tolist(), right.tolist(), strict=True):
+            low, high = sorted((self.root(a), self.root(b)))
+            self.parent[high] = low
+
+    def fix(self, value: Value) -> None:
+        """Let all channels of ``value`` keep their scale."""
+        nodes = self.nodes(value)
+        self.join(nodes, np.full_like(nodes, NO_CLASS))
+
+    def of(self, value: Value) -> Array:
+        return np.array([self.root(n) for n in self.nodes(value).tolist()])
+
+
+def equalize(model: Model, magnitudes: Mapping[str, Array], strength: float = 1.0) -> list[str]:
+    """Equalize the channels of the main graph's tensors in place; return a sentence for each changed layer.
+
+    ``magnitudes``: by tensor the largest magnitude of each channel (last axis) that calibration observed.
+    ``strength``: exponent of the factors, 1 for equal ranges, 0 for no change.
+    """
+    graph = model.main
+    classes, layers, products, constants = _classes_of(graph)
+    factors = _factors(classes, graph, magnitudes, strength)
+    if not np.any(factors != 1):
+        return []
+    changed = []
+
+    def of(value: Value) -> Array:
+        return (
+            factors[classes.of(value)] if value in classes.first else np.ones((value.shape or (1,))[-1] or 1)
+        )
+
+    for layer in layers:
+        before, after = of(layer.input), of(layer.op.output)
+        if np.any(before != 1) or np.any(after != 1):
+            _rescale(layer, before, after)
+            changed.append(
+                f"%{layer.op.output.name}: {int(np.sum(after != 1))} of {after.size} channels scaled"
+            )
+    for product in products:
+        factor = of(product.operand) / of(product.op.output)
+        _replace(product.op, product.constant, product.constant.array() * factor)
+    for op, addend in constants:
+        _replace(op, addend, addend.array() / of(addend))
+    return changed
+
+
+def _classes_of(graph: Graph) -> tuple[_Classes, list[LinearLayer], list[_Product], list[tuple[Op, Value]]]:
+    """Return the classes of all channels, and who takes up factors."""
+    classes = _Classes()
+    layers: list[LinearLayer] = []
+    products: list[_Product] = []
+    constants: list[tuple[Op, Value]] = []
+    for value in (*graph.inputs, *graph.outputs):
+        classes.fix(value)
+    for op in graph:
+        layer = linear_layer(op)
+        if layer is not None and _is_free(layer):
+            layers.append(layer)
+            if op.attribute_items()["act"] not in (Activation.NONE, Activation.RELU, Activation.RELU6):
+                classes.fix(op.output)
+            classes.nodes(op.output)
+            classes.nodes(layer.input)
+            continue
+        product = _product(op) if layer is None else None
+        if product is not None:
+            products.append(product)
+        elif layer is not None or not _pass_on(op, classes, constants):
+            for touched in (*op.inputs, *op.results):
+                if touched is not None and touched.dtype is f32 and not touched.is_const:
+                    classes.fix(touched)
+    return classes, layers, products, constants
+
+
+def _pass_on(op: Op, classes: _Classes, constants: list[tuple[Op, Value]]) -> bool:
+    """Join the channels that ``op`` passes on; False if it does not."""
+    flows = channel_flows(op)
+    if flows is None or getattr(op, "act", Activation.NONE) not in (
+        Activation.NONE, Activation.RELU, Activation.RELU6,
+    ):  # fmt: skip
+        return False
+    if flows[0].is_alone:  # a factor of one operand is enough: the largest that is no constant
+        flows = [
+            f
+            for f in flows
+            if (v := op.inputs[f.operand]) and v.shape == op.results[f.result].shape and not v.is_const
+        ]
+        operands = {f.operand for f in flows}
+        if not operands:
+            return False
+        keep = min(operands)
+        for index, value in enumerate(op.inputs):
+            if index != keep and value is not None and value.dtype is f32 and not value.is_const:
+                classes.fix(value)
+        if op.inputs.count(op.inputs[keep]) > 1:
+            return False
+        flows = [f for f in flows if f.operand == keep]
+    for flow in flows:
+        value = op.inputs[flow.operand]
+        assert value is not None  # it was measured
+        if value.is_const:
+            if value.use_count != 1 or not value.is_plain:
+                return False
+            if (op, value) not in constants:
+                constants.append((op, value))
+        used = flow.channels >= 0
+        classes.join(classes.nodes(value)[flow.channels[used]], classes.nodes(op.results[flow.result])[used])
+    return True
+
+
+def _product(op: Op) -> _Product | None:
+    """Return a product with a constant of one number for each channel; None if ``op`` is another operator."""
+    if len(op.inputs) != 2 or len(op.results) != 1 or getattr(op, "act", None) is not Activation.NONE:
+        return None
+    channels = (op.output.shape or (None,))[-1]
+    for operand, constant in ((0, 1), (1, 0)):
+        data, other = op.inputs[operand], op.inputs[constant]
+        if data is None or other is None or data.is_const or not other.is_plain or other.dtype is not f32:
+            continue
+        if (
+            other.shape
+            and other.shape[-1] == other.numel == channels
+            and other.use_count == 1
+            and data.shape == op.output.shape
+        ):
+            flows = channel_flows(op) or []
+            if {f.operand for f in flows if f.is_alone} == {operand, constant}:
+                return _Product(op, data, other)
+    return None
+
+
+def _is_free(layer: LinearLayer) -> bool:
+    """Return whether the weights and the bias of a layer can be scaled."""
+    bias, depth = layer.bias, layer.matrices(layer.weights.array()).shape[2]
+    channels = (layer.input.shape or (1,))[-1] or 1
+    if not layer.is_depthwise and depth % (channels // layer.groups):
+        return False  # a row is not a whole number of pixels
+    return layer.weights.use_count == 1 and (bias is None or bias.use_count == 1)
+
+
+def _factors(classes: _Classes, graph: Graph, magnitudes: Mapping[str, Array], strength: float) -> Array:
+    """Return the factor of each class: the largest share of a tensor's range that a channel of it takes."""
+    share = np.zeros(len(classes.parent))
+    for value in classes.first:
+        channels = magnitudes.get(value.name)
+        if value.is_const or channels is None or channels.size != (value.shape or (0,))[-1]:
+            continue
+        largest = float(channels.max(initial=0))
+        if largest > 0 and np.isfinite(largest):
+            np.maximum.at(share, classes.of(value), channels / largest)
+    share[share == 0] = 1.0
+    factors = np.clip(share, SMALLEST_FACTOR, 1.0) ** strength
+    factors = np.exp2(np.round(np.log2(factors) * 8) / 8)  # few different numbers: reproducible everywhere
+    factors[NO_CLASS] = 1.0
+    return factors
+
+
+def _rescale(layer: LinearLayer, before: Array, after: Array) -> None:
+    """Multiply the weights by the factors of the input's channels, divide by those of the result's."""
+    matrices = layer.matrices(layer.weights.array())
+    groups, outputs, depth = matrices.shape
+    if layer.is_depthwise:
+        inner = before.reshape(groups, 1, 1)
+    else:  # the channels of a group are the fastest index of the depth
+        per_group = before.reshape(groups, 1, -1)
+        inner = np.tile(per_group, depth // per_group.shape[2])
+    scaled = matrices * inner / after.reshape(groups, outputs, 1)
+    _replace(layer.op, layer.weights, layer.from_matrices(scaled))
+    if layer.bias is not None:
+        _replace(layer.op, layer.bias, layer.bias.array() / after.reshape(layer.bias.static_shape))
+
+
+def _replace(op: Op, constant: Value, numbers: Array) -> None:
+    new = Value.constant(constant.name, np.asarray(numbers, np.float32).reshape(constant.static_shape))
+    op.set_input(op.inputs.index(constant), new)

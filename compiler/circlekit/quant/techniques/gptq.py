@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GPTQ: round weights one column after the other, and let the later columns correct the error.
+
+Source: Frantar et al., "GPTQ: Accurate Post-Training Quantization", ICLR 2023, algorithm 1 with the Cholesky
+factor.  The refinement is coordinate descent on the same error: Behdin et al., "QuantEase", 2023.
+
+In this file g counts independent groups, o the outputs of a group, d its depth.  ``target`` [g,o,d]: the
+weights to reach.  ``hessian`` [g,d,d]: the sum of outer products of the rows that they multiply.  ``steps``
+[g,o,d]: the scale of each weight.  The error of integers q is (target - steps q) H (target - steps q)^T.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.ir.value import Array
+
+BLOCK_COLUMNS = 64
+"""Errors of so many columns are passed on to all later columns at once, by one matrix product."""
+
+
+def gptq(
+    target: Array, hessian: Array, steps: Array, limits: tuple[int, int], damping: float = 0.01
+) -> Array:
+    """Return integers [g,o,d] with a small error.
+
+    ``damping``: part of the mean diagonal that is added to it.  Columns are taken in the order of falling
+    diagonal, so that the largest errors can be corrected by the most columns.
+    """
+    diagonal = np.diagonal(hessian, axis1=1, axis2=2)
+    order = np.argsort(-diagonal, axis=1, kind="stable")
+    sorted_hessian = np.take_along_axis(hessian, order[:, :, None], 1)
+    factor = inverse_factor(np.take_along_axis(sorted_hessian, order[:, None], 2), damping)
+    work = np.take_along_axis(target.astype(np.float64), order[:, None], 2)
+    scale = np.take_along_axis(steps, order[:, None], 2)
+    out = np.empty_like(work)
+    depth = work.shape[2]
+    for start in range(0, depth, BLOCK_COLUMNS):
+        end = min(start + BLOCK_COLUMNS, depth)
+        errors = np.empty((*work.shape[:2], end - start))
+        for j in range(start, end):
+            out[..., j] = np.clip(np.rint(work[..., j] / scale[..., j]), *limits)
+            error = (work[..., j] - out[..., j] * scale[..., j]) / factor[:, j, j, None]
+            errors[..., j - start] = error
+            work[..., j + 1 : end] -= error[..., None] * factor[:, None, j, j + 1 : end]
+        work[..., end:] -= errors @ factor[:, start:end, end:]
+    result = np.empty_like(out)
+    np.put_along_axis(result, np.broadcast_to(order[:, None], out.shape), out, 2)
+    return result
+
+
+def damped(hessian: Array, damping: float) -> Array:
+    """Return ``hessian`` with ``damping`` times the mean of each group's diagonal added to the diagonal."""
+    mean = np.diagonal(hessian, axis1=1, axis2=2).mean(axis=1)
+    return np.asarray(hessian + (damping * mean + 1e-30)[:, None, None] * np.eye(hessian.shape[-1]))
+
+
+def inverse_factor(hessian: Array, damping: float) -> Array:
+    """Return the upper Cholesky factor U of the inverse of the damped Hessian: inverse = U^T U."""
+    try:
+        inverse = np.linalg.inv(damped(hessian, damping))
+        lower = np.linalg.cholesky((inverse + inverse.swapaxes(1, 2)) / 2)
+    except np.linalg.LinAlgError:  # not positive definite because of rounding
+        return inverse_factor(hessian, max(damping * 10, 1e-8))
+    return np.asarray(lower.swapaxes(1, 2))
+
+
+def refine(
+    integers: Array, target: Array, hessian: Array, steps: Array, limits: tuple[int, int], passes: int = 2
+) -> Array:
+    """Return ``integers`` after coordinate descent: each column in turn becomes the best for the others."""
+    out = np.array(integers)
+    diagonal = np.diagonal(hessian, axis1=1, axis2=2)
+    gradient = (target - out * steps) @ hessian  # half of the error's gradient, with the opposite sign
+    for _ in range(passes):
+        changed = False
+        for j in np.flatnonzero((diagonal > 0).all(axis=0)):
+            best = out[..., j] + gradient[..., j] / (diagonal[:, j, None] * steps[..., j])
+            best = np.clip(np.rint(best), *limits)
+            change = (best - out[..., j]) * steps[..., j]
+            groups, outputs = np.nonzero(change)
+            if groups.size:
+                gradient[groups, outputs] -= change[groups, outputs, None] * hessian[groups, j]
+                out[..., j] = best
+                changed = True
+        if not changed:
+            break
+    return out
+
+
+def best_scales(integers: Array, target: Array, hessian: Array, steps: Array) -> Array:
+    """Return the factors [g,o] of ``steps`` that give these integers the least error; 1 where none does."""
+    weights = integers * steps
+    product = weights @ hessian
+    power, match = (product * weights).sum(axis=2), (product * target).sum(axis=2)
+    is_usable = (power > 0) & (match > 0)
+    return np.where(is_usable, match / np.where(is_usable, power, 1), 1.0)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Techniques that choose integers, scales and bias of one layer.
+
+Each is a function from LayerData to LayerFit.  All of them correct the bias: the mean of each output becomes
+that of the float model (Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias
+Correction", ICCV 2019, section 4.2).  Because layers are done in the order of execution, the correction
+includes what the layers before have left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from circlekit.ir.value import Array
+from circlekit.quant.techniques.gptq import best_scales, damped, gptq, refine
+
+MOST_COLUMNS = 1024
+"""Deeper layers are divided: the time of GPTQ grows with the third power of the depth."""
+
+SHRINKAGES = np.linspace(1.0, 0.4, 31)
+"""Fractions of the range of weights that the clipping tries."""
+
+
+@dataclass
+class LayerData:
+    """What is known about a layer: g groups, o outputs each, depth d.
+
+    ``weights`` [g,o,d], ``bias`` [g,o]: of the float model.  ``float_rows``, ``rows`` [g,n,d]: what the
+    weights multiply in the float model and in the quantized one.  ``scale`` [g,o,d]: planned scales.
+    ``limits``: of the integers.  ``block``: so many weights along d share a scale, 0: all.
+    """
+
+    weights: Array
+    bias: Array
+    float_rows: Array
+    rows: Array
+    scale: Array
+    limits: tuple[int, int]
+    block: int = 0
+    is_per_channel: bool = True
+    has_bias: bool = True
+
+    @cached_property
+    def float_mean(self) -> Array:
+        """The mean row of the float model, f64[g,d]; 0 for a layer without bias."""
+        return np.asarray(self.float_rows.mean(axis=1, dtype=np.float64) * self.has_bias)
+
+    @cached_property
+    def mean(self) -> Array:
+        """The mean row of the quantized model, f64[g,d]; 0 for a layer without bias."""
+        return np.asarray(self.rows.mean(axis=1, dtype=np.float64) * self.has_bias)
+
+    @cached_property
+    def parts(self) -> int:
+        """Into how many parts the depth is divided; errors of one part are not corrected in another."""
+        depth = self.weights.shape[2]
+        return next(n for n in range(1, depth + 1) if depth % n == 0 and depth // n <= MOST_COLUMNS)
+
+    @cached_property
+    def hessian(self) -> Array:
+        """The covariance (without bias: second moment) of the quantized model's rows, f64[g*parts,c,c]."""
+        centered = self.split(self.rows - self.mean[:, None].astype(np.float32))
+        return np.asarray(centered.swapaxes(1, 2) @ centered, np.float64)
+
+    @cached_property
+    def cross(self) -> Array:
+        """The covariance of the float model's rows with the quantized model's, like ``hessian``."""
+        left = self.split(self.float_rows - self.float_mean[:, None].astype(np.float32))
+        right = self.split(self.rows - self.mean[:, None].astype(np.float32))
+        return np.asarray(left.swapaxes(1, 2) @ right, np.float64)
+
+    def split(self, array: Array) -> Array:
+        """Return [g,x,d] as [g*parts,x,d/parts]."""
+        groups, size, depth = array.shape
+        parts = array.reshape(groups, size, self.parts, depth // self.parts)
+        return np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(groups * self.parts, size, -1)
+
+    def joined(self, array: Array) -> Array:
+        """Return what ``split`` got."""
+        groups = array.shape[0] // self.parts
+        parts = array.reshape(groups, self.parts, array.shape[1], -1)
+        return np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(groups, array.shape[1], -1)
+
+    def corrected_bias(self, weights: Array) -> Array:
+        """Return the bias [g,o] with which ``weights`` give the means of the float model."""
+        if not self.has_bias:
+            return self.bias
+        wanted = self.bias + np.einsum("god,gd->go", self.weights, self.float_mean)
+        return np.asarray(wanted - np.einsum("god,gd->go", weights, self.mean))
+
+
+@dataclass
+class LayerFit:
+    """A result: ``integers`` and their ``scale`` [g,o,d], ``bias`` [g,o] in real numbers."""
+
+    integers: Array
+    scale: Array
+    bias: Array
+
+    @property
+    def weights(self) -> Array:
+        return self.integers * self.scale
+
+
+LayerTechnique = Callable[[LayerData], LayerFit]
+
+
+def _fit(layer: LayerData, integers: Array, scale: Array) -> LayerFit:
+    return LayerFit(integers, scale, layer.corrected_bias(integers * scale))
+
+
+def round_nearest(layer: LayerData) -> LayerFit:
+    """Round to nearest with the planned scales and keep the bias: what plain rules do."""
+    return LayerFit(rounded(layer, layer.scale), layer.scale, layer.bias)
+
+
+def correct_bias(layer: LayerData) -> LayerFit:
+    """Round to nearest with the planned scales; correct the bias."""
+    return _fit(layer, rounded(layer, layer.scale), layer.scale)
+
+
+def clip_weights(layer: LayerData) -> LayerFit:
+    """Round to nearest with the scales of least mean square error; correct the bias."""
+    scale = clipped_scale(layer)
+    return _fit(layer, rounded(layer, scale), scale)
+
+
+def round_by_gptq(layer: LayerData) -> LayerFit:
+    """GPTQ on scales of least error; the bias takes part, because the covariance has no mean."""
+    return _gptq_fit(layer, layer.weights, clipped_scale(layer))
+
+
+def compensate(layer: LayerData) -> LayerFit:
+    """GPTQ of the weights that give the float model's outputs for the quantized model's inputs.
+
+    Least squares with a penalty for the distance to the weights: W (C + r I) (H + r I)^-1.  Source: Li et
+    al., "GPTAQ: Efficient Finetuning-Free Quantization for Asymmetric Calibration", 2025.
+    """
+    penalty = 0.05
+    left = damped(layer.hessian, penalty)
+    change = np.linalg.solve(left, (layer.cross + (left - layer.hessian)).swapaxes(1, 2))
+    target = layer.joined(layer.split(layer.weights) @ change.swapaxes(1, 2))
+    return _gptq_fit(layer, target, clipped_scale(layer))
+
+
+def rounded(layer: LayerData, scale: Array) -> Array:
+    """Return the weights as integers of ``scale``, rounded to nearest."""
+    return np.asarray(np.clip(np.rint(layer.weights / scale), *layer.limits))
+
+
+def clipped_scale(layer: LayerData) -> Array:
+    """Return the scales with the least square error of weights, weighted by the variance of their inputs.
+
+    One scale for the whole layer stays as it is.
+    """
+    if not layer.is_per_channel:
+        return layer.scale
+    importance = layer.joined(np.diagonal(layer.hessian, axis1=1, axis2=2)[:, None])
+    importance = importance + 1e-3 * importance.mean(axis=2, keepdims=True) + 1e-30
+    best = np.full(layer.scale.shape, np.inf)
+    scale = np.array(layer.scale)
+    for shrinkage in SHRINKAGES:
+        tried = layer.scale * shrinkage
+        error = np.square(rounded(layer, tried) * tried - layer.weights) * importance
+        total = per_scale(error, layer.block)
+        is_better = total < best
+        best[is_better], scale[is_better] = total[is_better], tried[is_better]
+    return scale
+
+
+def per_scale(numbers: Array, block: int) -> Array:
+    """Return the sums over the weights that share a scale, repeated: [g,o,d], of blocks or of all d."""
+    if not block:
+        return np.broadcast_to(numbers.sum(axis=2, keepdims=True), numbers.shape)
+    blocks = numbers.reshape(*numbers.shape[:2], -1, block).sum(axis=3)
+    return np.repeat(blocks, block, axis=2)
+
+
+def _gptq_fit(layer: LayerData, target: Array, scale: Array) -> LayerFit:
+    wanted, hessian = layer.split(target), layer.hessian
+    integers = gptq(wanted, hessian, layer.split(scale), layer.limits)
+    if layer.is_per_channel and not layer.block and layer.parts == 1:
+        scale = scale * best_scales(integers, wanted, damped(hessian, 0.01), scale)[..., None]
+        scale = scale.astype(np.float32).astype(np.float64)
+    integers = refine(integers, wanted, damped(hessian, 0.001), layer.split(scale), layer.limits)
+    return _fit(layer, layer.joined(integers), scale)

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose integers and biases layer by layer, in the order of execution.
+
+Two streams of samples run through the graph side by side: the float model, and the plan, simulated by floats
+that are rounded to the planned steps.  At each layer the techniques get the inputs of both, so that each
+sees the errors that all earlier layers have left.  Some samples are held back: the technique is kept whose
+outputs are nearest to the float model's on those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from circlekit.interp.evaluate import evaluate
+from circlekit.interp.graph_runner import GraphRunner
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.fused_activation import apply_activation
+from circlekit.ops.program.state import State
+from circlekit.quant.apply import stored_data
+from circlekit.quant.plan import OperatorPlan, Plan, TensorPlan, key_of
+from circlekit.quant.scheme import SCHEMES
+from circlekit.quant.techniques.layer_rounding import LayerData, LayerFit, LayerTechnique
+from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
+
+ROWS_PER_DEPTH = 8
+"""Rows that a covariance is estimated from, for each of its columns."""
+
+LEAST_ROWS = 8192
+"""Rows that a covariance is estimated from, at least."""
+
+LARGEST_BIAS = 2.0**30
+"""Integers of 32-bit biases stay below this: half of the range is left for the products."""
+
+
+Powers = tuple[float, float]
+"""The powers of a signal and of its noise: sums of squares."""
+
+
+@dataclass
+class LayerChoice:
+    """What was tried for a layer: errors in dB of its result on held-back samples, by technique."""
+
+    name: str
+    chosen: str
+    errors: dict[str, float]
+
+
+@dataclass
+class Sweep:
+    """One pass over the main graph of ``model``, which changes the integers and biases of ``plan``.
+
+    ``samples``: inputs in the order of the graph's.  ``held``: number of samples, the last ones, that are
+    only used to compare; 0: all are used for both.  ``techniques``: by name, what to try for each layer.
+    """
+
+    model: Model
+    plan: Plan
+    samples: Sequence[Sequence[Array]]
+    held: int
+    techniques: Mapping[str, LayerTechnique]
+    choices: list[LayerChoice] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._float: dict[Value, list[Array]] = {}
+        self._rounded: dict[Value, list[Array]] = {}
+        self._forms: dict[Value, TensorPlan | None] = {}
+        self._random = np.random.default_rng(0)
+
+    def run(self) -> list[Powers]:
+        """Return the powers of signal and noise of each float output on the held-back samples."""
+        graph = self.model.main
+        for index, value in enumerate(graph.inputs):
+            self._float[value] = self._rounded[value] = [sample[index] for sample in self.samples]
+        last_use = {v: op for op in graph for v in op.inputs if v is not None}
+        with np.errstate(all="ignore"):
+            for op in graph.ops:
+                self._run(op)
+                for value in {v for v in op.inputs if v is not None}:
+                    if last_use[value] is op and not graph.is_output(value):
+                        self._float.pop(value, None)
+                        self._rounded.pop(value, None)
+        first = len(self.samples) - self.held if self.held else 0
+        outputs = [v for v in graph.outputs if v.dtype.is_float and v in self._float]
+        return [powers(self._float[v][first:], self._rounded[v][first:]) for v in outputs]
+
+    def _run(self, op: Op) -> None:
+        plan = self.plan.main.operators.get(key_of(op))
+        is_planned = plan is not None and not plan.is_float
+        floats = self._evaluate(op, [self._operands(op, s) for s in range(len(self.samples))])
+        if plan is not None and is_planned:
+            self._fit(op, plan, floats)
+        rounded = self._evaluate(op, self._rounded_operands(op, plan if is_planned else None))
+        for index, value in enumerate(op.results):
+            self._float[value] = [results[index] for results in floats]
+            self._rounded[value] = [results[index] for results in rounded]
+            if plan is not None and is_planned and SCHEMES[plan.scheme].activations is not None:
+                form = self.plan.main.tensors.get(value.name)
+                self._forms[value] = form
+                if form is not None:
+                    self._rounded[value] = [fake_quantized(a, form) for a in self._rounded[value]]
+
+    def _evaluate(self, op: Op, operands: Sequence[list[Array | None]]) -> list[list[Array]]:
+        run = GraphRunner(State(), self.model)
+        return [evaluate(op, arrays, run) for arrays in operands]
+
+    def _operands(self, op: Op, sample: int) -> list[Array | None]:
+        return [None if v is None else v.array() if v.is_const else self._float[v][sample] for v in op.inputs]
+
+    def _rounded_operands(self, op: Op, plan: OperatorPlan | None) -> list[list[Array | None]]:
+        columns: list[Sequence[Array | None]] = []
+        for index, value in enumerate(op.inputs):
+            if value is None:
+                columns.append([None] * len(self.samples))
+            elif value.is_const:
+                array = value.array()
+                if plan is not None:
+                    array = self._constant(value, plan.operands.get(index))
+                columns.append([array] * len(self.samples))
+            else:
+                columns.append(self._read(value, plan, index))
+        return [list(row) for row in zip(*columns, strict=True)] if columns else [[] for _ in self.samples]
+
+    def _read(self, value: Value, plan: OperatorPlan | None, index: int) -> list[Array]:
+        """Return the rounded samples of an operand in the form in which the operator reads it."""
+        arrays = self._rounded[value]
+        if plan is None or SCHEMES[plan.scheme].activations is None or not value.dtype.is_float:
+            return arrays
+        form = plan.operands.get(index) or self.plan.main.tensors.get(value.name)
+        if form is None or form.same_as(self._forms.get(value)):
+            return arrays
+        return [fake_quantized(a, form) for a in arrays]
+
+    def _constant(self, value: Value, form: TensorPlan | None) -> Array:
+        """Return the numbers that the stored integers of a constant stand for."""
+        replaced = self.plan.main.constants.get(value.name)
+        if form is None:
+            return value.array() if replaced is None else replaced
+        integers = stored_data(value.array(), form) if replaced is None else replaced
+        if not form.scale:
+            return integers.astype(np.float32)
+        if form.block:
+            scale = np.repeat(form.scales.reshape(*integers.shape[:-1], -1), form.block, axis=-1)
+            return np.asarray(integers * scale, np.float32)
+        shape = [-1 if i == form.axis and len(form.scale) > 1 else 1 for i in range(integers.ndim)]
+        steps = integers - form.zero_points.reshape(shape)
+        return np.asarray(steps * form.scales.astype(np.float64).reshape(shape), np.float32)
+
+    # -- fitting --------------------------------------------------------------------------------
+
+    def _fit(self, op: Op, plan: OperatorPlan, floats: Sequence[Sequence[Array]]) -> None:
+        """Try the techniques on a layer, and store the best integers and bias in the plan."""
+        layer = linear_layer(op)
+        form = plan.operands.get(layer.weights_index) if layer is not None else None
+        if (
+            layer is None
+            or form is None
+            or form.dtype.is_float
+            or any(form.zero_point)
+            or not self.techniques
+        ):
+            return
+        if layer.weights.use_count != 1 or (layer.bias is not None and layer.bias.use_count != 1):
+            return  # other users need the same constant
+        fit_rows, held_rows = self._rows(layer, plan, [r[0].shape for r in floats])
+        data = layer_data(layer, form, fit_rows)
+        act = op.attribute_items()["act"]
+        wanted = apply_activation(_products(held_rows[0], data.weights, data.bias), act)
+        signal = float(np.square(wanted).sum())
+        if not np.isfinite(signal):
+            return  # overflow: there is nothing to fit to
+        fits: dict[str, LayerFit] = {}
+        errors: dict[str, float] = {}
+        for name, technique in self.techniques.items():
+            fit = technique(data)
+            if not self._bias_fits(layer, plan, fit):
+                continue
+            actual = apply_activation(_products(held_rows[1], fit.weights, fit.bias), act)
+            noise = float(np.square(actual - wanted).sum())
+            fits[name] = fit
+            errors[name] = 10 * np.log10(max(noise, 1e-30) / max(signal, 1e-30))
+        if not fits:
+            return
+        chosen = min(errors, key=lambda name: errors[name])
+        self.choices.append(LayerChoice(key_of(op), chosen, errors))
+        self._store(layer, plan, form, fits[chosen], _reason(chosen, errors))
+
+    def _rows(
+        self, layer: LinearLayer, plan: OperatorPlan, shapes: Sequence[tuple[int, ...]]
+    ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """Return rows (of the float model, of the plan) to fit, and such rows to compare."""
+        rounded = self._read(layer.input, plan, layer.input_index)
+        depth = layer.matrices(layer.weights.array()).shape[2]
+        limit = max(LEAST_ROWS // len(self.samples), ROWS_PER_DEPTH * depth // len(self.samples), 1)
+        parts: list[tuple[Array, Array]] = []
+        for sample, shape in enumerate(shapes):
+            both = [layer.rows(a[sample], shape) for a in (self._float[layer.input], rounded)]
+            if both[0].shape[1] > limit:
+                places = np.sort(self._random.permutation(both[0].shape[1])[:limit])
+                both = [rows[:, places] for rows in both]
+            parts.append((both[0], both[1]))
+        first = len(parts) - self.held
+        fit, held = (
+            tuple(np.concatenate(rows, axis=1) for rows in zip(*some, strict=True))
+            for some in (parts[:first], parts[first:] or parts)
+        )
+        return (fit[0], fit[1]), (held[0], held[1])
+
+    def _bias_fits(self, layer: LinearLayer, plan: OperatorPlan, fit: LayerFit) -> bool:
+        form = plan.operands.get(layer.bias_index)
+        if form is None:
+            return True
+        scale = fit.scale[..., 0] * self._data_scale(layer, plan)
+        return bool(np.all(np.abs(fit.bias) < LARGEST_BIAS * scale)) or form.dtype.bits > 32
+
+    def _data_scale(self, layer: LinearLayer, plan: OperatorPlan) -> float:
+        form = plan.operands.get(layer.input_index) or self.plan.main.tensors[layer.input.name]
+        return form.scale[0]
+
+    def _store(
+        self, layer: LinearLayer, plan: OperatorPlan, form: TensorPlan, fit: LayerFit, reason: str
+    ) -> None:
+        constants = self.plan.main.constants
+        constants[layer.weights.name] = layer.from_matrices(fit.integers.astype(np.int8))
+        scales = fit.scale.reshape(-1, fit.scale.shape[2])
+        scales = scales[:, :: form.block].reshape(-1) if form.block else scales[:, 0]
+        if len(form.scale) == 1:
+            scales = scales[:1]
+        steps = np.asarray(scales, np.float32)
+        weights = replace(form, scale=tuple(steps.tolist()), reason=f"{form.reason}; {reason}")
+        plan.operands[layer.weights_index] = weights
+        if layer.bias is None:
+            return
+        bias = fit.bias.reshape(layer.bias.static_shape)
+        bias_form = plan.operands.get(layer.bias_index)
+        if bias_form is None:
+            constants[layer.bias.name] = bias.astype(np.float32)
+            return
+        bias_scales = np.float32(self._data_scale(layer, plan)) * steps
+        plan.operands[layer.bias_index] = replace(
+            bias_form,
+            scale=tuple(bias_scales.tolist()),
+            reason=f"{bias_form.reason}; corrected with the weights",
+        )
+        integers = np.rint(bias.reshape(-1) / bias_scales.astype(np.float64))
+        constants[layer.bias.name] = integers.astype(bias_form.dtype.numpy).reshape(bias.shape)
+
+
+def layer_data(layer: LinearLayer, form: TensorPlan, rows: tuple[Array, Array]) -> LayerData:
+    """Return what techniques need; ``rows``: of the float model and of the plan, [groups, n, depth]."""
+    weights = layer.matrices(layer.weights.array()).astype(np.float64)
+    shape = weights.shape
+    has_bias = layer.bias is not None
+    bias = np.zeros(shape[:2]) if layer.bias is None else layer.bias.array().reshape(shape[:2])
+    if form.block:
+        scale = np.repeat(form.scales.reshape(*shape[:2], -1), form.block, axis=2)
+    else:
+        scale = np.broadcast_to(
+            form.scales.reshape((*shape[:2], 1) if len(form.scale) > 1 else (1, 1, 1)), shape
+        )
+    lowest, largest = form.dtype.limits
+    return LayerData(
+        weights,
+        bias.astype(np.float64),
+        *rows,
+        scale.astype(np.float64),
+        (lowest + form.narrow, largest),
+        form.block,
+        len(form.scale) > 1,
+        has_bias,
+    )
+
+
+def fake_quantized(array: Array, form: TensorPlan) -> Array:
+    """Return float numbers rounded to what integers of ``form`` stand for (one scale)."""
+    lowest, largest = form.dtype.limits
+    out = np.rint(array / np.float32(form.scale[0]))
+    np.clip(out, lowest - form.zero_point[0], largest - form.zero_point[0], out=out)
+    return np.asarray(out * np.float32(form.scale[0]), np.float32)
+
+
+def powers(reference: Sequence[Array], actual: Sequence[Array]) -> Powers:
+    """Return the sums of squares of ``reference`` and of the difference."""
+    pairs = list(zip(reference, actual, strict=True))
+    signal = sum(float(np.square(a, dtype=np.float64).sum()) for a, _ in pairs)
+    return signal, sum(float(np.square(a.astype(np.float64) - b).sum()) for a, b in pairs)
+
+
+def decibels(runs: Sequence[Sequence[Powers]]) -> float:
+    """Return 10 log10(signal / noise), the mean over the outputs; runs on several samples are added."""
+    ratios = []
+    for output in zip(*runs, strict=True):
+        signal, noise = (sum(numbers) for numbers in zip(*output, strict=True))
+        ratios.append(float(np.clip(10 * np.log10(max(signal, 1e-30) / max(noise, 1e-50)), -200, 200)))
+    return float(np.mean(ratios)) if ratios else 0.0
+
+
+def _products(rows: Array, weights: Array, bias: Array) -> Array:
+    return np.asarray(rows @ weights.swapaxes(1, 2) + bias[:, None])
+
+
+def _reason(chosen: str, errors: Mapping[str, float]) -> str:
+    others = ", ".join(f"{name} {error:.1f}" for name, error in errors.items() if name != chosen)
+    return f"{chosen}: error {errors[chosen]:.1f} dB on held-back samples" + (others and f" ({others})")

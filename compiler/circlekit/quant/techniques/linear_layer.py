@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers as matrix products: convolutions and fully connected layers in one form.
+
+Every layer is ``groups`` independent products ``rows [n,d] @ weights [o,d].T + bias [o]``: CONV_2D by im2col,
+TRANSPOSE_CONV by the im2col of its result, DEPTHWISE_CONV_2D with one group for each input channel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
+from circlekit.ops.matmul.dense import FullyConnected
+
+
+@dataclass
+class LinearLayer:
+    """An operator whose result, before the fused activation, is linear in its input.
+
+    ``input_index``, ``weights_index``, ``bias_index``: the operands.
+    """
+
+    op: Op
+    input_index: int
+    weights_index: int
+    bias_index: int
+
+    @property
+    def input(self) -> Value:
+        value = self.op.inputs[self.input_index]
+        assert value is not None  # a required operand
+        return value
+
+    @property
+    def weights(self) -> Value:
+        value = self.op.inputs[self.weights_index]
+        assert value is not None  # a required operand
+        return value
+
+    @property
+    def bias(self) -> Value | None:
+        return self.op.inputs[self.bias_index] if self.bias_index < len(self.op.inputs) else None
+
+    @property
+    def is_depthwise(self) -> bool:
+        return isinstance(self.op, DepthwiseConv2D)
+
+    @property
+    def groups(self) -> int:
+        """The number of independent matrix products."""
+        depth = (self.input.shape or (0,))[-1] or 0
+        shape = self.weights.static_shape
+        if self.is_depthwise:
+            return depth
+        return depth // shape[-1] if isinstance(self.op, Conv2D) and depth else 1
+
+    def matrices(self, weights: Array) -> Array:
+        """Return weights as matrices [groups, outputs, depth]."""
+        groups = self.groups
+        if self.is_depthwise:
+            taps = weights.shape[1] * weights.shape[2]
+            return np.asarray(weights.reshape(taps, groups, -1).transpose(1, 2, 0))
+        return np.asarray(weights.reshape(groups, weights.shape[0] // groups, -1))
+
+    def from_matrices(self, matrices: Array) -> Array:
+        """Return the weights for ``matrices`` [groups, outputs, depth], in the operator's layout."""
+        if self.is_depthwise:
+            return np.ascontiguousarray(matrices.transpose(2, 0, 1)).reshape(self.weights.static_shape)
+        return np.ascontiguousarray(matrices).reshape(self.weights.static_shape)
+
+    def rows(self, data: Array, output: tuple[int, ...]) -> Array:
+        """Return what each result element of each group is a product of: [groups, n, depth].
+
+        ``data``: the input.  ``output``: the shape of the result.
+        """
+        op, weights = self.op, self.weights.static_shape
+        if not isinstance(op, ConvolutionLayer):
+            return data.reshape(1, -1, weights[1])
+        geometry = op.geometry(data.shape, weights, output)
+        places = geometry.size if op.is_transposed else geometry.windows
+        windows = np.zeros((len(data), *places, *geometry.taps, data.shape[-1]), data.dtype)
+        for tap, window, element in geometry.overlaps():
+            target, source = (element, window) if op.is_transposed else (window, element)
+            windows[target + tap[1:]] = data[source]
+        taps = int(np.prod(geometry.taps))
+        # [n, taps, groups, channels of a group] to [groups, n, taps, channels]
+        split = windows.reshape(-1, taps, self.groups, data.shape[-1] // self.groups)
+        rows = split.transpose(2, 0, 1, 3)
+        return np.ascontiguousarray(rows).reshape(self.groups, rows.shape[1], -1)
+
+
+def linear_layer(op: Op) -> LinearLayer | None:
+    """Return ``op`` as a matrix product; None if it is none, or if its weights are not a float constant."""
+    if isinstance(op, TransposeConv):
+        layer = LinearLayer(op, 2, 1, 3)
+    elif isinstance(op, Conv2D | DepthwiseConv2D | FullyConnected):
+        layer = LinearLayer(op, 0, 1, 2)
+    else:
+        return None
+    is_usable = layer.weights.is_plain and layer.weights.dtype.is_float and layer.input.dtype.is_float
+    has_bias = layer.bias is None or layer.bias.is_plain
+    return layer if is_usable and has_bias and (layer.input.shape or (None,))[-1] else None

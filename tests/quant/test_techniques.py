@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Techniques: what changes the float model keeps its values; what rounds layers lowers their error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import circlekit as ck
+from circlekit.ir.graph import Model
+from circlekit.quant.auto import Auto, channel_magnitudes
+from circlekit.quant.calibration import collect
+from circlekit.quant.choose import Ranges
+from circlekit.quant.plan import Plan
+from circlekit.quant.quantize import plan_model
+from circlekit.quant.techniques.channel_flow import channel_flows
+from circlekit.quant.techniques.equalization import equalize
+from circlekit.quant.techniques.gptq import gptq, refine
+from circlekit.quant.techniques.layer_rounding import (
+    LayerData,
+    LayerFit,
+    clip_weights,
+    compensate,
+    correct_bias,
+    round_by_gptq,
+    round_nearest,
+)
+from circlekit.quant.techniques.linear_layer import linear_layer
+
+Array = NDArray[Any]
+
+NET = """
+graph main(%x: f32[1,6,6,3]) -> %y {
+  %w1 = const f32[8,3,3,3] gaussian(0, 0.3)
+  %b1 = const f32[8] gaussian(0, 0.1)
+  %a = Conv2D(%x, %w1, %b1) {act: RELU}
+  %w2 = const f32[1,3,3,8] gaussian(0, 0.3)
+  %b2 = const f32[8] gaussian(0, 0.1)
+  %d = DepthwiseConv2D(%a, %w2, %b2)
+  %alpha = const f32[1,1,8] gaussian(0.2, 0.1)
+  %p = PRelu(%d, %alpha)
+  %s = Add(%p, %a)
+  %m = MaxPool2D(%s) {padding: VALID, stride_h: 2, stride_w: 2, filter_height: 2, filter_width: 2}
+  %r = Reshape(%m, [1, 72])
+  %w3 = const f32[4,72] gaussian(0, 0.2)
+  %b3 = const f32[4] gaussian(0, 0.2)
+  %y = FullyConnected(%r, %w3, %b3)
+}
+"""
+
+
+def samples(count: int, seed: int = 0) -> list[list[Array]]:
+    rng = np.random.default_rng(seed)
+    return [[rng.normal(0, 1, (1, 6, 6, 3)).astype(np.float32)] for _ in range(count)]
+
+
+def uneven() -> Model:
+    """The net, with output channels of its first convolution that differ by up to 128 times."""
+    model = ck.parse(NET)
+    layer = linear_layer(model.main.ops[0])
+    assert layer is not None
+    assert layer.bias is not None
+    factors = 2.0 ** -np.arange(8)
+    layer.weights.data = np.asarray(layer.weights.array() * factors.reshape(8, 1, 1, 1), np.float32)
+    layer.bias.data = np.asarray(layer.bias.array() * factors, np.float32)
+    return model
+
+
+@pytest.fixture
+def layer() -> LayerData:
+    """Four outputs of depth 12, on rows that are correlated and not centered."""
+    rng = np.random.default_rng(1)
+    mixing = rng.normal(0, 1, (12, 12))
+    rows = (rng.normal(0.5, 1, (1, 400, 12)) @ mixing).astype(np.float32)
+    weights = rng.normal(0, 1, (1, 4, 12))
+    scale = np.abs(weights).max(axis=2, keepdims=True) / 7
+    return LayerData(
+        weights,
+        rng.normal(0, 1, (1, 4)),
+        rows,
+        (rows @ (np.eye(12) + rng.normal(0, 0.05, (12, 12)))).astype(np.float32),
+        np.broadcast_to(scale, weights.shape),
+        (-7, 7),
+    )
+
+
+def error(layer: LayerData, fit: LayerFit) -> float:
+    """The mean square error of the layer's outputs."""
+    wanted = layer.float_rows @ layer.weights.swapaxes(1, 2) + layer.bias[:, None]
+    actual = layer.rows @ fit.weights.swapaxes(1, 2) + fit.bias[:, None]
+    return float(np.square(wanted - actual).mean())
+
+
+# -- layers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("better", "worse"),
+    [(correct_bias, round_nearest), (round_by_gptq, correct_bias), (compensate, round_by_gptq)],
+)
+def test_each_technique_lowers_the_error_of_a_layer(
+    layer: LayerData, better: Callable[[LayerData], LayerFit], worse: Callable[[LayerData], LayerFit]
+) -> None:
+    assert error(layer, better(layer)) < error(layer, worse(layer))
+
+
+def test_clipping_lowers_the_square_error_of_weights(layer: LayerData) -> None:
+    layer.weights[0, :, 0] *= 4  # outliers
+    layer.scale = np.broadcast_to(np.abs(layer.weights).max(axis=2, keepdims=True) / 7, layer.weights.shape)
+    layer.rows = np.random.default_rng(2).normal(0, 1, layer.rows.shape).astype(np.float32)
+    plain, clipped = round_nearest(layer), clip_weights(layer)
+    assert np.square(clipped.weights - layer.weights).sum() < np.square(plain.weights - layer.weights).sum()
+
+
+def test_bias_correction_keeps_the_mean_of_each_output(layer: LayerData) -> None:
+    fit = correct_bias(layer)
+    wanted = (layer.float_rows @ layer.weights.swapaxes(1, 2) + layer.bias[:, None]).mean(axis=1)
+    actual = (layer.rows @ fit.weights.swapaxes(1, 2) + fit.bias[:, None]).mean(axis=1)
+    np.testing.assert_allclose(actual, wanted, atol=1e-5)
+
+
+def test_gptq_is_optimal_brain_quantization_in_its_order() -> None:
+    """The oracle inverts the Hessian of the columns that are left anew in each step."""
+    rng = np.random.default_rng(3)
+    rows = rng.normal(0, 1, (200, 6)) @ rng.normal(0, 1, (6, 6))
+    hessian, target, step = rows.T @ rows, rng.normal(0, 1, (3, 6)), 0.3
+    work, expected = target.copy(), np.zeros((3, 6))
+    order = np.argsort(-np.diag(hessian), kind="stable")
+    for place, column in enumerate(order):
+        left = order[place:]
+        inverse = np.linalg.inv(hessian[np.ix_(left, left)])
+        expected[:, column] = np.clip(np.rint(work[:, column] / step), -7, 7)
+        missed = work[:, column] - expected[:, column] * step
+        work[:, left] -= np.outer(missed / inverse[0, 0], inverse[0])
+    actual = gptq(target[None], hessian[None], np.full((1, 3, 6), step), (-7, 7), damping=0)
+    np.testing.assert_array_equal(actual[0], expected)
+
+
+def test_refinement_never_raises_the_error(layer: LayerData) -> None:
+    steps = np.array(layer.scale)
+    first = np.clip(np.rint(layer.weights / steps), -7, 7)
+    second = refine(first, layer.weights, layer.hessian, steps, (-7, 7))
+
+    def quadratic(integers: Array) -> Array:
+        missed = layer.weights - integers * steps
+        return np.asarray(((missed @ layer.hessian) * missed).sum(axis=2))
+
+    assert np.all(quadratic(second) <= quadratic(first))
+    assert np.any(quadratic(second) < quadratic(first))
+
+
+def test_layers_are_products_of_rows_and_matrices() -> None:
+    model = ck.parse(
+        """
+        graph main(%x: f32[1,5,5,4]) -> %a, %b, %c {
+          %w1 = const f32[6,3,3,2] gaussian(0, 1)
+          %b1 = const f32[6] gaussian(0, 1)
+          %a = Conv2D(%x, %w1, %b1) {stride_h: 2}
+          %w2 = const f32[1,2,3,8] gaussian(0, 1)
+          %b2 = const f32[8] gaussian(0, 1)
+          %b = DepthwiseConv2D(%x, %w2, %b2) {padding: VALID, depth_multiplier: 2}
+          %w3 = const f32[3,3,2,4] gaussian(0, 1)
+          %c = TransposeConv([1, 10, 5, 3], %w3, %x) {stride_h: 2}
+        }
+        """
+    )
+    data = np.random.default_rng(0).normal(0, 1, (1, 5, 5, 4)).astype(np.float32)
+    for op, expected in zip(model.main, ck.run(model, [data]), strict=True):
+        layer = linear_layer(op)
+        assert layer is not None
+        matrices = layer.matrices(layer.weights.array())
+        products = layer.rows(data, expected.shape) @ matrices.swapaxes(1, 2)
+        bias = 0 if layer.bias is None else layer.bias.array()
+        actual = products.transpose(1, 0, 2).reshape(expected.shape) + bias
+        np.testing.assert_allclose(actual, expected, atol=1e-4)
+        np.testing.assert_array_equal(layer.from_matrices(matrices), layer.weights.array())
+
+
+# -- the float model ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strength", [0.5, 1.0])
+def test_equalization_keeps_the_outputs_and_evens_the_ranges(strength: float) -> None:
+    model, data = uneven(), samples(4)
+    expected = [ck.run(model, sample)[0] for sample in data]
+    before = channel_magnitudes(collect(model, data, channels=True))
+    assert equalize(model, before, strength)
+    for sample, output in zip(data, expected, strict=True):
+        np.testing.assert_allclose(ck.run(model, sample)[0], output, rtol=1e-4, atol=1e-5)
+    after = channel_magnitudes(collect(model, data, channels=True))
+
+    def unevenness(ranges: dict[str, Array]) -> float:
+        return float(ranges["a"].max() / ranges["a"].min())
+
+    assert unevenness(after) < unevenness(before) / 2
+
+
+@pytest.mark.parametrize(
+    ("line", "passes"),
+    [
+        ("PRelu(%x, %alpha)", True),
+        ("Relu(%x)", True),
+        ("Relu6(%x)", False),
+        ("Add(%x, %x)", True),
+        ("Mul(%x, %x)", False),
+        ("Logistic(%x)", False),
+        ("Concatenation(%x, %x) {axis: 3}", True),
+        ("Reshape(%x, [1, 48])", True),
+        ("Reshape(%x, [1, 4, 6, 2])", False),
+        ("Transpose(%x, [0, 2, 1, 3])", True),
+    ],
+)
+def test_channels_pass_through_operators(line: str, passes: bool) -> None:
+    alpha = "%alpha = const f32[1,1,3] gaussian(0, 1)"
+    text = f"graph main(%x: f32[1,4,4,3]) -> %y {{\n  {alpha}\n  %y = {line}\n}}"
+    flows = channel_flows(ck.parse(text).main.ops[0]) or []
+    assert any(not flow.is_alone for flow in flows) == passes
+
+
+# -- the search --------------------------------------------------------------------------------
+
+
+def search(data: list[list[Array]]) -> tuple[Auto, Plan]:
+    def plan_of(model: Model, ranges: Ranges) -> Plan:
+        return plan_model(model, "int8", ranges)
+
+    auto = Auto(uneven(), data, plan_of, True)
+    return auto, auto.run()
+
+
+def test_auto_equalizes_uneven_channels_and_says_why() -> None:
+    auto, plan = search(samples(8))
+    assert any(note.startswith("kept: equalization") for note in auto.notes)
+    weights = plan.main.operators["a"].operands[1]
+    assert "on held-back samples" in weights.reason
+    assert plan.to_json() == search(samples(8))[1].to_json()
+
+
+def test_auto_keeps_plain_rules_if_nothing_can_be_held_back() -> None:
+    auto, plan = search(samples(1))
+    assert not plan.main.constants
+    assert any("one sample" in note for note in auto.notes)
+
+
+def test_quantize_with_auto_is_nearer_to_the_float_model() -> None:
+    test = samples(16, seed=9)
+    model = uneven()
+    expected = np.stack([ck.run(model, sample)[0] for sample in test])
+    errors = []
+    for auto in (False, True):
+        quantized = uneven()
+        ck.quantize(quantized, "int8", samples=samples(12), auto=auto)
+        errors.append(np.square(np.stack([ck.run(quantized, s)[0] for s in test]) - expected).sum())
+    assert errors[1] < errors[0] / 2
