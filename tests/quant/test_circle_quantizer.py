@@ -57,6 +57,20 @@ def test_modes(folder: Path, words: str, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out == ""  # as ONE's
 
 
+def test_float16_weights_are_quantized_too(folder: Path) -> None:
+    text = MODEL.replace("%w = const f32", "%h = const f16").replace(
+        "  %y", "  %w = Dequantize(%h) : f32[2,2]\n  %y"
+    )
+    save(parse(text), "half.circle")
+    for mode, source, target in (
+        ("--quantize_dequantize_weights", "half.circle", "rounded.circle"),
+        ("--quantize_with_minmax", "half.circle", "out.circle"),
+    ):
+        assert main([mode, "float32", "uint8", "channel", source, target]) == 0
+    (op,) = load("out.circle").main
+    assert op.inputs[1].dtype is u8
+
+
 def test_dtypes(folder: Path) -> None:
     options = ["--config", "mixed.json", "--output_type", "int16"]
     assert (

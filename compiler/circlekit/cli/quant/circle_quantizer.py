@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from circlekit.api import load, save
+from circlekit.api import load, optimize, save
 from circlekit.api.models import check_target
 from circlekit.api.rewriting import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
@@ -16,10 +16,12 @@ from circlekit.errors import CirclekitError, FileError, FormatError, ParseError,
 from circlekit.io.write.save import format_of
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
+from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.given_parameters import copy_parameters, force_parameters, requantize_int8_to_uint8
 from circlekit.quant.one.onnx_quantized import quantize_onnx_model
+from circlekit.quant.one.scheme import PREPARATION
 from circlekit.quant.one.settings import CHANNEL, Settings, layer_setting, port_types, read_layers
 from circlekit.quant.one.weights import WEIGHT_DTYPES, quantize_dequantize_weights, quantize_weights
 from circlekit.quant.one.with_minmax import quantize_with_minmax
@@ -89,6 +91,9 @@ def _run(arguments: argparse.Namespace) -> int:
         check_target(arguments.output)
     model = _loaded(arguments.input)
     check_structure(model, arguments.input)
+    reads_weights = modes[0] in ("quantize_dequantize_weights", "quantize_with_minmax")
+    if reads_weights and any(isinstance(op, Dequantize) and op.input.is_const for op in model.ops()):
+        optimize(model, PREPARATION, target="none")  # float16 weights become float32
     original = clone(model) if arguments.generate_profile_data else None
     _quantize(model, modes[0], arguments)
     if original is not None:

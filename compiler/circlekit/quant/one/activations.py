@@ -182,9 +182,9 @@ def _quantize_like(task: Task, op: Op, index: int, source: Value) -> None:
 
 
 def plain_floats(value: Value) -> Array:
-    """Return the float32 data of a constant.  Raise UnsupportedError if it is packed or sparse."""
+    """Return the float32 data of a constant.  Raise UnsupportedError if it is sparse or compressed."""
     if not value.is_plain or value.dtype is not f32:
-        raise UnsupportedError(f"%{value.name}: expected plain float32 data, got {value.dtype.short}")
+        raise UnsupportedError(f"%{value.name}: expected dense float32 data, got sparse or compressed data")
     return value.array()
 
 

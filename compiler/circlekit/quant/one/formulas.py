@@ -21,7 +21,7 @@ SMALLEST_SCALE = {u8: 1e-5, DType.INT8: 1e-5, DType.INT4: 1e-5, i16: 1e-8}
 
 LARGEST = float(np.finfo(np.float32).max)
 
-BIAS_DTYPES = {u8: i32, i16: i64}
+BIAS_DTYPES = {u8: i32, DType.INT8: i32, i16: i64}
 """The dtype of the bias, by the dtype of the operator's other operands."""
 
 

@@ -40,7 +40,7 @@ def quantize_layers(task: Task) -> None:
         for name, axis in rule.weights.items():
             axis_of_scales = axis if setting.per_channel else None
             _quantize_weights(task, op, name, setting.dtype, axis_of_scales, smallest)
-        _quantize_bias(task, op, setting.dtype)
+        quantize_bias(task, op, setting.dtype)
 
 
 def index_of(op: Op, name: str) -> int:
@@ -187,7 +187,8 @@ def _smallest_scale(task: Task, op: Op) -> Array | None:
     return needed if np.any(needed > smallest_possible) else None
 
 
-def _quantize_bias(task: Task, op: Op, dtype: DType) -> None:
+def quantize_bias(task: Task, op: Op, dtype: DType) -> None:
+    """Quantize the bias of a layer with the scale of its input times that of its weights."""
     value, rule = _bias(op), layer_rule(op)
     if value is None or rule is None or rule.bias is None:
         return

@@ -32,9 +32,10 @@ from circlekit.quant.one.activations import (
     quantize_constants,
     range_parameters,
 )
-from circlekit.quant.one.formulas import integer_limits
+from circlekit.quant.one.formulas import BIAS_DTYPES, integer_limits
 from circlekit.quant.one.graph_editor import GraphEditor
-from circlekit.quant.one.rules import rule_of, stays_float
+from circlekit.quant.one.layers import quantize_bias
+from circlekit.quant.one.rules import layer_rule, rule_of, stays_float
 from circlekit.quant.one.settings import CHANNEL, LayerSetting, Settings
 from circlekit.quant.one.with_minmax import remove_ranges, touch_ops
 
@@ -148,6 +149,8 @@ def _quantize_rest(editor: GraphEditor) -> None:
     fix_special(task)
     for op in editor.graph.ops:
         _convert_result(editor, op)
+        if (layer := layer_rule(op)) is not None and (data := getattr(op, layer.data)).dtype in BIAS_DTYPES:
+            quantize_bias(task, op, data.dtype)
 
 
 def _follow_operands(op: Op) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from circlekit.ir.dtypes import DType, i16, u8
-from circlekit.ir.enums import Activation
+from circlekit.ir.enums import Activation, WeightsFormat
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Value
@@ -111,6 +111,8 @@ def stays_float(op: Op) -> bool:
     call graphs, and those that ONE does not know and LiteRT has no kernel for, or one without zero points.
     """
     if isinstance(op, OpaqueOp | cast.Cast) or op.called_graphs():
+        return True
+    if isinstance(op, dense.FullyConnected) and op.weights_format is not WeightsFormat.DEFAULT:
         return True
     has_state = any(v is not None and v.is_variable for v in op.inputs)
     if has_state or type(op) in RULES:

@@ -16,7 +16,7 @@ from circlekit.quant.one.activations import finite_floats
 from circlekit.quant.one.formulas import to_floats
 from circlekit.quant.one.graph_editor import GraphEditor
 from circlekit.quant.one.layers import Made, index_of, weight_integers, weight_parameters
-from circlekit.quant.one.rules import layer_rule
+from circlekit.quant.one.rules import layer_rule, stays_float
 from circlekit.quant.one.settings import Settings, settings_of
 from circlekit.quant.one.with_minmax import uncalled_graphs
 
@@ -94,7 +94,7 @@ def _replace_weights(model: Model, form: Form) -> None:
 def _weights(ops: tuple[Op, ...]) -> Iterator[tuple[Op, str, int]]:
     """Yield (operator, operand, axis of the channels) for the weights of every layer."""
     for op in ops:
-        rule = layer_rule(op)
+        rule = None if stays_float(op) else layer_rule(op)
         for name, axis in ({} if rule is None else rule.weights).items():
             if axis is None:
                 raise UnsupportedError(f"%{op.output.name}: weights without channels")
