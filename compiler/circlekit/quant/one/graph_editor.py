@@ -90,13 +90,15 @@ class GraphEditor:
                 del self.inserted[op]
 
     def finish(self) -> None:
-        """Name the new constants and put them in the places of those that nobody uses any more."""
-        places: dict[Value, list[Value]] = {}
+        """Name the new constants, and list the values as ONE does: inputs, then operands and results."""
+        replaced: set[Value] = set()
         for old, made in self.constants.items():
             new = list(made.values())
-            is_replaced = not old.use_count and not self.graph.is_output(old)
-            for value in new[1:] if is_replaced else new:
+            if not old.use_count and not self.graph.is_output(old):
+                replaced.add(old)
+                new = new[1:]  # the first one has the name of the old one
+            for value in new:
                 value.name = self.graph.unique_name(old.name)
-            places[old] = new if is_replaced else [old, *new]
-        if places:
-            self.graph.table = [v for old in self.graph.table for v in places.get(old, [old])]
+        used = [v for op in self.graph for v in (*op.inputs, *op.results) if v is not None]
+        unused = [v for v in self.graph.table if v not in replaced]
+        self.graph.table = list(dict.fromkeys((*self.graph.inputs, *used, *unused)))
