@@ -3,6 +3,8 @@
 
 python -m tools.random_graphs --graphs 2000 --seed 7 [--jobs 2] [--passes fuse_gelu ...]
 python -m tools.random_graphs --show 7000123        (the model of one seed as text, and its findings)
+python -m tools.random_graphs --litert --graphs 3000 --seed 7 [--recipes recipes ...] [--show 7000123]
+    (instead: does LiteRT run O1 and every pass of what it ran before, also with other dtypes?)
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from circlekit.equivalence.workers import Loss, Tell, Workers, silence_stderr
 from circlekit.ir.text import print_model
 from tools.random_graphs.examine import PASSES, Finding, Result, examine, reproduces
 from tools.random_graphs.graphs import make, random_steps
+from tools.random_graphs.target_check import check_all, model_of, recipes_below
 from tools.sweep import sweep
 
 SEEDS_PER_RUN = 1_000_003
@@ -48,11 +51,15 @@ def main() -> int:
     parser.add_argument("--hashes", type=int, default=50, help="repeat one in so many with other hashes")
     parser.add_argument("--show", type=int, metavar="SEED", help="one graph as text, with its findings")
     parser.add_argument("--checksums", type=int, nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--litert", action="store_true", help="run the results in LiteRT, and nothing else")
+    parser.add_argument("--recipes", nargs="+", default=[], metavar="FOLDER", help="with --litert")
     parser.add_argument("--no-reduce", action="store_true", help="print seeds alone")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     if arguments.checksums is not None:
         return print_checksums(arguments.checksums)
+    if arguments.litert:
+        return run_in_litert(arguments)
     if arguments.show is not None:
         return show(arguments.show, arguments.passes)
     first = arguments.seed * SEEDS_PER_RUN
@@ -72,6 +79,26 @@ def main() -> int:
     if not arguments.no_reduce:
         reduce_all(findings)
     return line.exit_code(bool(findings))
+
+
+def run_in_litert(arguments: argparse.Namespace) -> int:
+    """Print for each seed what LiteRT does not run after a pass, or with other values."""
+    recipes = recipes_below(arguments.recipes)
+    first = 0 if recipes else arguments.seed * SEEDS_PER_RUN
+    seeds: Sequence[int] = range(first, first + arguments.graphs)
+    if arguments.show is not None:
+        seeds = [arguments.show]
+        made = model_of(arguments.show, recipes)
+        print(print_model(made[0]) if made is not None else "no model")
+    counts: Counter[str] = Counter()
+    with sweep(len(seeds), "models") as line:
+        for outcome in line.each(check_all(seeds, recipes, arguments.passes, arguments.jobs)):
+            counts.update(models=1, run=outcome.runs, results=outcome.results, faults=len(outcome.faults))
+            for fault in outcome.faults:
+                line.hide()
+                print(f"{outcome.seed}: {' '.join(fault.split())[:300]}", flush=True)
+    print(", ".join(f"{count} {name}" for name, count in counts.items()))
+    return line.exit_code(bool(counts["faults"]))
 
 
 def examine_all(seeds: Sequence[int], passes: Sequence[str], jobs: int) -> Iterator[Result]:

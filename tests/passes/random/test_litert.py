@@ -11,15 +11,20 @@ import pytest
 import circlekit
 from circlekit.equivalence.litert import run_litert, tflite_of
 from circlekit.errors import UnsupportedError
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Graph, Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
+from circlekit.ops.arithmetic.binary import Sub
 from circlekit.ops.numerics.output_stage import Kernels
+from circlekit.rewrite.base import PASSES, Context, GraphPass
+from circlekit.targets.operator_form import form_of
 from tools.random_graphs.checks import Fault, Original
 from tools.random_graphs.graphs import PARTS, Step, make
 from tools.random_graphs.litert_check import check_litert
 from tools.random_graphs.litert_undefined import undefined
+from tools.random_graphs.retype import RETYPES, retype
 from tools.random_graphs.splice import RECIPES, recipe_of_operator
+from tools.random_graphs.target_check import check_target
 
 
 def slice_of(shape: str, begin: str, end: str, attributes: str) -> Model:
@@ -96,6 +101,62 @@ def test_wrong_int16_sums_are_found() -> None:
     x: Array = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
     with pytest.raises(Fault, match="values"):
         check_litert(Original(model, [x]), other)
+
+
+# -- other dtypes, and what passes make of them ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "types"),
+    [
+        ("int8 per channel", "i8q,i8qc,i32:i8q i8q:i8q"),
+        ("uint8", "u8q,u8q,i32:u8q u8q:u8q"),
+        ("int16x8", "i16q,i8qc,i64:i16q i16q:i16q"),
+        ("hybrid", "f32,i8q,f32:f32 f32:f32"),
+        ("float16 constants", "f16:f32 f16:f32 f32,f32,f32:f32 f32:f32"),
+    ],
+)
+def test_models_get_other_dtypes(name: str, types: str) -> None:
+    text = """graph main(%x: f32[1,4,4,2]) -> %y {
+        %w = const f32[3,3,3,2] gaussian(0, 1)
+        %c = Conv2D(%x, %w, [0.1, 0.2, 0.3])
+        %y = Relu(%c)
+    }"""
+    model = parse_model(text)
+    inputs = [np.random.default_rng(0).normal(size=(1, 4, 4, 2)).astype(np.float32)]
+    kind = next(kind for kind in RETYPES if kind.name == name)
+    made = retype(model, inputs, kind, np.random.default_rng(0))
+    assert made is not None
+    assert " ".join(form_of(op) for op in made[0].main) == types
+    circlekit.run(*made)
+
+
+class Subtractions(GraphPass):
+    """Make SUB of the first ADD, although LiteRT does not survive it for int16."""
+
+    obeys_target = True
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        adds = [op for op in graph if op.code == "ADD"][:1]
+        for op in adds:
+            sub = graph.insert_before(op, Sub(op.inputs[0], op.inputs[1]))
+            sub.take_result(0, op.output)
+            graph.remove(op)
+        return len(adds)
+
+
+@pytest.mark.parametrize(("dtype", "sentence"), [("i16", "LiteRT does not run it"), ("f32", "values")])
+def test_results_that_litert_does_not_run_are_found(
+    dtype: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Subtractions, "name", "subtractions")
+    monkeypatch.setitem(PASSES, "subtractions", Subtractions)
+    model = parse_model(f"graph main(%x: {dtype}[4], %z: {dtype}[4]) -> %y {{\n%y = Add(%x, %z)\n}}")
+    inputs = [np.arange(4).astype(model.main.inputs[0].dtype.numpy)] * 2
+    found = check_target(5, model, inputs, ["subtractions", "remove_dead"])
+    assert (found.seed, found.runs, found.results, len(found.faults)) == (5, True, 2, 1)
+    assert found.faults[0].startswith("subtractions: ")
+    assert sentence in found.faults[0]
 
 
 # -- formats -----------------------------------------------------------------------------------
