@@ -18,7 +18,7 @@ from tools.fuzz.seeds import Seeds
 KINDS = (
     "structured", "extreme", "blind", "text", "hdf5", "toml", "recipe", "rule", "list",
 )  # fmt: skip
-"""The first four are models and recipes; ``recipe`` is ONE's recipe language alone; the others are files."""
+"""The first four mutate models and recipes; the others make one kind of file (recipe: in ONE's language)."""
 
 KIND_OF_SUFFIX = {".h5": "hdf5", ".toml": "toml", ".rule": "rule", ".lst": "list", ".tsv": "list"}
 

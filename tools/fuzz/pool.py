@@ -66,7 +66,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         raise TimeLimitExceeded
 
     signal.signal(signal.SIGPROF, raise_it)
-    signal.setitimer(signal.ITIMER_PROF, seconds, 0.5)  # again, in case something caught it
+    signal.setitimer(signal.ITIMER_PROF, seconds, 0.5)  # repeated, in case something catches it
     try:
         yield
     finally:

@@ -10,7 +10,7 @@ from circlekit.io.schema import SIZES, Field, Kind, Table, Tree, enumeration, ta
 from circlekit.io.write.flatbuffer_encoder import encode
 
 SCALAR_PROBABILITY = 0.9
-"""Of a scalar field to be present."""
+"""Probability that a scalar field is present."""
 
 
 def full_model(fmt: str, rng: random.Random) -> bytes:

@@ -32,7 +32,7 @@ KNOWN_FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
 """Numbers of the filters that need no plugin: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf."""
 
 UNSTORED_BYTES, UNSTORED_CHUNKS = 1 << 24, 1 << 14
-"""So much of a dataset need not be stored in the file: HDF5 omits chunks that have only the fill value."""
+"""Limits of what the file may omit of a dataset: HDF5 does not store chunks of only the fill value."""
 
 _DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
 """What h5py raises for a file that is not HDF5 or is damaged."""

@@ -284,7 +284,7 @@ def compare_outputs(
 
 
 def weak_outputs(graph: Graph, runs: Sequence[Sequence[Array]]) -> list[str]:
-    """Return a sentence for every output all of whose elements were NaN, infinite or zero in all ``runs``."""
+    """Return a sentence for every output whose elements were all NaN, infinite or zero in all ``runs``."""
 
     def is_telling(array: Array) -> bool:
         finite = np.isfinite(array) if array.dtype.kind in "fc" else True

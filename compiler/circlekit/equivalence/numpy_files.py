@@ -88,7 +88,7 @@ def encode_npz(arrays: Mapping[str, Array]) -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
-            member = zipfile.ZipInfo(f"{name}.npy")  # with the earliest date
+            member = zipfile.ZipInfo(f"{name}.npy")  # its date is always the earliest one
             archive.writestr(member, encode_npy(array))
     return stream.getvalue()
 
@@ -97,9 +97,8 @@ def _member(name: str, content: memoryview, archive: zipfile.ZipFile, member: zi
     """Return the bytes of a member: of the map ``content`` of the whole file if it is not compressed."""
     if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & ENCRYPTED:
         header = member.header_offset
-        lengths = struct.unpack_from(
-            "<2H", content, header + 26
-        )  # of name and extra field, which end the header
+        # the lengths of the name and of the extra field, which end the header
+        lengths = struct.unpack_from("<2H", content, header + 26)
         start = header + LOCAL_HEADER_BYTES + sum(lengths)
         stored = content[start : start + member.file_size]
         if len(stored) != member.file_size or zlib.crc32(stored) != member.CRC:

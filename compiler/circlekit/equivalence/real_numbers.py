@@ -35,9 +35,9 @@ def stored_numbers(value: Value, numbers: Array) -> Array:
 def inputs_for(
     model: Model, other: Model, inputs: Sequence[Array] | Mapping[str, Array]
 ) -> Sequence[Array] | Mapping[str, Array] | None:
-    """Return ``inputs``, those of ``other``, in the types (dtype, scale, zero point) of ``model``.
+    """Return ``inputs`` of ``other``, converted to the types (dtype, scale, zero point) of ``model``.
 
-    Return None if names or ranks of the inputs differ; if their types differ, also if their shapes differ.
+    Return None if the models' inputs differ in names or ranks, or in both types and shapes.
     """
     theirs, own = other.main.inputs, model.main.inputs
     if [(v.name, v.rank) for v in theirs] != [(v.name, v.rank) for v in own]:

@@ -32,7 +32,7 @@ UNBOUNDED_INTEGERS_END = 4
 """Integers of more than 8 bits that are not quantized and index nothing are below this: they may be sizes."""
 
 EDGES = (0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0, 0.5, -0.5, 1e-3, -1e-3, 1e-30, -1e-30, 100.0, -100.0)
-"""Where activations change (0, 1, 3, 6), where an epsilon shows (1e-30), and values large against both.
+"""Where activations change (0, 1, 3, 6), where an epsilon shows (1e-30), and large values.
 
 Larger values would measure how much a model amplifies rounding errors, not whether a rewrite is correct.
 """

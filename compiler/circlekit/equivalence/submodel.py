@@ -22,10 +22,10 @@ from circlekit.ir.value import Array, Quantization, Value
 
 
 def entry_views(model: Model) -> list[Model]:
-    """Return one model for each graph that a signature names, except the main one, as its main graph.
+    """Return a model for each graph, except the main one, that a signature names: there it is the main graph.
 
-    It has that graph and the graphs called from it, directly or not.  They are the graphs of ``model``, not
-    copies, so that the view shows later changes of ``model``.
+    Each model has that graph and the graphs called from it, directly or not.  They are the graphs of
+    ``model``, not copies, so that the view shows later changes of ``model``.
     """
     entries = dict.fromkeys(s.graph for s in model.signatures if s.graph is not model.main)
     views = []

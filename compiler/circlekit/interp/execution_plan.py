@@ -18,7 +18,7 @@ from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.dimensions import element_count
 
 WORK_PER_ELEMENT = 8
-"""The time of one element of a result beside its multiply-accumulates, as a number of these."""
+"""The time to store one element of a result, as a number of multiply-accumulates."""
 
 POINTER_BYTES = 8
 """Bytes of an array element that is a Python object: a string."""

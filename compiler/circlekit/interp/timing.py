@@ -39,7 +39,7 @@ def time_runs(
 ) -> Timing:
     """Run graph number ``graph`` once without measuring, then ``count`` times, each in the initial state.
 
-    ``per_op``: measure operators too.  The time of an operator is without the graphs that it calls.
+    ``per_op``: measure operators too.  The time of an operator does not include the graphs that it calls.
     """
     seconds: list[float] = []
     operators: dict[Op, list[float]] = {}

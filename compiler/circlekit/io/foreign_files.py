@@ -20,7 +20,7 @@ VARINT, COUNTED = 0, 2
 """How a field of a protobuf message is stored; the value of a counted field follows its length."""
 
 FIXED_BYTES = {1: 8, 5: 4}
-"""The length of the other fields."""
+"""{another way to store a field: bytes of such a field}."""
 
 Fields = dict[int, memoryview | int]
 """The first field of each number in a protobuf message: its bytes, or its value if it is a varint."""

@@ -27,7 +27,8 @@ from circlekit.targets.planners import default_planner
 class Source:
     """A model of the report.
 
-    ``path``: of its file, or how it was made from that.  ``file_size``: bytes; None if it has no file.
+    ``path``: the path of its file, with the passes that ran on it, if any.  ``file_size``: bytes; None if it
+    has no file.
     """
 
     path: str

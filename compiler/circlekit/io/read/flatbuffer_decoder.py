@@ -56,7 +56,7 @@ class Layout(NamedTuple):
     """The layout of the tables that share a vtable.
 
     size: Bytes of a table.
-    unpack: Reads all fields in the table itself; ``names``: of these fields, in order.
+    unpack: Reads all fields in the table itself; ``names``: their names, in order.
     enums: (name of the field, member names by number) of fields that hold enum values.
     references: (field, offset in the table) of fields whose value is stored outside of the table.
     unions: (type field, offset of the union, None if the table lacks it); (union, its offset) without a type.

@@ -25,12 +25,12 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.value import MAX_RANK, Array, Shape, Value, format_shape
 
-# vectors and strings of the table Model of which Origin.absent records that the file lacks them
+# vectors and strings of the table Model; Origin.absent records which of them the file lacks
 MODEL_VECTORS = ("operator_codes", "subgraphs", "description", "buffers", "metadata", "signature_defs")
 
 
 def load(path: str | os.PathLike[str]) -> Model:
-    """Load a ``.circle`` or ``.tflite`` file; the format is that of the content, whatever the extension.
+    """Load a ``.circle`` or ``.tflite`` file; the content says which format it is, not the extension.
 
     Raises FileError if the file cannot be read, FormatError if it is not a valid model.
     """

@@ -77,7 +77,7 @@ def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
     saver = Saver(model, fmt)
     origin = saver.origin
     if origin.source is not None:
-        origin.source.check()  # constants that were read from a file changed since would be wrong
+        origin.source.check()  # if the file has changed, constants from it would be wrong
     file = encode(saver.tree(), fmt, 0 if origin.has_external_data else limit)
     file.source, file.tail = origin.source, origin.archive
     return file
@@ -89,7 +89,7 @@ class Saver:
     is_native: Whether the model was loaded from a file of the same format.
     listed: The values of each graph in the order of the file, by ``id(graph)``.
     has_rank: Whether tensors of known rank get the mark has_rank, except those without it in the input file.
-    must_mark: Whether these get it, too: without any mark an unknown rank would be read as a scalar.
+    must_mark: Whether those without it get it, too: with no mark at all, an unknown rank would be read as 0.
     signed: The values that signatures name, by ``id(graph)``.
     indices: Index of each value in its graph's list of tensors, by ``id(graph)`` and ``id(value)``.
     tensors: The tree of every tensor, and its buffer.
@@ -137,7 +137,7 @@ class Saver:
         return tree
 
     def metadata_buffer(self, number: int, data: bytes) -> Key:
-        """Return the buffer of metadata entry ``number``: that of the input file if it has the same bytes."""
+        """Return the buffer of metadata entry ``number``: the one in the input file if it is the same."""
         index = self.origin.metadata[number] if number < len(self.origin.metadata) else 0
         stored = self.buffers.old[index] if index else None
         if index and memoryview(data) == (b"" if stored is None else stored.data):

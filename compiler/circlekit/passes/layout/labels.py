@@ -153,7 +153,7 @@ class Demand:
 
 @dataclass(eq=False, repr=False)
 class Problem:
-    """The labels to choose; ``current``: those of the variables now; ``demands``: one for each tensor."""
+    """The labels to choose; ``current``: the labels now; ``demands``: one for each tensor."""
 
     current: list[int] = field(default_factory=list)
     demands: list[Demand] = field(default_factory=list)

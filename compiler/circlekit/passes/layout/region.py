@@ -87,7 +87,7 @@ class RegionFinder:
     """Finds the regions of a graph for one permutation.
 
     ``perms[side]``: the permutation from that side to the other.  ``sides``: the side of every value found.
-    ``variables``: those found.  ``fixed``: why an operator next to a region is no variable.  ``ops_after``:
+    ``variables``: found so far.  ``fixed``: why an operator next to a region is no variable.  ``ops_after``:
     as in Tensor, for each producer; None for inputs.
     """
 
@@ -117,7 +117,7 @@ class RegionFinder:
     def other_side(self, op: Op, side: int, back: bool = False) -> int | None:
         """Return the side of the result of a transpose of a value on ``side``; None for other operators.
 
-        ``back``: ``side`` is that of the result, and the side of the operand is returned.
+        ``back``: ``side`` is the side of the result, and the side of the operand is returned.
         """
         if not isinstance(op, Transpose | Reshape):
             return None

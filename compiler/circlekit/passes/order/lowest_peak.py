@@ -2,8 +2,8 @@
 """Search for an order of operators in which the most bytes that are live at a time are as few as possible.
 
 What is live after a set of operators has run does not depend on their order.  So an order is a path through
-sets, each with one operator more than the one before, and the search (dynamic programming over the cuts of
-the graph) visits every set at most once.  Sets are integers: bit ``i`` stands for operator number ``i``.
+sets, each with one operator more than the one before, and the search (dynamic programming over these
+sets) visits every set at most once.  Sets are integers: bit ``i`` stands for operator number ``i``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EXACT_TRIALS = 300_000
 """How many operators the exact search tries at the end of a path before it gives up: about a second."""
 
 BEAM_TRIALS = 100_000
-"""The same for the bounded search, which distributes them among the steps of the order."""
+"""How many operators the bounded search tries, about equally many in each step of the order."""
 
 BEAM_WIDTH = 64
 """The most sets that the bounded search keeps after a step."""

@@ -37,7 +37,7 @@ def branch_of(op: If) -> Graph:
 class Branches:
     """The graphs of a model, and how many copies of each remain if every constant IF is replaced.
 
-    ``places``: that number; a graph that anything else refers to also stays itself and counts as one.
+    ``places``: this number for each graph; one more if anything but a constant IF refers to the graph.
     ``order``: all graphs, branches before their callers, which thus see the final size of a branch.
     """
 
@@ -94,7 +94,7 @@ class RemoveConstantIf(Pass):
 
 
 def _remove_uncalled(model: Model, candidates: list[Graph]) -> None:
-    """Remove those of ``candidates`` that no operator and no signature refers to, and what only they call."""
+    """Remove the candidates that no operator and no signature refers to, and graphs that only they call."""
     callers = Counter(graph for op in model.ops() for graph in op.called_graphs())
     callers.update([model.main, *(signature.graph for signature in model.signatures)])
     removed: set[Graph] = set()

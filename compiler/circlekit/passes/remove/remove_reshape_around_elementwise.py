@@ -45,8 +45,8 @@ class Region:
 def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
     """Return the elementwise operators from Reshapes to ``last``.
 
-    Return None if one of them reads something else that is not constant.  ``dead_ends``: values for which
-    that is known, so that the search stops; the function adds those that it finds.
+    Return None if one of them reads a value that is not constant and comes from any other operator or from
+    none.  ``dead_ends``: values that are known to lead to None; the function adds those that it finds.
     """
     region, seen = Region(), set[Value]()
     todo = [(last.input, False)]
