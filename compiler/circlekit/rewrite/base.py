@@ -87,7 +87,7 @@ class TargetRules:
     in the current run of a pass.
     ``barred``: by pass and such a name, why the pass must not rewrite that operator: an earlier run of it
     made an operator that is not taken, and was undone.  The name is "" for the whole pass.
-    ``snapshot``: the latest state of the model to which a run can be undone.
+    ``snapshot``: the latest state of the model to which a run can be undone.  ``run_bytes``: as for Target.
     ``is_default``: the user did not name the target.  Then the rules hold for pipelines, and a pass that is
     asked for by name may make what the target cannot run, such as a form for another runtime.
     """
@@ -98,6 +98,7 @@ class TargetRules:
     accepted: list[str] = field(default_factory=list)
     barred: dict[tuple[str, str], str] = field(default_factory=dict)
     snapshot: Snapshot | None = None
+    run_bytes: int = 0
 
     def refusal(self, old: Iterable[Op], new: Iterable[Op]) -> str | None:
         """Return why the target does not take the operators ``new``.

@@ -27,6 +27,9 @@ If ``version`` is null, every version runs; if ``forms`` is "any", every form.  
 whose operators the target has, too.  ``custom`` lists the custom codes that run.  ``delegated`` has the
 layout of ``operators`` and holds what a delegate of the runtime executes.  ``"complete": true`` says that
 everything else does not run: only a target with a complete table is used by default.
+
+``run_bytes`` is the time that it takes to copy one run of contiguous elements, besides that for its bytes, as
+the number of bytes that a TRANSPOSE moves meanwhile.
 """
 
 from __future__ import annotations
@@ -69,6 +72,7 @@ class Target:
     custom: frozenset[str] = frozenset()
     delegated: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     is_complete: bool = False
+    run_bytes: int = 0
 
     def refusal(self, op: Op) -> str | None:
         """Return why the runtime cannot run ``op``, as a sentence; None if it can.
@@ -222,6 +226,7 @@ def find_target(name: str) -> Target:
         frozenset(table.get("custom", ())),
         table.get("delegated", {}),
         table.get("complete", False),
+        table.get("run_bytes", 0),
     )
 
 

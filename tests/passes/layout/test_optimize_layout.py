@@ -23,7 +23,7 @@ from circlekit.passes.support.axes import (
     permuted_quantization,
     size_in_bytes,
 )
-from circlekit.rewrite.base import Context
+from circlekit.rewrite.base import Context, TargetRules
 from tests.passes.kit import assert_close, check_pass, interface_of
 
 LAYOUT = "optimize_layout"
@@ -452,3 +452,22 @@ def test_cost_of_copies(shape: str, size: int) -> None:
     (moves,) = transposes_of(model.main).values()
     (region,) = finder.regions(moves)
     assert [finder.cost(tensor)[:2] for tensor in region.tensors] == [(size, 1)] * 2
+
+
+@pytest.mark.parametrize(("channels", "run_bytes", "kept"), [(3, 0, 0), (3, 64, 3), (32, 64, 0)])
+def test_runs_that_are_copied_count(channels: int, run_bytes: int, kept: int) -> None:
+    """Joined along the last axis, each pixel is a run: transposes of few channels are cheaper than that."""
+    shape = f"f32[1,9,9,{channels}]"
+    model = parse_model(
+        f"""graph main(%x: {shape}, %z: {shape}) -> %y {{
+              %a = MaxPool2D(%x) {POOL}
+              %b = MaxPool2D(%z) {POOL}
+              %m = Transpose(%a, {NCHW})
+              %n = Transpose(%b, {NCHW})
+              %j = Concatenation(%m, %n) {{axis: 1}}
+              {last("%j")}
+            }}"""
+    )
+    rules = TargetRules([], run_bytes=run_bytes)
+    OptimizeLayout().run(model, Context(target=rules))
+    assert kinds(model).count("Transpose") == kept

@@ -56,7 +56,9 @@ def rules_of_targets(targets: TargetSet, format: str) -> TargetRules | None:
     if not targets:
         return None
     checks = [written_refusal(targets, format, check) for check in targets.checks]
-    return TargetRules(checks, tuple(target.name for target in targets), targets.is_default)
+    names = tuple(target.name for target in targets)
+    run_bytes = max(target.run_bytes for target in targets)
+    return TargetRules(checks, names, targets.is_default, run_bytes=run_bytes)
 
 
 def _lone_model(op: Op) -> Model:

@@ -153,15 +153,19 @@ class Demand:
 
 @dataclass(eq=False, repr=False)
 class Problem:
-    """The labels to choose; ``current``: the labels now; ``demands``: one for each tensor."""
+    """The labels to choose; ``current``: the labels now; ``demands``: one for each tensor.
+
+    ``charges``: for each variable, the bytes that count for it if its label is 0, and if it is 1.
+    """
 
     current: list[int] = field(default_factory=list)
     demands: list[Demand] = field(default_factory=list)
+    charges: Sequence[tuple[int, int]] = ()
 
     def cost(self, labels: Sequence[int]) -> Cost:
-        """Return the cost of all copies for these labels."""
+        """Return the cost of all copies, and the charges, for these labels."""
         all_labels = [*labels, 1, 0]  # indices -1 and -2 are FIXED
-        total = Cost()
+        total = Cost(sum(charge[label] for charge, label in zip(self.charges, labels, strict=False)))
         for demand in self.demands:
             if any(all_labels[c] != all_labels[demand.producer] for c in demand.consumers):
                 total = total.plus(demand.cost)
@@ -180,17 +184,21 @@ class Problem:
         ends = [*nodes, SINK, SOURCE]
         for node, label in zip(nodes, self.current, strict=True):
             network.add_edge(*((node, SINK) if label else (SOURCE, node)), 1)
-        weights = self._weights(moves_first)
-        for demand, weight in zip(self.demands, weights, strict=True):
+        costs = [d.cost for d in self.demands] + [Cost(bytes) for pair in self.charges for bytes in pair]
+        weights = self._weights(costs, moves_first)
+        charged = weights[len(self.demands) :]
+        for node, zero, one in zip(nodes, charged[::2], charged[1::2], strict=False):
+            network.add_edge(node, SINK, zero)
+            network.add_edge(SOURCE, node, one)
+        for demand, weight in zip(self.demands, weights, strict=False):
             consumers = list(dict.fromkeys(ends[c] for c in demand.consumers))
             for up in (True, False):
                 _add_demand(network, up, ends[demand.producer], consumers, weight)
         cut = network.minimum_cut()
         return [int(cut[node]) for node in nodes]
 
-    def _weights(self, moves_first: bool) -> list[int]:
-        """Return an integer weight for each tensor; sums of these compare like the tuples of ``solve``."""
-        costs = [d.cost for d in self.demands]
+    def _weights(self, costs: Sequence[Cost], moves_first: bool) -> list[int]:
+        """Return an integer weight for each cost; sums of these compare like the tuples of ``solve``."""
         ranked = [(c.moves, c.bytes, c.ops_after) if moves_first else tuple(c) for c in costs]
         tie_break_range = len(self.current) + 1
         totals = [sum(numbers) + 1 for numbers in zip(*ranked, strict=True)]

@@ -26,20 +26,24 @@ class OptimizeLayout(GraphPass):
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         changes = 0
-        while changed := self.sweep(graph):
+        run_bytes = 0 if context.target is None else context.target.run_bytes
+        while changed := self.sweep(graph, run_bytes):
             changes += changed
         if context.refusals is not None:
             for perm, transposes in transposes_of(graph).items():
                 self.explain(graph, perm, transposes, context)
         return changes
 
-    def sweep(self, graph: Graph) -> int:
-        """Optimize for each permutation once; return the number of changed operators, transposes included."""
+    def sweep(self, graph: Graph, run_bytes: int = 0) -> int:
+        """Optimize for each permutation once; return the number of changed operators, transposes included.
+
+        ``run_bytes``: as for RegionFinder.
+        """
         changes = 0
         constants = Constants(graph)
         for perm in transposes_of(graph):
             transposes = transposes_of(graph).get(perm, [])
-            finder = RegionFinder(graph, perm)
+            finder = RegionFinder(graph, perm, run_bytes)
             better = []
             for region in finder.regions(transposes):
                 labels = improved_labels(finder, region)

@@ -9,6 +9,7 @@ An operator that can work on either side is a *variable*; its operands and resul
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from circlekit.errors import CirclekitError
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
-from circlekit.ir.value import Value
+from circlekit.ir.value import Shape, Value
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.layout.labels import FIXED, Cost, Demand, Problem
 from circlekit.passes.support.axes import (
@@ -58,6 +59,7 @@ class Variable:
 
     ``number``: its index in the region.  ``operands``: the indices of its inputs that have a side.
     ``changes``: the attributes and operands that change for the other side, from ``Op.permuted``.
+    ``charges``: the bytes that count for it on side 0 and on side 1.
     """
 
     op: Op
@@ -65,6 +67,7 @@ class Variable:
     side: int
     operands: frozenset[int]
     changes: dict[str, Any]
+    charges: tuple[int, int] = (0, 0)
 
 
 @dataclass(eq=False, repr=False)
@@ -75,9 +78,10 @@ class Region:
     variables: list[Variable] = field(default_factory=list)
 
     def current_cost(self) -> Cost:
-        """Return the cost of the transposes and reshapes that the graph contains now."""
+        """Return the cost of the transposes and reshapes that the graph contains now, and the charges."""
         return Cost(
-            sum(size_in_bytes(t.root) * sum(isinstance(m, Transpose) for m in t.moves) for t in self.tensors),
+            sum(size_in_bytes(t.root) * sum(isinstance(m, Transpose) for m in t.moves) for t in self.tensors)
+            + sum(v.charges[v.side] for v in self.variables),
             sum(len(t.moves) for t in self.tensors),
             sum(t.ops_after * len(t.moves) for t in self.tensors),
         )
@@ -86,13 +90,15 @@ class Region:
 class RegionFinder:
     """Finds the regions of a graph for one permutation.
 
+    ``run_bytes``: what the runtime needs to copy a run of contiguous elements, in addition to its bytes, as
+    the number of bytes that it transposes in that time.
     ``perms[side]``: the permutation from that side to the other.  ``sides``: the side of every value found.
     ``variables``: found so far.  ``fixed``: why an operator next to a region is no variable.  ``ops_after``:
     as in Tensor, for each producer; None for inputs.
     """
 
-    def __init__(self, graph: Graph, perm: Perm) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, perm: Perm, run_bytes: int = 0) -> None:
+        self.graph, self.run_bytes = graph, run_bytes
         self.perms = (perm, inverse(perm))
         self.rank = len(perm)
         self.inputs = frozenset(graph.inputs)
@@ -243,7 +249,23 @@ class RegionFinder:
                 self.add_tensor(region, value, side)
             if self.sides[value] != side:
                 return f"{kind} reads data in both layouts"
-        return Variable(op, len(region.variables), side, operands, changes)
+        charges = self.charges(op, data, side)
+        return Variable(op, len(region.variables), side, operands, changes, charges)
+
+    def charges(self, op: Op, data: list[Value], side: int) -> tuple[int, int]:
+        """Return what the runs that ``op`` copies cost on side 0 and on side 1; it is now on ``side``.
+
+        ``data``: its operands and results that have a side.
+        """
+        if not self.run_bytes or not op.data_movement:
+            return 0, 0
+        pairs = [(v.shape, r.shape) for v in data if v not in op.results for r in op.results]
+        now, other = (
+            self.run_bytes
+            * sum(_copied_runs(permuted_shape(a or (), p), permuted_shape(b or (), p)) for a, b in pairs)
+            for p in (tuple(range(self.rank)), self.perms[side])
+        )
+        return (other, now) if side else (now, other)
 
     def can_follow(self, value: Value) -> bool:
         """Return whether ``value``, beside a variable, can be transposed, or is the same on both sides."""
@@ -257,7 +279,11 @@ class RegionFinder:
 
     def problem(self, region: Region) -> Problem:
         """Return the problem of choosing the sides of the variables of ``region``."""
-        return Problem([v.side for v in region.variables], [self.demand(tensor) for tensor in region.tensors])
+        return Problem(
+            [v.side for v in region.variables],
+            [self.demand(tensor) for tensor in region.tensors],
+            [v.charges for v in region.variables],
+        )
 
     def demand(self, tensor: Tensor) -> Demand:
         """Return the producer, the consumers and the cost of a copy of ``tensor``."""
@@ -293,3 +319,13 @@ class RegionFinder:
         """Return the cost of a copy on the other side; a Reshape moves no bytes."""
         moved = 0 if self.has_one_memory_order(tensor) else size_in_bytes(tensor.root)
         return Cost(moved, 1, tensor.ops_after)
+
+
+def _copied_runs(source: Shape, result: Shape) -> int:
+    """Return the number of contiguous runs that are copied between tensors of these shapes.
+
+    All elements behind the last axis in which they differ are one run; unknown dimensions count as 1.
+    """
+    different = [axis for axis, (a, b) in enumerate(zip(source, result, strict=True)) if a != b]
+    before = [min(a or 1, b or 1) for a, b in zip(source, result, strict=True)][: max(different, default=0)]
+    return math.prod(before) if different else 0
