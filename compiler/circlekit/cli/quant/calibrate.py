@@ -26,8 +26,8 @@ from circlekit.quant.calibration.sample_files import RandomSamples, SampleFile, 
 
 DESCRIPTION = """Run a model on samples and write the range of every float tensor.
 
-OUTPUT is a .json file, to read and to edit; an .npz file; or a .circle or .tflite file: the model with
-min and max of its tensors, as ONE's record-minmax writes it.
+OUTPUT is a .json file, to read and to edit, an .npz file, or a model file with the ranges of its tensors in
+it, as ONE's record-minmax writes it.
 
 DATA is an HDF5, npz or npy file, a raw file, a folder with a file for each sample, or a .txt file with the
 names of raw files: a line for each sample, with one file for all inputs or one for each."""
@@ -42,12 +42,12 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
     parser.add_argument(
         "--random", type=positive_count, metavar="N",
-        help="N seeded random samples instead; their ranges are not those of real data",
+        help="N seeded random samples; ranges of real data differ",
     )  # fmt: skip
     parser.add_argument("--seed", type=count, metavar="N", help="seed of random samples (default: 0)")
     parser.add_argument(
         "--engine", choices=tuple(ENGINES), default="circlekit",
-        help="what runs the model; litert is faster for large models (default: circlekit)",
+        help="litert is faster for large models (default: circlekit)",
     )  # fmt: skip
     parser.add_argument(
         "--processes", type=positive_count, metavar="N", help="processes that run samples (default: all CPUs)"
@@ -59,9 +59,7 @@ def _declare(parser: Parser) -> None:
         "--estimator", choices=tuple(ESTIMATORS), default="min_max", metavar="NAME",
         help=f"what ranges a model file gets: {', '.join(ESTIMATORS)} (default: min_max)",
     )  # fmt: skip
-    parser.add_switch(
-        "--resume", help="save the state to OUTPUT from time to time, and continue from what is there"
-    )
+    parser.add_switch("--resume", help="save OUTPUT from time to time, continue from what it has")
     parser.add_switch("-q", "--quiet", help="print nothing but errors")
 
 
