@@ -78,11 +78,14 @@ def layer() -> LayerData:
     rows = (rng.normal(0.5, 1, (1, 400, 12)) @ mixing).astype(np.float32)
     weights = rng.normal(0, 1, (1, 4, 12))
     scale = np.abs(weights).max(axis=2, keepdims=True) / 7
+    rounded = (rows @ (np.eye(12) + rng.normal(0, 0.05, (12, 12)))).astype(np.float32)
     return LayerData(
         weights,
         rng.normal(0, 1, (1, 4)),
+        rows.mean(axis=1, dtype=np.float64),
+        rounded.mean(axis=1, dtype=np.float64),
         rows,
-        (rows @ (np.eye(12) + rng.normal(0, 0.05, (12, 12)))).astype(np.float32),
+        rounded,
         np.broadcast_to(scale, weights.shape),
         (-7, 7),
     )
@@ -100,12 +103,17 @@ def error(layer: LayerData, fit: LayerFit) -> float:
 
 @pytest.mark.parametrize(
     ("better", "worse"),
-    [(correct_bias, round_nearest), (round_by_gptq, correct_bias), (compensate, round_by_gptq)],
+    [(correct_bias, round_nearest), (compensate, correct_bias), (compensate, round_by_gptq)],
 )
 def test_each_technique_lowers_the_error_of_a_layer(
     layer: LayerData, better: Callable[[LayerData], LayerFit], worse: Callable[[LayerData], LayerFit]
 ) -> None:
     assert error(layer, better(layer)) < error(layer, worse(layer))
+
+
+def test_gptq_lowers_the_error_that_rounding_adds(layer: LayerData) -> None:
+    layer.rows, layer.mean = layer.float_rows, layer.float_mean
+    assert error(layer, round_by_gptq(layer)) < error(layer, clip_weights(layer))
 
 
 def test_clipping_lowers_the_square_error_of_weights(layer: LayerData) -> None:
@@ -173,7 +181,9 @@ def test_layers_are_products_of_rows_and_matrices() -> None:
         layer = linear_layer(op)
         assert layer is not None
         matrices = layer.matrices(layer.weights.array())
-        products = layer.rows(data, expected.shape) @ matrices.swapaxes(1, 2)
+        rows = layer.rows(data, expected.shape)
+        products = rows @ matrices.swapaxes(1, 2)
+        np.testing.assert_allclose(layer.mean_row(data, expected.shape), rows.mean(axis=1), atol=1e-5)
         bias = 0 if layer.bias is None else layer.bias.array()
         actual = products.transpose(1, 0, 2).reshape(expected.shape) + bias
         np.testing.assert_allclose(actual, expected, atol=1e-4)

@@ -29,13 +29,16 @@ SHRINKAGES = np.linspace(1.0, 0.4, 31)
 class LayerData:
     """What is known about a layer: g groups, o outputs each, depth d.
 
-    ``weights`` [g,o,d], ``bias`` [g,o]: of the float model.  ``float_rows``, ``rows`` [g,n,d]: what the
-    weights multiply in the float model and in the quantized one.  ``scale`` [g,o,d]: planned scales.
+    ``weights`` [g,o,d], ``bias`` [g,o]: of the float model.  ``float_mean``, ``mean`` [g,d]: the mean rows
+    that the weights multiply, in the float model and in the quantized one.  ``float_rows``, ``rows``
+    [g,n,d]: some of these rows.  ``scale`` [g,o,d]: planned scales.
     ``limits``: of the integers.  ``block``: so many weights along d share a scale, 0: all.
     """
 
     weights: Array
     bias: Array
+    float_mean: Array
+    mean: Array
     float_rows: Array
     rows: Array
     scale: Array
@@ -43,16 +46,6 @@ class LayerData:
     block: int = 0
     is_per_channel: bool = True
     has_bias: bool = True
-
-    @cached_property
-    def float_mean(self) -> Array:
-        """The mean row of the float model, f64[g,d]; 0 for a layer without bias."""
-        return np.asarray(self.float_rows.mean(axis=1, dtype=np.float64) * self.has_bias)
-
-    @cached_property
-    def mean(self) -> Array:
-        """The mean row of the quantized model, f64[g,d]; 0 for a layer without bias."""
-        return np.asarray(self.rows.mean(axis=1, dtype=np.float64) * self.has_bias)
 
     @cached_property
     def parts(self) -> int:
@@ -63,15 +56,18 @@ class LayerData:
     @cached_property
     def hessian(self) -> Array:
         """The covariance (without bias: second moment) of the quantized model's rows, f64[g*parts,c,c]."""
-        centered = self.split(self.rows - self.mean[:, None].astype(np.float32))
+        centered = self.split(self._centered(self.rows))
         return np.asarray(centered.swapaxes(1, 2) @ centered, np.float64)
 
     @cached_property
     def cross(self) -> Array:
         """The covariance of the float model's rows with the quantized model's, like ``hessian``."""
-        left = self.split(self.float_rows - self.float_mean[:, None].astype(np.float32))
-        right = self.split(self.rows - self.mean[:, None].astype(np.float32))
+        left, right = (self.split(self._centered(rows)) for rows in (self.float_rows, self.rows))
         return np.asarray(left.swapaxes(1, 2) @ right, np.float64)
+
+    def _centered(self, rows: Array) -> Array:
+        """Return rows without their mean, as they are if there is no bias that could absorb it."""
+        return np.asarray(rows - rows.mean(axis=1, keepdims=True)) if self.has_bias else rows
 
     def split(self, array: Array) -> Array:
         """Return [g,x,d] as [g*parts,x,d/parts]."""

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from circlekit.interp.evaluate import evaluate
+from circlekit.interp.evaluate import compute
+from circlekit.interp.execution_plan import absent_operands
+from circlekit.interp.fast import prepare
 from circlekit.interp.graph_runner import GraphRunner
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
@@ -91,10 +93,11 @@ class Sweep:
     def _run(self, op: Op) -> None:
         plan = self.plan.main.operators.get(key_of(op))
         is_planned = plan is not None and not plan.is_float
-        floats = self._evaluate(op, [self._operands(op, s) for s in range(len(self.samples))])
+        columns = [self._float_column(v) for v in op.inputs]
+        floats = self._evaluate(op, columns)
         if plan is not None and is_planned:
             self._fit(op, plan, floats)
-        rounded = self._evaluate(op, self._rounded_operands(op, plan if is_planned else None))
+        rounded = self._evaluate(op, self._rounded_columns(op, plan if is_planned else None))
         for index, value in enumerate(op.results):
             self._float[value] = [results[index] for results in floats]
             self._rounded[value] = [results[index] for results in rounded]
@@ -104,26 +107,37 @@ class Sweep:
                 if form is not None:
                     self._rounded[value] = [fake_quantized(a, form) for a in self._rounded[value]]
 
-    def _evaluate(self, op: Op, operands: Sequence[list[Array | None]]) -> list[list[Array]]:
+    def _evaluate(self, op: Op, columns: Sequence[Array | Sequence[Array] | None]) -> list[list[Array]]:
+        """Return the results for each sample; ``columns``: an array for constants, else one per sample."""
+        copies = [
+            None if v is None else Value(v.name, v.dtype, v.shape, c if isinstance(c, np.ndarray) else None)
+            for v, c in zip(op.inputs, columns, strict=True)
+        ]
+        results = [Value(v.name, v.dtype, v.shape) for v in op.results]
+        copy = type(op)(*copies, results=results, **op.attribute_values) if not op.called_graphs() else op
+        kernel = prepare(copy)
         run = GraphRunner(State(), self.model)
-        return [evaluate(op, arrays, run) for arrays in operands]
+        missing = [None] * absent_operands(op)
+        out = []
+        for sample in range(len(self.samples)):
+            operands = [c if c is None or isinstance(c, np.ndarray) else c[sample] for c in columns]
+            out.append(compute(copy, [*operands, *missing], run, kernel))
+        return out
 
-    def _operands(self, op: Op, sample: int) -> list[Array | None]:
-        return [None if v is None else v.array() if v.is_const else self._float[v][sample] for v in op.inputs]
+    def _float_column(self, value: Value | None) -> Array | Sequence[Array] | None:
+        return None if value is None else value.array() if value.is_const else self._float[value]
 
-    def _rounded_operands(self, op: Op, plan: OperatorPlan | None) -> list[list[Array | None]]:
-        columns: list[Sequence[Array | None]] = []
+    def _rounded_columns(self, op: Op, plan: OperatorPlan | None) -> list[Array | Sequence[Array] | None]:
+        columns: list[Array | Sequence[Array] | None] = []
         for index, value in enumerate(op.inputs):
-            if value is None:
-                columns.append([None] * len(self.samples))
+            if value is None or (value.is_const and plan is None):
+                columns.append(self._float_column(value))
             elif value.is_const:
-                array = value.array()
-                if plan is not None:
-                    array = self._constant(value, plan.operands.get(index))
-                columns.append([array] * len(self.samples))
+                assert plan is not None  # see above
+                columns.append(self._constant(value, plan.operands.get(index)))
             else:
                 columns.append(self._read(value, plan, index))
-        return [list(row) for row in zip(*columns, strict=True)] if columns else [[] for _ in self.samples]
+        return columns
 
     def _read(self, value: Value, plan: OperatorPlan | None, index: int) -> list[Array]:
         """Return the rounded samples of an operand in the form in which the operator reads it."""
@@ -166,8 +180,15 @@ class Sweep:
             return
         if layer.weights.use_count != 1 or (layer.bias is not None and layer.bias.use_count != 1):
             return  # other users need the same constant
+        means = self._means(layer, plan, [r[0].shape for r in floats])
+        if len(self.techniques) == 1:
+            ((name, technique),) = self.techniques.items()
+            fit = technique(layer_data(layer, form, means, np.zeros((2, layer.groups, 0, means.shape[2]))))
+            if np.isfinite(fit.bias).all() and self._bias_fits(layer, plan, fit):
+                self._store(layer, plan, form, fit, name)
+            return
         fit_rows, held_rows = self._rows(layer, plan, [r[0].shape for r in floats])
-        data = layer_data(layer, form, fit_rows)
+        data = layer_data(layer, form, means, fit_rows)
         act = op.attribute_items()["act"]
         wanted = apply_activation(_products(held_rows[0], data.weights, data.bias), act)
         signal = float(np.square(wanted).sum())
@@ -182,33 +203,38 @@ class Sweep:
             actual = apply_activation(_products(held_rows[1], fit.weights, fit.bias), act)
             noise = float(np.square(actual - wanted).sum())
             fits[name] = fit
-            errors[name] = 10 * np.log10(max(noise, 1e-30) / max(signal, 1e-30))
+            errors[name] = float(10 * np.log10(max(noise, 1e-30) / max(signal, 1e-30)))
         if not fits:
             return
         chosen = min(errors, key=lambda name: errors[name])
         self.choices.append(LayerChoice(key_of(op), chosen, errors))
         self._store(layer, plan, form, fits[chosen], _reason(chosen, errors))
 
+    def _means(self, layer: LinearLayer, plan: OperatorPlan, shapes: Sequence[tuple[int, ...]]) -> Array:
+        """Return the mean rows to fit to: of the float model, of the plan; 0 without a bias."""
+        count = len(self.samples) - self.held
+        streams = self._float[layer.input], self._read(layer.input, plan, layer.input_index)
+        means = [
+            np.mean([layer.mean_row(a, s) for a, s in zip(arrays[:count], shapes, strict=False)], axis=0)
+            for arrays in streams
+        ]
+        return np.stack(means) * (layer.bias is not None)
+
     def _rows(
         self, layer: LinearLayer, plan: OperatorPlan, shapes: Sequence[tuple[int, ...]]
-    ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    ) -> tuple[Array, Array]:
         """Return rows (of the float model, of the plan) to fit, and such rows to compare."""
         rounded = self._read(layer.input, plan, layer.input_index)
         depth = layer.matrices(layer.weights.array()).shape[2]
         limit = max(LEAST_ROWS // len(self.samples), ROWS_PER_DEPTH * depth // len(self.samples), 1)
-        parts: list[tuple[Array, Array]] = []
+        parts: list[Array] = []
         for sample, shape in enumerate(shapes):
             both = [layer.rows(a[sample], shape) for a in (self._float[layer.input], rounded)]
-            if both[0].shape[1] > limit:
-                places = np.sort(self._random.permutation(both[0].shape[1])[:limit])
-                both = [rows[:, places] for rows in both]
-            parts.append((both[0], both[1]))
+            step = -(-both[0].shape[1] // limit)
+            start = int(self._random.integers(step))
+            parts.append(np.stack([rows[:, start::step] for rows in both]))
         first = len(parts) - self.held
-        fit, held = (
-            tuple(np.concatenate(rows, axis=1) for rows in zip(*some, strict=True))
-            for some in (parts[:first], parts[first:] or parts)
-        )
-        return (fit[0], fit[1]), (held[0], held[1])
+        return np.concatenate(parts[:first], axis=2), np.concatenate(parts[first:] or parts, axis=2)
 
     def _bias_fits(self, layer: LinearLayer, plan: OperatorPlan, fit: LayerFit) -> bool:
         form = plan.operands.get(layer.bias_index)
@@ -250,8 +276,11 @@ class Sweep:
         constants[layer.bias.name] = integers.astype(bias_form.dtype.numpy).reshape(bias.shape)
 
 
-def layer_data(layer: LinearLayer, form: TensorPlan, rows: tuple[Array, Array]) -> LayerData:
-    """Return what techniques need; ``rows``: of the float model and of the plan, [groups, n, depth]."""
+def layer_data(layer: LinearLayer, form: TensorPlan, means: Array, rows: Array) -> LayerData:
+    """Return what techniques need.
+
+    ``means`` [2, groups, depth] and ``rows`` [2, groups, n, depth]: of the float model, and of the plan.
+    """
     weights = layer.matrices(layer.weights.array()).astype(np.float64)
     shape = weights.shape
     has_bias = layer.bias is not None
@@ -266,7 +295,10 @@ def layer_data(layer: LinearLayer, form: TensorPlan, rows: tuple[Array, Array]) 
     return LayerData(
         weights,
         bias.astype(np.float64),
-        *rows,
+        means[0],
+        means[1],
+        rows[0],
+        rows[1],
         scale.astype(np.float64),
         (lowest + form.narrow, largest),
         form.block,
@@ -300,7 +332,7 @@ def decibels(runs: Sequence[Sequence[Powers]]) -> float:
 
 
 def _products(rows: Array, weights: Array, bias: Array) -> Array:
-    return np.asarray(rows @ weights.swapaxes(1, 2) + bias[:, None])
+    return np.asarray(rows @ weights.swapaxes(1, 2).astype(np.float32) + bias[:, None].astype(np.float32))
 
 
 def _reason(chosen: str, errors: Mapping[str, float]) -> str:

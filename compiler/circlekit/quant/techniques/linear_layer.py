@@ -93,6 +93,22 @@ class LinearLayer:
         rows = split.transpose(2, 0, 1, 3)
         return np.ascontiguousarray(rows).reshape(self.groups, rows.shape[1], -1)
 
+    def mean_row(self, data: Array, output: tuple[int, ...]) -> Array:
+        """Return the mean of ``rows(data, output)``, f64[groups, depth], without making them."""
+        op, weights = self.op, self.weights.static_shape
+        if not isinstance(op, ConvolutionLayer):
+            return np.asarray(data.reshape(1, -1, weights[1]).mean(axis=1, dtype=np.float64))
+        geometry = op.geometry(data.shape, weights, output)
+        sums = np.zeros((*geometry.taps, data.shape[-1]))
+        for tap, window, element in geometry.overlaps():
+            sums[tap[1:]] = data[window if op.is_transposed else element].sum(
+                axis=(0, 1, 2), dtype=np.float64
+            )
+        places = geometry.size if op.is_transposed else geometry.windows
+        taps = int(np.prod(geometry.taps))
+        split = sums.reshape(taps, self.groups, -1).transpose(1, 0, 2)
+        return np.asarray(split.reshape(self.groups, -1) / (len(data) * np.prod(places)))
+
 
 def linear_layer(op: Op) -> LinearLayer | None:
     """Return ``op`` as a matrix product; None if it is none, or if its weights are not a float constant."""
