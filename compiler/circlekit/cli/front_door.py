@@ -19,6 +19,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "change a model": {
         "optimize": "Optimize a circle or TFLite model.",
         "convert": "Write a model in the other format.",
+        "quantize": "Quantize a float model.",
         "reduce": "Find the smallest model on which a command still succeeds.",
     },
     "quantize a model": {
@@ -54,6 +55,8 @@ def find(name: str) -> Command:
             from circlekit.cli.optimize import optimize as command
         case "convert":
             from circlekit.cli.optimize import convert_command as command
+        case "quantize":
+            from circlekit.cli.quant.quantize import quantize_command as command
         case "reduce":
             from circlekit.cli.circle_reduce import main as command
         case "calibrate":

@@ -34,6 +34,8 @@ class QuantizationRule:
     ``not_zero``: operands on which the kernel fails if an integer stands for 0.
     ``table``: an operand whose rows are looked up; if it is constant, it may be stored like weights.
     ``attributes``: attributes that a quantized operator needs.
+    ``least_step``: by dtype, the least scale of the result in units of the largest scale of an operand,
+    because the kernel's last multiplier must be below 1.
     """
 
     results_follow: str | None = None
@@ -47,6 +49,7 @@ class QuantizationRule:
     not_zero: tuple[str, ...] = ()
     table: str | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    least_step: Mapping[DType, float] = field(default_factory=dict)
 
 
 OWN_RANGES = QuantizationRule()

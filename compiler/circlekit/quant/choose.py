@@ -12,16 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from circlekit.errors import ModelError
+from circlekit.errors import CirclekitError, ModelError, UnsupportedError
 from circlekit.ir.dtypes import f32
-from circlekit.ir.graph import Graph, Model
+from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
-from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
+from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Value
-from circlekit.quant.given import add_ranges, covered_range, fits_activations, fits_weights, given_form
-from circlekit.quant.parameters import asymmetric, symmetric
+from circlekit.quant.given import fits_weights, given_form
+from circlekit.quant.parameters import asymmetric
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import NO_SCHEME, SCHEMES, Arithmetic, Scheme
+from circlekit.quant.tensor_forms import TensorForms
 from circlekit.quant.trial import trial_refusal
 from circlekit.quant.weights import (
     bias_plan,
@@ -66,31 +67,8 @@ def choose(
     return plan
 
 
-class GraphChooser:
-    """Chooses the plan of one graph.
-
-    ``floats``: the operators that stay float, with the reasons; ``reasons``: those of operators that got the
-    fallback of their scheme.  ``tensors``: the forms in which tensors are
-    stored; ``edges``: by operator and then by index, operands that are read in another form.
-    """
-
-    def __init__(
-        self,
-        graph: Graph,
-        ranges: Mapping[str, tuple[float, float]],
-        schemes: Mapping[Op, Scheme | None],
-        target: Target,
-        given: Mapping[str, TensorPlan],
-    ) -> None:
-        self.graph, self.target, self.given = graph, target, given
-        self.ranges = {**ranges, **{name: covered_range(form) for name, form in given.items()}}
-        if given:
-            add_ranges(graph, self.ranges)
-        self.schemes = {op: schemes.get(op) for op in graph if _concerns(op, schemes.get(op))}
-        self.floats: dict[Op, str] = {}
-        self.reasons: dict[Op, str] = {}
-        self.tensors: dict[Value, TensorPlan] = {}
-        self.edges: dict[Op, dict[int, TensorPlan]] = {}
+class GraphChooser(TensorForms):
+    """Chooses the plan of one graph."""
 
     def plan(self) -> GraphPlan:
         """Return the plan: repeat until no operator is refused."""
@@ -100,27 +78,31 @@ class GraphChooser:
             elif op.quantization_rule is None and scheme.activations is not None:
                 self.floats[op] = f"{self.target.title} has no integer kernel of {op.code}"
         while refused := self._assign():
-            for op, reason in refused.items():
-                self._lower(op, reason)
+            for op, error in refused.items():
+                self._lower(op, error)
         return self._result()
 
-    def _lower(self, op: Op, reason: str) -> None:
-        """Give a refused operator the fallback of its scheme, if it has weights; else it stays float."""
-        scheme = self._scheme(op)
-        if scheme.fallback is not None and stored_constants(op, SCHEMES[scheme.fallback]):
-            self.schemes[op] = SCHEMES[scheme.fallback]
+    def _lower(self, op: Op, error: CirclekitError) -> None:
+        """Give a refused operator the fallback of its scheme, if it has weights; else it stays float.
+
+        There is no fallback where the numbers are the reason.
+        """
+        scheme, reason = self.scheme_of(op), str(error)
+        has_fallback = isinstance(error, UnsupportedError) and scheme.fallback is not None
+        if has_fallback and stored_constants(op, SCHEMES[str(scheme.fallback)]):
+            self.schemes[op] = SCHEMES[str(scheme.fallback)]
             self.reasons.setdefault(op, reason)
         else:
             self.floats[op] = self.reasons.get(op, reason)
 
     # -- one round ------------------------------------------------------------------------------
 
-    def _assign(self) -> dict[Op, str]:
+    def _assign(self) -> dict[Op, CirclekitError]:
         """Choose all parameters, and return the operators that turn out not to be possible, with reasons."""
         self.tensors, self.edges = {}, {op: {} for op in self.schemes}
-        refused: dict[Op, str] = {}
+        refused: dict[Op, CirclekitError] = {}
         ops = [op for op in self.schemes if op not in self.floats]
-        whole = [op for op in ops if self._scheme(op).arithmetic is Arithmetic.INTEGERS]
+        whole = [op for op in ops if self.scheme_of(op).arithmetic is Arithmetic.INTEGERS]
         steps: list[tuple[Callable[[Op, QuantizationRule], None], list[Op]]] = [
             (self._forward, whole),
             (self._backward, whole[::-1]),
@@ -133,18 +115,20 @@ class GraphChooser:
             for op in among:
                 if op not in refused:
                     try:
-                        step(op, self._rule(op))
-                    except ModelError as error:
-                        refused[op] = str(error)
+                        step(op, self.rule_of(op))
+                    except (ModelError, UnsupportedError) as error:
+                        refused[op] = error
             if refused:
                 return refused
         return refused
 
     def _forward(self, op: Op, rule: QuantizationRule) -> None:
         """Choose the forms of the operands that have none yet, and of the results."""
-        for index in self._activations(op):
-            self._use(op, index)
-        dtype = self._scheme(op).activations
+        following = set(indices_of(op, rule.operands_follow))
+        for index in self.activations(op):
+            if index not in following or not is_weight(op.inputs[index]):
+                self.read_form(op, index)
+        dtype = self.scheme_of(op).activations
         assert dtype is not None  # the scheme is one of integers
         for value in op.results:
             if value.dtype is not f32:
@@ -157,13 +141,21 @@ class GraphChooser:
                 index = next(indices_of(op, [rule.results_follow]))
                 source = op.inputs[index]
                 reason = f"that of %{source and source.name}, which {op.code} does not scale"
-                self.tensors[value] = self._use(op, index).because(reason)
+                self.tensors[value] = self.read_form(op, index).because(reason)
             else:
-                self.tensors[value] = self._own(value, self._scheme(op))
+                self.tensors[value] = self.own_form(value, self.scheme_of(op), self._least_scale(op, rule))
+
+    def _least_scale(self, op: Op, rule: QuantizationRule) -> float:
+        """Return the least scale of the result that the kernel can compute with these operands."""
+        dtype = self.scheme_of(op).activations
+        if dtype is None or dtype not in rule.least_step:
+            return 0.0
+        scales = [self.read_form(op, index).scale[0] for index in self.activations(op)]
+        return rule.least_step[dtype] * max(scales, default=0.0)
 
     def _backward(self, op: Op, rule: QuantizationRule) -> None:
         """Give operands the form of the result, where the rule asks for it."""
-        indices = [i for i in indices_of(op, rule.operands_follow) if self._is_float(op, i)]
+        indices = [i for i in indices_of(op, rule.operands_follow) if self.reads_float(op, i)]
         if not indices:
             return
         result = next((v for v in op.results if v in self.tensors), None)
@@ -171,11 +163,15 @@ class GraphChooser:
             target = self.tensors[result].because(f"that of %{result.name}, since {op.code} does not scale")
         else:
             values = [v for v in (op.inputs[i] for i in indices) if v is not None]
-            target = self._shared(op, values)
+            target = self.shared_form(op, values)
         for index in indices:
             value = op.inputs[index]
             assert value is not None
-            if value.is_const or not (self._use(op, index).same_as(target) or self._adopt(value, target)):
+            if value.is_const:
+                if np.isnan(value.array()).any():
+                    raise ModelError(f"the constant %{value.name} has numbers that are NaN")
+                self.edges[op][index] = target
+            elif not self.read_form(op, index).same_as(target) and not self._adopt(value, target):
                 self.edges[op][index] = target
 
     def _adopt(self, value: Value, plan: TensorPlan) -> bool:
@@ -186,9 +182,9 @@ class GraphChooser:
         op = value.producer
         if value.use_count != 1 or self.graph.is_output(value) or op is None or op in self.floats:
             return False
-        if op not in self.schemes or self._scheme(op).activations is not plan.dtype:
+        if op not in self.schemes or self.scheme_of(op).activations is not plan.dtype:
             return False
-        rule = self._rule(op)
+        rule = self.rule_of(op)
         if plan.dtype in rule.fixed or rule.symmetric:
             return False
         if rule.results_follow is not None:
@@ -201,30 +197,30 @@ class GraphChooser:
     def _guard(self, op: Op, rule: QuantizationRule) -> None:
         """Keep zero points and integers away that a kernel ignores, or fails on."""
         for index in indices_of(op, rule.symmetric):
-            if self._is_float(op, index) and any(self._use(op, index).zero_point):
-                raise ModelError(f"{op.code} ignores the zero point of %{self._name(op, index)}")
+            if self.reads_float(op, index) and any(self.read_form(op, index).zero_point):
+                raise ModelError(f"{op.code} ignores the zero point of %{self.name_of(op, index)}")
         for index in indices_of(op, rule.not_negative):
-            plan = self._use(op, index)
-            low, high = self._range(op, index)
+            plan = self.read_form(op, index)
+            low, high = self.range_of(op, index)
             if plan.zero_point[0] == plan.dtype.limits[0]:
                 continue
-            if self._scheme(op).asymmetric:
+            if self.scheme_of(op).asymmetric:
                 scale, zero_point = asymmetric(0.0, high, plan.dtype)
                 reason = f"without negative numbers, on which {op.code} fails"
                 self.edges[op][index] = TensorPlan(plan.dtype, (scale,), (zero_point,), reason=reason)
             elif low < STEPS_FROM_ZERO * plan.scale[0]:
                 raise ModelError(f"{op.code} fails on negative integers, and {low:.4g} is too close to 0")
         for index in indices_of(op, rule.not_zero):
-            step = STEPS_FROM_ZERO * self._use(op, index).scale[0]
-            low, high = self._range(op, index)
+            step = STEPS_FROM_ZERO * self.read_form(op, index).scale[0]
+            low, high = self.range_of(op, index)
             if low < step and high > -step:
                 raise ModelError(
-                    f"{op.code} fails on the integer of 0, and %{self._name(op, index)} is near it"
+                    f"{op.code} fails on the integer of 0, and %{self.name_of(op, index)} is near it"
                 )
 
     def _weigh(self, op: Op, rule: QuantizationRule) -> None:
         """Choose the forms of constant weights, and of the bias, of an operator on integers."""
-        scheme, bias = self._scheme(op), self._bias(op, rule)
+        scheme, bias = self.scheme_of(op), self.bias_of(op, rule)
         assert scheme.bias is not None  # the scheme is one of integers
         if bias is not None and not (bias.is_const and bias.is_plain):
             raise ModelError(f"the bias %{bias.name} is not a plain constant")
@@ -235,11 +231,11 @@ class GraphChooser:
                 self.edges[op][index] = self._weights(value, scheme, rule.weights[op.operands[index].name])
             if bias is None:
                 continue
-            data = self._use(op, next(indices_of(op, [rule.data])))
+            data = self.read_form(op, next(indices_of(op, [rule.data])))
             if is_weight(value):
                 fitted = fit_bias(self.edges[op][index], bias, data, scheme.bias, value.array())
                 self.edges[op][index] = fitted
-            plan = bias_plan(data, self._use(op, index), scheme.bias)
+            plan = bias_plan(data, self.read_form(op, index), scheme.bias)
             self.edges[op][next(indices_of(op, [str(rule.bias)]))] = plan
 
     def _weights(self, value: Value, scheme: Scheme, axis: int | None) -> TensorPlan:
@@ -251,7 +247,9 @@ class GraphChooser:
 
     def _store(self, op: Op, rule: QuantizationRule) -> None:
         """Choose the forms of the constants of an operator whose activations stay float."""
-        scheme = self._scheme(op)
+        scheme, bias = self.scheme_of(op), self.bias_of(op, rule)
+        if bias is not None and is_weight(bias) and not np.isfinite(bias.array()).all():
+            raise ModelError(f"the constant %{bias.name} has numbers that are NaN or infinite")
         for index, axis in stored_constants(op, scheme).items():
             value = op.inputs[index]
             assert value is not None
@@ -263,103 +261,16 @@ class GraphChooser:
 
     def _check(self, op: Op, rule: QuantizationRule) -> None:
         """Raise ModelError if the target cannot run the operator as planned."""
-        scheme = self._scheme(op)
+        scheme = self.scheme_of(op)
         if scheme.arithmetic is Arithmetic.FLOATS:
             return
         operands, results = dict(self.edges[op]), {}
         if scheme.activations is not None:
-            operands |= {i: self._use(op, i) for i in self._activations(op)}
+            operands |= {i: self.read_form(op, i) for i in self.activations(op)}
             results = {i: self.tensors[v] for i, v in enumerate(op.results) if v in self.tensors}
         refusal = trial_refusal(op, operands, results, rule.attributes, self.target)
         if refusal is not None:
-            raise ModelError(refusal)
-
-    # -- forms of single tensors ----------------------------------------------------------------
-
-    def _use(self, op: Op, index: int) -> TensorPlan:
-        """Return the form in which ``op`` reads operand ``index``; choose it if there is none yet."""
-        if index in self.edges[op]:
-            return self.edges[op][index]
-        value = op.inputs[index]
-        assert value is not None
-        scheme = self._scheme(op)
-        if value.is_const:
-            plan = self.edges[op][index] = self._constant(value, scheme)
-            return plan
-        plan = self.tensors.get(value) or self._own(value, scheme)
-        self.tensors.setdefault(value, plan)
-        if plan.dtype is not scheme.activations:
-            plan = self.edges[op][index] = self._own(value, scheme)
-        return plan
-
-    def _own(self, value: Value, scheme: Scheme) -> TensorPlan:
-        """Return the form for the observed range of ``value``; ModelError if there is none."""
-        given = given_form(self.given.get(value.name), scheme.activations)
-        if given is not None and fits_activations(given, scheme):
-            return given
-        if value.name not in self.ranges:
-            raise ModelError(f"%{value.name} has no range: calibration did not observe it")
-        low, high = self.ranges[value.name]
-        return _covering(low, high, scheme, f"covers its range [{low:.4g}, {high:.4g}]")
-
-    def _constant(self, value: Value, scheme: Scheme) -> TensorPlan:
-        if not value.is_plain:
-            raise ModelError(f"the constant %{value.name} is packed or sparse")
-        numbers = value.array()
-        if not np.isfinite(numbers).all():
-            raise ModelError(f"the constant %{value.name} has numbers that are NaN or infinite")
-        low, high = float(numbers.min(initial=0)), float(numbers.max(initial=0))
-        return _covering(low, high, scheme, f"covers the constant, {low:.4g} to {high:.4g}")
-
-    def _shared(self, op: Op, values: Sequence[Value]) -> TensorPlan:
-        """Return one form for all ``values``, which ``op`` compares as integers."""
-        ranges = [
-            (float(v.array().min()), float(v.array().max())) if v.is_const else self.ranges[v.name]
-            for v in values
-        ]
-        low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
-        return _covering(
-            low, high, self._scheme(op), f"covers all operands of {op.code}, which compares integers"
-        )
-
-    def _range(self, op: Op, index: int) -> tuple[float, float]:
-        value = op.inputs[index]
-        assert value is not None
-        if value.is_const:
-            return float(value.array().min(initial=np.inf)), float(value.array().max(initial=-np.inf))
-        return self.ranges[value.name]
-
-    # -- operators ------------------------------------------------------------------------------
-
-    def _scheme(self, op: Op) -> Scheme:
-        scheme = self.schemes[op]
-        assert scheme is not None  # it is not float
-        return scheme
-
-    def _rule(self, op: Op) -> QuantizationRule:
-        return op.quantization_rule or OWN_RANGES  # only constants are stored of operators without a rule
-
-    def _activations(self, op: Op) -> list[int]:
-        """Return the indices of float operands that are neither constant weights nor biases."""
-        rule = self._rule(op)
-        biases = set(indices_of(op, [rule.bias] if rule.bias else []))
-        weights = set(indices_of(op, rule.weights))
-        return [
-            i
-            for i in range(len(op.inputs))
-            if self._is_float(op, i) and i not in biases and not (i in weights and is_weight(op.inputs[i]))
-        ]
-
-    def _is_float(self, op: Op, index: int) -> bool:
-        value = op.inputs[index]
-        return value is not None and value.dtype is f32
-
-    def _bias(self, op: Op, rule: QuantizationRule) -> Value | None:
-        return getattr(op, rule.bias) if rule.bias is not None else None
-
-    def _name(self, op: Op, index: int) -> str:
-        value = op.inputs[index]
-        return value.name if value is not None else "?"
+            raise UnsupportedError(refusal)
 
     # -- the plan -------------------------------------------------------------------------------
 
@@ -369,7 +280,7 @@ class GraphChooser:
             if op in self.floats:
                 plan.operators[key_of(op)] = OperatorPlan(op.code, NO_SCHEME, self.floats[op])
                 continue
-            scheme = self._scheme(op)
+            scheme = self.scheme_of(op)
             reason = scheme.title + (f"; {self.reasons[op]}" if op in self.reasons else "")
             attributes = dict(rule.attributes) if (rule := op.quantization_rule) else {}
             plan.operators[key_of(op)] = OperatorPlan(
@@ -377,18 +288,3 @@ class GraphChooser:
             )
         plan.tensors = {value.name: tensor for value, tensor in self.tensors.items()}
         return plan
-
-
-def _concerns(op: Op, scheme: Scheme | None) -> bool:
-    """Return whether a plan has anything to say of ``op``."""
-    has_floats = any(v is not None and v.dtype is f32 for v in (*op.inputs, *op.results))
-    if scheme is None or scheme.activations is not None:
-        return has_floats
-    return bool(stored_constants(op, scheme))
-
-
-def _covering(low: float, high: float, scheme: Scheme, reason: str) -> TensorPlan:
-    assert scheme.activations is not None
-    formula = asymmetric if scheme.asymmetric else symmetric
-    scale, zero_point = formula(low, high, scheme.activations)
-    return TensorPlan(scheme.activations, (scale,), (zero_point,), reason=reason)

@@ -16,7 +16,10 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.value import Array
 
 SMALLEST_SCALE = 2.0**-60
-"""Scales are at least this: products and quotients of two such scales are normal float32 numbers."""
+"""Scales are at least this: products and quotients of two such scales are normal float32 numbers.
+
+Tensors of smaller numbers are not quantized.
+"""
 
 
 def asymmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
@@ -29,7 +32,7 @@ def asymmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
     smallest, largest = dtype.limits
     if low == high:
         return 1.0, 0
-    scale = _float32((high - low) / (largest - smallest))
+    scale = _checked_scale((high - low) / (largest - smallest), low, high)
     zero_point = round(smallest - low / scale)
     return scale, min(max(zero_point, smallest), largest)
 
@@ -38,7 +41,7 @@ def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
     """Return (scale, 0) so that [low, high] is covered by the integers without the lowest one."""
     _require_finite(low, high)
     magnitude = max(abs(low), abs(high))
-    return (_float32(magnitude / dtype.limits[1]) if magnitude else 1.0), 0
+    return (_checked_scale(magnitude / dtype.limits[1], low, high) if magnitude else 1.0), 0
 
 
 def magnitudes(weights: Array, axis: int | None) -> Array:
@@ -51,7 +54,12 @@ def magnitudes(weights: Array, axis: int | None) -> Array:
 
 
 def scales_for(magnitude: Array, dtype: DType) -> Array:
-    """Return float32 scales so that numbers up to each magnitude are covered symmetrically; 1 for none."""
+    """Return float32 scales so that numbers up to each magnitude are covered symmetrically; 1 for none.
+
+    Magnitudes that are too small for a scale become 0; ModelError if all of them do that are not 0.
+    """
+    if magnitude.any() and magnitude.max() < SMALLEST_SCALE * dtype.limits[1]:
+        raise ModelError(f"numbers of up to {magnitude.max():.4g} are too small for a scale")
     scales = np.where(magnitude > 0, np.maximum(magnitude / dtype.limits[1], SMALLEST_SCALE), 1.0)
     return scales.astype(np.float32)
 
@@ -81,5 +89,8 @@ def _require_finite(low: float, high: float) -> None:
         raise ModelError(f"expected a finite range, got {low} to {high}")
 
 
-def _float32(scale: float) -> float:
-    return float(np.float32(max(scale, SMALLEST_SCALE)))
+def _checked_scale(scale: float, low: float, high: float) -> float:
+    """Return the scale as float32 holds it; ModelError if it is too small."""
+    if scale < SMALLEST_SCALE:
+        raise ModelError(f"the range {low:.4g} to {high:.4g} is too small for a scale")
+    return float(np.float32(scale))

@@ -8,12 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from circlekit.ir.text.columns import format_columns
+from circlekit.ir.text.columns import abridged, format_columns
 from circlekit.passes.engine.optimization_report import Summary
 from circlekit.quant.plan import Plan
+from circlekit.quant.scheme import SCHEMES
 
 CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE"})
 """Operators between integers and floats, and between integers of different scales."""
+
+
+MAX_NAME = 60
+"""Characters of a tensor's name that are shown."""
 
 
 class FloatOperator(NamedTuple):
@@ -79,13 +84,33 @@ class QuantizationReport:
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the report."""
-        sizes = [f"{summary.file_size or 0:,}" for summary in (self.before, self.after)]
-        rows: list[tuple[object, ...]] = [("scheme", "operators"), *self.schemes.items()]
-        yield f"{self.scheme}: {sizes[0]} -> {sizes[1]} bytes"
-        yield format_columns(rows)
+        if self.target:
+            yield f"{self.source} -> {self.target}"
+        sizes = [summary.file_size or 0 for summary in (self.before, self.after)]
+        part = f", {sizes[1] / sizes[0]:.0%}" if sizes[0] else ""
+        yield f"{self.scheme}: {sizes[0]:,} -> {sizes[1]:,} bytes{part}"
+        yield ""
+        rows = [("operators", "count"), *((_title(name), n) for name, n in self.schemes.items())]
+        yield from format_columns(rows).splitlines()
         if conversions := self._conversions():
-            yield "added: " + ", ".join(f"{count} {code}" for code, count in conversions.items())
-        if floats := self.floats:
-            yield "stays float:"
-            yield from (f"  {op.code} %{op.name}: {op.reason}" for op in floats)
+            added = ", ".join(f"{count} {code}" for code, count in conversions.items())
+            yield f"between integers and floats, or other scales: {added}"
+        yield from self._float_lines()
         yield from (f"note: {note}" for note in self.notes)
+        yield f"quantized in {self.seconds:.2f} s"
+
+    def _float_lines(self) -> Iterator[str]:
+        """Yield why operators stay float: a line for each reason."""
+        by_reason: dict[tuple[str, str], list[str]] = {}
+        for op in self.floats:
+            by_reason.setdefault((op.code, op.reason), []).append(op.name)
+        if by_reason:
+            yield ""
+            yield "stays float:"
+        for (code, reason), names in by_reason.items():
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            yield f"  {code} %{abridged(names[0], MAX_NAME)}{more}: {reason}"
+
+
+def _title(scheme: str) -> str:
+    return scheme if scheme not in SCHEMES else f"{scheme} ({SCHEMES[scheme].title})"

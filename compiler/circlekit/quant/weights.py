@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from circlekit.errors import ModelError
+from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i32, i64
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.quantization_rule import OWN_RANGES
@@ -108,14 +108,16 @@ def block_plan(weights: Value, scheme: Scheme) -> TensorPlan:
     """Return the plan of weights [units, depth] whose rows are cut into blocks with a scale each.
 
     The scales are stored as float16 and have the precision of bfloat16, as LiteRT's delegate keeps them.
-    Raise ModelError if the rows are not whole blocks, or a number is NaN or infinite.
+    Raise UnsupportedError if the rows are not whole blocks, ModelError for NaN and infinite numbers.
     """
     numbers = weights.array()
     if not np.isfinite(numbers).all():
         raise ModelError(f"the constant %{weights.name} has numbers that are NaN or infinite")
     if numbers.ndim != 2 or numbers.shape[1] % scheme.block:
         shape = format_shape(weights.shape)
-        raise ModelError(f"%{weights.name}, {shape}, has no rows of whole blocks of {scheme.block} weights")
+        raise UnsupportedError(
+            f"%{weights.name}, {shape}, has no rows of whole blocks of {scheme.block} weights"
+        )
     blocks = numbers.reshape(-1, scheme.block)
     scales = bfloat16_at_least(scales_for(magnitudes(blocks, 0), scheme.weights))
     reason = f"covers the largest magnitude of each {scheme.block} neighboring weights of a row"

@@ -59,7 +59,9 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
     the larger scale of the operands, to which the other operand is shifted.
     """
 
-    quantization_rule = QuantizationRule(attributes={"pot_scale_int16": False})
+    quantization_rule = QuantizationRule(
+        attributes={"pot_scale_int16": False}, least_step={i8: 2**-18, u8: 2**-18, i16: 2**-13}
+    )
 
     lhs = operand(*NUMBERS, *COMPLEX, DType.STRING)
     rhs = operand(*NUMBERS, *COMPLEX, DType.STRING)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit quantize: a float model becomes one of integers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from circlekit.api import load, quantize, save
+from circlekit.api.models import check_apart, check_target
+from circlekit.api.quantizing import INTERFACES
+from circlekit.cli.arguments import MODEL_HELP, Parser, count, output_of, output_path, positive_count
+from circlekit.cli.command import Command
+from circlekit.cli.output.terminal import printable
+from circlekit.cli.result import add_result_flags, source_name, source_of
+from circlekit.io.write.file_writer import write_file
+from circlekit.ir.graph import Model
+from circlekit.quant.calibration import Calibration
+from circlekit.quant.calibration.ranges import ESTIMATORS
+from circlekit.quant.calibration.sample_files import RandomSamples, open_samples
+from circlekit.quant.quantization_report import QuantizationReport
+from circlekit.quant.scheme import NO_SCHEME, SCHEMES
+
+DESCRIPTION = """Quantize a float model.
+
+DATA is an HDF5, npz or npy file, a raw file, a folder with a file for each sample, or a .txt file with the
+names of raw files: samples on which the ranges of activations are observed. Schemes that quantize weights
+alone (dynamic_int8, weight_int8, weight_int4, ..., float16) need none.
+
+A PATTERN selects operators: the name of a result, re: and a regular expression that is searched in it, or a
+kind such as CONV_2D."""
+
+RANDOM_NOTE = "calibrated on random samples: the ranges of real data differ, and so will the accuracy"
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("model", help=MODEL_HELP)
+    parser.add_output("the file to write, .tflite or .circle")
+    parser.add_argument(
+        "--scheme", choices=tuple(SCHEMES), default="int8", metavar="NAME",
+        help=f"one of {', '.join(SCHEMES)} (default: int8)",
+    )  # fmt: skip
+    parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
+    parser.add_argument("--calibration", metavar="FILE", help="what circlekit calibrate has written, instead")
+    parser.add_argument(
+        "--random",
+        type=positive_count,
+        metavar="N",
+        help="N seeded random samples instead",
+    )
+    parser.add_argument("--seed", type=count, metavar="N", help="seed of random samples (default: 0)")
+    parser.add_argument(
+        "--estimator", choices=tuple(ESTIMATORS), default="min_max", metavar="NAME",
+        help=f"how ranges follow from the samples: {', '.join(ESTIMATORS)} (default: min_max)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--float", action="append", default=[], metavar="PATTERN",
+        help="leave these operators float; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="PATTERN=SCHEME",
+        help="quantize these operators by another scheme; may be repeated, the last one counts",
+    )  # fmt: skip
+    parser.add_argument(
+        "--only", action="append", metavar="PATTERN", help="quantize these operators alone; may be repeated"
+    )
+    for side in ("inputs", "outputs"):
+        parser.add_argument(
+            f"--model-{side}", choices=INTERFACES, default="float",
+            help=f"{side} of the quantized model (default: float)",
+        )  # fmt: skip
+    parser.add_switch("--no-optimize", help="do not run O1 on the float model first")
+    parser.add_argument(
+        "--target", default="litert", metavar="NAME", help="the runtime for which it is (default: litert)"
+    )
+    parser.add_argument(
+        "--save-plan", type=output_path, metavar="FILE",
+        help="write every tensor's dtype, scale and zero point, with the reason, as JSON",
+    )  # fmt: skip
+    add_result_flags(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    output = output_path(output_of(arguments))
+    sources = [arguments.inputs, arguments.calibration, arguments.random]
+    if sum(source is not None for source in sources) > 1:
+        arguments.refuse("--inputs, --calibration and --random exclude each other")
+    if arguments.seed is not None and arguments.random is None:
+        arguments.refuse("--seed needs --random N")
+    operators = dict.fromkeys(arguments.float, NO_SCHEME)
+    for item in arguments.set:
+        pattern, equals, scheme = item.rpartition("=")
+        if not equals:
+            arguments.refuse(f"--set: expected PATTERN=SCHEME, got {item}")
+        operators[pattern] = scheme
+    for path in filter(None, (output, arguments.save_plan)):
+        check_target(path)
+        check_apart(arguments.model, path)
+    model = load(source_of(arguments.model))
+    given = None if arguments.calibration is None else Calibration.load(arguments.calibration)
+    report = quantize(
+        model,
+        arguments.scheme,
+        _samples(model, arguments),
+        calibration=given,
+        operators=operators,
+        only=arguments.only,
+        inputs=arguments.model_inputs,
+        outputs=arguments.model_outputs,
+        estimator=arguments.estimator,
+        passes=[] if arguments.no_optimize else "O1",
+        target=arguments.target,
+    )
+    if arguments.random is not None:
+        report.notes.append(RANDOM_NOTE)
+    report.source, report.target = source_name(arguments.model), output
+    if arguments.save_plan is not None:
+        write_file(arguments.save_plan, [report.plan.to_json().encode()])
+    save(model, output)
+    _print(report, arguments)
+    return 0
+
+
+def _samples(model: Model, arguments: argparse.Namespace) -> Iterable[Any] | None:
+    if arguments.inputs is not None:
+        return open_samples(arguments.inputs, model)
+    if arguments.random is not None:
+        return RandomSamples(model, arguments.random, arguments.seed or 0)
+    return None
+
+
+def _print(report: QuantizationReport, arguments: argparse.Namespace) -> None:
+    if arguments.quiet:
+        return
+    if arguments.json:
+        print(json.dumps(report.document(), indent=2))
+        return
+    for line in report.lines():
+        print(printable(line))
+
+
+quantize_command = Command("circlekit quantize", DESCRIPTION, "model output", _declare, _run)
