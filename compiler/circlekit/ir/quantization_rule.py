@@ -36,6 +36,8 @@ class QuantizationRule:
     ``attributes``: attributes that a quantized operator needs.
     ``least_step``: by dtype, the least scale of the result in units of the largest scale of an operand,
     because the kernel's last multiplier must be below 1.
+    ``mask_distance``: how far below all other numbers of its operand a number gives about 0.  Masks such as
+    -inf are stored as numbers at this distance.
     """
 
     results_follow: str | None = None
@@ -50,6 +52,7 @@ class QuantizationRule:
     table: str | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
     least_step: Mapping[DType, float] = field(default_factory=dict)
+    mask_distance: float = 0.0
 
 
 OWN_RANGES = QuantizationRule()

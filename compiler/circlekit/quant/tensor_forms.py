@@ -74,12 +74,22 @@ class TensorForms:
         if value.name not in self.ranges:
             raise UnsupportedError(f"%{value.name} has no range: calibration did not observe it")
         low, high = self.ranges[value.name]
-        plan = covering(low, high, scheme, f"covers its range [{low:.4g}, {high:.4g}]")
+        reason = f"covers its range [{low:.4g}, {high:.4g}]"
+        if distance := self._mask_distance(value, low):
+            low, reason = low - distance, f"{reason}, and masks at {distance:g} below it"
+        plan = covering(low, high, scheme, reason)
         if plan.scale[0] >= least_scale or low == high == 0:
             return plan
         wider = least_scale / plan.scale[0]
         reason = f"{plan.reason}, {wider:.3g} times: finer steps cannot be computed from the operands"
         return covering(low * wider, high * wider, scheme, reason)
+
+    def _mask_distance(self, value: Value, low: float) -> float:
+        """Return how far below ``low`` masks in ``value`` have to be; 0 if there are none."""
+        distance = max((self.rule_of(op).mask_distance for op in value.users), default=0.0)
+        masks = [v for v in (value.producer.inputs if value.producer else ()) if is_weight(v)]
+        is_masked = any(v is not None and v.array().min(initial=low) < low - distance for v in masks)
+        return distance if is_masked else 0.0
 
     def constant_form(self, value: Value, scheme: Scheme) -> TensorPlan:
         if not value.is_plain:

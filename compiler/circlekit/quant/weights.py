@@ -115,9 +115,7 @@ def block_plan(weights: Value, scheme: Scheme) -> TensorPlan:
         raise ModelError(f"the constant %{weights.name} has numbers that are NaN or infinite")
     if numbers.ndim != 2 or numbers.shape[1] % scheme.block:
         shape = format_shape(weights.shape)
-        raise UnsupportedError(
-            f"%{weights.name}, {shape}, has no rows of whole blocks of {scheme.block} weights"
-        )
+        raise UnsupportedError(f"%{weights.name}, {shape}, has no rows of whole blocks of {scheme.block}")
     blocks = numbers.reshape(-1, scheme.block)
     scales = bfloat16_at_least(scales_for(magnitudes(blocks, 0), scheme.weights))
     reason = f"covers the largest magnitude of each {scheme.block} neighboring weights of a row"

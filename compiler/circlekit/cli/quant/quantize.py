@@ -11,7 +11,7 @@ from typing import Any
 from circlekit.api import load, quantize, save
 from circlekit.api.models import check_apart, check_target
 from circlekit.api.quantizing import INTERFACES
-from circlekit.cli.arguments import MODEL_HELP, Parser, count, output_of, output_path, positive_count
+from circlekit.cli.arguments import MODEL_HELP, Parser, output_of, output_path, positive_count
 from circlekit.cli.command import Command
 from circlekit.cli.output.terminal import printable
 from circlekit.cli.result import add_result_flags, source_name, source_of
@@ -25,12 +25,11 @@ from circlekit.quant.scheme import NO_SCHEME, SCHEMES
 
 DESCRIPTION = """Quantize a float model.
 
-DATA is an HDF5, npz or npy file, a raw file, a folder with a file for each sample, or a .txt file with the
-names of raw files: samples on which the ranges of activations are observed. Schemes that quantize weights
-alone (dynamic_int8, weight_int8, weight_int4, ..., float16) need none.
+DATA are samples on which ranges of activations are observed, as for circlekit calibrate; schemes of weights
+alone need none. A PATTERN is the name of a result, re: and a regular expression, or a kind such as CONV_2D.
 
-A PATTERN selects operators: the name of a result, re: and a regular expression that is searched in it, or a
-kind such as CONV_2D."""
+Schemes: int8, int8_per_tensor, int16x8, uint8; dynamic_int8, weight_int8, weight_int4, float16, and
+weight_int4_block32, 64, 128 and 256; of ONE: one_uint8, one_uint8_channel, one_int16."""
 
 RANDOM_NOTE = "calibrated on random samples: the ranges of real data differ, and so will the accuracy"
 
@@ -39,45 +38,34 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("model", help=MODEL_HELP)
     parser.add_output("the file to write, .tflite or .circle")
     parser.add_argument(
-        "--scheme", choices=tuple(SCHEMES), default="int8", metavar="NAME",
-        help=f"one of {', '.join(SCHEMES)} (default: int8)",
-    )  # fmt: skip
-    parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
-    parser.add_argument("--calibration", metavar="FILE", help="what circlekit calibrate has written, instead")
-    parser.add_argument(
-        "--random",
-        type=positive_count,
-        metavar="N",
-        help="N seeded random samples instead",
+        "--scheme", choices=tuple(SCHEMES), default="int8", metavar="NAME", help="see above (default: int8)"
     )
-    parser.add_argument("--seed", type=count, metavar="N", help="seed of random samples (default: 0)")
+    parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
+    parser.add_argument("--calibration", metavar="FILE", help="or what circlekit calibrate wrote")
+    parser.add_argument("--random", type=positive_count, metavar="N", help="or N seeded random samples")
     parser.add_argument(
         "--estimator", choices=tuple(ESTIMATORS), default="min_max", metavar="NAME",
-        help=f"how ranges follow from the samples: {', '.join(ESTIMATORS)} (default: min_max)",
+        help="how ranges follow from samples (default: min_max)",
     )  # fmt: skip
     parser.add_argument(
-        "--float", action="append", default=[], metavar="PATTERN",
-        help="leave these operators float; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="PATTERN=SCHEME",
-        help="quantize these operators by another scheme; may be repeated, the last one counts",
-    )  # fmt: skip
-    parser.add_argument(
-        "--only", action="append", metavar="PATTERN", help="quantize these operators alone; may be repeated"
+        "--float", action="append", default=[], metavar="PATTERN", help="leave these operators float"
     )
-    for side in ("inputs", "outputs"):
-        parser.add_argument(
-            f"--model-{side}", choices=INTERFACES, default="float",
-            help=f"{side} of the quantized model (default: float)",
-        )  # fmt: skip
-    parser.add_switch("--no-optimize", help="do not run O1 on the float model first")
     parser.add_argument(
-        "--target", default="litert", metavar="NAME", help="the runtime for which it is (default: litert)"
+        "--set",
+        action="append",
+        default=[],
+        metavar="PATTERN=SCHEME",
+        help="another scheme for these operators",
     )
+    parser.add_argument("--only", action="append", metavar="PATTERN", help="leave all others float")
+    parser.add_argument(
+        "--io", choices=INTERFACES, default="float", help="inputs and outputs of the result (default: float)"
+    )
+    parser.add_switch("--no-optimize", help="do not run O1 first")
+    parser.add_argument("--target", default="litert", metavar="NAME", help="the runtime (default: litert)")
     parser.add_argument(
         "--save-plan", type=output_path, metavar="FILE",
-        help="write every tensor's dtype, scale and zero point, with the reason, as JSON",
+        help="write the form of every tensor, with the reason, as JSON",
     )  # fmt: skip
     add_result_flags(parser)
 
@@ -87,8 +75,6 @@ def _run(arguments: argparse.Namespace) -> int:
     sources = [arguments.inputs, arguments.calibration, arguments.random]
     if sum(source is not None for source in sources) > 1:
         arguments.refuse("--inputs, --calibration and --random exclude each other")
-    if arguments.seed is not None and arguments.random is None:
-        arguments.refuse("--seed needs --random N")
     operators = dict.fromkeys(arguments.float, NO_SCHEME)
     for item in arguments.set:
         pattern, equals, scheme = item.rpartition("=")
@@ -107,8 +93,8 @@ def _run(arguments: argparse.Namespace) -> int:
         calibration=given,
         operators=operators,
         only=arguments.only,
-        inputs=arguments.model_inputs,
-        outputs=arguments.model_outputs,
+        inputs=arguments.io,
+        outputs=arguments.io,
         estimator=arguments.estimator,
         passes=[] if arguments.no_optimize else "O1",
         target=arguments.target,
@@ -127,7 +113,7 @@ def _samples(model: Model, arguments: argparse.Namespace) -> Iterable[Any] | Non
     if arguments.inputs is not None:
         return open_samples(arguments.inputs, model)
     if arguments.random is not None:
-        return RandomSamples(model, arguments.random, arguments.seed or 0)
+        return RandomSamples(model, arguments.random, 0)
     return None
 
 

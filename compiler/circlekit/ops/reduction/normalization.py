@@ -53,7 +53,7 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
     Integers are computed in fixed point, as in LiteRT's reference kernels; its optimized ones use float32.
     """
 
-    quantization_rule = QuantizationRule(fixed=from_zero_to_one())
+    quantization_rule = QuantizationRule(fixed=from_zero_to_one(), mask_distance=10.0)
 
     beta: float = attribute(1.0)
 

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models and data at the edges of what can be quantized give right models, or end with a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.quant.calibration import TensorStatistics
+from circlekit.quant.quantization_report import QuantizationReport
+from circlekit.testing import is_available, run_litert, tflite_of
+
+LAYER = """
+graph main(%x: f32[1,8]) -> %y {
+  %w = const f32[4,8] gaussian(0, 0.3)
+  %b = const f32[4] gaussian(0, 0.1)
+  %y = FullyConnected(%x, %w, %b)
+}
+"""
+SCHEMES = ["int8", "int16x8", "uint8"]
+Model = circlekit.Model
+Samples = list[list[np.ndarray]]
+
+
+def samples(scale: float = 1.0, count: int = 3) -> Samples:
+    random = np.random.default_rng(3)
+    return [[random.normal(0, scale, (1, 8)).astype(np.float32)] for _ in range(count)]
+
+
+def changed(index: int, change: Callable[[np.ndarray], None]) -> Model:
+    """LAYER with a changed constant operand."""
+    model = circlekit.parse(LAYER)
+    value = model.main.ops[0].inputs[index]
+    assert value is not None
+    array = value.array().copy()
+    change(array)
+    value.data = array
+    return model
+
+
+def check(model: Model, scheme: str, given: Samples, tolerance: float) -> QuantizationReport:
+    """Quantize; LiteRT then gives what we give, which differs by part ``tolerance`` of the largest number."""
+    expected = circlekit.run(model, given[0])
+    report = circlekit.quantize(model, scheme, given)
+    results = circlekit.run(model, given[0])
+    for before, after in zip(expected, results, strict=True):
+        largest = np.abs(before).max() if before.size else 0
+        np.testing.assert_allclose(after, before, atol=largest * tolerance, rtol=0)
+    if is_available():
+        for ours, theirs in zip(results, run_litert(tflite_of(model), given[0]), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    return report
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_layer_with_nan_or_infinite_constants_stays_float(scheme: str) -> None:
+    for index, number in ((1, np.nan), (1, -np.inf), (2, np.inf), (2, np.nan)):
+        model = changed(index, lambda a, number=number: a.reshape(-1).__setitem__(0, number))
+        report = circlekit.quantize(model, scheme, samples())
+        assert [op.code for op in report.floats] == ["FULLY_CONNECTED"]
+        assert "NaN or infinite" in report.floats[0].reason
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_weights_of_zero(scheme: str) -> None:
+    assert not check(changed(1, lambda a: a[0].fill(0)), scheme, samples(), 0.02).floats
+    assert not check(changed(1, lambda a: a.fill(0)), scheme, samples(), 0.01).floats
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_biases_that_overflow_int32_raise_the_scale_of_their_weights(scheme: str) -> None:
+    model = changed(1, lambda a: a.__imul__(1e-12))
+    value = model.main.ops[0].inputs[2]
+    assert value is not None
+    value.data = np.float32([1e6, -1e6, 1e3, 0])
+    report = check(model, scheme, samples(), 0.01)
+    assert not report.floats
+    reasons = [form.reason for op in report.plan.main.operators.values() for form in op.operands.values()]
+    assert any("so that the bias fits" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_ranges_without_a_scale_stay_float(scheme: str) -> None:
+    report = check(
+        circlekit.parse("graph main(%x: f32[1,8]) -> %y { %y = Relu(%x) }"), scheme, samples(1e-37), 0
+    )
+    assert "too small for a scale" in report.floats[0].reason
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_constant_tensors_and_sums_that_cancel(scheme: str) -> None:
+    text = """
+    graph main(%x: f32[1,8]) -> %y {
+      %a = Mul(%x, 0.0)
+      %s = Mul(%x, 1.0000001)
+      %c = Sub(%s, %x)
+      %y = Concatenation(%a, %c, %x) {axis: 1}
+    }
+    """
+    assert not check(circlekit.parse(text), scheme, samples(), 0.02).floats
+
+
+def test_integers_and_bools_are_left_alone() -> None:
+    text = """
+    graph main(%x: f32[1,8]) -> %i, %g, %z {
+      %i = ArgMax(%x, [1]) {output_type: i64}
+      %g = Greater(%x, 0.5)
+      %s = SelectV2(%g, %x, -inf)
+      %z = Softmax(%s)
+    }
+    """
+    report = check(circlekit.parse(text), "int8", samples(), 0.02)
+    assert not report.floats
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_unknown_operators_read_and_produce_floats(scheme: str) -> None:
+    text = """
+    graph main(%x: f32[1,8]) -> %y {
+      %a = Relu(%x)
+      %b = Opaque(%a) {code: "CUSTOM", custom_code: "Mystery"} : f32[1,8]
+      %y = Relu6(%b)
+    }
+    """
+    model = circlekit.parse(text)
+    ranges = {"x": (-1.0, 1.0), "a": (0.0, 1.0), "b": (-1.0, 7.0), "y": (0.0, 6.0)}
+    calibration = circlekit.Calibration([{name: statistics(*ends) for name, ends in ranges.items()}])
+    report = circlekit.quantize(model, scheme, calibration=calibration)
+    assert [op.name for op in report.floats] == ["b"]
+    assert [op.code for op in model.main] == [
+        "QUANTIZE", "RELU", "DEQUANTIZE", "CUSTOM", "QUANTIZE", "RELU6", "DEQUANTIZE"
+    ]  # fmt: skip
+
+
+def statistics(low: float, high: float) -> TensorStatistics:
+    seen = TensorStatistics()
+    seen.min, seen.max = low, high
+    return seen
+
+
+def test_one_sample_and_no_sample() -> None:
+    assert not check(circlekit.parse(LAYER), "int8", samples(count=1), 0.02).floats
+    with pytest.raises(ModelError, match="at least one sample"):
+        circlekit.quantize(circlekit.parse(LAYER), "int8", [])
+    with pytest.raises(ModelError, match="needs the ranges"):
+        circlekit.quantize(circlekit.parse(LAYER), "int8")
+
+
+def test_samples_that_do_not_fit() -> None:
+    with pytest.raises(ModelError, match="NaN"):
+        circlekit.quantize(circlekit.parse(LAYER), "int8", [[np.full((1, 8), np.nan, np.float32)]])
+    with pytest.raises(ShapeError):
+        circlekit.quantize(circlekit.parse(LAYER), "int8", [[np.zeros((1, 9), np.float32)]])
+
+
+def test_unknown_names_are_refused_with_the_near_one() -> None:
+    with pytest.raises(UnsupportedError, match="did you mean int8"):
+        circlekit.quantize(circlekit.parse(LAYER), "int9", samples())
+    with pytest.raises(ModelError, match="no operator is selected by 'Convolution'"):
+        circlekit.quantize(circlekit.parse(LAYER), "int8", samples(), operators={"Convolution": "float"})
