@@ -45,7 +45,7 @@ def changed(index: int, change: Callable[[np.ndarray], None]) -> Model:
 def check(model: Model, scheme: str, given: Samples, tolerance: float) -> QuantizationReport:
     """Quantize; LiteRT then gives what we give, which differs by part ``tolerance`` of the largest number."""
     expected = circlekit.run(model, given[0])
-    report = circlekit.quantize(model, scheme, given)
+    report = circlekit.quantize(model, scheme, given, auto=False)
     results = circlekit.run(model, given[0])
     for before, after in zip(expected, results, strict=True):
         largest = np.abs(before).max() if before.size else 0
@@ -60,7 +60,7 @@ def check(model: Model, scheme: str, given: Samples, tolerance: float) -> Quanti
 def test_a_layer_with_nan_or_infinite_constants_stays_float(scheme: str) -> None:
     for index, number in ((1, np.nan), (1, -np.inf), (2, np.inf), (2, np.nan)):
         model = changed(index, lambda a, number=number: a.reshape(-1).__setitem__(0, number))
-        report = circlekit.quantize(model, scheme, samples())
+        report = circlekit.quantize(model, scheme, samples(), auto=False)
         assert [op.code for op in report.floats] == ["FULLY_CONNECTED"]
         assert "NaN or infinite" in report.floats[0].reason
 

@@ -105,6 +105,8 @@ class _Applier:
                 data = stored_data(value.array(), plan)
             if plan.dtype.numpy is None:
                 data = packed(data, plan.dtype)
+            elif data.dtype != plan.dtype.numpy:
+                data = data.astype(plan.dtype.numpy)
             name = self._name(value, plan)
             new = Value(name, plan.dtype, value.shape, data, plan.quantization(name))
             self.converted[key] = new

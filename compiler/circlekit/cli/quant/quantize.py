@@ -28,8 +28,8 @@ DESCRIPTION = """Quantize a float model.
 DATA are samples on which ranges of activations are observed, as for circlekit calibrate; schemes of weights
 alone need none. A PATTERN is the name of a result, re: and a regular expression, or a kind such as CONV_2D.
 
-Schemes: int8, int8_per_tensor, int16x8, uint8; dynamic_int8, weight_int8, weight_int4, float16, and
-weight_int4_block32, 64, 128 and 256; of ONE: one_uint8, one_uint8_channel, one_int16."""
+Schemes: int8, int8_per_tensor, int16x8, uint8, dynamic_int8, weight_int8, weight_int4, weight_int4_block32
+(64, 128, 256), float16; one_uint8, one_uint8_channel, one_int16."""
 
 RANDOM_NOTE = "calibrated on random samples: the ranges of real data differ, and so will the accuracy"
 
@@ -43,6 +43,8 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
     parser.add_argument("--calibration", metavar="FILE", help="or what circlekit calibrate wrote")
     parser.add_argument("--random", type=positive_count, metavar="N", help="or N seeded random samples")
+    parser.add_switch("--no-auto", help="do not try techniques on samples")
+    parser.add_argument("--seconds", type=float, default=60.0, metavar="N", help="time to try (default: 60)")
     parser.add_argument(
         "--estimator", choices=tuple(ESTIMATORS), default="min_max", metavar="NAME",
         help="how ranges follow from samples (default: min_max)",
@@ -59,13 +61,13 @@ def _declare(parser: Parser) -> None:
     )
     parser.add_argument("--only", action="append", metavar="PATTERN", help="leave all others float")
     parser.add_argument(
-        "--io", choices=INTERFACES, default="float", help="inputs and outputs of the result (default: float)"
+        "--io", choices=INTERFACES, default="float", help="inputs and outputs (default: float)"
     )
     parser.add_switch("--no-optimize", help="do not run O1 first")
     parser.add_argument("--target", default="litert", metavar="NAME", help="the runtime (default: litert)")
     parser.add_argument(
         "--save-plan", type=output_path, metavar="FILE",
-        help="write the form of every tensor, with the reason, as JSON",
+        help="write all parameters with reasons, as JSON",
     )  # fmt: skip
     add_result_flags(parser)
 
@@ -98,6 +100,8 @@ def _run(arguments: argparse.Namespace) -> int:
         estimator=arguments.estimator,
         passes=[] if arguments.no_optimize else "O1",
         target=arguments.target,
+        auto=not arguments.no_auto,
+        seconds=arguments.seconds,
     )
     if arguments.random is not None:
         report.notes.append(RANDOM_NOTE)

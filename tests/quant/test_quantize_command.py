@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit quantize: files, flags, and what it prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.cli.front_door import main
+from circlekit.quant.plan import Plan
+
+LAYERS = """
+graph main(%x: f32[1,99]) -> %y {
+  %w = const f32[16,99] gaussian(0, 0.3)
+  %b = const f32[16] gaussian(0, 0.1)
+  %f = FullyConnected(%x, %w, %b)
+  %y = Softmax(%f)
+}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A folder with net.ck, and data.npz with three samples."""
+    (tmp_path / "net.ck").write_text(LAYERS)
+    random = np.random.default_rng(5)
+    np.savez(tmp_path / "data.npz", x=random.normal(0, 1, (3, 1, 99)).astype(np.float32))
+    return tmp_path
+
+
+def run(folder: Path, *words: str) -> int:
+    net, out = str(folder / "net.ck"), str(folder / "out.tflite")
+    return main(["quantize", net, out, "--no-auto", *words])
+
+
+def test_the_result_says_what_stays_float(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(files, "--inputs", str(files / "data.npz"), "--float", "SOFTMAX") == 0
+    text = capsys.readouterr().out
+    assert "SOFTMAX %y: chosen to stay float" in text
+    model = circlekit.load(files / "out.tflite")
+    assert [op.code for op in model.main] == ["QUANTIZE", "FULLY_CONNECTED", "DEQUANTIZE", "SOFTMAX"]
+
+
+def test_json_and_the_plan(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan_file = files / "plan.json"
+    words = ["--random", "3", "--io", "integer", "--json", "--save-plan", str(plan_file)]
+    assert run(files, *words, "--set", "re:^y$=int16x8") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["operators"] == {"int8": 1, "int16x8": 1}
+    assert document["bytes"]["after"] < document["bytes"]["before"]
+    assert "random" in document["notes"][0]
+    plan = Plan.from_json(plan_file.read_text())
+    assert plan.to_json() == plan_file.read_text()
+    assert plan.main.tensors["x"].reason.startswith("covers its range")
+    model = circlekit.load(files / "out.tflite")
+    assert [v.dtype.short for v in (*model.main.inputs, *model.main.outputs)] == ["i8", "i16"]
+
+
+def test_faults_end_with_a_sentence_and_without_a_file(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(files) == 1
+    assert "give samples or a calibration" in capsys.readouterr().err
+    assert run(files, "--random", "1", "--float", "re:(") == 1
+    assert "not a regular expression" in capsys.readouterr().err
+    assert run(files, "--random", "1", "--inputs", "x.npz") == 2
+    assert not (files / "out.tflite").exists()
