@@ -118,6 +118,11 @@ def test_no_operator_becomes_a_partition_of_its_own() -> None:
     assert codes(legalize(model, "circle", targets=[target])) == ["ABS", "SIGN", "PRELU", "SIGN"]
 
 
+def test_a_model_without_delegated_operators_stays() -> None:
+    model = circlekit.parse("graph main(%x: f32[1,4]) -> %y { %y = PRelu(%x, [0.5]) }")
+    assert codes(legalize(model, "circle", targets=[delegating("PRELU", LOWERED)])) == ["PRELU"]
+
+
 def test_what_the_delegate_refuses_too_is_not_made() -> None:
     model = circlekit.parse(PRELU.format(before="Abs", after="Abs"))
     target = delegating("PRELU RELU MINIMUM MUL", "ABS ADD")

@@ -132,7 +132,7 @@ def test_the_report_counts_what_does_not_run() -> None:
     report = circlekit.optimize(model, target=toy("SUB"))
     (check,) = report.targets
     assert str(check) == "0 operators that Toy cannot run (2 before)"
-    assert check.document() == {"target": "toy", "before": 2, "after": 0, "findings": []}
+    assert check.document() == {"target": "toy", "before": 2, "after": 0, "findings": [], "delegated": None}
     report = circlekit.optimize(circlekit.parse(NEGATED), "remove_dead", target=toy("ADD"))
     assert str(report.targets[0]) == "1 operator that Toy cannot run (1 before): 1 NEG"
     assert str(circlekit.optimize(circlekit.parse(NEGATED), target=toy("SUB", "NEG", "ADD")).targets[0]) == ""

@@ -14,6 +14,7 @@ from typing import Any
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
+from circlekit.targets.findings import Refusal
 from circlekit.targets.target import Target
 
 
@@ -55,6 +56,27 @@ def find_delegation(graph: Graph, target: Target) -> Delegation | None:
         return None
     refused = {op for op in graph.ops if target.delegate_refusal(op) is not None}
     return Delegation(len(partitions(graph, refused)), len(graph), Counter(op.code for op in refused))
+
+
+class CutFinder:
+    """Finds operators that cut partitions of a delegate, which takes those for which ``refusal`` is None."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+        self._state: tuple[Graph, int] | None = None  # to which the following fields belong
+        self._refused: frozenset[Op] = frozenset()
+        self._count = 0
+
+    def is_cut(self, op: Op) -> bool:
+        """Return whether the delegate refuses ``op``, and would have no more partitions if it took it."""
+        graph = op.graph
+        if graph is None or self.refusal(op) is None:
+            return False
+        if self._state != (graph, graph.epoch):
+            self._state = graph, graph.epoch
+            self._refused = frozenset(other for other in graph.ops if self.refusal(other) is not None)
+            self._count = len(partitions(graph, self._refused))
+        return len(partitions(graph, self._refused - {op})) <= self._count
 
 
 def partitions(graph: Graph, refused: Set[Op]) -> list[list[Op]]:

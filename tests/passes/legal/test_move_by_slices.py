@@ -40,6 +40,11 @@ def test_movement_becomes_slices(body: str, ops: str) -> None:
     check(body, runtime(f"{code} GATHER" if ops != "Gather" else code), ops)
 
 
+def test_indices_that_are_computed_are_not_moved() -> None:
+    text = "graph main(%i: i32[2]) -> %y {\n %t = const i32[3,2] [[0,1],[1,0],[2,2]]\n %y = Gather(%t, %i)\n}"
+    assert kinds(legalize(parse_model(text), "circle", targets=[runtime("GATHER")])) == ["Gather"]
+
+
 def test_each_part_of_a_split() -> None:
     parts = "%a, %b, %c"
     check(

@@ -20,7 +20,7 @@ from circlekit.ir.value import Value
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.rewrite import Rewrite
-from circlekit.targets.delegation import partitions
+from circlekit.targets.delegation import CutFinder
 from circlekit.targets.target import DEFAULT_TARGETS, Target
 
 LEGALIZATIONS: list[type[Legalization]] = []
@@ -51,9 +51,14 @@ class Legalization(GraphPass):
     changes_more: ClassVar[bool] = False
 
     def __init__(
-        self, format: str = "", runtimes: Sequence[Target] = (), names: Collection[str] = ()
+        self,
+        format: str = "",
+        runtimes: Sequence[Target] = (),
+        names: Collection[str] = (),
+        is_excerpt: bool = False,
     ) -> None:
-        self.format, self.runtimes = format, runtimes
+        self.format, self.runtimes, self.is_excerpt = format, runtimes, is_excerpt
+        self.cuts = CutFinder(self.delegate_obstacle)
         self.is_forced = bool(self.targets.intersection(names))
 
     def __init_subclass__(cls) -> None:
@@ -68,7 +73,7 @@ class Legalization(GraphPass):
 
     def wants(self, op: Op) -> bool:
         """Return whether ``op`` has to be replaced."""
-        return self.is_forced or self.obstacle(op) is not None or self.breaks_partition(op)
+        return self.is_forced or self.obstacle(op) is not None or self.is_cut(op)
 
     def obstacle(self, op: Op) -> str | None:
         """Return why the format or a runtime does not have ``op``, as a sentence; None if all have it."""
@@ -80,13 +85,9 @@ class Legalization(GraphPass):
         """Return why the delegate of a runtime does not take ``op``, as a sentence; None if all do."""
         return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
-    def breaks_partition(self, op: Op) -> bool:
-        """Return whether a delegate does not take ``op``, and would have no more partitions if it did."""
-        if op.graph is None or self.delegate_obstacle(op) is None:
-            return False
-        refused = {other for other in op.graph.ops if self.delegate_obstacle(other) is not None}
-        count, without = (len(partitions(op.graph, left)) for left in (refused, refused - {op}))
-        return without <= max(count, 1)
+    def is_cut(self, op: Op) -> bool:
+        """Return whether ``op`` cuts a partition of a delegate: always if that refuses it in an excerpt."""
+        return self.delegate_obstacle(op) is not None if self.is_excerpt else self.cuts.is_cut(op)
 
     def result_obstacle(self, old: Collection[Op], new: Sequence[Op]) -> str | None:
         """Return the first obstacle of the operators ``new`` that replace ``old``; None if there is none.
@@ -133,16 +134,24 @@ class Replacement(Legalization):
 
 
 def legalize(
-    model: Model, format: str, keep: Collection[str] = (), targets: Sequence[Target] | None = None
+    model: Model,
+    format: str,
+    keep: Collection[str] = (),
+    targets: Sequence[Target] | None = None,
+    is_excerpt: bool = False,
 ) -> Model:
     """Return a legalized copy of ``model``, with which it shares its constants; see ``legalize_in_place``."""
     copy = clone(model)
-    legalize_in_place(copy, format, keep, targets)
+    legalize_in_place(copy, format, keep, targets, is_excerpt)
     return copy
 
 
 def legalize_in_place(
-    model: Model, format: str, keep: Collection[str] = (), targets: Sequence[Target] | None = None
+    model: Model,
+    format: str,
+    keep: Collection[str] = (),
+    targets: Sequence[Target] | None = None,
+    is_excerpt: bool = False,
 ) -> dict[str, int]:
     """Replace operators that ``format`` or one of the runtimes ``targets`` lacks.
 
@@ -152,13 +161,13 @@ def legalize_in_place(
     ``keep``: the ``lowers`` of the legalizations to leave out.  ``targets``: None if the user named none;
     then the table of the default runtime is not asked, because ONE's compiler may take more than ONE's
     interpreter, and only the format and the legalizations that have this runtime among their ``targets``
-    decide.
+    decide.  ``is_excerpt``: whether ``model`` stands for a part of another one, whose partitions are unknown.
     """
     _import_all()
     names = [DEFAULT_TARGETS[format]] if targets is None else [target.name for target in targets]
     runtimes = targets or ()
     kinds = sorted(LEGALIZATIONS, key=lambda kind: kind.changes_more)
-    members = [kind(format, runtimes, names) for kind in kinds if kind.lowers not in keep]
+    members = [kind(format, runtimes, names, is_excerpt) for kind in kinds if kind.lowers not in keep]
     made: Counter[str] = Counter()
     for _ in range(MAX_ROUNDS):
         changes = {member.title: member.run(model, Context(format=format)) for member in members}

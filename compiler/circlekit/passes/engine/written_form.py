@@ -30,7 +30,7 @@ def written_refusal(targets: TargetSet, format: str, check: Refusal | None = Non
         shapes = tuple(value and value.shape for value in (*op.inputs, *op.results))
         key = (sentence, form_of(op), shapes, repr(op.attribute_items()))
         if key not in runs:
-            written = legalize(_lone_model(op), format, targets=targets.legalized)
+            written = legalize(_lone_model(op), format, targets=targets.legalized, is_excerpt=True)
             runs[key] = all(check(made) is None for made in written.ops())
         return None if runs[key] else sentence
 

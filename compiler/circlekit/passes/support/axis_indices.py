@@ -21,12 +21,15 @@ MAX_ELEMENTS = 1 << 24
 
 def moved_operand(op: Op) -> Value | None:
     """Return the operand that ``op`` moves, if it is a data movement whose other operands are constant."""
-    given = [value for value in op.inputs if value is not None and not value.is_plain]
-    is_known = len(given) == 1 and all(value.is_static for value in (*given, *op.results))
-    if not op.data_movement or not is_known or op.called_graphs() or not op.results:
+    rule = op.quantization_rule
+    if not op.data_movement or rule is None or rule.results_follow is None or not op.results:
         return None
-    sizes = [math.prod(value.static_shape) for value in (*given, *op.results)]
-    return given[0] if min(sizes) > 0 and max(sizes) <= MAX_ELEMENTS else None
+    data = getattr(op, rule.results_follow)
+    others = [value for value in op.inputs if value is not None and value is not data]
+    if not all(v.is_plain for v in others) or not all(v.is_static for v in (data, *op.results)):
+        return None
+    sizes = [math.prod(value.static_shape) for value in (data, *op.results)]
+    return data if min(sizes) > 0 and max(sizes) <= MAX_ELEMENTS else None
 
 
 def axis_indices(op: Op) -> list[list[Array]] | None:
