@@ -93,7 +93,7 @@ def test_the_public_surface_is_pinned() -> None:
     assert signatures == {
         "calibrate": "(model: 'Model', samples: 'Samples', *, channels: 'Channels' = False, "
         "histograms: 'Histograms' = False, engine: 'str' = 'circlekit', processes: 'int | None' = None, "
-        "client: 'Any' = None) -> 'Calibration'",
+        "client: 'Any' = None, state: 'FilePath | None' = None) -> 'Calibration'",
         "check": "(model: 'Model', target: 'TargetChoice' = None) -> 'list[Finding]'",
         "compare": "(a: 'Model', b: 'Model', inputs: 'Inputs | FilePath | None' = None) -> 'Comparison'",
         "condition": signatures["condition"],

@@ -172,3 +172,12 @@ def test_wrong_samples_end_in_a_sentence(
 def test_an_unknown_tensor_is_refused(model: ck.Model, samples: list[dict[str, np.ndarray]]) -> None:
     with pytest.raises(ModelError, match="no float tensor that is computed is named 'i'"):
         ck.calibrate(model, samples, channels=["i"])
+
+
+def test_channels_must_stay_and_exist(model: ck.Model, samples: list[dict[str, np.ndarray]]) -> None:
+    with pytest.raises(ModelError, match="channels of %x: expected an axis of 3 dimensions, got 3"):
+        ck.calibrate(model, samples, channels={"x": 3})
+    changing = ck.parse("graph main(%x: f32[?]) -> %y { %y = Neg(%x) : f32[?] }")
+    with pytest.raises(ShapeError, match="got 1 and then 3 on axis 0") as caught:
+        ck.calibrate(changing, [[np.ones(n, np.float32)] for n in (1, 3)], channels=True)
+    assert "for %x, in sample 1" in str(caught.value)

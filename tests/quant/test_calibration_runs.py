@@ -74,31 +74,37 @@ def test_an_interrupted_run_continues(
     path = tmp_path / "state.json"
     monkeypatch.setattr("circlekit.quant.calibration.collector.SECONDS_BETWEEN_SAVES", 0.0)
     with pytest.raises(KeyboardInterrupt):
-        collect(model, interrupted(), channels=True, histograms=True, save_to=path)
+        collect(model, interrupted(), channels=True, histograms=True, state=path)
     state = Calibration.load(path)
     assert (state.samples, state.is_complete) == (4, False)
-    calibration = collect(model, samples(), channels=True, histograms=True, resume=state)
-    assert saved(calibration, tmp_path, "resumed") == expected
+    ck.calibrate(model, samples(), channels=True, histograms=True, state=path)
+    assert path.read_bytes() == expected
+    with pytest.raises(ModelError, match=r"state\.json is complete"):
+        ck.calibrate(model, samples(), state=path)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"resume": "other samples"}, "sample 1 is not that of"),
+        ({"samples": "others"}, "sample 1 is not that of"),
         ({"channels": False}, "other statistics of %x"),
         ({"runner": Runner("litert")}, "by the engine circlekit, not litert"),
         ({"model": "graph main(%x: f32[1,4,4,2]) -> %z { %z = Neg(%x) : f32[1,4,4,2] }"}, "another model"),
     ],
 )
-def test_only_the_same_run_continues(change: dict[str, object], message: str, model: ck.Model) -> None:
+def test_only_the_same_run_continues(
+    change: dict[str, object], message: str, model: ck.Model, tmp_path: Path
+) -> None:
     first = list(samples(2))
-    if "resume" in change:
+    if "samples" in change:
         first[1] = first[0]
-    state = collect(model, first, channels=True)
+    calibration = collect(model, first, channels=True)
+    calibration.is_complete = False
+    calibration.save(tmp_path / "state.npz")
     model = ck.parse(str(change["model"])) if "model" in change else model
     options = {"channels": True, **{k: v for k, v in change.items() if k in ("channels", "runner")}}
     with pytest.raises(ModelError, match=message):
-        collect(model, samples(), resume=state, **options)  # type: ignore[arg-type]
+        collect(model, samples(), state=tmp_path / "state.npz", **options)  # type: ignore[arg-type]
 
 
 def test_litert_computes_the_same_ranges(model: ck.Model) -> None:

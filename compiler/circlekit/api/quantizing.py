@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from circlekit.api.models import check_model
+from circlekit.api.models import FilePath, check_model
 from circlekit.api.rewriting import optimize
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.io.write.save import encoded
@@ -44,6 +44,7 @@ def calibrate(
     engine: str = "circlekit",
     processes: int | None = None,
     client: Any = None,
+    state: FilePath | None = None,
 ) -> Calibration:
     """Run ``model`` on samples and return the range and further statistics of every float tensor.
 
@@ -54,6 +55,8 @@ def calibrate(
     ``engine``: "circlekit", or "litert", which is faster for large models, where it is installed.
     ``processes``: how many run samples, by default as many as there are processors if that pays.
     ``client``: a ``distributed.Client``, to run on a Dask cluster.
+    ``state``: a .json or .npz file to which the result is written from time to time and at the end; a run
+    that was interrupted continues from it, on the same samples.
     The result does not depend on the number of processes or workers; it has ``save`` and ``load``.
 
     Raise ModelError without samples or for one with NaN, ShapeError for one that does not fit the inputs,
@@ -61,7 +64,7 @@ def calibrate(
     """
     check_model(model)
     runner = Runner(engine, processes, client)
-    return collect(model, samples, channels=channels, histograms=histograms, runner=runner)
+    return collect(model, samples, channels=channels, histograms=histograms, runner=runner, state=state)
 
 
 def quantize(

@@ -118,6 +118,19 @@ def iterate_named_records(path: FilePath, lazily: bool = True) -> Iterator[list[
     return _grouped(_read(path, _records, together=not lazily))
 
 
+def count_records(path: FilePath) -> int:
+    """Return the number of records; the errors are those of ``read_named_records``."""
+    (item,) = _read(path, _count)
+    return int(item.array)
+
+
+def _count(path: Path, file: h5py.File) -> Iterator[Item]:
+    records = _member(path, file, "value", h5py.Group)
+    count = 0 if records is None else len(records)
+    is_one = records is not None and any(_member(path, records, key, h5py.Group) is None for key in records)
+    yield Item(0, "", np.array(1 if is_one else count))
+
+
 def _grouped(items: Iterable[Item]) -> Iterator[list[tuple[str, Array]]]:
     for _, group in groupby(items, key=lambda item: item.group):
         yield [(item.name, item.array) for item in group]

@@ -27,6 +27,7 @@ from circlekit.errors import FileError, ShapeError
 from circlekit.io.file_map import map_file, translated
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.progress import progress
 from circlekit.ir.value import Array, Value, format_shape
 
 FilePath = str | os.PathLike[str]
@@ -93,7 +94,8 @@ def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> di
 def iterate_records(path: FilePath, model: Model) -> Iterator[list[Array]]:
     """Yield the records of ``read_records`` for the main graph one by one; the errors are the same.
 
-    One record is in memory at a time, except of a compressed npz file.
+    One record is in memory at a time, except of a compressed npz file.  The records of a file beyond the
+    first are added to the work that the current step of the progress expects.
     """
     path, interface = Path(path), GraphInputs.of(model, model.main)
     if _is_folder(path):
@@ -198,7 +200,10 @@ def _file_records(path: Path, interface: GraphInputs, lazily: bool = False) -> I
     if len(counts) != 1 or counts == {0} or not all(_holds_records(v, a) for v, a in pairs):
         yield [_fitted(str(path), v, a) for v, a in pairs]
         return
-    for number in range(counts.pop()):
+    count = counts.pop()
+    if lazily:
+        progress().expect(count - 1)
+    for number in range(count):
         yield [_fitted(f"{path}: record {number}", v, a[number]) for v, a in pairs]
 
 
@@ -216,6 +221,8 @@ def _fits(value: Value, shape: tuple[int, ...]) -> bool:
 def _hdf5_records(path: Path, interface: GraphInputs, lazily: bool) -> Iterator[list[Array]]:
     from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
 
+    if lazily:
+        progress().expect(hdf5.count_records(path) - 1)
     for number, named in enumerate(hdf5.iterate_named_records(path, lazily)):
         place = f"{path}: record {number}"
         pairs = zip(interface.inputs, _arrays(place, named, interface, by_order=True), strict=True)

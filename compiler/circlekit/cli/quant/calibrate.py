@@ -12,7 +12,6 @@ from circlekit.api.models import check_apart, check_target
 from circlekit.cli.arguments import MODEL_HELP, Parser, count, output_of, output_path, positive_count
 from circlekit.cli.command import Command
 from circlekit.cli.result import source_of
-from circlekit.errors import ModelError
 from circlekit.io.schema import EXTENSIONS
 from circlekit.ir.graph import Model
 from circlekit.ir.text.columns import abridged
@@ -83,7 +82,8 @@ def _run(arguments: argparse.Namespace) -> int:
         save(model, output)
     else:
         missing = [name for graph in calibration.graphs for name, seen in graph.items() if seen.min is None]
-        calibration.save(output)
+        if not arguments.resume:  # else it is saved
+            calibration.save(output)
     if not arguments.quiet:
         print(*_lines(calibration, arguments.random is not None, missing, output), sep="\n")
     return 0
@@ -94,11 +94,6 @@ def _calibrate(model: Model, arguments: argparse.Namespace, output: str) -> Cali
         samples: SampleFile | RandomSamples = open_samples(arguments.inputs, model)
     else:
         samples = RandomSamples(model, arguments.random, arguments.seed or 0)
-    resume = None
-    if arguments.resume and Path(output).exists():
-        resume = Calibration.load(output)
-        if resume.is_complete:
-            raise ModelError(f"{output} is complete: there is nothing to resume")
     with connected(arguments.dask) as client:
         return collect(
             model,
@@ -107,8 +102,7 @@ def _calibrate(model: Model, arguments: argparse.Namespace, output: str) -> Cali
             histograms=arguments.histograms or arguments.estimator in FROM_NUMBERS,
             runner=Runner(arguments.engine, arguments.processes, client),
             source=str(samples),
-            resume=resume,
-            save_to=output if arguments.resume else None,
+            state=output if arguments.resume else None,
         )
 
 

@@ -13,11 +13,12 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from operator import length_hint
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from circlekit.errors import ModelError
+from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.graph import Model
 from circlekit.ir.progress import progress
 from circlekit.quant.calibration.calibration import Calibration, FilePath, observed_values
@@ -26,7 +27,7 @@ from circlekit.quant.calibration.processes import Job
 from circlekit.quant.calibration.runner import Runner
 from circlekit.quant.calibration.sample_files import open_samples
 from circlekit.quant.calibration.samples import Sample, Samples, checked_samples
-from circlekit.quant.calibration.statistics import TensorStatistics
+from circlekit.quant.calibration.statistics import Observation, TensorStatistics
 
 SECONDS_BETWEEN_SAVES = 10.0
 
@@ -39,16 +40,15 @@ def collect(
     histograms: Histograms = False,
     runner: Runner | None = None,
     source: str = "",
-    resume: Calibration | None = None,
-    save_to: FilePath | None = None,
+    state: FilePath | None = None,
 ) -> Calibration:
     """Run the main graph of ``model`` on each sample; return the statistics of all float tensors.
 
     A process holds one sample at a time.  ``samples``: also the path of a file or folder, see
     ``sample_files``.  ``channels``, ``histograms``: the tensors with these statistics,
     see ``observer``; ranges are always there.  ``runner``: what runs the samples.  ``source``: what they are,
-    for a reader of the result.  ``save_to``: the file to which the incomplete result is written from time to
-    time.  ``resume``: such a result of an interrupted run; its samples are skipped.
+    for a reader of the result.  ``state``: the .json or .npz file to which the incomplete result is written
+    from time to time; if it exists, an interrupted run continues from it, on the same samples.
 
     Raise ModelError without samples or float tensors, for a sample with NaN, or if ``resume`` is of other
     samples; ShapeError for
@@ -63,9 +63,8 @@ def collect(
     calibration = Calibration(_without_samples(model), 0, source, runner.engine, is_complete=False)
     if not any(calibration.graphs):
         raise ModelError("the model computes no float tensor: there is nothing to calibrate")
-    if resume is not None:
-        _check_resumed(resume, calibration, selection)
-        calibration = resume
+    if state is not None and Path(state).exists():
+        calibration = _resumed(state, calibration, selection)
     progress().begin("calibrating", length_hint(samples), "samples")
     jobs = _Jobs(model, samples, calibration)
     saved = time.monotonic()
@@ -73,12 +72,14 @@ def collect(
         _include(calibration, observations)
         calibration.last_sample = jobs.checksums.popleft()
         progress().advance()
-        if save_to is not None and time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
-            calibration.save(save_to)
+        if state is not None and time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
+            calibration.save(state)
             saved = time.monotonic()
     if not calibration.samples:
         raise ModelError("expected at least one sample for calibration, got none")
     calibration.is_complete = True
+    if state is not None:
+        calibration.save(state)
     return calibration
 
 
@@ -89,17 +90,21 @@ def _without_samples(model: Model) -> list[dict[str, TensorStatistics]]:
     return graphs
 
 
-def _check_resumed(resume: Calibration, fresh: Calibration, selection: Selection) -> None:
-    """Raise ModelError unless ``resume`` is of the same model, engine and statistics as ``fresh``."""
-    if [list(graph) for graph in resume.graphs] != [list(graph) for graph in fresh.graphs]:
-        raise ModelError("the calibration to resume is of another model: its tensors differ")
-    if resume.engine != fresh.engine:
-        raise ModelError(f"the calibration to resume is by the engine {resume.engine}, not {fresh.engine}")
-    for graph in resume.graphs:
-        for name, seen in graph.items():
+def _resumed(state: FilePath, fresh: Calibration, selection: Selection) -> Calibration:
+    """Load ``state``; ModelError if it is complete, or not of the model, engine and options of ``fresh``."""
+    resumed, name = Calibration.load(state), os.fspath(state)
+    if resumed.is_complete:
+        raise ModelError(f"{name} is complete: there is nothing to resume")
+    if [list(graph) for graph in resumed.graphs] != [list(graph) for graph in fresh.graphs]:
+        raise ModelError(f"{name} is of another model: its tensors differ")
+    if resumed.engine != fresh.engine:
+        raise ModelError(f"{name} is by the engine {resumed.engine}, not {fresh.engine}")
+    for graph in resumed.graphs:
+        for tensor, seen in graph.items():
             has = (seen.channels is not None, seen.histogram is not None)
-            if seen.count and has != (name in selection.channels, name in selection.histograms):
-                raise ModelError(f"the calibration to resume has other statistics of %{name} than requested")
+            if seen.count and has != (tensor in selection.channels, tensor in selection.histograms):
+                raise ModelError(f"{name} has other statistics of %{tensor} than requested")
+    return resumed
 
 
 class _Jobs(Iterator[Job]):
@@ -111,7 +116,7 @@ class _Jobs(Iterator[Job]):
         for number, sample in zip(range(done.samples), (s for _, s in self._numbered), strict=False):
             progress().advance()
             if number == done.samples - 1 and _checksum(sample) != done.last_sample:
-                raise ModelError(f"sample {number} is not that of the calibration to resume")
+                raise ModelError(f"sample {number} is not that of the run to resume")
 
     def __next__(self) -> Job:
         number, sample = next(self._numbered)
@@ -129,5 +134,12 @@ def _checksum(sample: Iterable[Any]) -> int:
 def _include(calibration: Calibration, observations: Observations) -> None:
     for index, graph in enumerate(calibration.graphs):
         for name, statistics in graph.items():
-            statistics.add(observations.get((index, name)))
+            _add(statistics, observations.get((index, name)), f"for %{name}, in sample {calibration.samples}")
     calibration.samples += 1
+
+
+def _add(statistics: TensorStatistics, seen: Observation | None, place: str) -> None:
+    try:
+        statistics.add(seen)
+    except ShapeError as error:
+        raise error.note(place) from None

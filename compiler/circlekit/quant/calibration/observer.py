@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from circlekit.errors import ModelError, did_you_mean
@@ -39,17 +39,20 @@ class Selection:
 
     @staticmethod
     def of(model: Model, channels: Channels = False, histograms: Histograms = False) -> Selection:
-        """Raise ModelError for a name that no observed tensor has."""
-        names = dict.fromkeys(value.name for _, _, value in observed_values(model))
+        """Raise ModelError for a name that no observed tensor has, or an axis that the tensor lacks."""
+        ranks = {value.name: value.rank for _, _, value in observed_values(model)}
+        names = list(ranks)
         per_channel = channels if isinstance(channels, Mapping) else None
         if per_channel is None:
             per_channel = dict.fromkeys(_chosen(names, channels), LAST_AXIS)
-        _chosen(names, per_channel)
+        for name in _chosen(names, per_channel):
+            rank, axis = ranks[name], per_channel[name]
+            if rank is not None and not -max(rank, 1) <= axis < max(rank, 1):
+                raise ModelError(f"channels of %{name}: expected an axis of {rank} dimensions, got {axis}")
         return Selection(per_channel, frozenset(_chosen(names, histograms)))
 
 
-def _chosen(names: Iterable[str], choice: bool | Collection[str]) -> Collection[str]:
-    names = list(names)
+def _chosen(names: Collection[str], choice: bool | Collection[str]) -> Collection[str]:
     if isinstance(choice, bool):
         return names if choice else []
     for name in sorted(set(choice) - set(names)):

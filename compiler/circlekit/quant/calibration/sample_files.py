@@ -46,11 +46,11 @@ class SampleFile:
         return os.fspath(self.path)
 
     def __length_hint__(self) -> int:
-        """Return the number of samples as far as it is quickly known, for the progress."""
+        """Return the number of files; iterating tells the progress of several samples in one."""
         path = Path(self.path)
         if self.is_list:
             return len(_lines(path))
-        return sum(1 for entry in path.iterdir() if not entry.name.startswith(".")) if path.is_dir() else 0
+        return sum(1 for entry in path.iterdir() if not entry.name.startswith(".")) if path.is_dir() else 1
 
     def _listed(self) -> Iterator[list[Array]]:
         interface = GraphInputs.of(self.model, self.model.main)

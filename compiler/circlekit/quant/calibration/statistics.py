@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from circlekit.errors import ShapeError
 from circlekit.ir.value import Array
 from circlekit.quant.calibration.histogram import Histogram
 
@@ -41,7 +42,10 @@ class ChannelStatistics:
         return np.asarray(self.square_sums / max(self.count, 1))
 
     def add(self, other: ChannelStatistics) -> None:
-        """Include the numbers of ``other``, which must have the same channels."""
+        """Include the numbers of ``other``; ShapeError if it has another number of channels."""
+        if self.minima.shape != other.minima.shape:
+            counts = f"{self.minima.size} and then {other.minima.size}"
+            raise ShapeError(f"expected as many channels in each run, got {counts} on axis {self.axis}")
         self.count += other.count
         self.minima = np.minimum(self.minima, other.minima)
         self.maxima = np.maximum(self.maxima, other.maxima)
