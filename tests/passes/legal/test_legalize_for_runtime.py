@@ -59,6 +59,8 @@ def check(body: str, target: Target, ops: str, outputs: str = "%y", shape: str =
         ("RELU_0_TO_1", "%y = Relu0To1(%x)", "Relu Minimum"),
         ("PRELU", "%y = PRelu(%x, [[[0.1, -0.2, 0.0, 3.0]]])", "Relu Minimum Mul Add"),
         ("CEIL", "%y = Ceil(%x)", "Neg Floor Neg"),
+        ("SIGN", "%y = Sign(%x)", "Greater Less Cast Cast Sub"),
+        ("SQUARED_DIFFERENCE", "%y = SquaredDifference(%x, [0.5])", "Sub Mul"),
         ("REDUCE_MIN", "%y = ReduceMin(%x, [1, 2]) {keep_dims: true}", "Neg ReduceMax Neg"),
         ("INSTANCE_NORM", "%y = InstanceNorm(%x, [1.5], [0.1]) {act: RELU, epsilon: 1e-3}",
          "Mean SquaredDifference Mean Add Rsqrt Mul Sub Mul Add"),
@@ -104,6 +106,16 @@ def test_embedding_lookup_becomes_gather() -> None:
 )
 def test_cumulative_sum_becomes_a_matrix_product(attributes: str, axis: int, ops: str) -> None:
     check(f"%y = Cumsum(%x, {axis}) {{{attributes}}}", runtime("CUMSUM"), ops)
+
+
+@pytest.mark.parametrize("adjoint", ["", " {adj_x: true}", " {adj_y: true}"])
+def test_matrix_products(adjoint: str) -> None:
+    forms = {"BATCH_MATMUL": {"f32,f32:f32": {"rank": 3, "computed": ["x"]}}}
+    body = f"%s = const f32[5,5] gaussian(0, 1)\n%y = BatchMatMul(%s, %x){adjoint}"
+    check(body, runtime(forms=forms), "BatchMatMul Transpose", shape="3,5,5")
+    body = f"%z = Tanh(%x)\n%y = BatchMatMul(%x, %z){adjoint}"
+    check(body, runtime(forms=forms), "Tanh Reshape Reshape BatchMatMul Reshape", shape="2,1,2,5,5")
+    check(body, runtime(), "Tanh BatchMatMul", shape="2,1,2,5,5")
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -289,12 +301,19 @@ RANK_4 = {"rank": 4}
         ("PAD", "%y = Pad(%a, [[0,0],[1,1],[1,2],[0,0],[0,0]])", "Reshape Pad Reshape"),
         ("PADV2", "%y = PadV2(%a, [[0,0],[0,0],[0,0],[0,0],[1,0]], -1.0)", "Reshape PadV2 Reshape"),
         ("SLICE", "%y = Slice(%a, [0,1,0,0,0], [1,4,6,2,2])", "Reshape Slice Reshape"),
-        ("SLICE", "%y = Slice(%a, [0,1,2,0,1], [1,-1,3,1,1])", "Slice"),
+        ("SLICE", "%y = Slice(%a, [0,1,2,0,1], [1,-1,3,1,1])",
+         "Reshape Slice Reshape Slice Reshape Slice Reshape Slice Reshape"),
         ("MEAN", "%y = Mean(%a, [1, 2])", "Reshape Mean Reshape"),
         ("MEAN", "%y = Mean(%a, [-1, 1]) {keep_dims: true}", "Reshape Mean Reshape"),
-        ("MEAN", "%y = Mean(%a, [0, 2, 4])", "Mean"),
+        ("MEAN", "%y = Mean(%a, [0, 2, 4])", "Reshape Mean Reshape Mean Reshape Mean Reshape"),
+        ("SUM", "%y = Sum(%a, [1, 4, 2]) {keep_dims: true}", "Reshape Sum Reshape"),
+        ("REDUCE_MAX", "%y = ReduceMax(%a, [1, 3])", "Reshape ReduceMax Reshape ReduceMax Reshape"),
+        ("PAD", "%y = Pad(%a, [[0,0],[1,1],[1,2],[0,0],[0,3]])",
+         "Reshape Pad Reshape Pad Reshape Pad Reshape"),
+        ("PADV2", "%y = PadV2(%a, [[1,0],[0,0],[1,2],[0,0],[0,3]], 2.0)",
+         "Reshape PadV2 Reshape PadV2 Reshape PadV2 Reshape"),
     ],
-)
+)  # fmt: skip
 def test_axes_that_are_treated_alike_become_one(code: str, body: str, ops: str) -> None:
     forms = ("f32,i32:f32", "f32,i32,i32:f32", "f32,i32,f32:f32")
     check(FIVE + body, runtime(forms={code: dict.fromkeys(forms, RANK_4)}), f"Reshape {ops}")

@@ -65,6 +65,26 @@ class LowerFloorDiv(Lowering):
     after = "q = Div(x, d)  y = Floor(q)"
 
 
+class LowerSign(Lowering):
+    """sign(x)  ==  (x > 0) - (x < 0)."""
+
+    before = "y = Sign(x: f32)"
+    after = """
+        p = Greater(x, 0.0)
+        n = Less(x, 0.0)
+        a = Cast(p)         {in_data_type: bool, out_data_type: f32}
+        b = Cast(n)         {in_data_type: bool, out_data_type: f32}
+        y = Sub(a, b)
+    """
+
+
+class LowerSquaredDifference(Lowering):
+    """squared_difference(x, z)  ==  (x - z) * (x - z)."""
+
+    before = "y = SquaredDifference(x: f32, z)"
+    after = "d = Sub(x, z)  y = Mul(d, d)"
+
+
 class LowerReduceMin(Lowering):
     """min(x)  ==  -max(-x)."""
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
@@ -14,12 +14,12 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.slice import Pad, Padded, PadV2, Slice
-from circlekit.ops.reduction.reduce import ReduceAll, ReduceAny, ReduceMax, ReduceMin, Reduction
+from circlekit.ops.reduction.reduce import Mean, ReduceAll, ReduceAny, ReduceMax, ReduceMin, Reduction
 from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
-Groups = list[list[int]]
-"""Neighbouring axes, by the axis that they become."""
+MERGED_RANK = 4
+"""Rank that all runtimes have."""
 
 
 LOGICAL: dict[type[Op], type[Reduction]] = {ReduceMax: ReduceAny, ReduceMin: ReduceAll}
@@ -49,7 +49,8 @@ class KeepReducedAxes(Replacement):
 class MergeAxes(Replacement):
     """op(x)  ==  reshape(op(reshape(x))): the inner operator has an axis for each group of axes of ``op``.
 
-    A group is neighbouring axes that are all reduced, all not reduced, or all not padded or sliced.
+    A group is neighbouring axes that are all reduced, all not reduced, or all not padded or sliced.  With
+    many groups there is an inner operator for each group that ``op`` changes.
     """
 
     kinds = (Pad, PadV2, Slice, Reduction)
@@ -59,41 +60,66 @@ class MergeAxes(Replacement):
         is_quantized = any(value.quantization for value in (*op.results, data) if value is not None)
         if data is None or is_quantized or not (data.is_static and op.output.is_static):
             return None
-        groups = _groups(op, data.static_shape)
-        if groups is None or len(groups) == len(data.static_shape):
+        shape = list(data.static_shape)
+        changes = _changes(op, shape)
+        if changes is None:
             return None
-        merged = insert.reshaped(data, [math.prod(data.static_shape[a] for a in group) for group in groups])
-        numbers = [insert.constant(name, array.astype(np.int32)) for name, array in _numbers(op, groups)]
-        rest = op.inputs[2:] if isinstance(op, PadV2) else ()
-        attributes = op.attribute_items()
-        if isinstance(op, Reduction):
-            attributes = {**attributes, "keep_dims": True}  # more runtimes have it
-        made = insert.make(type(op)(merged, *numbers, *rest, **attributes))
-        return [insert.reshaped(made, op.output.static_shape)]
+        steps = [changes]
+        groups = _groups(changes)
+        if len(groups) > MERGED_RANK and (data.dtype.is_float or not isinstance(op, Mean)):
+            changed = [group for group in groups if changes[group[0]] is not None]
+            steps = [[kind if a in group else None for a, kind in enumerate(changes)] for group in changed]
+        elif len(groups) == len(shape):
+            return None
+        value = data
+        for step in steps:
+            value = _merged(op, value, shape, step, insert)
+        return [insert.reshaped(value, op.output.static_shape)]
 
 
-def _groups(op: Op, shape: Sequence[int]) -> Groups | None:
-    """Return the groups of axes; None if the operands that state axes or sizes are not constant."""
+Changes = Sequence[int | None]
+"""For each axis: None if an operator does not change it, otherwise the number of its group."""
+
+
+def _changes(op: Op, shape: Sequence[int]) -> Changes | None:
+    """Return what ``op`` changes; None if the operands that state axes or sizes are not constant."""
     if any(static_int_vector(value) is None for value in op.inputs[1:2] if value is not None):
         return None
-    kinds: Iterable[int]
     if isinstance(op, Reduction):
         axes = op.normalized_axes(static_int_vector(op.axis) or (), len(shape))
-        kinds = [int(axis in axes) for axis in range(len(shape))]
-    else:  # an axis that changes stays alone
-        result = op.output.static_shape
-        kinds = [-1 if result[axis] == shape[axis] else axis for axis in range(len(shape))]
-    return [[axis for axis, _ in group] for _, group in groupby(enumerate(kinds), lambda item: item[1])]
+        return [0 if axis in axes else None for axis in range(len(shape))]
+    result = op.output.static_shape  # an axis that changes stays alone
+    return [None if result[axis] == shape[axis] else axis for axis in range(len(shape))]
 
 
-def _numbers(op: Op, groups: Groups) -> list[tuple[str, np.ndarray]]:
-    """Return name and elements of the constant operands for the operator on the merged axes."""
+def _groups(changes: Changes) -> list[list[int]]:
+    """Return neighbouring axes, by the axis that they become."""
+    return [[axis for axis, _ in group] for _, group in groupby(enumerate(changes), lambda item: item[1])]
+
+
+def _merged(op: Op, value: Value, shape: list[int], changes: Changes, insert: Inserter) -> Value:
+    """Insert ``op`` on groups of axes for the ``changes`` alone, and update the ``shape`` of the data."""
+    groups = _groups(changes)
+    sizes = [math.prod(shape[axis] for axis in group) for group in groups]
+    changed = [changes[group[0]] is not None for group in groups]
     firsts = [group[0] for group in groups]
+    rest = op.inputs[2:] if isinstance(op, PadV2) else ()
+    attributes = op.attribute_items()
+    arrays: dict[str, np.ndarray]
     if isinstance(op, Reduction):
-        axes = op.normalized_axes(static_int_vector(op.axis) or (), sum(map(len, groups)))
-        return [("axis", np.array([index for index, first in enumerate(firsts) if first in axes]))]
-    if isinstance(op, Padded):
-        return [("paddings", op.paddings.array().reshape(-1, 2)[firsts])]
-    assert isinstance(op, Slice)  # by kinds
-    sizes = [math.prod(op.output.static_shape[axis] for axis in group) for group in groups]
-    return [("begin", op.begin.array().reshape(-1)[firsts]), ("size", np.array(sizes))]
+        arrays = {"axis": np.flatnonzero(changed)}
+        attributes = {**attributes, "keep_dims": True}  # more runtimes have it
+    elif isinstance(op, Padded):
+        arrays = {"paddings": op.paddings.array().reshape(-1, 2)[firsts] * np.array(changed)[:, None]}
+    else:
+        assert isinstance(op, Slice)  # by kinds
+        arrays = {
+            "begin": op.begin.array().reshape(-1)[firsts] * changed,
+            "size": np.where(changed, np.array(op.output.static_shape)[firsts], sizes),
+        }
+    numbers = [insert.constant(name, array.astype(np.int32)) for name, array in arrays.items()]
+    made = insert.make(type(op)(insert.reshaped(value, sizes), *numbers, *rest, **attributes))
+    for axis, change in enumerate(changes):
+        if change is not None:
+            shape[axis] = 1 if isinstance(op, Reduction) else op.output.static_shape[axis]
+    return made

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower FULLY_CONNECTED to data of rank 2, and CUMSUM to FULLY_CONNECTED."""
+"""Lower matrix products: fewer dimensions, constants as the second operand; CUMSUM to FULLY_CONNECTED."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -9,7 +11,7 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.constant_operands import static_int_vector
-from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.ops.reduction.reduce import Cumsum
 from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
@@ -64,3 +66,38 @@ class CumsumToFullyConnected(Replacement):
         sums = insert.make(FullyConnected(insert.reshaped(data, (-1, count)), weights, bias))
         value = insert.reshaped(sums, [shape[a] for a in order])
         return [value if is_last else insert.transposed(value, np.argsort(order).tolist())]
+
+
+class MergeBatches(Replacement):
+    """batch_matmul(x, y) with the same batch dimensions  ==  reshape(batch_matmul(x, y) with one of them)."""
+
+    kinds = (BatchMatMul,)
+
+    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
+        assert isinstance(op, BatchMatMul)  # by kinds
+        if not all(value.is_static and value.dtype is f32 for value in (op.x, op.y, op.output)):
+            return None
+        shapes = [value.static_shape for value in (op.x, op.y)]
+        if len(shapes[0]) < 4 or shapes[0][:-2] != shapes[1][:-2]:
+            return None
+        merged = [
+            insert.reshaped(value, (math.prod(shape[:-2]), *shape[-2:]))
+            for value, shape in zip((op.x, op.y), shapes, strict=True)
+        ]
+        product = insert.make(BatchMatMul(*merged, **op.attribute_items()))
+        return [insert.reshaped(product, op.output.static_shape)]
+
+
+class ConstantAsSecondOperand(Replacement):
+    """batch_matmul(c, y)  ==  transpose(batch_matmul(y transposed, c transposed)) for a constant c."""
+
+    kinds = (BatchMatMul,)
+
+    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
+        assert isinstance(op, BatchMatMul)  # by kinds
+        if not op.x.is_const or op.y.is_const or not op.output.is_static or op.x.dtype is not f32:
+            return None
+        attributes = {**op.attribute_items(), "adj_x": not op.adj_y, "adj_y": not op.adj_x}
+        product = insert.make(BatchMatMul(op.y, op.x, **attributes))
+        *batch, rows, columns = range(len(op.output.static_shape))
+        return [insert.transposed(product, (*batch, columns, rows))]
