@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a graph once, then again with some of its values changed: only what depends on these is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from circlekit.interp.blas_threads import limited_blas_threads
+from circlekit.interp.evaluate import Inputs, compute
+from circlekit.interp.execution_plan import ExecutionPlan, absent_operands
+from circlekit.interp.interpreter import Interpreter
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+
+
+class ConeRunner:
+    """The main graph of a float model with all its values on one set of inputs.
+
+    ``values``: arrays of inputs and results.  Constants are read from the graph.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.graph = model.main
+        self.values: dict[Value, Array] = {}
+        self._interpreter = Interpreter(model)
+        self._plan = ExecutionPlan(model.main)
+        self._fast = {planned.op: planned.fast_kernel for planned in self._plan.operators}
+
+    def run(self, inputs: Inputs) -> list[Array]:
+        """Run on ``inputs``, keep all values and return the outputs; errors are those of the interpreter."""
+        self.values = {}
+        by_name = {value.name: value for value in self.graph.inputs}
+
+        def keep_input(name: str, array: Array) -> None:
+            if name in by_name:
+                self.values.setdefault(by_name[name], array)
+
+        def keep(op: Op, results: Sequence[Array]) -> None:
+            self.values.update(zip(op.results, results, strict=True))
+
+        self._interpreter.reset()
+        return self._interpreter.run(inputs, observe=keep, on_value=keep_input)
+
+    def outputs(self, changes: Mapping[Value, Array]) -> list[Array]:
+        """Return the outputs if some values were those in ``changes``.
+
+        Raise UnsupportedError if an operator that runs other graphs depends on a change.
+        """
+        changed = dict(changes)
+        with np.errstate(all="ignore"), limited_blas_threads(self._plan.largest_macs):
+            for planned in self._plan.operators:
+                op = planned.op
+                if not any(value in changed for value in op.inputs if value is not None):
+                    continue
+                results = self.results_of(op, changed)
+                for value, array in zip(op.results, results, strict=True):
+                    changed.setdefault(value, array)
+        return [self._read(value, changed) for value in self.graph.outputs]
+
+    def results_of(self, op: Op, changed: Mapping[Value, Array]) -> list[Array]:
+        """Return the results of ``op`` if some of its operands, constants too, were those in ``changed``."""
+        operands = [None if v is None else self._read(v, changed) for v in op.inputs]
+        operands += [None] * absent_operands(op)
+        has_new_constants = any(v in changed for v in op.inputs if v is not None and v.is_const)
+        return compute(op, operands, None, None if has_new_constants else self._fast[op])
+
+    def _read(self, value: Value, changed: Mapping[Value, Array]) -> Array:
+        array = changed.get(value)
+        if array is None:
+            array = self.values.get(value)
+        return self._plan.constant(value) if array is None else array

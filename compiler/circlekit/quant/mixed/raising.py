@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose the operators to compute in higher precision: the fewest for a target, or the best for a budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from circlekit.errors import UnsupportedError
+from circlekit.ir.op import Op
+from circlekit.quant.mixed.sensitivity import Sensitivity
+from circlekit.targets.cost import operator_cost
+
+MAX_CLUSTER = 8
+"""Neighbors are considered together up to this number: raising one of them alone often gains nothing."""
+
+COSTS: Mapping[str, Callable[[Op], float]] = {
+    "operators": lambda op: 1.0,
+    "macs": lambda op: float(operator_cost(op).macs),
+    "bytes": lambda op: float(operator_cost(op).constant_bytes),
+}
+"""What a budget may count, by name."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A share, 0 to 1, of all that the quantized operators cost together.  ``unit``: a name of COSTS."""
+
+    share: float
+    unit: str = "operators"
+
+    @staticmethod
+    def parse(text: str) -> Budget:
+        """Return the budget of a text such as ``20%`` or ``5% macs``; UnsupportedError if it is none."""
+        number, _, unit = text.partition("%")
+        try:
+            budget = Budget(float(number) / 100, unit.strip().strip(":") or "operators")
+        except ValueError:
+            budget = Budget(math.nan)
+        if not 0 <= budget.share <= 1 or budget.unit not in COSTS:
+            units = ", ".join(COSTS)
+            raise UnsupportedError(f"budget: expected 0% to 100%, and one of {units}, got {text!r}")
+        return budget
+
+
+def choose_raised(
+    sensitivity: Sensitivity,
+    operators: Iterable[Op],
+    target_sqnr: float | None = None,
+    budget: Budget | None = None,
+    keeps_constants: bool = False,
+) -> list[Op]:
+    """Return operators to raise, those that gain most for their cost first.
+
+    ``operators``: the quantized ones.  Stop when the predicted noise is that of ``target_sqnr`` (dB), or when
+    the budget is spent, or if nothing gains.  Without a budget, the cost is the number of operators.
+    """
+    pool = list(operators)
+    cost = COSTS[budget.unit if budget is not None else "operators"]
+    limit = sum(map(cost, pool)) * budget.share if budget is not None else math.inf
+    goal = 10 ** (-target_sqnr / 10) if target_sqnr is not None else 0.0
+    gains = _Gains(sensitivity, keeps_constants)
+    raised: dict[Op, None] = {}
+    spent = 0.0
+    while sensitivity.remaining(raised, keeps_constants) > goal:
+        best: tuple[float, list[Op]] = (0.0, [])
+        for op in pool:
+            if op not in raised:
+                best = max(best, _best_cluster(op, raised, gains, cost, limit - spent), key=lambda c: c[0])
+        if not best[1]:
+            break
+        raised.update(dict.fromkeys(best[1]))
+        spent += sum(map(cost, best[1]))
+    return list(raised)
+
+
+class _Gains:
+    """How much noise vanishes if operators are raised beside those that are raised already."""
+
+    def __init__(self, sensitivity: Sensitivity, keeps_constants: bool) -> None:
+        self.constants = {} if keeps_constants else sensitivity.constants
+        self.tensors = sensitivity.tensors
+        around = {op for v in sensitivity.tensors for op in (v.producer, *v.users) if op is not None}
+        self.known = around.union(sensitivity.constants)
+
+    def of(self, cluster: Iterable[Op], raised: Mapping[Op, None]) -> float:
+        chosen = {*cluster}
+        noise = sum(self.constants.get(op, 0.0) for op in chosen)
+        values = {
+            v for op in chosen for v in (*op.inputs, *op.results) if v is not None and v in self.tensors
+        }
+        both = chosen.union(raised)
+        for value in values:
+            if (value.producer is None or value.producer in both) and all(u in both for u in value.users):
+                noise += self.tensors[value]
+        return noise
+
+    def neighbors(self, cluster: Iterable[Op]) -> set[Op]:
+        values = {v for op in cluster for v in (*op.inputs, *op.results) if v is not None and not v.is_const}
+        return {op for v in values for op in (v.producer, *v.users) if op is not None and op in self.known}
+
+
+def _best_cluster(
+    start: Op, raised: Mapping[Op, None], gains: _Gains, cost: Callable[[Op], float], limit: float
+) -> tuple[float, list[Op]]:
+    """Grow a cluster of neighbors from ``start``; return the best gain per cost, and the operators for it."""
+    cluster, price, best = [start], cost(start), (0.0, list[Op]())
+    while price <= limit:
+        ratio = gains.of(cluster, raised) / max(price, 1e-9)
+        if ratio > best[0]:
+            best = (ratio, list(cluster))
+        further = sorted(
+            (op for op in gains.neighbors(cluster) if op not in cluster and op not in raised),
+            key=lambda op: (
+                -gains.of([*cluster, op], raised) / max(price + cost(op), 1e-9),
+                op.results[0].name,
+            ),
+        )
+        if not further or len(cluster) == MAX_CLUSTER:
+            break
+        cluster.append(further[0])
+        price += cost(further[0])
+    return best

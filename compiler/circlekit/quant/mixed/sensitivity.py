@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much noise the quantization of each operator and each tensor adds to the outputs of a model.
+
+Each source of noise is injected alone into the float model: the error of rounded constants of an operator,
+and the error of a rounded tensor.  Noises of many sources are nearly independent, so their powers add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from circlekit.errors import CirclekitError
+from circlekit.interp.evaluate import Inputs
+from circlekit.ir.dtypes import f32
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
+from circlekit.ir.progress import progress
+from circlekit.ir.value import Array, Value
+from circlekit.quant.apply import stored_data
+from circlekit.quant.mixed.cone_runner import ConeRunner
+from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
+
+
+@dataclass
+class Sensitivity:
+    """Noise at the outputs of the main graph, as a share of the power of the signal.
+
+    ``constants``: by quantized operator, the noise of its rounded constants.  ``tensors``: by tensor, the
+    noise of its rounded elements.  With several outputs, that of the worst one counts.
+    """
+
+    constants: dict[Op, float] = field(default_factory=dict)
+    tensors: dict[Value, float] = field(default_factory=dict)
+
+    def remaining(self, raised: Iterable[Op], keeps_constants: bool = False) -> float:
+        """Return the noise that is left if the operators ``raised`` are computed in higher precision.
+
+        A tensor is not rounded then if its producer and all its users are raised.  ``keeps_constants``: the
+        higher precision is one of activations only, as int16x8.
+        """
+        chosen = set(raised)
+        noise = sum(n for op, n in self.constants.items() if keeps_constants or op not in chosen)
+        return noise + sum(n for value, n in self.tensors.items() if not is_raised(value, chosen))
+
+
+def is_raised(value: Value, raised: set[Op]) -> bool:
+    """Return whether ``value`` is computed and read by operators in ``raised`` only."""
+    return (value.producer is None or value.producer in raised) and all(op in raised for op in value.users)
+
+
+def measure(model: Model, plan: Plan, samples: Sequence[Inputs]) -> Sensitivity:
+    """Measure the noise of everything that ``plan`` rounds in the main graph of the float ``model``.
+
+    A source whose effect cannot be computed, because a later operator runs other graphs, counts as 0.
+    Raises the errors of ``Interpreter.run``.
+    """
+    runner, result = ConeRunner(model), Sensitivity()
+    operators = _quantized_operators(model, plan.main)
+    tensors = _rounded_tensors(model, plan.main)
+    progress().expect(len(samples) * (len(operators) + len(tensors)))
+    for sample in samples:
+        reference = runner.run(sample)
+        power = [float(np.vdot(x, x)) or 1.0 for x in (_numbers(x) for x in reference)]
+        for op, chosen in operators.items():
+            noise = _noise(runner, _changed_results(runner, op, chosen), reference, power)
+            result.constants[op] = result.constants.get(op, 0.0) + noise / len(samples)
+            progress().advance()
+        for value, form in tensors.items():
+            change = {value: rounded(runner.values[value], form)} if value in runner.values else {}
+            noise = _noise(runner, change, reference, power)
+            result.tensors[value] = result.tensors.get(value, 0.0) + noise / len(samples)
+            progress().advance()
+    return result
+
+
+def rounded(array: Array, form: TensorPlan) -> Array:
+    """Return float32 numbers of ``array`` as its quantized form holds them."""
+    if not form.scale:  # float16
+        return stored_data(array, form).astype(np.float32)
+    stored = stored_data(array, form).astype(np.float32)
+    shape = [-1 if i == form.axis else 1 for i in range(array.ndim)] if len(form.scale) > 1 else []
+    if form.block:
+        shape = [*array.shape[:-1], -1, 1]
+        blocks = stored.reshape(*array.shape[:-1], -1, form.block)
+        return (blocks * form.scales.reshape(shape)).reshape(array.shape)
+    return (stored - form.zero_points.reshape(shape).astype(np.float32)) * form.scales.reshape(shape)
+
+
+def _quantized_operators(model: Model, plan: GraphPlan) -> dict[Op, OperatorPlan]:
+    """Return the operators with rounded constants, and their plans."""
+    found = {}
+    for op in model.main:
+        chosen = plan.operators.get(key_of(op))
+        if chosen is not None and not chosen.is_float and any(_constant_operands(op, chosen)):
+            found[op] = chosen
+    return found
+
+
+def _constant_operands(op: Op, plan: OperatorPlan) -> list[tuple[Value, TensorPlan]]:
+    pairs = [(op.inputs[index], form) for index, form in plan.operands.items() if index < len(op.inputs)]
+    return [(v, form) for v, form in pairs if v is not None and v.is_const and v.dtype is f32 and v.is_plain]
+
+
+def _rounded_tensors(model: Model, plan: GraphPlan) -> dict[Value, TensorPlan]:
+    values = [*model.main.inputs, *(v for op in model.main for v in op.results)]
+    return {v: plan.tensors[v.name] for v in values if v.dtype is f32 and v.name in plan.tensors}
+
+
+def _changed_results(runner: ConeRunner, op: Op, plan: OperatorPlan) -> dict[Value, Array]:
+    """Return the results of ``op`` with its constants rounded."""
+    constants = {value: rounded(value.array(), form) for value, form in _constant_operands(op, plan)}
+    try:
+        return dict(zip(op.results, runner.results_of(op, constants), strict=True))
+    except CirclekitError:
+        return {}
+
+
+def _noise(
+    runner: ConeRunner, changes: dict[Value, Array], reference: Sequence[Array], power: Sequence[float]
+) -> float:
+    """Return the largest power of an output's difference, relative to the power of the output."""
+    if not changes:
+        return 0.0
+    try:
+        outputs = runner.outputs(changes)
+    except CirclekitError:
+        return 0.0
+    errors = [_numbers(b) - _numbers(a) for a, b in zip(reference, outputs, strict=True)]
+    shares = [float(np.vdot(e, e)) / p for e, p in zip(errors, power, strict=True)]
+    return max((share for share in shares if np.isfinite(share)), default=0.0)
+
+
+def _numbers(array: Array) -> Array:
+    return array.astype(np.float64).reshape(-1) if array.dtype.kind in "fiub" else np.zeros(1)
