@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from typing import Any, NamedTuple
 
 import circlekit.ops  # noqa: F401  # declares the operators that a picture may name
@@ -130,6 +131,16 @@ def parse_picture(text: str, label: str, variables: Sequence[str] = (), free: bo
     if not reader.nodes:
         source.fail("the picture is empty")
     return Picture(tuple(reader.nodes), reader.producer)
+
+
+@cache
+def query(text: str, label: str) -> Picture:
+    """Parse a picture that is only matched: attributes that it does not name may have any value."""
+    picture = parse_picture(text, label)
+    for node in picture.nodes:
+        names = {attribute.name for kind in node.kinds for attribute in kind.attributes}
+        node.carried = frozenset(names - set(node.attributes))
+    return picture
 
 
 class _Reader:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
@@ -20,7 +20,7 @@ from circlekit.ops.arithmetic.activation import Relu, Relu6, ReluN1To1
 from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant
 from circlekit.rewrite.match import Match, Matcher
-from circlekit.rewrite.picture import Picture, parse_picture
+from circlekit.rewrite.picture import Picture, query
 
 LAYERS = (
     "y = Conv2D|DepthwiseConv2D|FullyConnected(x: f32, w: const f32, b?: const) {act: $act}",
@@ -69,16 +69,6 @@ class InsertionRule:
                 for match in matcher.matches(op):
                     if not self.unless(match):
                         yield match.value(self.at), next(iter(match.ops.values()))
-
-
-@cache
-def query(text: str, label: str) -> Picture:
-    """Parse a picture in which attributes that it does not name may have any value."""
-    picture = parse_picture(text, label)
-    for node in picture.nodes:
-        names = {attribute.name for kind in node.kinds for attribute in kind.attributes}
-        node.carried = frozenset(names - set(node.attributes))
-    return picture
 
 
 def _is_bias(match: Match) -> bool:

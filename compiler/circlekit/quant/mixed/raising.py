@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from circlekit.errors import UnsupportedError
@@ -50,39 +50,49 @@ def choose_raised(
     target_sqnr: float | None = None,
     budget: Budget | None = None,
     keeps_constants: bool = False,
+    clusters: Sequence[Sequence[Op]] = (),
 ) -> list[Op]:
     """Return operators to raise, those that gain most for their cost first.
 
     ``operators``: the quantized ones.  Stop when the predicted noise is that of ``target_sqnr`` (dB), or when
     the budget is spent, or if nothing gains.  Without a budget, the cost is the number of operators.
+    ``clusters``: operators that may also be raised together, beside those that are neighbors.
     """
     pool = list(operators)
     cost = COSTS[budget.unit if budget is not None else "operators"]
     limit = sum(map(cost, pool)) * budget.share if budget is not None else math.inf
     goal = 10 ** (-target_sqnr / 10) if target_sqnr is not None else 0.0
-    gains = _Gains(sensitivity, keeps_constants)
+    gains = _Gains(sensitivity, pool, keeps_constants)
     raised: dict[Op, None] = {}
     spent = 0.0
+    candidates = {op: _best_cluster(op, raised, gains, cost, limit) for op in pool}
     while sensitivity.remaining(raised, keeps_constants) > goal:
-        best: tuple[float, list[Op]] = (0.0, [])
-        for op in pool:
-            if op not in raised:
-                best = max(best, _best_cluster(op, raised, gains, cost, limit - spent), key=lambda c: c[0])
+        whole = [_whole_cluster(ops, raised, gains, cost, limit - spent) for ops in clusters]
+        best = max([*candidates.values(), *whole], key=_ratio, default=(0.0, []))
         if not best[1]:
             break
         raised.update(dict.fromkeys(best[1]))
         spent += sum(map(cost, best[1]))
+        near = gains.neighbors(best[1]).union(best[1])
+        for op, (_, cluster) in list(candidates.items()):
+            if op in raised:
+                del candidates[op]
+            elif near.intersection(cluster) or op in near or sum(map(cost, cluster)) > limit - spent:
+                candidates[op] = _best_cluster(op, raised, gains, cost, limit - spent)
     return list(raised)
+
+
+def _ratio(candidate: tuple[float, list[Op]]) -> float:
+    return candidate[0]
 
 
 class _Gains:
     """How much noise vanishes if operators are raised beside those that are raised already."""
 
-    def __init__(self, sensitivity: Sensitivity, keeps_constants: bool) -> None:
+    def __init__(self, sensitivity: Sensitivity, operators: Iterable[Op], keeps_constants: bool) -> None:
         self.constants = {} if keeps_constants else sensitivity.constants
         self.tensors = sensitivity.tensors
-        around = {op for v in sensitivity.tensors for op in (v.producer, *v.users) if op is not None}
-        self.known = around.union(sensitivity.constants)
+        self.known = set(operators)
 
     def of(self, cluster: Iterable[Op], raised: Mapping[Op, None]) -> float:
         chosen = {*cluster}
@@ -99,6 +109,15 @@ class _Gains:
     def neighbors(self, cluster: Iterable[Op]) -> set[Op]:
         values = {v for op in cluster for v in (*op.inputs, *op.results) if v is not None and not v.is_const}
         return {op for v in values for op in (v.producer, *v.users) if op is not None and op in self.known}
+
+
+def _whole_cluster(
+    ops: Sequence[Op], raised: Mapping[Op, None], gains: _Gains, cost: Callable[[Op], float], limit: float
+) -> tuple[float, list[Op]]:
+    """Return gain per cost of all ``ops`` together, and those that are not raised yet."""
+    new = [op for op in ops if op in gains.known and op not in raised]
+    price = sum(map(cost, new))
+    return (gains.of(new, raised) / max(price, 1e-9), new) if new and price <= limit else (0.0, [])
 
 
 def _best_cluster(

@@ -7,7 +7,7 @@ and the error of a rounded tensor.  Noises of many sources are nearly independen
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,9 +46,21 @@ class Sensitivity:
         return noise + sum(n for value, n in self.tensors.items() if not is_raised(value, chosen))
 
 
-def is_raised(value: Value, raised: set[Op]) -> bool:
-    """Return whether ``value`` is computed and read by operators in ``raised`` only."""
-    return (value.producer is None or value.producer in raised) and all(op in raised for op in value.users)
+def is_raised(value: Value, raised: Collection[Op]) -> bool:
+    """Return whether ``value`` is computed and read by operators in ``raised`` only.
+
+    What operators make of it that only move elements counts as ``value``: they do not round again.
+    """
+    if value.producer is not None and value.producer not in raised:
+        return False
+    users = value.users
+    return all(op in raised for op in users) and all(
+        is_raised(result, raised) for op in users if _moves(op) for result in op.results
+    )
+
+
+def _moves(op: Op) -> bool:
+    return op.quantization_rule is not None and op.quantization_rule.results_follow is not None
 
 
 def measure(model: Model, plan: Plan, samples: Sequence[Inputs]) -> Sensitivity:
@@ -105,7 +117,8 @@ def _constant_operands(op: Op, plan: OperatorPlan) -> list[tuple[Value, TensorPl
 
 
 def _rounded_tensors(model: Model, plan: GraphPlan) -> dict[Value, TensorPlan]:
-    values = [*model.main.inputs, *(v for op in model.main for v in op.results)]
+    """Return the tensors whose rounding adds noise: not those that hold elements of another one."""
+    values = [*model.main.inputs, *(v for op in model.main if not _moves(op) for v in op.results)]
     return {v: plan.tensors[v.name] for v in values if v.dtype is f32 and v.name in plan.tensors}
 
 

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Raise the operators of a quantized model that cost most, until a target is reached or a budget is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
+from circlekit.errors import ModelError, UnsupportedError
+from circlekit.interp.evaluate import Inputs
+from circlekit.interp.execution_plan import work_of
+from circlekit.interp.interpreter import Interpreter
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
+from circlekit.quant.apply import apply
+from circlekit.quant.mixed.patterns import find_patterns
+from circlekit.quant.mixed.raising import Budget, choose_raised
+from circlekit.quant.mixed.sensitivity import Sensitivity, measure
+from circlekit.quant.plan import Plan, key_of
+
+MakePlan = Callable[[Mapping[str, str]], Plan]
+"""Returns the plan with another scheme for some operators, by the name of a result."""
+
+MEASURED_WORK = 10**10
+"""Multiply-accumulates for measuring each operator's noise; the number of samples follows from them."""
+
+MEASURED_SAMPLES = 4
+"""Most samples on which it is measured; more change little."""
+
+CHECKED_SAMPLES = 8
+"""Samples on which a choice is checked by running the quantized model."""
+
+MAX_CHECKS = 6
+"""A choice that misses the target is extended this often; the prediction is near after few."""
+
+
+MIN_SQNR = 12.0
+"""Below this ratio in dB a quantized model is of little use, and patterns are raised without being asked."""
+
+MIN_PATTERN_GAIN = 6.0
+"""The gain in dB for which a pattern is raised without being asked."""
+
+
+@dataclass
+class Raised:
+    """The operators to raise: ``schemes``, by the name of a result.
+
+    ``sqnr``: signal to noise ratio in dB on the checked samples.  ``notes``: what was measured, for a reader.
+    """
+
+    schemes: dict[str, str] = field(default_factory=dict)
+    sqnr: float | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def raise_operators(
+    model: Model,
+    make_plan: MakePlan,
+    samples: Sequence[Inputs],
+    target_sqnr: float | None = None,
+    budget: Budget | None = None,
+    raise_to: str = "float",
+) -> Raised:
+    """Return which operators of the float ``model`` to compute by scheme ``raise_to``.
+
+    With ``target_sqnr`` (dB) they are as few as possible; with ``budget`` the best that it allows.  With
+    both, the target ends the search early.  ``samples``: held back from nothing, a few are enough.
+
+    Raise ModelError without samples, UnsupportedError if neither a target nor a budget is given.
+    """
+    if not samples:
+        raise ModelError("mixed precision is measured on samples, expected at least one")
+    if target_sqnr is None and budget is None:
+        raise UnsupportedError("mixed precision needs a target or a budget")
+    plan = make_plan({})
+    pool = [op for op in model.main if _is_quantized(op, plan)]
+    work = 2 * len(pool) * sum(work_of(op) for op in model.main)
+    count = min(max(MEASURED_WORK // max(work, 1), 1), MEASURED_SAMPLES)
+    sensitivity = measure(model, plan, samples[:count])
+    clusters = find_patterns(model.main)
+    keeps_constants = raise_to != "float"
+    result, goal = Raised(), target_sqnr
+    for _ in range(MAX_CHECKS):
+        ops = choose_raised(sensitivity, pool, goal, budget, keeps_constants, [ops for _, ops in clusters])
+        result.schemes = {key_of(op): raise_to for op in ops}
+        result.sqnr = measured_sqnr(model, make_plan(result.schemes), samples[:CHECKED_SAMPLES])
+        if target_sqnr is None or result.sqnr is None or result.sqnr >= target_sqnr or len(ops) == len(pool):
+            break
+        assert goal is not None  # there is a target
+        goal += target_sqnr - result.sqnr + 0.5
+    result.notes = _notes(sensitivity, clusters, result, len(pool))
+    return result
+
+
+def raise_patterns(
+    model: Model, make_plan: MakePlan, samples: Sequence[Inputs], raise_to: str = "float"
+) -> Raised:
+    """Return which named patterns to raise if plain quantization leaves an output below MIN_SQNR.
+
+    Each pattern is tried alone, and kept if it gains at least MIN_PATTERN_GAIN.
+    """
+    plan, samples = make_plan({}), samples[:MEASURED_SAMPLES]
+    patterns: dict[str, list[Op]] = {}
+    for name, ops in find_patterns(model.main):
+        patterns.setdefault(name, []).extend(op for op in ops if _is_quantized(op, plan))
+    result = Raised()
+    if not any(patterns.values()):
+        return result
+    result.sqnr = measured_sqnr(model, plan, samples)
+    if result.sqnr is None or result.sqnr >= MIN_SQNR:
+        return result
+    result.notes.append(f"{result.sqnr:.1f} dB is too little: patterns that are known to lose much are tried")
+    for name, ops in patterns.items():
+        schemes = {**result.schemes, **{key_of(op): raise_to for op in ops}}
+        sqnr = measured_sqnr(model, make_plan(schemes), samples) if ops else None
+        if sqnr is None or result.sqnr is None:
+            continue
+        is_kept = sqnr >= result.sqnr + MIN_PATTERN_GAIN
+        verdict = "kept" if is_kept else "rejected"
+        result.notes.append(f"{name} ({len(ops)} operators) as {raise_to}: {sqnr:.1f} dB, {verdict}")
+        if is_kept:
+            result.schemes, result.sqnr = schemes, sqnr
+    return result
+
+
+def measured_sqnr(model: Model, plan: Plan, samples: Sequence[Inputs]) -> float | None:
+    """Return the lowest SQNR of an output, in dB, of ``model`` quantized by ``plan``; None for no signal."""
+    quantized = clone(model)
+    apply(quantized, plan)
+    runs = Interpreter(model), Interpreter(quantized)
+    outputs = [ErrorMetrics() for _ in model.main.outputs]
+    for sample in samples:
+        pairs = zip(outputs, *(interpreter.run(sample) for interpreter in runs), strict=True)
+        for metrics, reference, result in pairs:
+            metrics.add(reference, result)
+    return min((m.sqnr for m in outputs if m.sqnr is not None), default=None)
+
+
+def _is_quantized(op: Op, plan: Plan) -> bool:
+    chosen = plan.main.operators.get(key_of(op))
+    return chosen is not None and not chosen.is_float
+
+
+def _notes(
+    sensitivity: Sensitivity, clusters: Sequence[tuple[str, Sequence[Op]]], result: Raised, total: int
+) -> list[str]:
+    whole = sensitivity.remaining([])
+    notes = [
+        f"mixed precision: {len(result.schemes)} of {total} quantized operators are raised"
+        + (f", {result.sqnr:.1f} dB" if result.sqnr is not None else "")
+    ]
+    for name, ops in clusters:
+        count = sum(key_of(op) in result.schemes for op in ops)
+        if count:
+            share = 1 - sensitivity.remaining(ops) / whole if whole else 0.0
+            notes.append(f"{name}: {count} of {len(ops)} operators raised, it makes {share:.0%} of the noise")
+    return notes
