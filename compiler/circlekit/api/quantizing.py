@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from circlekit.api.models import FilePath, check_model
@@ -13,6 +14,7 @@ from circlekit.errors import ModelError, UnsupportedError
 from circlekit.io.write.save import encoded
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
 from circlekit.passes.engine.legalize import legalize, legalize_in_place
 from circlekit.passes.engine.optimization_report import Summary, summarize
 from circlekit.quant.apply import apply
@@ -22,14 +24,16 @@ from circlekit.quant.calibration.observer import Channels, Histograms
 from circlekit.quant.calibration.samples import Sample, Samples, checked_samples
 from circlekit.quant.choose import Ranges
 from circlekit.quant.fake.grids import take_grids
+from circlekit.quant.mixed.mixed_precision import MakePlan, Raised, raise_operators, raise_patterns
+from circlekit.quant.mixed.raising import Budget
 from circlekit.quant.one.scheme import PREPARATION as ONE_PREPARATION
 from circlekit.quant.one.scheme import quantize_by_one
-from circlekit.quant.plan import Plan
+from circlekit.quant.plan import Plan, TensorPlan
 from circlekit.quant.quantization_report import QuantizationReport
 from circlekit.quant.quantize import plan_model, preparation, ranges_of
-from circlekit.quant.scheme import Scheme, find_scheme
+from circlekit.quant.scheme import Arithmetic, Scheme, find_scheme
 from circlekit.quant.selection import schemes_of
-from circlekit.targets.target import find_target
+from circlekit.targets.target import Target, find_target
 
 INTERFACES = ("float", "integer")
 """What the inputs and outputs of a quantized model may be."""
@@ -82,6 +86,9 @@ def quantize(
     target: str = "litert",
     auto: bool = True,
     seconds: float = 60.0,
+    target_sqnr: float | None = None,
+    budget: str | None = None,
+    raise_to: str = "float",
 ) -> QuantizationReport:
     """Quantize ``model`` in place, and return a report.
 
@@ -97,6 +104,9 @@ def quantize(
     ``target``: the runtime that has to run the result.
     ``auto``: with samples, try techniques, keep those that help on samples held back, and note what was
     tried, in about so many ``seconds``.  Otherwise plain rules decide.
+    ``target_sqnr``, ``budget``: mixed precision, with samples: the fewest operators get the scheme
+    ``raise_to`` with which every output has this ratio of signal to noise (dB), or the best ones in a budget
+    such as ``20%`` of the operators, ``20% macs`` or ``20% bytes``.
 
     Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing and for samples
     and calibrations that do not fit.
@@ -106,7 +116,7 @@ def quantize(
     chosen = find_scheme(scheme)
     if chosen is None:
         raise UnsupportedError("the scheme float leaves the model as it is; choose one of integers")
-    interface = [_interface(side, name, chosen) for side, name in (("inputs", inputs), ("outputs", outputs))]
+    interface = _interface("inputs", inputs, chosen), _interface("outputs", outputs, chosen)
     runtime = find_target(target)
     before = _summary(model)
     given = take_grids(model) if chosen.activations is not None and not chosen.by_one else []
@@ -117,34 +127,93 @@ def quantize(
     is_calibrated = calibration is not None or any(given)
     prepare = ONE_PREPARATION if chosen.by_one else preparation(chosen, is_calibrated)
     optimize(model, prepare, target="none")
-    notes: list[str] = []
-
-    def plan_of(candidate: Model, ranges: Ranges) -> Plan:
-        return plan_model(
-            candidate, scheme, ranges, operators, only, runtime, interface[0], interface[1], given
+    choice = _Choice(scheme, estimator, dict(operators or {}), only, runtime, interface, given)
+    taken = None if samples is None else list(checked_samples(model, samples))
+    if target_sqnr is not None or budget is not None:
+        _require_samples_to_mix(chosen, taken)
+        limit = None if budget is None else Budget.parse(budget)
+        choice.mix(
+            model,
+            taken or [],
+            calibration,
+            lambda m, plan, s: raise_operators(m, plan, s, target_sqnr, limit, raise_to),
         )
-
-    is_open = chosen.weights.is_integer and not chosen.by_one and calibration is None and not any(given)
-    if auto and samples is not None and is_open:
-        taken = list(checked_samples(model, samples))
-        search = Auto(model, taken, plan_of, chosen.activations is not None, estimator, seconds)
-        plan, notes = search.run(), search.notes
-        apply(model, plan)
-    else:
-        if samples is not None and calibration is None:
-            calibration = collect(model, samples)
-        if calibration is None and chosen.activations is not None and not any(given):
-            raise ModelError(f"{scheme} needs the ranges of activations: give samples or a calibration")
-        ranges = [] if calibration is None else ranges_of(model, calibration, estimator)
-        if chosen.by_one:
-            schemes = schemes_of(model, scheme, operators, only)
-            plan = quantize_by_one(model, chosen, ranges, schemes, *interface)
-        else:
-            plan = plan_of(model, ranges)
-            apply(model, plan)
-    report = QuantizationReport(scheme, plan, before, _summary(model), notes)
+    plan = choice.quantize(model, chosen, taken, calibration, seconds if auto else 0.0)
+    report = QuantizationReport(scheme, plan, before, _summary(model), choice.notes)
     report.seconds = time.monotonic() - started
     return report
+
+
+@dataclass
+class _Choice:
+    """What ``quantize`` was asked for; ``given``: grids that the model had; ``notes``: for the report."""
+
+    scheme: str
+    estimator: str
+    operators: dict[str, str]
+    only: Iterable[str] | None
+    runtime: Target
+    interface: tuple[DType | None, DType | None]
+    given: Sequence[Mapping[str, TensorPlan]]
+    notes: list[str] = field(default_factory=list)
+
+    def plan(self, model: Model, ranges: Ranges, raised: Mapping[str, str] | None = None) -> Plan:
+        """Return the plan by plain rules; operators that the user chose are not raised."""
+        operators = {**(raised or {}), **self.operators}
+        return plan_model(
+            model, self.scheme, ranges, operators, self.only, self.runtime, *self.interface, self.given
+        )
+
+    def mix(
+        self,
+        model: Model,
+        samples: Sequence[Sequence[Array]],
+        calibration: Calibration | None,
+        find: Callable[[Model, MakePlan, Sequence[Sequence[Array]]], Raised],
+    ) -> None:
+        """Add the operators that ``find`` raises."""
+        ranges = ranges_of(model, calibration or collect(model, samples), self.estimator)
+        raised = find(model, lambda schemes: self.plan(model, ranges, schemes), samples)
+        self.operators = {**raised.schemes, **self.operators}
+        self.notes += raised.notes
+
+    def quantize(
+        self,
+        model: Model,
+        scheme: Scheme,
+        samples: Sequence[Sequence[Array]] | None,
+        calibration: Calibration | None,
+        seconds: float,
+    ) -> Plan:
+        """Quantize ``model`` and return the plan; ``seconds``: time to try techniques, 0 for none."""
+        has_grids = any(self.given)
+        is_open = scheme.weights.is_integer and not scheme.by_one and calibration is None and not has_grids
+        if seconds and samples is not None and is_open:
+            if scheme.arithmetic is Arithmetic.INTEGERS and not self.operators:
+                self.mix(model, samples, None, raise_patterns)
+            search = Auto(model, samples, self.plan, scheme.activations is not None, self.estimator, seconds)
+            plan = search.run()
+            self.notes += search.notes
+            apply(model, plan)
+            return plan
+        if samples is not None and calibration is None:
+            calibration = collect(model, samples)
+        if calibration is None and scheme.activations is not None and not has_grids:
+            raise ModelError(f"{self.scheme} needs the ranges of activations: give samples or a calibration")
+        ranges = [] if calibration is None else ranges_of(model, calibration, self.estimator)
+        if scheme.by_one:
+            schemes = schemes_of(model, self.scheme, self.operators, self.only)
+            return quantize_by_one(model, scheme, ranges, schemes, *self.interface)
+        plan = self.plan(model, ranges)
+        apply(model, plan)
+        return plan
+
+
+def _require_samples_to_mix(scheme: Scheme, samples: Sequence[object] | None) -> None:
+    if not samples:
+        raise ModelError("mixed precision is measured on samples: give samples")
+    if scheme.by_one or scheme.activations is None:
+        raise UnsupportedError(f"mixed precision is for schemes with integer activations, not {scheme.name}")
 
 
 def _interface(side: str, name: str, scheme: Scheme) -> DType | None:

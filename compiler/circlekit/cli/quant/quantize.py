@@ -59,6 +59,17 @@ def _declare(parser: Parser) -> None:
         metavar="PATTERN=SCHEME",
         help="another scheme for these operators",
     )
+    parser.add_argument(
+        "--target-sqnr", type=float, metavar="DB",
+        help="raise the fewest operators with which every output has this ratio of signal to noise",
+    )  # fmt: skip
+    parser.add_argument(
+        "--budget", metavar="SHARE",
+        help="raise the best operators in this budget: 20%%, or '20%% macs', '20%% bytes'",
+    )  # fmt: skip
+    parser.add_argument(
+        "--raise-to", default=NO_SCHEME, metavar="SCHEME", help="what they are raised to (default: float)"
+    )
     parser.add_argument("--only", action="append", metavar="PATTERN", help="leave all others float")
     parser.add_argument(
         "--io", choices=INTERFACES, default="float", help="inputs and outputs (default: float)"
@@ -102,6 +113,9 @@ def _run(arguments: argparse.Namespace) -> int:
         target=arguments.target,
         auto=not arguments.no_auto,
         seconds=arguments.seconds,
+        target_sqnr=arguments.target_sqnr,
+        budget=arguments.budget,
+        raise_to=arguments.raise_to,
     )
     if arguments.random is not None:
         report.notes.append(RANDOM_NOTE)

@@ -33,12 +33,12 @@ class Budget:
     @staticmethod
     def parse(text: str) -> Budget:
         """Return the budget of a text such as ``20%`` or ``5% macs``; UnsupportedError if it is none."""
-        number, _, unit = text.partition("%")
+        number, percent, unit = text.partition("%")
         try:
             budget = Budget(float(number) / 100, unit.strip().strip(":") or "operators")
         except ValueError:
             budget = Budget(math.nan)
-        if not 0 <= budget.share <= 1 or budget.unit not in COSTS:
+        if not percent or not 0 <= budget.share <= 1 or budget.unit not in COSTS:
             units = ", ".join(COSTS)
             raise UnsupportedError(f"budget: expected 0% to 100%, and one of {units}, got {text!r}")
         return budget

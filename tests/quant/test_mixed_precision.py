@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mixed precision: predicted noise against measured noise, targets, budgets, patterns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.errors import CirclekitError, ModelError, UnsupportedError
+from circlekit.ir.clone import clone
+from circlekit.quant.mixed.mixed_precision import measured_sqnr, raise_patterns
+from circlekit.quant.mixed.patterns import find_patterns
+from circlekit.quant.mixed.raising import Budget, choose_raised
+from circlekit.quant.mixed.sensitivity import measure
+from circlekit.quant.plan import Plan
+from circlekit.quant.quantize import plan_model, ranges_of
+
+RNG = np.random.default_rng(7)
+SAMPLES = [[RNG.normal(size=(4, 8)).astype(np.float32)] for _ in range(4)]
+
+
+def chain(spread: float) -> circlekit.Model:
+    """Four fully connected layers; one column of the second has weights ``spread`` times as large."""
+    weights = [RNG.normal(size=(8, 8)).round(3) for _ in range(4)]
+    weights[1][:, 0] *= spread
+    lines = [
+        f"  %y{i + 1} = FullyConnected(%y{i}, {w.tolist()}, {[0.0] * 8}) : f32[4,8]"
+        for i, w in enumerate(weights)
+    ]
+    return circlekit.parse("graph main(%y0: f32[4,8]) -> %y4 {\n" + "\n".join(lines) + "\n}")
+
+
+def planned(model: circlekit.Model) -> Plan:
+    return plan_model(model, "int8", ranges_of(model, circlekit.calibrate(model, SAMPLES)))
+
+
+def test_predicted_noise_is_that_of_the_quantized_model() -> None:
+    """Noises of sources add up: the prediction is within 2 dB of a run of the quantized model."""
+    model = chain(20.0)
+    plan = planned(model)
+    sensitivity = measure(model, plan, SAMPLES)
+    predicted = -10 * np.log10(sensitivity.remaining([]))
+    assert measured_sqnr(model, plan, SAMPLES) == pytest.approx(predicted, abs=2.0)
+    assert sensitivity.remaining(list(model.main)) == 0.0
+
+
+def test_a_budget_is_spent_on_what_gains_most() -> None:
+    model = chain(20.0)
+    plan = planned(model)
+    sensitivity = measure(model, plan, SAMPLES)
+    ops = list(model.main)
+    (raised,) = choose_raised(sensitivity, ops, budget=Budget.parse("25%"))
+    alone = {op: sensitivity.remaining([op]) for op in ops}
+    assert alone[raised] == min(alone.values())
+    both = choose_raised(sensitivity, ops, budget=Budget.parse("50% macs"))
+    assert len(both) == 2
+    assert sensitivity.remaining(both) < alone[raised]
+
+
+def test_a_target_is_reached_with_few_operators() -> None:
+    model = chain(20.0)
+    plain = clone(model)
+    circlekit.quantize(plain, samples=SAMPLES, auto=False)
+    base = sqnr(model, plain)
+    raised = clone(model)
+    report = circlekit.quantize(raised, samples=SAMPLES, auto=False, target_sqnr=base + 4)
+    assert sqnr(model, raised) >= base + 4
+    floats = [op for op in report.plan.main.operators.values() if op.is_float]
+    assert 0 < len(floats) < 4
+    assert "operators are raised" in report.notes[0]
+
+
+def sqnr(model: circlekit.Model, other: circlekit.Model) -> float:
+    pairs = [(circlekit.run(model, x)[0], circlekit.run(other, x)[0]) for x in SAMPLES]
+    signal = sum(float(np.vdot(a, a)) for a, _ in pairs)
+    return float(10 * np.log10(signal / sum(float(np.vdot(a - b, a - b)) for a, b in pairs)))
+
+
+def spectrogram() -> circlekit.Model:
+    """Layer, square, logarithm, layer: int8 has no numbers for small squares, whose logarithms are large."""
+    first, last = RNG.normal(size=(32, 64)).round(2).tolist(), RNG.normal(size=(4, 32)).round(2).tolist()
+    return circlekit.parse(f"""
+graph main(%x: f32[1,64]) -> %z {{
+  %a = FullyConnected(%x, {first}) : f32[1,32]
+  %s = Square(%a) : f32[1,32]
+  %p = Add(%s, 1.0e-7) : f32[1,32]
+  %l = Log(%p) : f32[1,32]
+  %z = FullyConnected(%l, {last}) : f32[1,4]
+}}
+""")
+
+
+def test_patterns_that_lose_much_are_raised_without_being_asked() -> None:
+    model = spectrogram()
+    assert [(name, len(ops)) for name, ops in find_patterns(model.main)] == [("spectrogram front", 4)]
+    samples = [[RNG.normal(size=(1, 64)).astype(np.float32)] for _ in range(4)]
+    ranges = ranges_of(model, circlekit.calibrate(model, samples))
+    raised = raise_patterns(model, lambda o: plan_model(model, "int8", ranges, operators=o), samples)
+    assert set(raised.schemes) == {"a", "p", "l"}  # SQUARE has no integer kernel
+    assert raised.sqnr is not None
+    assert raised.sqnr > 25
+    assert "kept" in raised.notes[-1]
+
+
+@pytest.mark.parametrize("text", ["20", "-1%", "120%", "20% watts", "x%"])
+def test_budgets_that_are_none(text: str) -> None:
+    with pytest.raises(UnsupportedError, match="expected 0% to 100%, and one of operators, macs, bytes"):
+        Budget.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "sentence"),
+    [
+        ({"scheme": "int8"}, ModelError, "give samples"),
+        ({"scheme": "weight_int8", "samples": SAMPLES}, UnsupportedError, "schemes with integer activations"),
+    ],
+)
+def test_mixed_precision_is_refused(
+    options: dict[str, object], kind: type[CirclekitError], sentence: str
+) -> None:
+    with pytest.raises(kind, match=sentence):
+        circlekit.quantize(chain(1.0), target_sqnr=30.0, **options)
