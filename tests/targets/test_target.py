@@ -15,7 +15,9 @@ from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.binary import Add, Sub
 from circlekit.ops.matmul.dense import FullyConnected
-from circlekit.targets.target import DEFAULT_TARGETS, Target, find_target, obstacles, target_names
+from circlekit.ops.movement.gather import ReverseV2
+from circlekit.targets.constraints import KINDS, obstacles
+from circlekit.targets.target import DEFAULT_TARGETS, Target, find_target, target_names
 
 
 def target(form: str = "f32,f32:f32", custom: str = "", **constraints: Any) -> Target:
@@ -86,10 +88,29 @@ SUM = Add(quantized("x", 0.5, 3), quantized("y", 0.25), results=[quantized("z", 
         ),
         ({"ranks": {"lhs": [1, 2]}}, add((2, 3), (3,)), add((), (3,)), "lhs of rank 1 or 2, got 0"),
         (
-            {"same_channels": [["lhs", "rhs"]]},
+            {"elements": {"rhs": 2}},
+            add((2, 3), (2, 1)),
+            add((2, 3), (3,)),
+            "rhs of at most 2 elements, got 3",
+        ),
+        ({"nonempty": ["rhs"]}, add((0,), (2,)), add((2,), (2, 0)), "elements in rhs, got none"),
+        (
+            {"same_shape": [["lhs", "rhs"]]},
+            add((2, 3), (2, 3)),
+            add((2, 3), (3,)),
+            "the same shape of lhs and rhs, got (2, 3) and (3,)",
+        ),
+        (
+            {"same_dims": [["lhs", -1, "rhs", 0]]},
             add((2, 3), (3,)),
             add((2, 3), (1,)),
-            "as many channels in lhs as in rhs, got 3 and 1",
+            "axis -1 of lhs as long as axis 0 of rhs, got 3 and 1",
+        ),
+        (
+            {"any_of": [[{"rank": 1}, {"same_shape": [["lhs", "rhs"]]}]]},
+            add((2, 3), (2, 3)),
+            add((2, 3), (3,)),
+            "ranks up to 1, got rank 2; or the same shape of lhs and rhs, got (2, 3) and (3,)",
         ),
         ({"constant": ["rhs"]}, constant(add((2,), (2,)), 1), add((2,), (2,)), "a constant rhs"),
         ({"computed": ["rhs"]}, add((2,), (2,)), constant(add((2,), (2,)), 1), "rhs that is not constant"),
@@ -123,11 +144,19 @@ def test_constraints_on_quantization(constraints: dict[str, Any], expected: str 
     assert target("i8q,i8q:i8q", **constraints).refusal(SUM) == wanted
 
 
-def test_absent_operands_that_must_be_written() -> None:
+def test_axes_that_must_be_consecutive() -> None:
+    x, y = Value("x", f32, (1, 2, 3)), Value("y", f32, (1, 2, 3))
+    axes = [Value.constant("axes", np.array(content, np.int32)) for content in ([1, -1], [0, -1])]
+    found = [list(obstacles(ReverseV2(x, axis, results=[y]), {"consecutive": ["axis"]})) for axis in axes]
+    assert found == [[], ["consecutive axis, got 0, 2"]]
+
+
+def test_absent_operands_that_must_or_must_not_be_written() -> None:
     x, w, y = Value("x", f32, (1, 4)), Value("w", f32, (3, 4)), Value("y", f32, (1, 3))
-    wanted = {"operands": 3}
-    assert not list(obstacles(FullyConnected(x, w, None, results=[y]), wanted))
-    assert list(obstacles(FullyConnected(x, w, results=[y]), wanted)) == ["3 operands, got 2"]
+    written, left_out = FullyConnected(x, w, None, results=[y]), FullyConnected(x, w, results=[y])
+    assert not list(obstacles(written, {"operands": [3, None]}))
+    assert list(obstacles(left_out, {"operands": [3, None]})) == ["at least 3 operands, got 2"]
+    assert list(obstacles(written, {"operands": [None, 2]})) == ["at most 2 operands, got 3"]
 
 
 def test_unknown_shapes_count_as_supported() -> None:
@@ -137,22 +166,6 @@ def test_unknown_shapes_count_as_supported() -> None:
 
 def test_every_table_can_be_read() -> None:
     """Forms are pairs of operands and results, constraints of a known kind, operators in the schema."""
-    kinds = {
-        *(
-            "rank",
-            "broadcast_rank",
-            "constant",
-            "computed",
-            "symmetric",
-            "same_scale",
-            "same_channels",
-            "ranks",
-            "operands",
-            "least",
-        ),
-        *("scale", "values"),
-        "source",
-    }
     types = {f"{d.short}{q}" for d in DType for q in ("", "q", "qc", "qb", "s")} | {"-", ""}
     for name in target_names():
         found = find_target(name)
@@ -162,7 +175,7 @@ def test_every_table_can_be_read() -> None:
             for form, constraints in () if entry["forms"] == "any" else entry["forms"].items():
                 operands, _, results = form.partition(":")
                 assert {*operands.split(","), *results.split(",")} <= types, (name, code, form)
-                assert constraints.keys() <= kinds, (name, code, form)
+                assert constraints.keys() <= {*KINDS, "source"}, (name, code, form)
 
 
 def test_default_targets_are_of_their_format() -> None:

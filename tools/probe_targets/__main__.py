@@ -14,12 +14,11 @@ import time
 from typing import Any
 
 from circlekit.io.tables import ENUMS
-from circlekit.ir.op import REGISTRY
 from circlekit.targets.target import TABLES
-from tools.kit.families import codes
 from tools.probe_targets.check import check
 from tools.probe_targets.probe import Measured, measure, registered
 from tools.probe_targets.runtimes import RUNTIMES
+from tools.probe_targets.samples import sampled_codes
 from tools.sweep import sweep
 
 NOT_ASKED = frozenset({"CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"})
@@ -47,23 +46,28 @@ def main() -> int:
         print(f"{arguments.target}: {agreement}")
         return bool(agreement.differences)
     path = TABLES / f"{arguments.target.replace('-', '_')}.json"
-    chosen = [code for code in arguments.op or codes() if runtime.format in REGISTRY[code].formats]
-    table = new_table(arguments.target)
-    if arguments.op and path.exists():
-        table |= json.loads(path.read_text(encoding="utf-8"))
+    chosen = arguments.op or sampled_codes(runtime.format)
+    old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    table = {**old, **new_table(arguments.target)}
+    if arguments.op:
+        table |= {key: old[key] for key in ("operators", "delegated") if key in old}
     unjudged: list[str] = []
     started = time.monotonic()
     with sweep(len(chosen), "operators") as line:
         for code in line.each(chosen):
             found = measure(code, runtime, arguments.seed)
             report(code, found)
-            enter(table, code, found)
+            enter(table, old, code, found)
             if found is None:
                 unjudged.append(code)
             path.write_text(text_of(table), encoding="utf-8")
     if "delegated" not in table and not line.is_interrupted:
         if not arguments.op:
-            unjudged += {name for name, _, _ in ENUMS["BuiltinOperator"][1]} - NOT_ASKED - set(codes())
+            unjudged += (
+                {name for name, _, _ in ENUMS["BuiltinOperator"][1]}
+                - NOT_ASKED
+                - set(sampled_codes(runtime.format))
+            )
         for code in registered(sorted(unjudged), runtime):
             table["operators"][code] = {"version": None, "forms": "any", "source": UNPROBED}
         path.write_text(text_of(table), encoding="utf-8")
@@ -80,18 +84,24 @@ def new_table(name: str) -> dict[str, Any]:
         "source": f"measured by tools/probe_targets with {runtime.package} {runtime.version}",
         "formats": [runtime.format],
         "extends": None,
+        "complete": True,
         "operators": {},
     }
     delegate = {"extends": "litert", "delegated": {}, "run_bytes": XNNPACK_RUN_BYTES}
     return {**table, **delegate} if name == "litert-xnnpack" else table
 
 
-def enter(table: dict[str, Any], code: str, found: Measured | None) -> None:
-    """Replace the entry of an operator; of the delegate, if the table has one."""
-    entries = table["delegated" if "delegated" in table else "operators"]
-    entries.pop(code, None)
-    if found is not None and found.forms:
-        entries[code] = {"version": found.version, "forms": found.forms}
+def enter(table: dict[str, Any], old: dict[str, Any], code: str, found: Measured | None) -> None:
+    """Replace the entry of an operator, of the delegate if the table has one.
+
+    Forms of the old table with a source of their own are not measured by this tool, and kept.
+    """
+    part = "delegated" if "delegated" in table else "operators"
+    forms = old.get(part, {}).get(code, {"forms": {}})["forms"]
+    kept = {} if forms == "any" else {form: c for form, c in forms.items() if "source" in c}
+    table[part].pop(code, None)
+    if found is not None and (found.forms or kept):
+        table[part][code] = {"version": found.version, "forms": {**found.forms, **kept}}
 
 
 def text_of(table: dict[str, Any]) -> str:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,14 +14,24 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.targets.operator_form import form_of
 from circlekit.targets.target import Target, find_target
-from tools.kit.families import codes
-from tools.probe_targets.probe import content_of, wrong_values
+from tools.probe_targets.probe import content_of, judged
 from tools.probe_targets.runtimes import RUNTIMES, Job, run_jobs
-from tools.probe_targets.samples import Sample, all_types, draw_sample
+from tools.probe_targets.samples import Sample, Types, all_types, draw_sample, sampled_codes
 from tools.random_graphs.litert_undefined import undefined
 
 CHECK_SEED = 1 << 20
-"""Added to the seed, so that the models differ from those that tables are made from."""
+"""So that the models differ from those that tables are made from."""
+
+
+LUCK_SAMPLES, LEAST_FAILURES = 12, 0.25
+"""A model that the table refuses runs by luck (zeros, dimensions of 1) if this part of so many others fails,
+which the table refuses for the same reason."""
+
+
+class Drawn(NamedTuple):
+    code: str
+    types: Types
+    sample: Sample
 
 
 @dataclass
@@ -27,31 +39,58 @@ class Agreement:
     """``counts``: models by what table and runtime say.  ``differences``: a line for each disagreement."""
 
     counts: Counter[tuple[bool, bool]] = field(default_factory=Counter)
+    lucky: int = 0
     differences: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        agree = self.counts[True, True] + self.counts[False, False]
+        total = self.counts.total()
         return (
-            f"{agree} of {self.counts.total()} models agree; both run {self.counts[True, True]}, both refuse "
-            f"{self.counts[False, False]}; table alone {self.counts[True, False]}, runtime alone "
-            f"{self.counts[False, True]}"
+            f"{total - len(self.differences)} of {total} models agree; both run {self.counts[True, True]}, "
+            f"both refuse {self.counts[False, False]}; table alone {self.counts[True, False]}, runtime alone "
+            f"{self.counts[False, True]}, of which {self.lucky} by luck"
         )
 
 
 def check(name: str, count: int, seed: int) -> Agreement:
     """Return how ``count`` models, half of them of forms in the table, agree with the table ``name``."""
-    target, runtime = find_target(name), RUNTIMES[name]
-    samples = draw_samples(name, count, seed)
-    jobs = [Job(content_of(sample.graph, runtime.format), sample.inputs) for sample in samples]
+    target = find_target(name)
     found = Agreement()
-    for sample, ran in zip(samples, run_jobs(runtime, jobs), strict=True):
-        refusal = refusal_of(target, sample.op)
-        reason = ran.reason or wrong_values(runtime.format, sample, ran)
-        found.counts[refusal is None, not reason] += 1
-        if (refusal is None) != (not reason):
-            verdict = refusal or f"the table has {form_text(sample.op)}"
-            found.differences.append(f"{verdict}; runtime: {reason or 'runs'}")
+    random = np.random.default_rng([seed, CHECK_SEED])
+    while (missing := count - found.counts.total()) > 0:
+        for drawn, reason in _judged(name, draw_samples(name, missing, random)):
+            refusal = refusal_of(target, drawn.sample.op)
+            found.counts[refusal is None, not reason] += 1
+            if refusal is not None and not reason and _is_luck(name, drawn, refusal, random):
+                found.lucky += 1
+            elif (refusal is None) != (not reason):
+                verdict = refusal or f"the table has {form_text(drawn.sample.op)}"
+                found.differences.append(f"{verdict}; runtime: {reason or 'runs'}: {drawn.sample.op}")
     return found
+
+
+def _judged(name: str, drawn: list[Drawn]) -> Iterator[tuple[Drawn, str]]:
+    """Yield the models that are valid, with why the runtime does not run them."""
+    runtime = RUNTIMES[name]
+    jobs = [Job(content_of(item.sample.graph, runtime.format), item.sample.inputs) for item in drawn]
+    for item, ran in zip(drawn, run_jobs(runtime, jobs), strict=True):
+        if (reason := judged(runtime, item.sample, ran)) is not None:
+            yield item, reason
+
+
+def _is_luck(name: str, drawn: Drawn, refusal: str, random: np.random.Generator) -> bool:
+    others = []
+    for number in random.integers(1 << 30, size=10 * LUCK_SAMPLES):
+        sample = draw_sample(drawn.code, drawn.types, int(number), CHECK_SEED)
+        if sample is not None and _cause(refusal_of(find_target(name), sample.op)) == _cause(refusal):
+            others.append(drawn._replace(sample=sample))
+        if len(others) == LUCK_SAMPLES:
+            break
+    failed = [bool(reason) for _, reason in _judged(name, others)]
+    return sum(failed) >= LEAST_FAILURES * max(len(failed), 1)
+
+
+def _cause(refusal: str | None) -> str:
+    return (refusal or "").partition(", got")[0]
 
 
 def refusal_of(target: Target, op: Op) -> str | None:
@@ -65,21 +104,20 @@ def form_text(op: Op) -> str:
     return f"{op.code} {form_of(op)}"
 
 
-def draw_samples(name: str, count: int, seed: int) -> list[Sample]:
+def draw_samples(name: str, count: int, random: np.random.Generator) -> list[Drawn]:
     """Return ``count`` models of measured operators; every other one satisfies the table."""
     target, runtime = find_target(name), RUNTIMES[name]
-    rng = np.random.default_rng([seed, CHECK_SEED])
-    known = [code for code in codes() if runtime.format in REGISTRY[code].formats]
+    known = sampled_codes(runtime.format)
     known = [code for code in known if target.operators.get(code, {}).get("forms") != "any"]
     types = {code: list(all_types(REGISTRY[code])) for code in known}
-    found: list[Sample] = []
+    found: list[Drawn] = []
     while len(found) < count:
-        code = known[int(rng.integers(len(known)))]
-        chosen = types[code][int(rng.integers(len(types[code])))]
-        sample = draw_sample(code, chosen, int(rng.integers(1000)), seed + CHECK_SEED)
+        code = known[int(random.integers(len(known)))]
+        chosen = types[code][int(random.integers(len(types[code])))]
+        sample = draw_sample(code, chosen, int(random.integers(1 << 30)), CHECK_SEED)
         if sample is None or undefined(Model([sample.graph])) is not None:
             continue
         if len(found) % 2 == 0 and refusal_of(target, sample.op) is not None:
             continue
-        found.append(sample)
+        found.append(Drawn(code, chosen, sample))
     return found

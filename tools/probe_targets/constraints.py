@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, permutations
 from typing import Any, NamedTuple
 
 from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Named
 from circlekit.ir.op import Op
-from circlekit.targets.target import (
+from circlekit.targets.constraints import (
     broadcast_rank,
-    channels_of,
     highest_rank,
     named_values,
     obstacles,
@@ -21,14 +20,16 @@ from circlekit.targets.target import (
     scales_of,
     values_named,
 )
+from tools.probe_targets.suspects import SUSPECTS
 
-LUCK = 0.3
-"""A value of an attribute is refused if models with it run less often than others by this factor: a runtime
-that ignores an activation gives the right values where there is nothing to clip."""
-
+LUCK = 0.2
+"""A constraint may be broken by models that run, up to this part of those that it keeps from wrong values:
+a runtime that ignores an activation gives the right values where there is nothing to clip."""
 
 FIXED_SCALE_SAMPLES = 4
 """Models that run, all with the same scale of a result, before it counts as the only one."""
+
+Constraints = dict[str, Any]
 
 
 class Observation(NamedTuple):
@@ -39,136 +40,83 @@ class Observation(NamedTuple):
     harms: bool = False
 
 
-def learn(observed: Sequence[Observation]) -> dict[str, Any]:
-    """Return the fewest constraints that every model that runs satisfies, and that explain the failures.
-
-    See ``circlekit.targets.target`` for their form.
-    """
-    return _fewest(suspects(observed), [o.op for o in observed if not o.runs])
-
-
-def suspects(observed: Sequence[Observation]) -> dict[str, Any]:
-    """Return all constraints that every model that runs satisfies, and some failure breaks."""
+def learn(observed: Sequence[Observation]) -> Constraints:
+    """Return the fewest constraints that models that run satisfy, and that explain the failures."""
     passed = [o.op for o in observed if o.runs]
-    failed = [o.op for o in observed if not o.runs]
+    failed = [o for o in observed if not o.runs]
     if not passed or not failed:
         return {}
-    found: dict[str, Any] = {}
-    for name, measure in (("rank", highest_rank), ("broadcast_rank", broadcast_rank)):
-        highest = max(measure(op) for op in passed)
-        if any(measure(op) > highest for op in failed):
-            found[name] = highest
-    fewest = min(len(op.inputs) for op in passed)
-    if any(len(op.inputs) < fewest for op in failed):
-        found["operands"] = fewest
-    names = sorted({name for op in (*passed, *failed) for name, _ in named_values(op)})
-    operands = [name for name in names if name not in passed[0].result_names]
-
-    def separating(holds: Callable[[Op, Any], bool], items: Iterable[Any], luck: float = 0.0) -> list[Any]:
-        """Return the items that hold for what runs, up to luck, and not for all that does not."""
-
-        def is_needed(item: Any) -> bool:
-            good = sum(not holds(op, item) for op in passed)
-            bad = sum(not holds(op, item) for op in failed)
-            return bad > 0 and good <= luck * bad
-
-        return [item for item in items if is_needed(item)]
-
-    found["constant"] = separating(_is_const, operands)
-    found["computed"] = separating(_is_computed, operands)
-    found["symmetric"] = separating(_is_symmetric, names)
-    found["same_scale"] = [list(pair) for pair in separating(_is_alike, combinations(names, 2))]
-    found["same_channels"] = [list(pair) for pair in separating(_fits, combinations(operands, 2), LUCK)]
-    found["ranks"] = {n: ranks for n in operands if (ranks := _ranks(passed, failed, n))}
-    found["scale"] = {n: scale for n in names if (scale := _fixed_scale(passed, failed, n)) is not None}
-    found["values"] = _values(passed, failed)
-    return {name: content for name, content in found.items() if content not in ([], {})}
+    useful: list[tuple[Constraints, set[int]]] = []
+    for constraint in candidates(passed, [o.op for o in failed]):
+        broken = {i for i, o in enumerate(failed) if is_broken(o.op, constraint)}
+        allowed = LUCK * sum(failed[i].harms for i in broken)
+        if broken and sum(is_broken(op, constraint) for op in passed) <= allowed:
+            useful.append((constraint, broken))
+    chosen: Constraints = {}
+    left = set(range(len(failed)))
+    while useful and left:
+        constraint, broken = max(useful, key=lambda item: len(item[1] & left))
+        if not broken & left:
+            break
+        left -= broken
+        chosen = _merged(chosen, constraint)
+    return {kind: chosen[kind] for kind in sorted(chosen)}
 
 
-def _fewest(constraints: dict[str, Any], failed: Sequence[Op]) -> dict[str, Any]:
-    """Return ``constraints`` without those that no failure needs: chance leaves some after few samples."""
-    explained = [op for op in failed if next(obstacles(op, constraints), None) is not None]
-    for kind in (
-        "computed",
-        "ranks",
-        "operands",
-        "same_channels",
-        "same_scale",
-        "scale",
-        "constant",
-        "values",
-        "broadcast_rank",
-        "rank",
-        "symmetric",
-    ):
-        content = constraints.get(kind)
-        items = list(content) if isinstance(content, list | dict) else [None] * (content is not None)
-        for item in items:
-            fewer = {**constraints, kind: _without(constraints[kind], item)}
-            if fewer[kind] in (None, [], {}):
-                del fewer[kind]
-            if all(next(obstacles(op, fewer), None) is not None for op in explained):
-                constraints = fewer
-    return constraints
+def is_broken(op: Op, constraints: Mapping[str, Any]) -> bool:
+    return next(obstacles(op, constraints), None) is not None
 
 
-def _without(content: Any, item: Any) -> Any:
-    if isinstance(content, dict):
-        return {name: value for name, value in content.items() if name != item}
-    return [other for other in content if other != item] if isinstance(content, list) else None
+def _merged(first: Constraints, second: Constraints) -> Constraints:
+    ((kind, content),) = second.items()
+    old = first.get(kind)
+    if old is None or kind == "operands":
+        return {**first, kind: content}
+    return {**first, kind: {**old, **content} if isinstance(content, dict) else [*old, *content]}
 
 
-def _is_const(op: Op, name: str) -> bool:
-    return all(value.is_const for value in values_named(op, name))
+def candidates(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constraints]:
+    """Yield single constraints, the most usual first: the narrowest of each kind that what runs satisfies."""
+    every = [*passed, *failed]
+    results = passed[0].result_names
+    names = sorted({name for op in every for name, _ in named_values(op)})
+    operands = [name for name in names if name not in results]
+    yield from ({"symmetric": [name]} for name in names)
+    for kind, measure in (("rank", highest_rank), ("broadcast_rank", broadcast_rank)):
+        yield from ({kind: rank} for rank in sorted({measure(op) for op in passed}, reverse=True))
+    yield from _values(passed, failed)
+    yield from ({"constant": [name]} for name in operands)
+    for name in names:
+        scales = {scale for op in passed for scale in scales_of(op, name)}
+        if name in results and len(scales) == 1 and len(passed) >= FIXED_SCALE_SAMPLES:
+            ((scale, zeros),) = scales
+            if len(scale) == 1:
+                yield {"scale": {name: [*scale, *zeros]}}
+    for first, second in combinations(names, 2):
+        yield {"same_scale": [[first, second]]}
+    yield from ({"elements": {name: 1}} for name in operands)
+    counts = [len(op.inputs) for op in passed]
+    yield from ({"operands": bounds} for bounds in ([min(counts), None], [None, max(counts)]))
+    for name in names:
+        ranks = {v.rank for op in passed for v in values_named(op, name) if v.rank is not None}
+        if ranks:
+            yield {"ranks": {name: list(range(min(ranks), max(ranks) + 1))}}
+    for first, second in combinations(operands, 2):
+        yield {"same_dims": [[first, -1, second, -1]]}
+    yield from ({"computed": [name]} for name in operands)
+    yield from ({"nonempty": [name]} for name in names)
+    for first, second in permutations(names, 2):
+        yield {"same_shape": [[first, second]]}
+    yield from SUSPECTS.get(passed[0].code, ())
 
 
-def _is_computed(op: Op, name: str) -> bool:
-    return not any(value.is_const for value in values_named(op, name))
-
-
-def _is_symmetric(op: Op, name: str) -> bool:
-    return not any(any(zero_point) for _, zero_point in scales_of(op, name))
-
-
-def _is_alike(op: Op, names: tuple[str, str]) -> bool:
-    """Return whether two operands or results have the same scales and zero points."""
-    return len({*scales_of(op, names[0]), *scales_of(op, names[1])}) <= 1
-
-
-def _ranks(passed: Sequence[Op], failed: Sequence[Op], name: str) -> list[int]:
-    """Return the ranks from the lowest to the highest in models that run, if failures have others."""
-    good = {v.rank for op in passed for v in values_named(op, name) if v.rank is not None}
-    bad = {v.rank for op in failed for v in values_named(op, name) if v.rank is not None}
-    every = range(min(good, default=0), max(good, default=0) + 1)
-    return list(every) if bad - set(every) else []
-
-
-def _fits(op: Op, names: tuple[str, str]) -> bool:
-    """Return whether two operands have equal last dimensions."""
-    return len(channels_of(op, *names)) <= 1
-
-
-def _fixed_scale(passed: Sequence[Op], failed: Sequence[Op], name: str) -> list[float] | None:
-    """Return scale and zero point that a result must have, if all models that run have the same."""
-    scales = {scale for op in passed for scale in scales_of(op, name)}
-    if name not in passed[0].result_names or len(scales) != 1 or len(passed) < FIXED_SCALE_SAMPLES:
-        return None
-    if all({*scales_of(op, name)} <= scales for op in failed):
-        return None
-    ((scale, zero_point),) = scales
-    return [*scale, *zero_point] if len(scale) == 1 else None
-
-
-def _values(passed: Sequence[Op], failed: Sequence[Op]) -> Mapping[str, list[Any]]:
-    """Return values of attributes: of enumerations and booleans those that run; of numbers the default."""
-    found: dict[str, list[Any]] = {}
+def _values(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constraints]:
+    """Yield values of attributes: of enumerations and booleans those that run; of numbers the default."""
     for item in passed[0].attributes:
         if isinstance(item.default, DType) or item.is_graph or not isinstance(item.default, Named | int):
             continue
         good = Counter(plain_attribute(op, item.name) for op in passed)
         bad = Counter(plain_attribute(op, item.name) for op in failed)
-        least = LUCK * len(passed) / len(failed)
-        allowed = {value for value in good if good[value] > least * bad[value]}
-        if bad.keys() - allowed and (isinstance(item.default, Named | bool) or allowed == {item.default}):
-            found[item.name] = sorted(allowed)
-    return found
+        allowed = {value for value in good if good[value] > LUCK * bad[value] * len(passed) / len(failed)}
+        if isinstance(item.default, Named | bool) or allowed == {item.default}:
+            yield {"values": {item.name: sorted(allowed)}}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -19,26 +19,28 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.value import Array, Value
 from circlekit.targets.operator_form import form_of
-from circlekit.targets.target import obstacles
-from tools.probe_targets.constraints import Observation, learn, suspects
+from tools.probe_targets.constraints import Observation, is_broken, learn
 from tools.probe_targets.runtimes import CRASH, Job, Ran, Runtime, is_registered, run_jobs
-from tools.probe_targets.samples import Sample, Types, all_types, draw_sample
+from tools.probe_targets.samples import RANKS, Sample, Types, all_types, draw_sample
 from tools.random_graphs.litert_undefined import undefined
 
-FIRST_DRAWS = 5
-"""Samples after which a form that did not run once counts as one that the runtime lacks."""
+FIRST_SAMPLES = 7
+"""Of each combination of types; if none of them runs, the runtime lacks the form."""
 
-DRAWS = (12, 16, 50, 70)
-"""For the constraints of a form that runs, in each round.  See ``_is_decisive``."""
+SAMPLES, MORE_SAMPLES = 2 * len(RANKS), 12 * len(RANKS)
+"""Of each form that runs; beyond that, of few forms, and of all where the result is not what was expected."""
 
-LARGEST_HARM, LARGEST_REFUSED = 0.1, 0.5
-"""A form counts if at most these parts of the models that satisfy its constraints are harmed, do not run."""
+SPREAD, STEP = 3, len(RANKS)
+"""Forms that each further sample is drawn of; samples before the constraints are learned again."""
+
+LEAST_RUNNING = 0.2
+"""A form counts if at least this part of the models runs: some forms run by luck, if there is one element."""
+
+LARGEST_HARM, LARGEST_REFUSED = 0.1, 0.3
+"""It counts if at most these parts of the models that satisfy its constraints are harmed, do not run."""
 
 HIGHEST_VERSION = 20
 FLOAT_TOLERANCE, QUANTUM_TOLERANCE = 1e-2, 2
-
-NOT_JUDGED = "our interpreter: "
-"""A form that a runtime runs but our interpreter refuses does not count: LiteRT misreads most of them."""
 
 Form = dict[str, Any]
 
@@ -57,117 +59,134 @@ class _Form:
 
     def __init__(self) -> None:
         self.types: dict[Types, None] = {}
-        self.runs: list[Observation] = []
+        self.observed: list[Observation] = []
+        self.constraints: Form = {}
         self.reason = ""
         self.is_valid = False
         self.crashes = 0
 
+    @property
+    def runs(self) -> bool:
+        return any(o.runs for o in self.observed)
+
 
 def measure(code: str, runtime: Runtime, seed: int) -> Measured | None:
     """Return what the runtime has of an operator; None if no model that our interpreter runs was drawn."""
-    cls = REGISTRY[code]
-    forms: dict[str, _Form] = {}
-    numbers: Counter[Types] = Counter()
-    candidates = [
-        t for t in all_types(cls) if runtime.dtypes.issuperset(d for d in t.dtypes if d is not None)
-    ]
-    for _ in range(FIRST_DRAWS):
-        missing = [t for t in candidates if not _is_known(forms, t)]
-        _observe(code, runtime, seed, missing, numbers, forms, 1)
-    for draws in DRAWS:
-        running = dict.fromkeys(
-            types
-            for form in forms.values()
-            if any(o.runs for o in form.runs) and (draws <= DRAWS[1] or suspects(form.runs))
-            for types in form.types
-        )
-        _observe(code, runtime, seed, list(running), numbers, forms, draws)
-    found = {text: form for text, form in sorted(forms.items()) if any(o.runs for o in form.runs)}
-    learned = {text: learn(form.runs) for text, form in found.items()}
-    unexplained = Counter[str]()
-    for text, form in list(found.items()):
-        left = [o for o in form.runs if next(obstacles(o.op, learned[text]), None) is None]
-        unexplained[text] = sum(not o.runs for o in left)
-        harmed = sum(o.harms for o in left)
-        if harmed > LARGEST_HARM * len(left) or unexplained[text] > LARGEST_REFUSED * len(left):
-            del found[text]
-    learned = {text: learned[text] for text in found}
-    version = None
-    if found:
-        version = _highest_version(runtime, next(o.op for f in found.values() for o in f.runs if o.runs))
-    elif not any(form.is_valid for form in forms.values()):
-        return None
-    return Measured(version, learned, +unexplained, {t: f.reason for t, f in forms.items() if f.reason})
+    return _Probe(code, runtime, seed).measure()
 
 
-def _is_known(forms: dict[str, _Form], types: Types) -> bool:
-    """Return whether a model of ``types`` has run, or two have ended the process."""
-    alike = [form for form in forms.values() if types in form.types]
-    return any(form.crashes > 1 or any(o.runs for o in form.runs) for form in alike)
+class _Probe:
+    """Samples of one operator.  Samples of equal numbers have equal shapes and attributes in all forms."""
 
+    def __init__(self, code: str, runtime: Runtime, seed: int) -> None:
+        self.code, self.runtime, self.seed = code, runtime, seed
+        self.forms: dict[str, _Form] = {}
 
-def _observe(
-    code: str,
-    runtime: Runtime,
-    seed: int,
-    wanted: Sequence[Types],
-    numbers: Counter[Types],
-    forms: dict[str, _Form],
-    draws: int,
-) -> None:
-    """Draw and run ``draws`` more samples of each of ``wanted``; add what happened to ``forms``."""
-    samples: list[tuple[str, Types, Sample, bytes]] = []
-    known = {text: (learn(form.runs), suspects(form.runs)) for text, form in forms.items() if draws > 1}
-    for types in wanted:
-        for _ in range(draws):
-            sample = draw_sample(code, types, numbers[types], seed)
-            numbers[types] += 1
-            if sample is None or undefined(Model([sample.graph])) is not None:
+    def measure(self) -> Measured | None:
+        known = self.runtime.dtypes
+        every = [t for t in all_types(REGISTRY[self.code]) if known.issuperset(filter(None, t.dtypes))]
+        for number in range(FIRST_SAMPLES):
+            lost = {
+                t for form in self.forms.values() if form.crashes > 1 and not form.runs for t in form.types
+            }
+            self.observe((types, number) for types in every if types not in lost)
+        running = list({types: None for form in self.forms.values() if form.runs for types in form.types})
+        if not running:
+            return None if not any(form.is_valid for form in self.forms.values()) else self.result()
+        self.observe((types, number) for number in range(FIRST_SAMPLES, SAMPLES) for types in running)
+        self.learn()
+        for start in range(SAMPLES, MORE_SAMPLES, STEP):
+            few = [
+                (running[(number * SPREAD + step) % len(running)], number)
+                for number in range(start, start + STEP)
+                for step in range(min(SPREAD, len(running)))
+            ]
+            surprising = self.observe(few)
+            if surprising:
+                rest = ((types, number) for number in sorted(surprising) for types in running)
+                self.observe(pair for pair in rest if pair not in few)
+                self.learn()
+        return self.result()
+
+    def observe(self, wanted: Iterable[tuple[Types, int]]) -> set[int]:
+        """Run samples; return the numbers of those of which the constraints so far say something else."""
+        samples: list[tuple[Types, int, Sample]] = []
+        jobs = []
+        for types, number in wanted:
+            sample = draw_sample(self.code, types, number, self.seed)
+            if sample is not None and undefined(Model([sample.graph])) is None:
+                with suppress(CirclekitError):
+                    jobs.append(Job(content_of(sample.graph, self.runtime.format), sample.inputs))
+                    samples.append((types, number, sample))
+        surprising = set()
+        for (types, number, sample), ran in zip(samples, run_jobs(self.runtime, jobs), strict=True):
+            reason = judged(self.runtime, sample, ran)
+            if reason is None:
                 continue
-            text = form_of(sample.op)
-            if draws > 1 and not _is_decisive(sample.op, *known.get(text, ({}, {})), late=draws > DRAWS[1]):
-                continue
-            with suppress(CirclekitError):
-                samples.append((text, types, sample, content_of(sample.graph, runtime.format)))
-    jobs = [Job(content, sample.inputs) for _, _, sample, content in samples]
-    for (text, types, sample, _), ran in zip(samples, run_jobs(runtime, jobs), strict=True):
-        form = forms.setdefault(text, _Form())
-        form.types[types] = None
-        reason = ran.reason or wrong_values(runtime.format, sample, ran)
-        harms = bool(reason) and (ran.outputs is not None or reason.startswith(CRASH))
-        form.runs.append(Observation(sample.op, not reason, harms))
-        form.reason = reason or form.reason
-        form.crashes += reason.startswith(CRASH)
-        if ran.outputs is None and not form.is_valid:
-            form.is_valid = not isinstance(run_here(runtime.format, sample), Exception)
+            form = self.forms.setdefault(form_of(sample.op), _Form())
+            form.types[types] = None
+            harms = bool(reason) and (ran.outputs is not None or reason.startswith(CRASH))
+            form.observed.append(Observation(sample.op, not reason, harms))
+            form.reason = reason or form.reason
+            form.crashes += reason.startswith(CRASH)
+            if is_broken(sample.op, form.constraints) != bool(reason):
+                surprising.add(number)
+            if ran.outputs is None and not form.is_valid:
+                form.is_valid = not isinstance(run_here(self.runtime.format, sample), Exception)
+        return surprising
 
+    def learn(self) -> None:
+        for form in self.forms.values():
+            if any(is_broken(o.op, form.constraints) == o.runs for o in form.observed):
+                form.constraints = learn(form.observed)
 
-def _is_decisive(op: Op, learned: Form, suspected: Form, late: bool) -> bool:
-    """Return whether a run of ``op`` may change the constraints.
-
-    One that breaks two constraints says nothing.  ``late``: run only what breaks one constraint, and what
-    breaks suspected constraints alone, since that shows whether one of them holds.
-    """
-    broken = sum(1 for _ in obstacles(op, learned))
-    return broken <= 1 and (not late or broken == 1 or next(obstacles(op, suspected), None) is not None)
+    def result(self) -> Measured:
+        found = {text: form for text, form in sorted(self.forms.items()) if form.runs}
+        unexplained = Counter[str]()
+        for text, form in list(found.items()):
+            left = [o for o in form.observed if not is_broken(o.op, form.constraints)]
+            unexplained[text] = sum(not o.runs for o in left)
+            harmed = sum(o.harms for o in left)
+            if (
+                sum(o.runs for o in form.observed) < LEAST_RUNNING * len(form.observed)
+                or harmed > LARGEST_HARM * len(left)
+                or unexplained[text] > LARGEST_REFUSED * len(left)
+            ):
+                del found[text]
+        version = None
+        if found:
+            op = next(o.op for form in found.values() for o in form.observed if o.runs)
+            version = _highest_version(self.runtime, op)
+        constraints = {text: form.constraints for text, form in found.items()}
+        reasons = {text: form.reason for text, form in self.forms.items() if form.reason}
+        return Measured(version, constraints, +unexplained, reasons)
 
 
 def content_of(graph: Graph, format: str) -> bytes:
     return to_bytes(Model([graph], format=format), format)
 
 
-def wrong_values(format: str, sample: Sample, ran: Ran) -> str:
-    """Return how the outputs differ from those of our interpreter; "" if they agree or it has no kernel."""
-    assert ran.outputs is not None
-    ours = run_here(format, sample)
+def judged(runtime: Runtime, sample: Sample, ran: Ran) -> str | None:
+    """Return why the runtime does not run a sample, "" if it does, None if the model is invalid.
+
+    What it computes must equal our results, if our interpreter has a kernel.  A form that our kernel refuses
+    does not count: LiteRT misreads most of them.
+    """
+    ours = run_here(runtime.format, sample)
     if isinstance(ours, Exception):
-        reason = NOT_JUDGED + str(ours).partition("\n")[0]
-        return reason if type(sample.op).kernel is not Op.kernel else ""
+        if ran.outputs is None:
+            return ran.reason if isinstance(ours, UnsupportedError) else None
+        return (
+            f"our interpreter: {ours}".partition("\n")[0] if type(sample.op).kernel is not Op.kernel else ""
+        )
+    if ran.outputs is None:
+        return ran.reason
     for value, a, b in zip(sample.op.results, ours, ran.outputs, strict=True):
         if a.shape != b.shape:
             return f"the shape is {b.shape}, expected {a.shape}"
-        if value.quantization is not None and a.dtype.kind in "iu":
-            if np.abs(a.astype(np.int64) - b.astype(np.int64)).max(initial=0) > QUANTUM_TOLERANCE:
+        if a.dtype.kind in "iu" and a.dtype.itemsize <= 2:
+            tolerance = QUANTUM_TOLERANCE if value.quantization is not None else 1
+            if np.abs(a.astype(np.int64) - b.astype(np.int64)).max(initial=0) > tolerance:
                 return "other values"
         elif differences([value.name], [a], [b], FLOAT_TOLERANCE):
             return "other values"

@@ -11,14 +11,17 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.errors import CirclekitError
+from circlekit.interp import run
 from circlekit.ir.declaration import Operand
 from circlekit.ir.dtypes import DType, f32, i32, i64
 from circlekit.ir.enums import Activation, Named
@@ -26,17 +29,21 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.constant_operands import packed
+from circlekit.recipes.load import load_recipe
 from circlekit.testing.model_builder import Rejected
 from circlekit.testing.random_operators import is_parameter
 from tools.kit.draw import Draw, graph_of
-from tools.kit.families.base import FAMILIES
-from tools.kit.families.declared import FIXED_SCALES, declared_case
+from tools.kit.families.base import FAMILIES, codes
+from tools.kit.families.declared import FIXED_SCALES, NOT_COMPARED, declared_case
 
 RANKS = (4, 3, 2, 4, 1, 5, 4, 6, 3, 4, 8, 7, 2, 0)
 """Ranks of the data of consecutive samples."""
 
-BASES = 4
-"""Models that tools.kit draws for each operator and rank."""
+RECIPE_EVERY, EMPTY_EVERY = 7, 23
+"""One sample in this number is that of a recipe; may have dimensions of 0."""
+
+ATTEMPTS = 2 * len(RANKS)
+"""Models that tools.kit draws, until one fits the wanted rank, or another."""
 
 QUANTIZABLE = (DType.INT8, DType.UINT8, DType.INT16, DType.INT4)
 PROBED = (*(d for d in DType if d.numpy is not None), DType.INT4)
@@ -44,8 +51,23 @@ FILTERS = ("filter", "weights", "weight")
 """Operands that may have a dtype of their own, and scales per channel."""
 
 
+LARGE_BIAS = 300
+"""Biases of integers are multiples of this, so that one that is read as another dtype changes the result."""
+
+FROM_RECIPES = NOT_COMPARED | {
+    *("BITCAST", "BUCKETIZE", "CONV_3D", "CONV_3D_TRANSPOSE", "EMBEDDING_LOOKUP_SPARSE", "REVERSE_SEQUENCE"),
+    *("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "SPARSE_TO_DENSE"),
+}
+"""Operators whose declarations do not say which shapes and elements fit."""
+
+NOT_SAMPLED = frozenset({"DENSIFY", "SKIP_GRAM"})
+"""Operators on sparse data and strings."""
+
 DERIVED = ("in_data_type", "quantized_bias_type")
 """Attributes with a dtype that follows from the operands."""
+
+
+RECIPES = Path(__file__).parents[2] / "recipes" / "ops"
 
 
 class Types(NamedTuple):
@@ -73,15 +95,24 @@ class Sample:
         return next(iter(self.graph))
 
 
+@cache
+def sampled_codes(format: str) -> list[str]:
+    """Return the codes of the operators of ``format`` that have samples; stateful ones have none."""
+    known = {*codes(), *_recipe_bases()} & REGISTRY.keys() - NOT_SAMPLED
+    classes = {code: REGISTRY[code] for code in sorted(known)}
+    return [code for code, cls in classes.items() if cls.pure and format in cls.formats]
+
+
 def all_types(cls: type[Op]) -> Iterator[Types]:
-    """Yield every combination; data operands with the same declared dtypes have the same dtype."""
+    """Yield every combination; operands with the same declared dtypes have the same dtype.
+
+    Filters and optional operands have their own; data and indices may differ.
+    """
     groups: dict[Any, list[DType | None]] = {}
     keys = []
     for index, spec in enumerate(cls.operands):
-        free = (
-            spec.optional or is_parameter(spec) or spec.name in FILTERS or (index and spec.dtypes == (i32,))
-        )
-        keys.append(index if free else frozenset(spec.dtypes))
+        is_free = spec.optional or spec.name in FILTERS or (is_parameter(spec) and not is_index(spec))
+        keys.append(index if is_free else (is_index(spec), frozenset(spec.dtypes)))
         known = [d for d in PROBED if d in spec.dtypes or not spec.dtypes]
         groups.setdefault(keys[-1], [*known, None] if spec.optional else list(known))
     for chosen in product(*groups.values()):
@@ -121,23 +152,38 @@ def _result_choices(cls: type[Op]) -> Sequence[DType | None]:
 
 
 class RankedDraw(Draw):
-    """Draws all shapes with one rank.  ``last_axes``: axes that the family appends itself."""
+    """Draws all shapes with one rank.
+
+    ``last_axes``: axes that the family appends itself.  ``is_empty``: whether dimensions may be 0.
+    """
 
     rank = 4
     last_axes = 0
+    is_empty = False
 
     def shape(self, low: int = 1, high: int = 4, size: int = 7, limit: int = 2000) -> tuple[int, ...]:
         rank = max(self.rank - self.last_axes, 0)
-        return super().shape(rank, rank, min(size, 5), 600)
+        shape = super().shape(rank, rank, min(size, 5), 600)
+        is_empty = rank > 0 and self.is_empty and self.chance(0.5)
+        return (0, *shape[1:]) if is_empty and self.chance(0.5) else (*shape[:-1], 0) if is_empty else shape
+
+
+def _base(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] | None:
+    """Return an operator, mostly a drawn one, else that of a recipe; with elements that fit it."""
+    from_recipe = _recipe_bases().get(code)
+    if from_recipe is not None and (number % RECIPE_EVERY == RECIPE_EVERY - 1 or code in FROM_RECIPES):
+        return from_recipe
+    return _drawn(code, number, seed)
 
 
 @cache
-def _bases(code: str, rank: int, seed: int) -> list[tuple[Op, dict[Value, Array]]]:
-    """Return operators of data of ``rank``, with the elements of their operands."""
-    found = []
-    for number in range(3 * BASES):
-        draw = RankedDraw(code, np.random.default_rng([seed, zlib.crc32(code.encode()), rank, number]))
-        draw.rank, draw.last_axes = rank, {"FULLY_CONNECTED": 1, "BATCH_MATMUL": 2}.get(code, 0)
+def _drawn(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] | None:
+    """Return an operator that tools.kit draws, of data of the rank for ``number``, or another that fits."""
+    for attempt in range(ATTEMPTS if code in codes() else 0):
+        draw = RankedDraw(code, np.random.default_rng([seed, zlib.crc32(code.encode()), number, attempt]))
+        draw.rank = RANKS[(number + attempt // 2) % len(RANKS)]
+        draw.is_empty = number % EMPTY_EVERY == EMPTY_EVERY - 1
+        draw.last_axes = {"FULLY_CONNECTED": 1, "BATCH_MATMUL": 2}.get(code, 0)
         with suppress(Rejected, CirclekitError, ValueError, IndexError), np.errstate(all="ignore"):
             if code in FAMILIES:
                 case = FAMILIES[code].make(draw, REGISTRY[code], FAMILIES[code].kinds[0])
@@ -147,23 +193,45 @@ def _bases(code: str, rank: int, seed: int) -> list[tuple[Op, dict[Value, Array]
             if case.refused is None:
                 arrays = dict(zip(case.graph.inputs, case.inputs, strict=True))
                 arrays |= {v: v.array() for v in op.inputs if v is not None and v.is_const}
-                found.append((op, arrays))
-        if len(found) == BASES:
-            break
+                return op, {v: arrays[v] for v in _indices(op)}
+    return None
+
+
+@cache
+def _recipe_bases() -> dict[str, tuple[Op, dict[Value, Array]]]:
+    """Return the first operator of each code in the recipes, with the elements of its operands."""
+    found: dict[str, tuple[Op, dict[Value, Array]]] = {}
+    for path in sorted(RECIPES.glob("*.ck")):
+        model = load_recipe(path)
+        graph = model.graphs[0]
+        inputs = make_inputs(graph, InputSet("normal"))
+        for op in [op for op in graph if op.code not in found]:
+            graph.outputs = tuple(v for v in op.inputs if v is not None and not v.is_variable)
+            with suppress(CirclekitError):
+                arrays = dict(zip(graph.outputs, run(model, inputs), strict=True))
+                kept = _indices(op)
+                found[op.code] = op, {v: a for v, a in arrays.items() if v in kept or a.dtype.kind == "i"}
     return found
 
 
+def _indices(op: Op) -> list[Value]:
+    """Return the operands with axes, sizes or indices."""
+    last = len(op.operands) - 1
+    named = ((op.operands[min(i, last)], v) for i, v in enumerate(op.inputs) if v is not None)
+    return [value for spec, value in named if is_index(spec)]
+
+
 def draw_sample(code: str, types: Types, number: int, seed: int) -> Sample | None:
-    """Return sample ``number`` of an operator with operands of ``types``; None if none fits."""
-    ranks = (RANKS[(number + step) % len(RANKS)] for step in range(len(RANKS)))
-    bases = next((found for rank in ranks if (found := _bases(code, rank, seed))), ())
-    text = f"{code} {types} {number}"
-    rng = np.random.default_rng([seed, zlib.crc32(text.encode())])
-    if not bases:
+    """Return sample ``number`` of an operator with operands of ``types``; None if none fits.
+
+    Shapes and attributes, and which operands are constant, depend on the number alone.
+    """
+    base = _base(code, number, seed)
+    if base is None:
         return None
+    rng = np.random.default_rng([seed, zlib.crc32(code.encode()), number])
     with suppress(CirclekitError, ValueError, IndexError, TypeError):
-        chosen, arrays = bases[int(rng.integers(len(bases)))]
-        return _Retyping(chosen, arrays, types, rng, plain=number % 2 == 0).sample()
+        return _Retyping(*base, types, rng, plain=number // len(RANKS) % 2 == 0).sample()
     return None
 
 
@@ -183,13 +251,15 @@ class _Retyping:
     types: Types
     rng: np.random.Generator
     plain: bool
+    attributes: dict[str, Any] = field(default_factory=dict)
 
     def sample(self) -> Sample | None:
         """Return the operator on operands of the wanted types; None if it has no place for one of them."""
         cls = type(self.op)
         count = max(len(self.op.inputs), len(cls.operands))
-        if cls.operands[-1].variadic and len(self.op.inputs) <= len(cls.operands):
-            return None  # lists of one operand are refused by some operators
+        self.attributes = self._attributes()
+        writes_absent = self.rng.random() < 0.5
+        chances = self.rng.random(count)
         old = [*self.op.inputs, *[None] * (count - len(self.op.inputs))]
         operands: list[Value | None] = []
         samples: dict[Value, Array] = {}
@@ -202,11 +272,11 @@ class _Retyping:
             value = None
             if dtype is not None and shape is not None:
                 quantization = self._quantization(spec, index, dtype, shape, operands)
-                known = self.arrays.get(old[index]) if is_index(spec) else None  # type: ignore[arg-type]
-                value, samples_of_value = self._value(spec, dtype, shape, quantization, known)
+                known = self.arrays.get(old[index])  # type: ignore[arg-type]
+                value, samples_of_value = self._value(spec, dtype, shape, quantization, known, chances[index])
                 samples[value] = samples_of_value
             operands.append(value)
-        while operands[-1] is None and self.rng.random() < 0.5:
+        while operands[-1] is None and not writes_absent:
             operands.pop()
         _ensure_input(cls, operands)
         graph = graph_of(self._typed(operands))
@@ -214,7 +284,9 @@ class _Retyping:
 
     def _typed(self, operands: Sequence[Value | None]) -> Op:
         """Return the operator on ``operands``, with results of the types that follow."""
-        cls, attributes = type(self.op), self._attributes(operands)
+        cls, attributes = type(self.op), self.attributes
+        if "quantized_bias_type" in attributes:
+            attributes["quantized_bias_type"] = _bias_type(cls, operands)
         untyped = cls(
             *operands,
             results=[Value("", self.types.result or v.dtype, None) for v in self.op.results],
@@ -240,22 +312,33 @@ class _Retyping:
         shape: tuple[int, ...],
         quantization: Quantization | None,
         array: Array | None,
+        chance: float,
     ) -> tuple[Value, Array]:
         """Return an operand and its elements, random if ``array`` is None; int4 is always constant."""
         zero = 0 if quantization is None else int(quantization.zero_point.max(initial=0))
-        if array is None and (dtype.numpy is None or dtype.numpy.kind in "iu"):
-            most = 7 if quantization is None or dtype is DType.INT4 else 60
-            array = self.rng.integers(1, most, shape, endpoint=True) + zero
+        if array is None and dtype is DType.BOOL:
+            array = self.rng.random(shape) < 0.5
         elif array is None:
-            is_bool = dtype is DType.BOOL
-            array = self.rng.random(shape) < 0.5 if is_bool else self.rng.uniform(0.1, 0.9, shape)
+            is_integer = dtype.numpy is None or dtype.numpy.kind in "iu"
+            most = 7 if quantization is None or dtype is DType.INT4 else 60
+            array = self.rng.integers(1, most, shape, endpoint=True) if is_integer else self._reals(shape)
+            if any(isinstance(item.default, Activation) for item in self.op.attributes):
+                array = array * np.where(self.rng.random(shape) < 0.5, -1, 1)
+            if spec.name == "bias" and is_integer:
+                array = array * LARGE_BIAS
+            array = np.abs(array + zero) if dtype.short.startswith("u") else array + zero
         array = np.asarray(array).astype(np.int8 if dtype.numpy is None else dtype.numpy)
         value = Value("", dtype, shape, None, quantization)
         if dtype is DType.INT4:
             value.data = packed(array, dtype)
-        elif self.rng.random() < (0.8 if is_parameter(spec) else 0.2) or (self.plain and is_parameter(spec)):
+        elif chance < (0.8 if is_parameter(spec) else 0.2) or (self.plain and is_parameter(spec)):
             value.data = array
         return value, array
+
+    def _reals(self, shape: tuple[int, ...]) -> Array:
+        """Return numbers that every function takes; larger ones where an activation may be fused."""
+        has_activation = any(isinstance(item.default, Activation) for item in self.op.attributes)
+        return self.rng.uniform(0.1, 4 if has_activation else 0.9, shape)
 
     def _quantization(
         self,
@@ -276,7 +359,7 @@ class _Retyping:
         if dtype not in QUANTIZABLE:
             return None
         if index == self.types.per_channel:
-            axis = len(shape) - 1 if self.op.code == "DEPTHWISE_CONV_2D" else 0
+            axis = self._channel_axis(len(shape))
             scale = np.linspace(0.02, 0.03, shape[axis], dtype=np.float32)
             return Quantization(scale, np.zeros(scale.size, np.int64), axis)
         alike = bool(before) and before[0].dtype is dtype and not scales[0].is_per_channel
@@ -285,7 +368,13 @@ class _Retyping:
         part = 0.2 if dtype is DType.INT16 or spec.name in FILTERS else 0.5
         is_offset = dtype is not DType.INT4 and not self.plain and self.rng.random() < part
         zero = int(self.rng.integers(1, 8)) if is_offset else 0
-        return Quantization(np.array([self.rng.choice((0.02, 0.05))], np.float32), np.array([zero]))
+        return Quantization(np.array([self.rng.choice((0.02, 0.1))], np.float32), np.array([zero]))
+
+    def _channel_axis(self, rank: int) -> int:
+        """Return the axis of the channels of filters and weights; 0 of other operands."""
+        if self.op.code == "BATCH_MATMUL":
+            return rank - (2 if self.attributes["adj_y"] else 1)
+        return rank - 1 if self.op.code == "DEPTHWISE_CONV_2D" else 0
 
     def _result_quantization(self, value: Value, operands: Sequence[Value | None]) -> Quantization:
         """Return the quantization of a result: that of the data, the one LiteRT fixes, or another."""
@@ -313,7 +402,7 @@ class _Retyping:
         axis = -1 if self.op.code == "DEPTHWISE_CONV_2D" else 0
         return float(np.prod(shape)) / shape[axis] / (50 if dtype is not DType.INT16 else 50 * 128)
 
-    def _attributes(self, operands: Sequence[Value | None]) -> dict[str, Any]:
+    def _attributes(self) -> dict[str, Any]:
         """Return the attributes, booleans and enumerations drawn again, dtypes as the types say."""
         cls = type(self.op)
         given: dict[str, Any] = dict(self.op.attribute_values)
@@ -329,8 +418,6 @@ class _Retyping:
                 given[item.name] = bool(self.rng.random() < 0.5)
             elif item.name == "in_data_type":
                 given[item.name] = self.types.dtypes[0]
-            elif item.name == "quantized_bias_type":
-                given[item.name] = _bias_type(cls, operands)
             elif isinstance(item.default, DType):
                 given[item.name] = self.types.result
         return given

@@ -7,21 +7,8 @@ A table is JSON:
      "formats": ["tflite"], "extends": null,
      "operators": {"SUB": {"version": 5, "forms": {"f32,f32:f32": {"rank": 6}, "i8q,i8q:i8q": {}}}}}
 
-``version`` is the highest operator version.  A form (see ``operator_form``) may carry constraints:
-
-    rank            highest rank of an operand or result
-    broadcast_rank  highest rank of operands whose shapes differ (0: all shapes must be equal)
-    operands        lowest number of operands in the file, absent optional ones included
-    ranks           operand or result -> the ranks that it may have
-    least           operand or result -> the least size of each of its dimensions
-    constant        names of operands that must be constant
-    computed        names of operands that must not be constant
-    symmetric       names of operands and results whose zero point must be 0
-    same_scale      pairs of operands or results that must have the same scale and zero point
-    same_channels   pairs of operands whose last dimensions must be equal: a convolution without groups
-    scale           operand or result -> the scale (null: any) and zero point that it must have
-    values          attribute -> the values that it may have; other attributes may have any
-    source          where this is from, if not the source of the table
+``version`` is the highest operator version.  A form (see ``operator_form``) may carry constraints (see
+``constraints``), and a ``source``: where it is from, if not the source of the table.
 
 If ``version`` is null, every version runs; if ``forms`` is "any", every form.  ``extends`` names a table
 whose operators the target has, too.  ``custom`` lists the custom codes that run.  ``delegated`` has the
@@ -35,16 +22,15 @@ the number of bytes that a TRANSPOSE moves meanwhile.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from circlekit.errors import UnsupportedError, did_you_mean
-from circlekit.ir.enums import Named
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ir.value import Value, format_shape
+from circlekit.targets.constraints import obstacles
 from circlekit.targets.operator_form import form_of
 
 TABLES = Path(__file__).with_name("tables")
@@ -117,92 +103,6 @@ def _distance(form: str, other: str) -> int:
     """Return in how many operand and result types two forms differ."""
     a, b = form.replace(":", ",").split(","), other.replace(":", ",").split(",")
     return sum(x != y for x, y in zip(a, b, strict=False)) + abs(len(a) - len(b))
-
-
-def obstacles(op: Op, constraints: Mapping[str, Any]) -> Iterator[str]:
-    """Yield for each constraint that ``op`` breaks what is expected and, mostly, what it has instead."""
-    if (rank := highest_rank(op)) > constraints.get("rank", rank):
-        yield f"ranks up to {constraints['rank']}, got rank {rank}"
-    if (rank := broadcast_rank(op)) > (highest := constraints.get("broadcast_rank", rank)):
-        yield f"operands of equal shapes, or of ranks up to {highest}, got rank {rank}"
-    if (count := len(op.inputs)) < (least := constraints.get("operands", count)):
-        yield f"{least} operands, got {count}"
-    for name, ranks in constraints.get("ranks", {}).items():
-        for value in values_named(op, name):
-            if value.rank is not None and value.rank not in ranks:
-                yield f"{name} of rank {' or '.join(map(str, ranks))}, got {value.rank}"
-    for name, sizes in constraints.get("least", {}).items():
-        for value in values_named(op, name):
-            if any(d is not None and d < size for d, size in zip(value.shape or (), sizes, strict=False)):
-                yield f"{name} of at least {sizes}, got {format_shape(value.shape)}"
-    for name in constraints.get("constant", ()):
-        if not all(value.is_const for value in values_named(op, name)):
-            yield f"a constant {name}"
-    for name in constraints.get("computed", ()):
-        if any(value.is_const for value in values_named(op, name)):
-            yield f"{name} that is not constant"
-    for name in constraints.get("symmetric", ()):
-        for _, zero_point in scales_of(op, name):
-            if any(zero_point):
-                yield f"zero point 0 of {name}, got {list(zero_point)}"
-    for first, second in constraints.get("same_scale", ()):
-        if len({*scales_of(op, first), *scales_of(op, second)}) > 1:
-            yield f"the same scale and zero point of {first} and {second}"
-    for first, second in constraints.get("same_channels", ()):
-        if len(counts := channels_of(op, first, second)) > 1:
-            yield f"as many channels in {first} as in {second}, got {' and '.join(map(str, counts))}"
-    for name, (scale, zero_point) in constraints.get("scale", {}).items():
-        found = scales_of(op, name)
-        if any(zeros != (zero_point,) or scale not in (None, *scales[:1]) for scales, zeros in found):
-            wanted = "any scale" if scale is None else f"scale {scale}"
-            yield f"{wanted} and zero point {zero_point} of {name}"
-    for name, allowed in constraints.get("values", {}).items():
-        if (got := plain_attribute(op, name)) not in allowed:
-            yield f"{name} of {', '.join(map(str, allowed))}, got {got}"
-
-
-def plain_attribute(op: Op, name: str) -> Any:
-    """Return an attribute as the tables write it: members of enumerations by their names."""
-    value = getattr(op, name)
-    return value.name if isinstance(value, Named) else value
-
-
-def named_values(op: Op) -> Iterator[tuple[str, Value]]:
-    """Yield operands and results with their names; all members of a list have the same name."""
-    yield from op.operand_items()
-    for index, value in enumerate(op.results):
-        yield op.result_names[min(index, len(op.result_names) - 1)], value
-
-
-def values_named(op: Op, name: str) -> list[Value]:
-    """Return the operand or result ``name``: none if it is absent, several if it is a list."""
-    return [value for other, value in named_values(op) if other == name]
-
-
-def scales_of(op: Op, name: str) -> list[tuple[tuple[float, ...], tuple[int, ...]]]:
-    """Return scales and zero points of the operands or results called ``name`` that are quantized."""
-    found = (value.quantization for value in values_named(op, name))
-    return [(tuple(q.scale.tolist()), tuple(q.zero_point.tolist())) for q in found if q and q.scale.size]
-
-
-def channels_of(op: Op, *names: str) -> list[int]:
-    """Return the different last dimensions, as far as known, of the operands or results ``names``."""
-    shapes = (value.shape for name in names for value in values_named(op, name))
-    return list(dict.fromkeys(shape[-1] for shape in shapes if shape and shape[-1] is not None))
-
-
-def highest_rank(op: Op) -> int:
-    """Return the highest rank of an operand or result, as far as ranks are known; 0 if none is."""
-    return max((value.rank or 0 for _, value in named_values(op)), default=0)
-
-
-def broadcast_rank(op: Op) -> int:
-    """Return the highest rank of the operands that broadcast, if the shapes of two differ; else 0."""
-    names = op.layout_operands if len(op.layout_operands) > 1 else ()
-    operands = [value for name, value in op.operand_items() if name in names]
-    if len({value.shape for value in operands}) <= 1:
-        return 0
-    return max(value.rank or 0 for value in operands)
 
 
 @cache

@@ -287,5 +287,7 @@ class MirrorPad(Padded, code="MIRROR_PAD", data_movement=True, versions={i8: 2, 
     def kernel(self, input: Array, paddings: Array) -> Array:
         if not input.ndim:
             return input
+        for dim, (before, after) in zip(input.shape, paddings.reshape(-1, 2).tolist(), strict=True):
+            self.check_padding(dim, before, after)
         mode: Any = "reflect" if self.mode is MirrorPadMode.REFLECT else "symmetric"
         return np.pad(input, paddings.reshape(-1, 2), mode=mode)

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constraints of a form in the table of a target, as data:
+
+    rank            highest rank of an operand or result
+    broadcast_rank  highest rank of operands whose shapes differ (0: all shapes must be equal)
+    operands        [lowest, highest] number of operands in the file, absent optional ones included; null: any
+    ranks           operand or result -> the ranks that it may have
+    least           operand or result -> the least size of each of its dimensions
+    elements        operand -> the greatest number of elements that it may have
+    nonempty        names of operands and results that must have elements
+    constant        names of operands that must be constant
+    computed        names of operands that must not be constant
+    consecutive     names of operands with axes, which must be consecutive if they are constant
+    symmetric       names of operands and results whose zero point must be 0
+    same_scale      pairs of operands or results that must have the same scale and zero point
+    same_shape      pairs of operands or results that must have the same shape
+    same_dims       lists [name, axis, name, axis] of dimensions that must be equal
+    scale           operand or result -> the scale (null: any) and zero point that it must have
+    values          attribute -> the values that it may have; other attributes may have any
+    any_of          lists of constraints; at least one of each list must hold
+
+What the model leaves open (an unknown dimension, an absent operand) breaks no constraint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from circlekit.ir.enums import Named
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value, format_shape
+
+Constraints = Mapping[str, Any]
+
+
+def obstacles(op: Op, constraints: Constraints) -> Iterator[str]:
+    """Yield each constraint that ``op`` breaks, as what it expects and what it got."""
+    for kind, content in constraints.items():
+        if kind != "source":
+            yield from KINDS[kind](op, content)
+
+
+# -- shapes ------------------------------------------------------------------------------------
+
+
+def _rank(op: Op, highest: int) -> Iterator[str]:
+    if (rank := highest_rank(op)) > highest:
+        yield f"ranks up to {highest}, got rank {rank}"
+
+
+def _broadcast_rank(op: Op, highest: int) -> Iterator[str]:
+    if (rank := broadcast_rank(op)) > highest:
+        yield f"operands of equal shapes, or of ranks up to {highest}, got rank {rank}"
+
+
+def _operands(op: Op, bounds: Sequence[int | None]) -> Iterator[str]:
+    least, most = bounds
+    if least is not None and len(op.inputs) < least:
+        yield f"at least {least} operands, got {len(op.inputs)}"
+    if most is not None and len(op.inputs) > most:
+        yield f"at most {most} operands, got {len(op.inputs)}"
+
+
+def _ranks(op: Op, allowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    for name, ranks in allowed.items():
+        for value in values_named(op, name):
+            if value.rank is not None and value.rank not in ranks:
+                yield f"{name} of rank {' or '.join(map(str, ranks))}, got {value.rank}"
+
+
+def _least(op: Op, allowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    for name, sizes in allowed.items():
+        for value in values_named(op, name):
+            if any(d is not None and d < size for d, size in zip(value.shape or (), sizes, strict=False)):
+                yield f"{name} of at least {sizes}, got {format_shape(value.shape)}"
+
+
+def _elements(op: Op, allowed: Mapping[str, int]) -> Iterator[str]:
+    for name, most in allowed.items():
+        for value in values_named(op, name):
+            if value.is_static and value.numel > most:
+                yield f"{name} of at most {most} elements, got {value.numel}"
+
+
+def _nonempty(op: Op, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if any(0 in (value.shape or ()) for value in values_named(op, name)):
+            yield f"elements in {name}, got none"
+
+
+def _same_shape(op: Op, pairs: Sequence[Sequence[str]]) -> Iterator[str]:
+    for pair in pairs:
+        shapes = dict.fromkeys(v.shape for name in pair for v in values_named(op, name) if v.is_static)
+        if len(shapes) > 1:
+            yield f"the same shape of {pair[0]} and {pair[1]}, got {' and '.join(map(str, shapes))}"
+
+
+def _same_dims(op: Op, pairs: Sequence[tuple[str, int, str, int]]) -> Iterator[str]:
+    for first, axis, second, other in pairs:
+        named = (
+            *((v, axis) for v in values_named(op, first)),
+            *((v, other) for v in values_named(op, second)),
+        )
+        dims = dict.fromkeys(v.shape[a] for v, a in named if v.shape and -len(v.shape) <= a < len(v.shape))
+        if len(known := [d for d in dims if d is not None]) > 1:
+            where = f"axis {axis} of {first} as long as axis {other} of {second}"
+            yield f"{where}, got {' and '.join(map(str, known))}"
+
+
+# -- constants ---------------------------------------------------------------------------------
+
+
+def _constant(op: Op, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if not all(value.is_const for value in values_named(op, name)):
+            yield f"a constant {name}"
+
+
+def _computed(op: Op, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if any(value.is_const for value in values_named(op, name)):
+            yield f"{name} that is not constant"
+
+
+def _consecutive(op: Op, names: Sequence[str]) -> Iterator[str]:
+    rank = highest_rank(op)
+    for name in names:
+        for value in values_named(op, name):
+            axes = (
+                sorted({int(axis) % max(rank, 1) for axis in value.array().ravel()}) if value.is_const else []
+            )
+            if axes and axes[-1] - axes[0] >= len(axes):
+                yield f"consecutive {name}, got {', '.join(map(str, axes))}"
+
+
+# -- quantization ------------------------------------------------------------------------------
+
+
+def _symmetric(op: Op, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        for _, zero_point in scales_of(op, name):
+            if any(zero_point):
+                yield f"zero point 0 of {name}, got {list(zero_point)}"
+
+
+def _same_scale(op: Op, pairs: Sequence[Sequence[str]]) -> Iterator[str]:
+    for first, second in pairs:
+        if len({*scales_of(op, first), *scales_of(op, second)}) > 1:
+            yield f"the same scale and zero point of {first} and {second}"
+
+
+def _scale(op: Op, allowed: Mapping[str, tuple[float | None, int]]) -> Iterator[str]:
+    for name, (scale, zero_point) in allowed.items():
+        found = scales_of(op, name)
+        if any(zeros != (zero_point,) or scale not in (None, *scales[:1]) for scales, zeros in found):
+            wanted = "any scale" if scale is None else f"scale {scale}"
+            yield f"{wanted} and zero point {zero_point} of {name}"
+
+
+# -- attributes, alternatives ------------------------------------------------------------------
+
+
+def _values(op: Op, allowed: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    for name, values in allowed.items():
+        if (got := plain_attribute(op, name)) not in values:
+            yield f"{name} of {', '.join(map(str, values))}, got {got}"
+
+
+def _any_of(op: Op, choices: Sequence[Sequence[Constraints]]) -> Iterator[str]:
+    for choice in choices:
+        found = [next(obstacles(op, constraints), None) for constraints in choice]
+        if None not in found:
+            yield "; or ".join(dict.fromkeys(filter(None, found)))
+
+
+KINDS: dict[str, Callable[[Op, Any], Iterator[str]]] = {
+    "rank": _rank,
+    "broadcast_rank": _broadcast_rank,
+    "operands": _operands,
+    "ranks": _ranks,
+    "least": _least,
+    "elements": _elements,
+    "nonempty": _nonempty,
+    "constant": _constant,
+    "computed": _computed,
+    "consecutive": _consecutive,
+    "symmetric": _symmetric,
+    "same_scale": _same_scale,
+    "same_shape": _same_shape,
+    "same_dims": _same_dims,
+    "scale": _scale,
+    "values": _values,
+    "any_of": _any_of,
+}
+"""By the name of a constraint in a table: yields how an operator breaks it."""
+
+
+# -- what the constraints look at --------------------------------------------------------------
+
+
+def plain_attribute(op: Op, name: str) -> Any:
+    """Return an attribute as the tables write it: members of enumerations by their names."""
+    value = getattr(op, name)
+    return value.name if isinstance(value, Named) else value
+
+
+def named_values(op: Op) -> Iterator[tuple[str, Value]]:
+    """Yield operands and results with their names; all members of a list have the same name."""
+    yield from op.operand_items()
+    for index, value in enumerate(op.results):
+        yield op.result_names[min(index, len(op.result_names) - 1)], value
+
+
+def values_named(op: Op, name: str) -> list[Value]:
+    """Return the operand or result ``name``: none if it is absent, several if it is a list."""
+    return [value for other, value in named_values(op) if other == name]
+
+
+def scales_of(op: Op, name: str) -> list[tuple[tuple[float, ...], tuple[int, ...]]]:
+    """Return scales and zero points of what is called ``name``, as far as it has them."""
+    found = (value.quantization for value in values_named(op, name))
+    return [(tuple(q.scale.tolist()), tuple(q.zero_point.tolist())) for q in found if q and q.scale.size]
+
+
+def highest_rank(op: Op) -> int:
+    """Return the highest rank of an operand or result, as far as ranks are known; 0 if none is."""
+    return max((value.rank or 0 for _, value in named_values(op)), default=0)
+
+
+def broadcast_rank(op: Op) -> int:
+    """Return the highest rank of the operands that broadcast, if the shapes of two differ; else 0."""
+    names = op.layout_operands if len(op.layout_operands) > 1 else ()
+    operands = [value for name, value in op.operand_items() if name in names]
+    if len({value.shape for value in operands}) <= 1:
+        return 0
+    return max(value.rank or 0 for value in operands)
