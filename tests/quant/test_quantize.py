@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.testing import is_available, run_litert, tflite_of
 
 NET = """
 graph main(%x: f32[1,4,4,3]) -> %y {
@@ -50,3 +51,24 @@ def test_schemes_with_float_activations_need_no_samples(scheme: str, least: floa
     assert list(report.schemes) == [scheme]
     assert report.after.file_size < report.before.file_size
     assert sqnr(expected, circlekit.run(model, samples()[0])[0]) > least
+
+
+@pytest.mark.parametrize("scheme", ["int8", "int16x8", "uint8"])
+def test_prelu_leaky_relu_and_neg_become_integers_that_litert_computes(scheme: str) -> None:
+    text = """
+    graph main(%x: f32[1,4,4,3]) -> %y {
+      %a = const f32[1,1,3] uniform(0, 1)
+      %p = PRelu(%x, %a)
+      %l = LeakyRelu(%p) {alpha: 0.25}
+      %n = Neg(%l)
+      %y = Reshape(%n) {new_shape: [1,48]}
+    }
+    """
+    model = circlekit.parse(text)
+    expected = circlekit.run(model, samples()[0])[0]
+    report = circlekit.quantize(model, scheme, samples(), auto=False)
+    assert not report.floats
+    result = circlekit.run(model, samples()[0])[0]
+    assert sqnr(expected, result) > 35
+    if is_available():
+        np.testing.assert_array_equal(run_litert(tflite_of(model), samples()[0])[0], result)

@@ -27,6 +27,7 @@ class QuantizationRule:
     ``fixed``: the only scale and zero point of the results, by dtype.
     ``weights``: operands that hold weights, with the axis of their channels; None: one scale only.  Constant
     weights are symmetric, without the lowest integer.
+    ``slopes``: operands that, if they are constant, have the dtype of weights and one scale.
     ``bias``: the operand whose scale is that of ``data`` times that of the weights.
     ``data``: the operand that is multiplied with the weights.
     ``symmetric``: operands and results whose zero point must be 0, because the kernel ignores it.
@@ -44,6 +45,7 @@ class QuantizationRule:
     operands_follow: tuple[str, ...] = ()
     fixed: Mapping[DType, tuple[float, int]] = field(default_factory=dict)
     weights: Mapping[str, int | None] = field(default_factory=dict)
+    slopes: tuple[str, ...] = ()
     bias: str | None = None
     data: str = "input"
     symmetric: tuple[str, ...] = ()

@@ -224,11 +224,12 @@ class GraphChooser(TensorForms):
         assert scheme.bias is not None  # the scheme is one of integers
         if bias is not None and not (bias.is_const and bias.is_plain):
             raise ModelError(f"the bias %{bias.name} is not a plain constant")
-        for index in indices_of(op, rule.weights):
+        for index in indices_of(op, [*rule.weights, *rule.slopes]):
             value = op.inputs[index]
             assert value is not None
             if is_weight(value):
-                self.edges[op][index] = self._weights(value, scheme, rule.weights[op.operands[index].name])
+                axis = rule.weights.get(op.operands[index].name)
+                self.edges[op][index] = self._weights(value, scheme, axis)
             if bias is None:
                 continue
             data = self.read_form(op, next(indices_of(op, [rule.data])))

@@ -130,7 +130,7 @@ class TensorForms:
         """Return the indices of float operands that are neither constant weights nor biases."""
         rule = self.rule_of(op)
         biases = set(indices_of(op, [rule.bias] if rule.bias else []))
-        weights = set(indices_of(op, rule.weights))
+        weights = set(indices_of(op, [*rule.weights, *rule.slopes]))
         return [
             i
             for i in range(len(op.inputs))

@@ -12,7 +12,6 @@ from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType, f16, i8, i16, u8
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.quantization_rule import (
-    OWN_RANGES,
     QuantizationRule,
     from_minus_one_to_one,
     from_zero_to_one,
@@ -108,7 +107,7 @@ class PRelu(Op, code="PRELU", options=None, layout_operands=("input", "alpha")):
     Both have one dtype, except that int16 input may have int8 alpha.
     """
 
-    quantization_rule = OWN_RANGES
+    quantization_rule = QuantizationRule(slopes=("alpha",))  # LiteRT reads int8 for int16 data
 
     input = operand(*REAL)
     alpha = operand(*REAL)
