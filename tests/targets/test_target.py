@@ -144,6 +144,13 @@ def test_constraints_on_quantization(constraints: dict[str, Any], expected: str 
     assert target("i8q,i8q:i8q", **constraints).refusal(SUM) == wanted
 
 
+def test_numbers_that_a_constant_may_hold() -> None:
+    x, y = Value("x", f32, (2, 3)), Value("y", f32, (2, 3))
+    axes = [Value.constant("axis", np.array([axis], np.int32)) for axis in (0, 1)]
+    found = [list(obstacles(ReverseV2(x, axis, results=[y]), {"numbers": {"axis": [0]}})) for axis in axes]
+    assert found == [[], ["axis of 0, got 1"]]
+
+
 def test_axes_that_must_be_consecutive() -> None:
     x, y = Value("x", f32, (1, 2, 3)), Value("y", f32, (1, 2, 3))
     axes = [Value.constant("axes", np.array(content, np.int32)) for content in ([1, -1], [0, -1])]

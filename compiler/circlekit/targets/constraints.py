@@ -11,6 +11,7 @@
     constant        names of operands that must be constant
     computed        names of operands that must not be constant
     consecutive     names of operands with axes, which must be consecutive if they are constant
+    numbers         operand -> the numbers that its elements may be, if it is constant
     symmetric       names of operands and results whose zero point must be 0
     same_scale      pairs of operands or results that must have the same scale and zero point
     same_shape      pairs of operands or results that must have the same shape
@@ -134,6 +135,14 @@ def _consecutive(op: Op, names: Sequence[str]) -> Iterator[str]:
                 yield f"consecutive {name}, got {', '.join(map(str, axes))}"
 
 
+def _numbers(op: Op, allowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    for name, numbers in allowed.items():
+        for value in values_named(op, name):
+            found = dict.fromkeys(value.array().ravel().tolist() if value.is_plain else ())
+            if wrong := [number for number in found if number not in numbers]:
+                yield f"{name} of {', '.join(map(str, numbers))}, got {', '.join(map(str, wrong))}"
+
+
 # -- quantization ------------------------------------------------------------------------------
 
 
@@ -185,6 +194,7 @@ KINDS: dict[str, Callable[[Op, Any], Iterator[str]]] = {
     "constant": _constant,
     "computed": _computed,
     "consecutive": _consecutive,
+    "numbers": _numbers,
     "symmetric": _symmetric,
     "same_scale": _same_scale,
     "same_shape": _same_shape,
