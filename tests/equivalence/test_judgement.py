@@ -121,3 +121,20 @@ def test_what_counts_as_a_quantized_form() -> None:
     assert is_quantized_form(model, form)
     assert not is_quantized_form(form, model)
     assert not is_quantized_form(form, parse(quantized(y_scale=0.1)))
+
+
+def test_channels_that_were_rescaled_are_no_error() -> None:
+    """An equalized model: the second channel of %y is 8 times as large, and its reader takes that back."""
+    layers = """
+graph main(%x: f32[2,2]) -> %z {{
+  %y = FullyConnected(%x, [[1.0, 0.5], [{a}, {b}]]) : f32[2,2]
+  %z = FullyConnected(%y, [[1.0, {c}]]) : f32[2,1]
+}}"""
+    model = parse(layers.format(a=0.1, b=0.2, c=1.0))
+    equalized = parse(layers.format(a=0.8, b=1.6, c=0.125))
+    x = np.array([[1.0, 2.0], [-1.0, 0.5]], np.float32)
+    y, z = judge(model, equalized, {"given": [x]}).layers
+    assert y.error.noise == pytest.approx(0, abs=1e-10)
+    assert z.added.noise == pytest.approx(0, abs=1e-10)
+    wrong = parse(layers.format(a=-0.8, b=1.6, c=0.125))
+    assert judge(model, wrong, {"given": [x]}).layers[0].error.noise > 0.1

@@ -121,3 +121,10 @@ def test_mixed_precision_is_refused(
 ) -> None:
     with pytest.raises(kind, match=sentence):
         circlekit.quantize(chain(1.0), target_sqnr=30.0, **options)
+
+
+def test_the_calibration_of_another_model_is_refused() -> None:
+    other = spectrogram()
+    calibration = circlekit.calibrate(other, [[np.ones((1, 64), np.float32)]])
+    with pytest.raises(ModelError, match="that of another model: it knows 0 of 5 tensors"):
+        circlekit.quantize(chain(1.0), calibration=calibration)

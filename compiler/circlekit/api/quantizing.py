@@ -30,7 +30,7 @@ from circlekit.quant.one.scheme import PREPARATION as ONE_PREPARATION
 from circlekit.quant.one.scheme import quantize_by_one
 from circlekit.quant.plan import Plan, TensorPlan
 from circlekit.quant.quantization_report import QuantizationReport
-from circlekit.quant.quantize import plan_model, preparation, ranges_of
+from circlekit.quant.quantize import plan_model, preparation, ranges_of, require_fit
 from circlekit.quant.scheme import Arithmetic, Scheme, find_scheme
 from circlekit.quant.selection import schemes_of
 from circlekit.targets.target import Target, find_target
@@ -200,6 +200,8 @@ class _Choice:
             calibration = collect(model, samples)
         if calibration is None and scheme.activations is not None and not has_grids:
             raise ModelError(f"{self.scheme} needs the ranges of activations: give samples or a calibration")
+        if calibration is not None:
+            require_fit(model, calibration)
         ranges = [] if calibration is None else ranges_of(model, calibration, self.estimator)
         if scheme.by_one:
             schemes = schemes_of(model, self.scheme, self.operators, self.only)

@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType, f32, i16
 from circlekit.ir.graph import Graph, Model
 from circlekit.quant.calibration import Calibration
+from circlekit.quant.calibration.calibration import observed_values
 from circlekit.quant.calibration.ranges import estimate_range
 from circlekit.quant.choose import Ranges, choose
 from circlekit.quant.plan import Plan, TensorPlan
@@ -47,6 +49,16 @@ def ranges_of(model: Model, calibration: Calibration, estimator: str = "min_max"
         _spread(graph, ranges)
         found.append(ranges)
     return found
+
+
+def require_fit(model: Model, calibration: Calibration) -> None:
+    """Raise ModelError if most tensors of the main graph are unknown to ``calibration``."""
+    names = [value.name for index, _, value in observed_values(model) if index == 0]
+    known = sum(name in calibration.main for name in names)
+    if names and 2 * known < len(names):
+        raise ModelError(
+            f"the calibration is that of another model: it knows {known} of {len(names)} tensors"
+        )
 
 
 def _spread(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:

@@ -99,19 +99,24 @@ class LayerErrors:
 
     def add(self, before: Mapping[str, Array], after: Mapping[str, Array]) -> None:
         """Add one record: the arrays of inputs and results of both models, by name."""
+        numbers: dict[str, Array] = {}
         for layer in self.layers:
             name = layer.value.name
             if name not in before or name not in after or before[name].shape != after[name].shape:
                 continue
             reference = before[name]
-            result = real_numbers(layer.value, after[name])
+            numbers[name] = result = unscaled(reference, real_numbers(layer.value, after[name]))
             layer.error.add(reference, result)
             _add_range(layer, reference, result)
-            alone = self._alone(layer, after)
-            if alone is not None and alone.shape == result.shape:
-                layer.added.add(alone, result)
+        for layer in self.layers:
+            own = numbers.get(layer.value.name)
+            alone = None if own is None else self._alone(layer, after, numbers)
+            if alone is not None and own is not None and alone.shape == own.shape:
+                layer.added.add(alone, own)
 
-    def _alone(self, layer: LayerError, after: Mapping[str, Array]) -> Array | None:
+    def _alone(
+        self, layer: LayerError, after: Mapping[str, Array], numbers: Mapping[str, Array]
+    ) -> Array | None:
         """Return the float operator's result on the operands of the quantized one; None if they differ."""
         reference = self._float_results[layer.value.name]
         op = reference.producer
@@ -121,6 +126,8 @@ class LayerErrors:
         for own, other in zip(op.inputs, layer.op.inputs, strict=True):
             if own is None or own.is_const or other is None:
                 operands.append(None if own is None else own.data)
+            elif other.name in numbers:
+                operands.append(numbers[other.name].astype(np.float32))
             elif other.name in after:
                 operands.append(_as_float(own, other, after[other.name]))
             else:
@@ -129,6 +136,30 @@ class LayerErrors:
             return evaluate(op, operands)[reference.result_index]
         except CirclekitError:  # one that runs other graphs, or lacks an operand
             return None
+
+
+RESCALED = 1.5
+"""A channel counts as rescaled if its numbers are at least this factor larger or smaller, on the average."""
+
+
+def unscaled(reference: Array, result: Array) -> Array:
+    """Return ``result`` with channels (last axis) as large as those of ``reference``, if they were rescaled.
+
+    Equalization multiplies channels by factors that the next operator takes back: that is no error.  The
+    factors are those of the least squares; they count only if they explain most of the difference.
+    """
+    if reference.ndim < 2 or not reference.size:
+        return result
+    a, b = (x.reshape(-1, x.shape[-1]).astype(np.float64) for x in (reference, result))
+    with np.errstate(all="ignore"):
+        factors = (a * b).sum(0) / (a * a).sum(0)
+        is_usable = np.isfinite(factors) & (factors > 0)
+        factors = np.where(is_usable, factors, 1.0)
+        if np.abs(np.log(factors)).max() < np.log(RESCALED):
+            return result
+        scaled = b / factors
+        explains = ((scaled - a) ** 2).sum() < 0.1 * ((b - a) ** 2).sum()
+    return scaled.reshape(result.shape) if explains else result
 
 
 def _as_float(own: Value, other: Value, array: Array) -> Array:
