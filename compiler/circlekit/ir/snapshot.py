@@ -97,7 +97,7 @@ def _type(value: Value) -> _Type:
 
 
 def _is_same(now: _Type, then: _Type) -> bool:
-    """Return whether the fields except the name are equal; data is equal only if it is the same object."""
+    """Return whether dtype, shape and extra are equal, and data and quantization the same objects."""
     return now[3] is then[3] and now[4] is then[4] and now[1:3] == then[1:3] and now[6] == then[6]
 
 
