@@ -11,23 +11,20 @@ optimized kernels run (marked *), and the model does not count.  Both run in tur
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter as LiteRt
-from ai_edge_litert.interpreter import OpResolverType
 
 import circlekit
-from circlekit.io.write.save import to_bytes
+from circlekit.equivalence.litert import make_interpreter, tflite_of
+from circlekit.interp.interpreter import select_kernels
 from circlekit.ir.graph import Model
-from circlekit.passes.engine.legalize import legalize
+from circlekit.ops.numerics.output_stage import Kernels
 from tools.bench.mobilenet import mobilenet, sample
-
-SHARED = Path(os.environ.get("CIRCLEKIT_SHARED", Path(__file__).parents[3] / "shared"))
+from tools.fuzz.seeds import SHARED
 
 COUNTED_SECONDS = 1e-3
 """Models for which LiteRT takes at least this long count in the mean."""
@@ -46,27 +43,11 @@ def models(paths: Sequence[Path]) -> dict[str, Callable[[], Model]]:
     return found
 
 
-def litert(model: Model) -> tuple[Any, bool]:
-    """LiteRT with its reference kernels, and whether it had to take the optimized ones."""
-    content = to_bytes(legalize(model, "tflite"), "tflite")
-    for is_fallback, kind in (
-        (False, OpResolverType.BUILTIN_REF),
-        (True, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES),
-    ):
-        try:
-            made = LiteRt(model_content=content, experimental_op_resolver_type=kind, num_threads=1)
-        except ValueError as error:
-            if is_fallback or "Didn't find op" not in str(error):
-                raise
-            continue
-        made.allocate_tensors()
-        return made, is_fallback
-    raise AssertionError("the loop returns or raises")
-
-
 def measure(model: Model, seconds: float) -> tuple[float, float, bool]:
     """Best seconds of LiteRT and of circlekit, and whether LiteRT ran its optimized kernels."""
-    theirs, is_fallback = litert(model)
+    kernels = select_kernels(model)
+    theirs = make_interpreter(tflite_of(model), kernels)
+    theirs.allocate_tensors()
     inputs = [sample(value) for value in model.main.inputs]
     for detail, array in zip(theirs.get_input_details(), inputs, strict=True):
         theirs.set_tensor(detail["index"], array)
@@ -82,7 +63,7 @@ def measure(model: Model, seconds: float) -> tuple[float, float, bool]:
                 before = time.perf_counter()
                 run()
                 best[index] = min(best[index], time.perf_counter() - before)
-    return best[0], best[1], is_fallback
+    return best[0], best[1], kernels is Kernels.OPTIMIZED
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circlekit.ir.dtypes import f32, i8
+from circlekit.api.quantizing import quantize
+from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
-from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Add
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
 from circlekit.ops.matmul.dense import FullyConnected
@@ -23,26 +24,15 @@ BLOCKS = (
 )  # fmt: skip
 """Expansion, channels, repetitions, stride of the first: table 2 of arXiv:1801.04381."""
 
-ACTIVATION_RANGE = 6.0
-"""Activations of the int8 network cover the negative to the positive of this."""
-
 
 class Network:
-    """A sequential network; ``quantized``: int8 with weights quantized per channel."""
+    """A sequential network with random weights."""
 
-    def __init__(self, quantized: bool) -> None:
-        self.quantized = quantized
+    def __init__(self) -> None:
         self.random = np.random.default_rng(2)
-        x = Value("image", i8 if quantized else f32, (1, 224, 224, 3), None, self.activations())
-        self.graph = Graph("main", [x])
+        self.graph = Graph("main", [Value("image", f32, (1, 224, 224, 3))])
 
-    def activations(self) -> Quantization | None:
-        if not self.quantized:
-            return None
-        return Quantization(np.array([2 * ACTIVATION_RANGE / 255], np.float32), np.array([0]))
-
-    def put(self, op: Op, quantization: Quantization | None = None) -> Value:
-        op.output.quantization = quantization or self.activations()
+    def put(self, op: Op) -> Value:
         return self.graph.append(op).output
 
     def weights(self, shape: Sequence[int], axis: int, fan: int) -> tuple[Value, Value]:
@@ -50,18 +40,7 @@ class Network:
         array = (self.random.normal(size=tuple(shape)) * np.sqrt(2 / fan)).astype(np.float32)
         bias = (self.random.normal(size=shape[axis]) * 0.1).astype(np.float32)
         name = self.graph.unique_name("w")
-        if not self.quantized:
-            return Value.constant(name, array), Value.constant(name + "_bias", bias)
-        others = tuple(a for a in range(len(shape)) if a != axis)
-        scale = np.abs(array).max(axis=others) / 127
-        wide = scale.reshape([-1 if a == axis else 1 for a in range(len(shape))])
-        zeros = np.zeros(scale.size, np.int64)
-        filter = Value.constant(
-            name, np.round(array / wide).astype(np.int8), Quantization(scale, zeros, axis)
-        )
-        unit = (scale * np.float32(2 * ACTIVATION_RANGE / 255)).astype(np.float32)
-        numbers = np.round(bias / unit).astype(np.int32)
-        return filter, Value.constant(name + "_bias", numbers, Quantization(unit, zeros))
+        return Value.constant(name, array), Value.constant(name + "_bias", bias)
 
     def conv(self, x: Value, channels: int, taps: int, stride: int, act: Activation) -> Value:
         depth = x.static_shape[3]
@@ -87,18 +66,22 @@ class Network:
         x = self.put(Mean(x, axes))
         filter, bias = self.weights((1000, 1280), 0, 1280)
         x = self.put(FullyConnected(x, filter, bias))
-        ends = Quantization(np.array([1 / 256], np.float32), np.array([-128])) if self.quantized else None
-        return self.put(Softmax(x), ends)
+        return self.put(Softmax(x))
 
 
 def mobilenet(quantized: bool) -> Model:
-    net = Network(quantized)
+    """Return the network; ``quantized``: in int8, calibrated on one random image."""
+    net = Network()
     x = net.conv(net.graph.inputs[0], 32, 3, 2, Activation.RELU6)
     for expansion, channels, count, stride in BLOCKS:
         for index in range(count):
             x = net.block(x, expansion, channels, stride if index == 0 else 1)
     net.graph.outputs = (net.head(x),)
-    return Model([net.graph], format="tflite")
+    model = Model([net.graph], format="tflite")
+    if quantized:
+        images = [[sample(net.graph.inputs[0])]]
+        quantize(model, samples=images, inputs="integer", outputs="integer", passes=[], auto=False)
+    return model
 
 
 def sample(value: Value) -> Array:
