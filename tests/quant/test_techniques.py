@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import circlekit as ck
+from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.quant.auto import Auto, channel_magnitudes
 from circlekit.quant.calibration import collect
@@ -238,7 +239,7 @@ def search(data: list[list[Array]]) -> tuple[Auto, Plan]:
     def plan_of(model: Model, ranges: Ranges) -> Plan:
         return plan_model(model, "int8", ranges)
 
-    auto = Auto(uneven(), data, plan_of, True)
+    auto = Auto(uneven(), data, plan_of, DType.INT8)
     return auto, auto.run()
 
 

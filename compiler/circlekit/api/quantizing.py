@@ -191,7 +191,7 @@ class _Choice:
         if seconds and samples is not None and is_open:
             if scheme.arithmetic is Arithmetic.INTEGERS and not self.operators:
                 self.mix(model, samples, None, raise_patterns)
-            search = Auto(model, samples, self.plan, scheme.activations is not None, self.estimator, seconds)
+            search = Auto(model, samples, self.plan, scheme.activations, self.estimator, seconds)
             plan = search.run()
             self.notes += search.notes
             apply(model, plan)

@@ -17,9 +17,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from circlekit.ir.clone import clone
+from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.quant.calibration import Calibration, collect
+from circlekit.quant.calibration.ranges import Range
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import ranges_of
@@ -32,6 +34,12 @@ from circlekit.quant.techniques.layer_rounding import (
     round_nearest,
 )
 from circlekit.quant.techniques.layer_sweep import Powers, Sweep, decibels
+from circlekit.quant.techniques.range_choice import (
+    chosen_estimators,
+    estimators,
+    merged_calibrations,
+    saturated_ranges,
+)
 
 MakePlan = Callable[[Model, Ranges], Plan]
 """Plain rules: from a float model and the ranges of its tensors to a plan."""
@@ -50,8 +58,14 @@ QUARTERS = 4
 LONGEST_SEARCH = 0.6
 """No trial starts after this part of the time: the last step, the rounding of weights, needs the rest."""
 
-WIDENINGS = (1.1, 1.2)
-"""Factors of the ranges to try: larger ranges clip fewer of the numbers that calibration did not see."""
+PER_TENSOR = "the best estimator of each tensor"
+"""The name in ``Settings`` for an estimator that ``range_choice`` has chosen for each tensor."""
+
+WIDENINGS = {8: (1.1,), 16: (1.25, 1.5, 2.0)}
+"""Factors of the ranges to try, by bits of the activations.
+
+Larger ranges clip fewer of the numbers that calibration did not see; with 16 bits that costs little.
+"""
 
 SWEEPS = 20
 """Sweeps that the trials take about."""
@@ -84,31 +98,32 @@ class Settings:
 class Auto:
     """Searches the settings for ``model``; ``plan_of`` makes plans by plain rules.
 
-    ``samples``: inputs in the order of the graph's.  ``needs_ranges``: whether activations are quantized.
+    ``samples``: inputs in the order of the graph's.  ``activations``: their dtype, None if they stay float.
     ``seconds``: what the search may take, about.  ``notes``: what was tried, and what was kept and why.
     """
 
     model: Model
     samples: Samples
     plan_of: MakePlan
-    needs_ranges: bool
+    activations: DType | None
     estimator: str = "min_max"
     seconds: float = 60.0
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._models: dict[float, Model] = {}
-        self._calibrations: dict[tuple[float, int], Calibration] = {}
+        self._parts: dict[float, list[Calibration]] = {}
+        self._estimators: dict[float, list[dict[str, str]]] = {}
+        self._saturated: dict[float, dict[str, Range]] = {}
         self._started = time.monotonic()
 
     def run(self) -> Plan:
         """Change ``model`` and return the plan that did best; the plain plan if nothing helps."""
         started = time.monotonic()
-        whole = collect(self.model, self.samples, channels=True, histograms=self.needs_ranges)
+        whole = collect(self.model, self.samples, channels=True, histograms=self.activations is not None)
         run_seconds = (time.monotonic() - started) / len(self.samples)
         self._magnitudes = channel_magnitudes(whole)
         self._models[0.0] = self.model
-        self._calibrations[0.0, QUARTERS] = whole
         count = int(np.clip(self.seconds / (3 * SWEEPS * run_seconds), 4, len(self.samples)))
         self.trial_samples = self.samples[:count]
         best = self._search()
@@ -128,9 +143,10 @@ class Auto:
             strengths = []
             self.notes.append("equalization: no layer can be equalized")
         best = self._best(best, strengths, self._corrected)
-        if self.needs_ranges and len(self.trial_samples) >= QUARTERS:
-            others = [replace(best, widening=factor) for factor in WIDENINGS]
-            best = self._best(best, [*others, replace(best, estimator="mse")], self._held_back)
+        if self.activations is not None and len(self.trial_samples) >= QUARTERS:
+            others = [replace(best, estimator=PER_TENSOR)]
+            others += [replace(best, widening=factor) for factor in WIDENINGS[self.activations.bits]]
+            best = self._best(best, others, self._held_back)
         return best
 
     def _best(
@@ -177,19 +193,43 @@ class Auto:
         return self._models[strength]
 
     def _ranges(self, settings: Settings, quarter: int) -> Ranges:
-        """Return ranges from the trial's samples without a quarter, or, for QUARTERS, from all samples."""
-        if not self.needs_ranges:
+        """Return ranges from the samples without a quarter of them, or, for QUARTERS, from all samples."""
+        if self.activations is None:
             return []
-        key = (settings.strength, quarter)
         model = self._model(settings.strength)
-        if key not in self._calibrations:
-            samples = self.samples
-            if quarter < QUARTERS:
-                samples = [s for i, s in enumerate(self.trial_samples) if i % QUARTERS != quarter]
-            self._calibrations[key] = collect(model, samples, histograms=True)
-        ranges = ranges_of(model, self._calibrations[key], settings.estimator)
-        factor = settings.widening
-        return [{name: (a * factor, b * factor) for name, (a, b) in graph.items()} for graph in ranges]
+        parts = self._calibrated(settings.strength)
+        calibration = merged_calibrations([part for i, part in enumerate(parts) if i != quarter])
+        if settings.estimator != PER_TENSOR:
+            ranges = ranges_of(model, calibration, settings.estimator)
+            factor = settings.widening
+            return [{name: (a * factor, b * factor) for name, (a, b) in graph.items()} for graph in ranges]
+        chosen = [dict(graph) for graph in ranges_of(model, calibration, self.estimator)]
+        tried = estimators(self.estimator, self.activations.bits)
+        for index, names in enumerate(self._estimators_of(settings.strength)):
+            graph = calibration.graphs[index]
+            chosen[index].update({name: tried[estimator](graph[name]) for name, estimator in names.items()})
+        chosen[0].update(self._saturated[settings.strength])
+        return chosen
+
+    def _calibrated(self, strength: float) -> list[Calibration]:
+        """Return the calibrations on each quarter of the samples."""
+        if strength not in self._parts:
+            count = min(QUARTERS, len(self.samples))
+            model = self._model(strength)
+            quarters = [self.samples[part::count] for part in range(count)]
+            self._parts[strength] = [collect(model, quarter, histograms=True) for quarter in quarters]
+        return self._parts[strength]
+
+    def _estimators_of(self, strength: float) -> list[dict[str, str]]:
+        """Return the estimator of each tensor, for each graph; find the operands that may saturate, too."""
+        if strength not in self._estimators:
+            assert self.activations is not None  # there are ranges
+            model, parts = self._model(strength), self._calibrated(strength)
+            self._estimators[strength] = chosen_estimators(parts, self.estimator, self.activations.bits)
+            whole = merged_calibrations(parts)
+            saturated = saturated_ranges(model, self.trial_samples, whole, self.activations)
+            self._saturated[strength] = saturated
+        return self._estimators[strength]
 
     # -- the result -----------------------------------------------------------------------------
 

@@ -58,8 +58,8 @@ def channel_flows(op: Op, seed: int = 0) -> list[Flow] | None:
     ]
     if not moving or any(v.dtype is not f32 for v in op.results):
         return None
-    probe = _Probe(op, moving, seed)
     try:
+        probe = _Probe(op, moving, seed)
         return probe.distinct() or probe.alike() or probe.alone()
     except CirclekitError:
         return None
