@@ -85,7 +85,8 @@ def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list
         if document[DOCUMENT] != VERSION:
             raise ValueError(f"expected version {VERSION} of the format, got {document[DOCUMENT]!r}")
         found = {key: type(default)(document.get(key, default)) for key, default in facts.items()}
-        return found, [_graph(graph, arrays) for graph in document["graphs"]]
+        with np.errstate(all="ignore"):  # a number beyond float32 becomes infinite, which is refused
+            return found, [_graph(graph, arrays) for graph in document["graphs"]]
     except RecursionError:
         raise FormatError(f"{name} is not a calibration: it is nested too deeply") from None
     except KeyError as error:
