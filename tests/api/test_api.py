@@ -104,6 +104,9 @@ def test_the_public_surface_is_pinned() -> None:
         "explain_op": "(model: 'Model', which: 'str', format: 'str | None' = None, "
         "settings: 'Mapping[str, Any] | None' = None, target: 'TargetChoice' = None) "
         "-> 'list[OpExplanation]'",
+        "fake_quantize": "(model: 'Model', *, samples: 'Iterable[Sample] | None' = None, "
+        "calibration: 'Calibration | None' = None, optimize: 'bool' = True, **options: 'Any') "
+        "-> 'list[Inserted]'",
         "load": "(source: 'ModelFile') -> 'Model'",
         "optimize": "(model: 'Model', passes: 'str | Iterable[str] | Pipeline' = 'O1', "
         "verify: 'bool' = False, record: 'FilePath | None' = None, explain: 'str | None' = None, "
@@ -112,6 +115,12 @@ def test_the_public_surface_is_pinned() -> None:
         "inputs: 'Inputs | FilePath | None' = None, target: 'TargetChoice' = None) -> 'Report'",
         "limited": "(memory: 'int | str | None' = None, calls: 'int | None' = None) -> 'Iterator[Limits]'",
         "parse": "(text: 'str') -> 'Model'",
+        "quantize": "(model: 'Model', scheme: 'str' = 'int8', samples: 'Iterable[Sample] | None' = None, *, "
+        "calibration: 'Calibration | None' = None, operators: 'Mapping[str, str] | None' = None, "
+        "only: 'Iterable[str] | None' = None, inputs: 'str' = 'float', outputs: 'str' = 'float', "
+        "estimator: 'str' = 'min_max', passes: 'str | Iterable[str]' = 'O1', target: 'str' = 'litert', "
+        "auto: 'bool' = True, seconds: 'float' = 60.0, target_sqnr: 'float | None' = None, "
+        "budget: 'str | None' = None, raise_to: 'str' = 'float') -> 'QuantizationReport'",
         "read_pipeline": "(path: 'FilePath') -> 'Pipeline'",
         "register_custom": "(name: 'str', kernel: 'CustomKernel') -> 'None'",
         "run": "(model: 'Model', inputs: 'Inputs') -> 'list[Array]'",
