@@ -77,5 +77,12 @@ def test_padding_with_a_number(paddings: str, ops: str) -> None:
     check(f"%y = PadV2(%x, {paddings}, -1.5)", runtime("PADV2"), ops)
 
 
+def test_many_operands_are_joined_in_parts() -> None:
+    operands = ", ".join(["%x"] * 7)
+    few = runtime(forms={"CONCATENATION": {"f32:f32": {"operands": [2, 5]}}})
+    check(f"%y = Concatenation({operands}) {{axis: 2}}", few, "Concatenation Concatenation Concatenation")
+    check("%y = Concatenation(%x) {axis: 2}", few, "Reshape")
+
+
 def kinds(model: Model) -> list[str]:
     return [type(op).__name__ for op in model.main]

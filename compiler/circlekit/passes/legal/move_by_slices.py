@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from circlekit.ir.dtypes import f32
+from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Mul
@@ -36,7 +37,7 @@ class MoveBySlices(Replacement):
 
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:
         data, lists = moved_operand(op), axis_indices(op)
-        if data is None or lists is None or not _have_one_scale(data, *op.results):
+        if data is None or lists is None or len(lists) > MAX_PIECES or not _have_one_scale(data, *op.results):
             return None
         values = []
         for indices, result in zip(lists, op.results, strict=True):
@@ -64,7 +65,7 @@ class JoinInParts(Replacement):
         if isinstance(op, Pack):
             single = (*shape[:axis], 1, *shape[axis + 1 :])
             values = [_like(value, insert.reshaped(value, single)) for value in values]
-        elif op.act.value:
+        elif op.act is not Activation.NONE:
             return None
         return [_finished(_joined(values, axis, insert), op.output, insert)]
 
