@@ -122,7 +122,7 @@ def quantize(
     given = take_grids(model) if chosen.activations is not None and not chosen.by_one else []
     if passes:
         optimize(model, passes)
-    if model.format not in runtime.formats and not chosen.by_one:
+    if not chosen.by_one:
         legalize_in_place(model, sorted(runtime.formats)[0], targets=[runtime])
     is_calibrated = calibration is not None or any(given)
     prepare = ONE_PREPARATION if chosen.by_one else preparation(chosen, is_calibrated)

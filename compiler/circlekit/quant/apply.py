@@ -11,6 +11,7 @@ from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType, f16, f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
+from circlekit.ir.quantization_rule import OWN_RANGES
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.cast import Dequantize, Quantize
 from circlekit.ops.constant_operands import packed
@@ -86,7 +87,7 @@ class _Applier:
                 result = self.plan.tensors.get(value.name)
                 if value.dtype is f32 and result is not None:
                     self._store(value, result)
-        for name, content in plan.attributes.items():
+        for name, content in (op.quantization_rule or OWN_RANGES).attributes.items():
             setattr(op, name, content)
         op.touch()
 

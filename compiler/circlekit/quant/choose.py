@@ -283,9 +283,6 @@ class GraphChooser(TensorForms):
                 continue
             scheme = self.scheme_of(op)
             reason = scheme.title + (f"; {self.reasons[op]}" if op in self.reasons else "")
-            attributes = dict(rule.attributes) if (rule := op.quantization_rule) else {}
-            plan.operators[key_of(op)] = OperatorPlan(
-                op.code, scheme.name, reason, self.edges[op], attributes
-            )
+            plan.operators[key_of(op)] = OperatorPlan(op.code, scheme.name, reason, self.edges[op])
         plan.tensors = {value.name: tensor for value, tensor in self.tensors.items()}
         return plan

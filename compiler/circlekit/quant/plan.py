@@ -75,14 +75,13 @@ class OperatorPlan:
 
     ``scheme``: the name of its scheme, ``float`` if it stays as it is; ``reason``: why it does.
     ``operands``: by index, operands that are read in another form than their tensors have: constants, and
-    tensors that are quantized again.  ``attributes``: those that change.
+    tensors that are quantized again.
     """
 
     code: str
     scheme: str
     reason: str = ""
     operands: dict[int, TensorPlan] = field(default_factory=dict)
-    attributes: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_float(self) -> bool:
@@ -157,7 +156,6 @@ def _encoded(plan: Plan) -> dict[str, Any]:
                         "scheme": op.scheme,
                         "reason": op.reason,
                         "operands": {str(i): _tensor(t) for i, t in op.operands.items()},
-                        "attributes": op.attributes,
                     }
                     for name, op in graph.operators.items()
                 },
@@ -197,7 +195,6 @@ def _decoded(tree: Mapping[str, Any]) -> Plan:
                     op["scheme"],
                     op.get("reason", ""),
                     {int(i): _tensor_plan(t) for i, t in op.get("operands", {}).items()},
-                    dict(op.get("attributes", {})),
                 )
                 for name, op in graph["operators"].items()
             },

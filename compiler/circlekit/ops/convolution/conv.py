@@ -52,7 +52,9 @@ class ForwardConvolution2D(Convolution2D):
 class Conv2D(ForwardConvolution2D, code="CONV_2D", fuses_activation=True):
     """Correlation of [N,H,W,I] with a filter [O,KH,KW,I / groups], whose last dimension gives ``groups``."""
 
-    quantization_rule = QuantizationRule(weights={"filter": 0}, bias="bias")
+    quantization_rule = QuantizationRule(
+        weights={"filter": 0}, bias="bias", attributes={"quantized_bias_type": f32}
+    )
 
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
     dilation_w: int = attribute(1, "dilation_w_factor")
@@ -145,7 +147,9 @@ class TransposeConv(
     outside of ``output_shape`` are dropped.  LiteRT 2 requires that this convolution gives the input's size.
     """
 
-    quantization_rule = QuantizationRule(weights={"filter": 0}, bias="bias")
+    quantization_rule = QuantizationRule(
+        weights={"filter": 0}, bias="bias", attributes={"quantized_bias_type": f32}
+    )
 
     output_shape = operand(i32)
     filter = operand(*WEIGHTS)

@@ -40,7 +40,9 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True, fuses_ac
     """
 
     quantization_rule = QuantizationRule(
-        weights={"weights": 0}, bias="bias", attributes={"asymmetric_quantize_inputs": True}
+        weights={"weights": 0},
+        bias="bias",
+        attributes={"asymmetric_quantize_inputs": True, "quantized_bias_type": f32},
     )
 
     input = operand(*REAL, *DATA_4_BIT)
