@@ -23,7 +23,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "reduce": "Find the smallest model on which a command still succeeds.",
     },
     "quantize a model": {
-        "calibrate": "Run a model on samples and write the range of every float tensor.",
+        "calibrate": "Write the range of every float tensor on samples.",
+        "fake-quantize": "Put FAKE_QUANT operators into a float model.",
     },
     "look into a model": {
         "run": "Run a model with the reference kernels and print its outputs.",
@@ -32,7 +33,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "dump": "Print a whole model file.",
         "check": "List the operators that a runtime cannot run.",
         "report": "Show a model, or what a change did to it, as an HTML page.",
-        "view": "Open a model in Netron or Model Explorer, where one is installed.",
+        "view": "Open a model in Netron or Model Explorer, if installed.",
         "explain": "Say why passes did not rewrite a model, or an operator of it.",
         "verify": "Check the bytes of model files and the models in them.",
     },
@@ -61,6 +62,8 @@ def find(name: str) -> Command:
             from circlekit.cli.circle_reduce import main as command
         case "calibrate":
             from circlekit.cli.quant.calibrate import calibrate_command as command
+        case "fake-quantize":
+            from circlekit.cli.quant.fake_quantize import fake_quantize_command as command
         case "run":
             from circlekit.cli.run_model import run_command as command
         case "compare":

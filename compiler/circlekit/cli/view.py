@@ -17,7 +17,7 @@ from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.graph import Model
 
-DESCRIPTION = """Open a model in Netron or Model Explorer, where one is installed.
+DESCRIPTION = """Open a model in Netron or Model Explorer, if installed.
 
     circlekit view net.circle
     circlekit view net.tflite --with model-explorer

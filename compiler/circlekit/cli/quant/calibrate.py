@@ -23,7 +23,7 @@ from circlekit.quant.calibration.ranges import ESTIMATORS, FROM_NUMBERS
 from circlekit.quant.calibration.recorded_ranges import record_ranges
 from circlekit.quant.calibration.sample_files import RandomSamples, SampleFile, open_samples
 
-DESCRIPTION = """Run a model on samples and write the range of every float tensor.
+DESCRIPTION = """Write the range of every float tensor on samples.
 
 OUTPUT is a .json file, to read and to edit, an .npz file, or a model file with the ranges of its tensors in
 it, as ONE's record-minmax writes it.

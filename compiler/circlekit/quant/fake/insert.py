@@ -23,7 +23,7 @@ from circlekit.quant.fake.insertion_rules import INTERMEDIATE, RULES, InsertionR
 BITS = range(2, 9)
 """The numbers of bits that contrib.quantize takes."""
 
-_TRAINING = {
+TRAINING_OPTIONS = {
     "quant_delay": "it counts training steps before rounding starts",
     "freeze_bn_delay": "it counts training steps before batch norms are frozen",
     "freeze_batch_norm_delay": "it counts training steps before batch norms are frozen",
@@ -73,8 +73,8 @@ class FakeQuantOptions:
 def refuse_training_options(names: Sequence[str]) -> None:
     """Raise UnsupportedError, with the reason, for an option that only means something in training."""
     for name in names:
-        if name in _TRAINING:
-            raise UnsupportedError(f"{name} only means something in training: {_TRAINING[name]}")
+        if name in TRAINING_OPTIONS:
+            raise UnsupportedError(f"{name} only means something in training: {TRAINING_OPTIONS[name]}")
         raise UnsupportedError(f"fake quantization has no option {name}")
 
 

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit fake-quantize: FAKE_QUANT operators where TensorFlow's contrib.quantize puts them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from circlekit.api import fake_quantize, load, save
+from circlekit.api.models import check_apart, check_target
+from circlekit.cli.arguments import MODEL_HELP, Parser, output_of, output_path
+from circlekit.cli.command import Command
+from circlekit.cli.output.terminal import printable
+from circlekit.cli.result import add_result_flags, quietly, source_name, source_of
+from circlekit.ir.text.columns import format_columns
+from circlekit.quant.calibration import Calibration
+from circlekit.quant.calibration.sample_files import open_samples
+from circlekit.quant.fake.insert import BITS, TRAINING_OPTIONS, Inserted
+
+DESCRIPTION = """Put FAKE_QUANT operators into a float model.
+
+They stand where TensorFlow's contrib.quantize puts them: behind weights, and behind activations. The result
+is a float model that rounds; circlekit quantize makes integers of it with the same ranges.
+
+DATA are samples on which ranges of activations are observed, as for circlekit calibrate."""
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("model", help=MODEL_HELP)
+    parser.add_output("the file to write, .tflite or .circle")
+    parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
+    parser.add_argument(
+        "--calibration", metavar="FILE",
+        help="or what circlekit calibrate wrote, of the model after O1 (or with --no-optimize)",
+    )  # fmt: skip
+    for name, what in (("weight", "weights"), ("activation", "activations")):
+        parser.add_argument(
+            f"--{name}-bits", type=int, default=8, metavar="N",
+            help=f"bits of {what}, {BITS[0]} to {BITS[-1]} (default: 8)",
+        )  # fmt: skip
+    parser.add_switch("--symmetric", help="ranges are centered at 0")
+    parser.add_switch("--narrow-range", help="activations do without the lowest step, as weights always do")
+    parser.add_switch("--per-channel", help="weights have a range per channel: QUANTIZE and DEQUANTIZE")
+    parser.add_argument(
+        "--ema-decay", type=float, metavar="D",
+        help="ranges are moving averages over samples (default: all that was seen)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--init-range", type=float, nargs=2, metavar=("MIN", "MAX"), help="start of the moving average"
+    )
+    parser.add_argument("--scope", metavar="REGEX", help="only values whose name it matches somewhere")
+    parser.add_switch("--quantize-inputs", help="also the inputs of the model")
+    parser.add_switch("--no-optimize", help="do not run O1 first, which folds batch norms")
+    for name in TRAINING_OPTIONS:
+        flag = f"--{name.replace('_', '-')}"
+        parser.add_argument(flag, dest=name, nargs="?", const=True, help=argparse.SUPPRESS)
+    add_result_flags(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    output = output_path(output_of(arguments))
+    training = {name: v for name in TRAINING_OPTIONS if (v := getattr(arguments, name)) is not None}
+    if not training and (arguments.inputs is None) == (arguments.calibration is None):
+        arguments.refuse("expected either --inputs DATA or --calibration FILE")
+    check_target(output)
+    check_apart(arguments.model, output)
+    model = load(source_of(arguments.model))
+    with quietly(arguments.quiet):
+        inserted = fake_quantize(
+            model,
+            samples=None if arguments.inputs is None else open_samples(arguments.inputs, model),
+            calibration=None if arguments.calibration is None else Calibration.load(arguments.calibration),
+            optimize=not arguments.no_optimize,
+            weight_bits=arguments.weight_bits,
+            activation_bits=arguments.activation_bits,
+            symmetric=arguments.symmetric,
+            narrow_range=arguments.narrow_range,
+            per_channel=arguments.per_channel,
+            ema_decay=arguments.ema_decay,
+            init_range=None if arguments.init_range is None else tuple(arguments.init_range),
+            scope=arguments.scope,
+            inputs=arguments.quantize_inputs,
+            **training,
+        )
+    save(model, output)
+    source = source_name(arguments.model)
+    if arguments.json and not arguments.quiet:
+        print(json.dumps(_document(inserted, source, output), indent=2))
+    elif not arguments.quiet:
+        print(*map(printable, _lines(inserted, source, output)), sep="\n")
+    return 0
+
+
+def _document(inserted: Sequence[Inserted], source: str, target: str) -> dict[str, Any]:
+    entries = [
+        {"rule": one.rule, "tensor": one.value, "min": one.low, "max": one.high, "channels": one.channels}
+        for one in inserted
+    ]
+    return {"source": source, "target": target, "inserted": entries}
+
+
+def _lines(inserted: Sequence[Inserted], source: str, target: str) -> Iterator[str]:
+    yield f"{source} -> {target}"
+    if not inserted:
+        yield "nothing to do: no value is to be rounded, or all are already"
+        return
+    yield ""
+    rows = [("rule", "tensor", "min", "max")]
+    rows += [(one.rule, f"%{one.value}", f"{one.low:.6g}", f"{one.high:.6g}") for one in inserted]
+    yield from format_columns(rows).splitlines()
+    yield ""
+    counts = Counter(one.rule for one in inserted)
+    yield f"inserted {len(inserted)}: " + ", ".join(f"{count} {rule}" for rule, count in counts.items())
+
+
+fake_quantize_command = Command("circlekit fake-quantize", DESCRIPTION, "model output", _declare, _run)
