@@ -14,6 +14,7 @@ import circlekit as ck
 from circlekit.cli.quant.calibrate import calibrate_command
 from circlekit.cli.quant.record_minmax import record_minmax
 from circlekit.errors import FileError
+from circlekit.ir.dtypes import DType
 from circlekit.quant.calibration.calibration import observed_values
 from circlekit.quant.calibration.recorded_ranges import recorded_ranges
 from circlekit.quant.calibration.sample_files import SampleFile, open_samples
@@ -228,3 +229,9 @@ def test_random_samples_are_said_to_be_random(model: ck.Model, capsys: pytest.Ca
     assert calibrate_command(["in.circle", "out.json", "--random", "2", "--seed", "5"]) == 0
     assert "the samples are random; ranges of real data differ" in capsys.readouterr().out
     assert ck.Calibration.load("out.json").source == "2 random samples, seed 5"
+
+
+def test_quantize_takes_a_file_too(model: ck.Model, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=X, n=N)
+    ck.quantize(model, "int8", samples=tmp_path / "a.npz", auto=False, passes=[])
+    assert any(value.dtype is DType.INT8 for value in model.main.values())

@@ -21,7 +21,7 @@ from circlekit.quant.apply import apply
 from circlekit.quant.auto import Auto
 from circlekit.quant.calibration import Calibration, Runner, collect
 from circlekit.quant.calibration.observer import Channels, Histograms
-from circlekit.quant.calibration.samples import Sample, Samples, checked_samples
+from circlekit.quant.calibration.samples import Samples, checked_samples
 from circlekit.quant.choose import Ranges
 from circlekit.quant.fake.grids import take_grids
 from circlekit.quant.mixed.mixed_precision import MakePlan, Raised, raise_operators, raise_patterns
@@ -74,7 +74,7 @@ def calibrate(
 def quantize(
     model: Model,
     scheme: str = "int8",
-    samples: Iterable[Sample] | None = None,
+    samples: Samples | None = None,
     *,
     calibration: Calibration | None = None,
     operators: Mapping[str, str] | None = None,

@@ -12,6 +12,7 @@ from circlekit.errors import CirclekitError, ModelError
 from circlekit.interp.evaluate import model_inputs
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
+from circlekit.quant.calibration.sample_files import open_samples
 
 Sample = Sequence[Array] | Mapping[str, Array] | Array
 """Arrays in the order of the graph's inputs, or by name; one array for a model with one input."""
@@ -20,13 +21,15 @@ Samples = Iterable[Sample] | str | os.PathLike[str]
 """Samples, or the path of a file or folder with samples."""
 
 
-def checked_samples(model: Model, samples: Iterable[Sample]) -> Iterator[list[Array]]:
+def checked_samples(model: Model, samples: Samples) -> Iterator[list[Array]]:
     """Yield each sample as arrays in graph order.
 
     Raise ModelError for a sample of another kind or with NaN, ShapeError if shapes or dtypes are not those of
     the inputs; the error names the sample by its number, from 0.
     """
-    if isinstance(samples, str | bytes | Mapping) or not isinstance(samples, Iterable):
+    if isinstance(samples, str | os.PathLike):
+        samples = open_samples(samples, model)
+    if isinstance(samples, bytes | Mapping) or not isinstance(samples, Iterable):
         kind = type(samples).__name__
         raise ModelError(f"samples: expected an iterable of lists of arrays or of dicts by name, got {kind}")
     for number, sample in enumerate(samples):
