@@ -40,7 +40,7 @@ def litert_arena_bytes(model: Model) -> int:
 
 
 def _place(interpreter: Any, index: int) -> tuple[int, int] | None:
-    """Return the first address of a tensor and that behind it; None if it has no memory."""
+    """Return the address of a tensor and the one behind its end; None if it has no memory."""
     try:
         interpreter._interpreter.TensorType(index, 0)
         interpreter._interpreter.TensorSize(index, 0)

@@ -26,7 +26,7 @@ Attributes = dict[str, str]
 
 
 class SchemaError(Exception):
-    """A line of the schema that cannot be."""
+    """Something in the schema that is invalid, or that this tool does not support."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Entry:
     attributes: Attributes
 
     def number_in(self, fmt: str, number: int) -> int | None:
-        """``number``, that of format ``fmt`` where it differs, None where ``fmt`` lacks the entry."""
+        """Return ``number``, or the other one that ``fmt`` has instead; None if ``fmt`` lacks the entry."""
         other = "circle" if fmt == "tflite" else "tflite"
         own = self.attributes.get(fmt)
         if own:
@@ -112,7 +112,7 @@ def _check(schema: Schema) -> None:
 
 
 def _depth(schema: Schema, table: str, path: tuple[str, ...]) -> int:
-    """Levels of tables below; a schema without recursion bounds what a file can make the decoder do."""
+    """Return how deep tables nest; SchemaError for recursive ones, which would not bound a decoder's work."""
     if table in path:
         raise SchemaError(f"recursive tables: {' > '.join((*path, table))}")
     below: list[str] = []

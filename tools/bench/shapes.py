@@ -66,7 +66,7 @@ def conv(m: Maker, x: Value, step: int) -> Value:
 
 
 def nchw(m: Maker, x: Value, step: int) -> Value:
-    """The same as a PyTorch exporter writes it: Transposes around each convolution."""
+    """What ``conv`` makes, as a PyTorch exporter writes it: Transposes around each convolution."""
     x = m.conv(m.put(Transpose(x, m.constant(NHWC))))
     x = m.put(Transpose(x, m.constant(NCHW)))
     x = m.put(Mul(x, m.weights(CHANNELS, 1, 1)))

@@ -375,7 +375,7 @@ def rewire(world: World) -> None:
 
 
 def interface(world: World) -> None:
-    """Change the inputs or outputs of a graph in the same ways."""
+    """Change the inputs or outputs of a graph in the ways of ``rewire``."""
     graph = world.graph()
     if graph is not None:
         indices = ints(graph, world.rng.choice(("inputs", "outputs", "outputs")))

@@ -21,7 +21,7 @@ from tools.kit.twin import real_ranges
 T = TypeVar("T")
 
 CONSTANT_PROBABILITY = 0.85
-"""Of parameter operands (axes, shapes); the others are inputs."""
+"""Probability that a parameter operand (axes, a shape) is a constant, not an input."""
 
 
 class Draw:

@@ -157,7 +157,7 @@ def _move_vtable(out: bytearray, structure: Structure, rng: random.Random) -> No
 
 
 def _cut(out: bytearray, structure: Structure, rng: random.Random) -> None:
-    """Truncate the file within something."""
+    """Truncate the file near the end or inside of a table, a vtable, a vector, a string or the data."""
     ends = [rng.choice(structure.ends)] if structure.ends else []
     ends += [
         rng.choice(structure.offsets),

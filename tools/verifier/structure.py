@@ -10,9 +10,7 @@ from circlekit.io.schema import SIZES, Field, Kind, Table, table
 
 
 class Leaf(NamedTuple):
-    """The offset at ``at`` refers to a vector of numbers or a string of ``size`` bytes, its length
-    included.
-    """
+    """A string or a vector of numbers, ``size`` bytes with its length.  ``at``: where the offset to it is."""
 
     at: int
     start: int
@@ -21,9 +19,7 @@ class Leaf(NamedTuple):
 
 
 class TablePlace(NamedTuple):
-    """A table at byte ``at`` and its vtable; ``offset``: the offset that refers to it; a leaf refers to
-    nothing.
-    """
+    """A table at byte ``at``; ``offset``: the position of an offset to it; ``is_leaf``: it has no offsets."""
 
     at: int
     vtable: int

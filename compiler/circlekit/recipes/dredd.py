@@ -66,7 +66,7 @@ class Result:
     notes: What was not compared, and why.
     before, after: Number of operators before and after the passes; None if that model was not built.
     rules: Number of rules checked.
-    compared, litert: Number of arrays that were compared, before with after, and with those of LiteRT.
+    compared, litert: Number of arrays compared between before and after, and of those compared with LiteRT.
     seconds: Time that the test took.
     """
 
@@ -260,8 +260,8 @@ class _Test:
     def compare_with_litert(self, model: Model, when: str, tolerance: float | None) -> None:
         """Compare the outputs on normal inputs with those of LiteRT for ``model`` as a TFLite file.
 
-        A model that LiteRT refuses but ONE's interpreter runs gets a note.  The test fails if that does not
-        run it either, or if it is to be a TFLite file and LiteRT ran the model before the passes.
+        A model that LiteRT refuses but ONE's interpreter runs gets a note.  The test fails if
+        neither runs it, or if the result has to be a TFLite file and LiteRT ran the model before the passes.
         """
         if not self.runs:
             return

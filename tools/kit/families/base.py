@@ -50,7 +50,7 @@ def codes() -> list[str]:
 def draw_case(code: str, seed: int, number: int) -> Case:
     """Return case ``number`` of an operator; the same seed and number give the same case.
 
-    Rejected, where no operands that fit were found.
+    Raise Rejected if no operands that fit were found.
     """
     rng = np.random.Generator(np.random.PCG64([seed, zlib.crc32(code.encode()), number]))
     draw = Draw(code, rng)

@@ -38,7 +38,7 @@ def weighted(
     packs: Sequence[Kind] = (QI8, QI16, HYBRID),
     certain: bool = False,
 ) -> Weighted:
-    """Return operands of a layer.  ``axis``: that of the output channels in the filter.
+    """Return operands of a layer.  ``axis``: the axis of output channels in the filter.
 
     ``wide``: int16 data may have int16 weights.  ``packs``: kinds of data that may have int4 weights.
     ``certain``: int8 weights for float data always have a scale per channel.  With other forms, LiteRT

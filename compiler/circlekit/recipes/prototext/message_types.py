@@ -161,7 +161,7 @@ _MESSAGES: Final = {
 }
 
 VECTOR_MESSAGES: Final = ("Shape", "Signature")
-"""Messages that are lists in trees: those of their only field, ``dim``."""
+"""Messages for which a tree has only the list of their only field, ``dim``."""
 
 INDEX_VECTORS: Final = {
     "INT32VEC": ("Int32Vector", 2**31), "UINT16VEC": ("Uint16Vector", 2**16),

@@ -44,7 +44,7 @@ _TYPES = {
     "ulong": _Type.TYPE_UINT64, "float": _Type.TYPE_FLOAT, "string": _Type.TYPE_BYTES,
     "[ubyte]": _Type.TYPE_BYTES,
 }  # fmt: skip
-"""Scalar types.  Strings are bytes, since those of models need not be UTF-8."""
+"""Scalar types.  Strings are bytes, because strings in models need not be UTF-8."""
 
 
 @cache

@@ -327,5 +327,5 @@ def _quantization(recipe: Tree) -> Tree:
 
 
 def _present(tree: Tree, *fields: str) -> Tree:
-    """Return those of the fields that the tree has."""
+    """Return the named fields of ``tree``, without those that it lacks."""
     return {name: tree[name] for name in fields if name in tree}
