@@ -152,16 +152,17 @@ def moving_average(start: float, extremes: Sequence[float], decay: float) -> flo
     return start
 
 
-def test_moving_averages_of_ranges() -> None:
+@pytest.mark.parametrize("init", [None, (-6.0, 6.0)])
+def test_moving_averages_of_ranges(init: tuple[float, float] | None) -> None:
+    """Without an initial range the weights of the samples are divided by their sum, as in TensorFlow."""
     samples = [[X * scale] for scale in (1.0, 3.0, 2.0)]
     outputs = [circlekit.run(network(conv("%z")), sample)[0] for sample in samples]
-    highs, lows = [y.max() for y in outputs], [y.min() for y in outputs]
-    for init, start in ((None, (lows.pop(0), highs.pop(0))), ((-6.0, 6.0), (-6.0, 6.0))):
-        model = network(conv("%z"))
-        circlekit.fake_quantize(model, samples=samples, ema_decay=0.5, init_range=init, optimize=False)
-        rest = (lows, highs) if init is None else ([y.min() for y in outputs], [y.max() for y in outputs])
-        expected = [moving_average(s, extremes, 0.5) for s, extremes in zip(start, rest, strict=True)]
-        assert fake_quant_ranges(model)["z"] == pytest.approx(expected, rel=1e-5)
+    model = network(conv("%z"))
+    circlekit.fake_quantize(model, samples=samples, ema_decay=0.5, init_range=init, optimize=False)
+    start, divisor = (init, 1.0) if init is not None else ((0.0, 0.0), 1 - 0.5**3)
+    ends = [y.min() for y in outputs], [y.max() for y in outputs]
+    expected = [moving_average(s, extremes, 0.5) / divisor for s, extremes in zip(start, ends, strict=True)]
+    assert fake_quant_ranges(model)["z"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_weights_per_channel_are_pairs_of_quantize_and_dequantize() -> None:

@@ -44,11 +44,12 @@ def test_the_moving_average_is_ones(data: np.ndarray, seen: TensorStatistics) ->
     assert everything == (data[-1].min(), data[-1].max())
 
 
-def test_tensorflows_moving_average(data: np.ndarray, seen: TensorStatistics) -> None:
-    expected = data[0].max()
-    for sample in data[1:]:
-        expected = expected * 0.75 + sample.max() * 0.25
-    assert estimate_range(seen, "ema", decay=0.75)[1] == pytest.approx(expected, rel=1e-5)
+def test_tensorflows_moving_average() -> None:
+    """The numbers are those of ``assign_moving_average`` with decay 0.9, of TensorFlow 2.21."""
+    seen = TensorStatistics(0.5, 5.0, 4, minima=[0.5] * 4, maxima=[1.0, 2.0, 5.0, 3.0])
+    assert estimate_range(seen, "ema", decay=0.9) == pytest.approx((0.0, 2.8639133), rel=1e-6)
+    start = estimate_range(seen, "ema", decay=0.5, start=(-1.0, 9.0))
+    assert start == pytest.approx((-1 / 16, (((4.5 + 0.5) / 2 + 1) / 2 + 2.5) / 2 + 1.5))
 
 
 def test_percentiles_of_numbers(data: np.ndarray, seen: TensorStatistics) -> None:

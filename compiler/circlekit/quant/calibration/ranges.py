@@ -45,21 +45,27 @@ def moving_average(statistics: TensorStatistics, batch: int = 16, constant: floa
     )
 
 
-def ema(statistics: TensorStatistics, decay: float = 0.999) -> Range:
-    """TensorFlow's moving average of quantization-aware training, from the first sample on.
+def ema(statistics: TensorStatistics, decay: float = 0.999, start: Range | None = None) -> Range:
+    """TensorFlow's moving average of quantization-aware training; each sample's range includes 0.
 
-    ``a = a - (a - extreme) * (1 - decay)``; 0 is inside.  Source: ``contrib.quantize``, ``MovingAvgQuantize``
-    over ``assign_moving_average``, which starts at 0 there and at the first sample here.
+    ``sum(decay**age * extreme) / sum(decay**age)``, where the age of the last sample is 0.  Source:
+    ``MovingAvgQuantize`` of contrib.quantize, whose ``assign_moving_average`` removes the influence of the
+    initial value (``zero_debias``).  ``start``: an initial value that does count, like a sample before all
+    others: ``a = a * decay + extreme * (1 - decay)``.
     """
+    if not 0 <= decay < 1:
+        raise UnsupportedError(f"expected a decay of at least 0 and less than 1, got {decay}")
 
-    def average(extremes: Sequence[float]) -> float:
-        result = np.float32(extremes[0])
-        for extreme in extremes[1:]:
-            result -= (result - np.float32(extreme)) * np.float32(1 - decay)
-        return float(result)
+    def average(extremes: Sequence[float], start: float | None) -> float:
+        result, weight = (0.0, 0.0) if start is None else (start, 1.0)
+        for extreme in extremes:
+            result, weight = result * decay + extreme * (1 - decay), weight * decay + (1 - decay)
+        return result / weight
 
-    low, high = average(_seen(statistics.minima)), average(_seen(statistics.maxima))
-    return min(low, 0.0), max(high, 0.0)
+    lows = [min(low, 0.0) for low in _seen(statistics.minima)]
+    highs = [max(high, 0.0) for high in _seen(statistics.maxima)]
+    first, last = start or (None, None)
+    return average(lows, first), average(highs, last)
 
 
 def mean_of_samples(statistics: TensorStatistics) -> Range:

@@ -41,7 +41,8 @@ class FakeQuantOptions:
     ``narrow_range``: activations do without the lowest step, as weights always do.
     ``per_channel``: weights have a range for each channel, as pairs of QUANTIZE and DEQUANTIZE.
     ``ema_decay``: ranges of activations are moving averages over the samples; None: the smallest and the
-    largest number of all samples.  ``init_range``: the start of the moving average; None: the first sample.
+    largest number of all samples.  ``init_range``: the start of the moving average; None: no
+    start, as in contrib.quantize.
     ``scope``: a regular expression; only values whose name it matches (search) are rounded, of weights that
     of the layer's result.  ``inputs``: also the inputs of the model, which contrib.quantize leaves out.
     """
@@ -215,12 +216,8 @@ def _activation_range(statistics: TensorStatistics, options: FakeQuantOptions) -
     """Return the range that contrib.quantize would have trained, which holds 0."""
     if options.ema_decay is None:
         low, high = estimate_range(statistics, "min_max")
-    elif options.init_range is None:
-        low, high = ema(statistics, decay=options.ema_decay)
     else:
-        lows = [options.init_range[0], *(min(x, 0.0) for x in statistics.minima)]
-        highs = [options.init_range[1], *(max(x, 0.0) for x in statistics.maxima)]
-        low, high = ema(TensorStatistics(minima=lows, maxima=highs), decay=options.ema_decay)
+        low, high = ema(statistics, decay=options.ema_decay, start=options.init_range)
     return min(low, 0.0), max(high, 0.0)
 
 
