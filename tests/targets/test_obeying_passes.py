@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from circlekit.errors import EquivalenceError, UnsupportedError
 from circlekit.ir.graph import Model
 from circlekit.ops.arithmetic.binary import Sub
 from circlekit.rewrite.base import PASSES, Context, Pass
+from circlekit.targets import findings
 from tests.targets.toy import toy
 
 TCONV = Path(__file__).parents[2] / "recipes" / "nets" / "tconv_bn.ck"
@@ -58,6 +60,19 @@ def test_a_form_that_the_target_lacks_is_refused_like_an_operator() -> None:
     ints = toy("NEG", "ADD", SUB={"i32,i32:i32": {}})
     report = circlekit.optimize(model, explain="fuse_neg", target=ints)
     assert report.refusals[0].sentence == "%y: Toy has no SUB for f32,f32:f32; it has i32,i32:i32"
+
+
+@pytest.mark.parametrize("passes", ["O1", "fuse_neg"])
+def test_a_default_target_restricts_pipelines_and_single_passes(
+    passes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    default = replace(toy("NEG", "ADD"), is_complete=True)
+    monkeypatch.setattr(findings, "find_target", lambda name: default)
+    model = circlekit.parse(NEGATED)
+    circlekit.optimize(model, passes)
+    assert codes(model) == ["NEG", "ADD"]
+    circlekit.optimize(model, passes, target="none")
+    assert codes(model) == ["SUB"]
 
 
 def test_every_target_has_to_run_the_result() -> None:

@@ -151,8 +151,8 @@ def optimize(
     original = clone(model) if bisect is not None else model
     records = records_of(model, options.inputs)
     verifier = _verifier(model, options, records)
-    named_passes = not only_pipelines(options.passes)
-    target_watch = TargetWatch(model, options.target, format or model.format, named_passes)
+    special = any(find_pass(name).makes_special_forms for name in pass_names(options.passes))
+    target_watch = TargetWatch(model, options.target, format or model.format, special)
     with _bisecting(original, options, target_watch, records):
         report = _optimize(model, options, target_watch, verifier)
         if target_watch.targets.legalized:
@@ -191,8 +191,8 @@ def convert(
         check_structure(model, name)
     epochs = _epochs(model)
     records = records_of(model, options.inputs)
-    named_passes = not only_pipelines(options.passes)
-    target_watch = TargetWatch(model, options.target, format, named_passes)
+    special = any(find_pass(name).makes_special_forms for name in pass_names(options.passes))
+    target_watch = TargetWatch(model, options.target, format, special)
     verifier = _verifier(model, options, records)
     original = clone(model) if options.bisect is not None or options.profile else model
     guard = nullcontext() if options.validate else blaming_model(model, name)

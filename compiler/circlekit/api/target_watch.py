@@ -20,13 +20,13 @@ class TargetWatch:
 
     ``targets``: what the user chose, or the default for ``format``.  ``others``: runtimes that do not
     restrict the optimization; the report gets a note if one of them runs the original and not the result.
-    ``named_passes``: whether the user asked for passes by name; a default target does not restrict these.
+    ``special_forms``: whether a pass makes forms on purpose that a default target need not have.
     ``planner``: places the arenas whose size the report shows.
     """
 
-    def __init__(self, model: Model, choice: TargetChoice, format: str, named_passes: bool = False) -> None:
+    def __init__(self, model: Model, choice: TargetChoice, format: str, special_forms: bool = False) -> None:
         self.format = format
-        self._is_strict = choice is not None or not named_passes
+        self._is_strict = choice is not None or not special_forms
         self.targets = choose_targets(choice, format)
         names = [RUNTIME_OF_DEFAULT.get(target.name) for target in self.targets if choice is None]
         self.others = tuple(find_target(name) for name in names if name in target_names())
@@ -40,7 +40,7 @@ class TargetWatch:
         written.
 
         Raise EquivalenceError if outputs were verified and an operator does not run that was made from
-        operators that did; not for a default target if the user asked for passes by name.
+        operators that did; not for a default target if a pass makes special forms.
         """
         for target, before in self._before.items():
             after = find_unsupported(model, target, self._refusal_of(target))

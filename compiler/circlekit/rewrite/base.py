@@ -88,8 +88,8 @@ class TargetRules:
     ``barred``: by pass and such a name, why the pass must not rewrite that operator: an earlier run of it
     made an operator that is not taken, and was undone.  The name is "" for the whole pass.
     ``snapshot``: the latest state of the model to which a run can be undone.  ``run_bytes``: as for Target.
-    ``is_default``: the user did not name the target.  Then the rules hold for pipelines, and a pass that is
-    asked for by name may make what the target cannot run, such as a form for another runtime.
+    ``is_default``: the user did not name the target.  Then passes with ``makes_special_forms`` may make what
+    the target cannot run.
     """
 
     checks: Sequence[Callable[[Op], str | None]]
@@ -218,6 +218,8 @@ class Pass(ABC):
     creates operators that only circle has.  ``undoes``: passes whose result this one reverts; pipelines skip
     this one if a user asks for one of them.  ``changes_values``, ``changes_interface``: whether it does so
     on purpose; its docstring says how, and verification starts again after it.  ``options``: for the user.
+    ``makes_special_forms``: whether it makes on purpose what only some runtimes or later tools take; then
+    only a target that the user names restricts it.
     ``obeys_target``: whether it makes no operator that the target of the context cannot run; the run of any
     other pass is undone if it does.
     """
@@ -228,6 +230,7 @@ class Pass(ABC):
     changes_values: ClassVar[bool] = False
     changes_interface: ClassVar[bool] = False
     options: ClassVar[tuple[Option, ...]] = ()
+    makes_special_forms: ClassVar[bool] = False
     obeys_target: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:

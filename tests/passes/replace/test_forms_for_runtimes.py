@@ -187,7 +187,7 @@ def test_a_constant_becomes_sparse(settings: dict[str, object]) -> None:
     assert not circlekit.optimize(model, ["sparsify_tensor"], settings={"sparsify_tensor": "w"}).changes
 
 
-def test_only_a_named_target_restricts_passes_that_are_asked_for_by_name() -> None:
+def test_only_a_named_target_restricts_passes_that_make_forms_for_other_runtimes() -> None:
     settings = {"sparsify_tensor": "w", "sparsify_block_size": [2, 2]}
     for target, changes in ((None, 1), ("none", 1), ("luci", 0)):
         report = circlekit.optimize(sparse_model(), ["sparsify_tensor"], settings=settings, target=target)

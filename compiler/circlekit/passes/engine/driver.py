@@ -48,7 +48,7 @@ def run_passes(
             groups.append([])
         is_open = not is_phase
         members = item.passes if isinstance(item, Phase) else (item,)
-        groups[-1] += [_Step(member, before, after, is_phase) for member in members]
+        groups[-1] += [_Step(member, before, after) for member in members]
     if groups:
         settle_ranks(model, strict=False)
     for _ in range(MAX_ROUNDS):
@@ -63,14 +63,10 @@ def run_passes(
 class _Step:
     """A pass at its place in the order.
 
-    ``in_phase``: whether it belongs to a phase; a default target restricts only such passes.  ``idle_at``:
-    the epochs of the model when the pass last changed nothing.
+    ``idle_at``: the epochs of the model when the pass last changed nothing.
     """
 
-    def __init__(
-        self, item: type[Pass] | str, before: BeforePass | None, after: AfterPass | None, in_phase: bool
-    ) -> None:
-        self.in_phase = in_phase
+    def __init__(self, item: type[Pass] | str, before: BeforePass | None, after: AfterPass | None) -> None:
         self.item = (find_pass(item) if isinstance(item, str) else item)()
         self.record = PassRecord(self.item.name)
         self.before = before
@@ -86,7 +82,7 @@ class _Step:
             return 0
         if self.before is not None:
             self.before(self.record.name)
-        if context.target is not None and context.target.is_default and not self.in_phase:
+        if context.target is not None and context.target.is_default and self.item.makes_special_forms:
             context = replace(context, target=None)
         changes = run_for_target(self.item, model, context)
         self.record.changes += changes

@@ -29,6 +29,7 @@ class FuseBcq(Pass):
     """
 
     name = "fuse_bcq"
+    makes_special_forms = True
     formats = frozenset({"circle"})
     changes_values = True
     changes_interface = True

@@ -141,6 +141,7 @@ class ShuffleWeightTo16x1Float32(Rewrite):
     """Store float32 weights of FULLY_CONNECTED in ONE's format SHUFFLED16x1FLOAT32, in blocks of 16 rows."""
 
     name = "shuffle_weight_to_16x1float32"
+    makes_special_forms = True
 
     before = "y = FullyConnected(x, w: const f32[O, _], b?)"
     after = "y = FullyConnected(x, w2, b)  {like y, weights_format: format}"

@@ -46,6 +46,7 @@ class SparsifyTensor(Pass):
     """
 
     name = "sparsify_tensor"
+    makes_special_forms = True
     options = (
         Option("sparsify_tensor", "store the constant of this name sparse", "NAME"),
         Option("sparsify_traversal_order", "levels, outer first (0,1,2,3)", "N,N", _numbers, [0, 1, 2, 3]),
