@@ -63,8 +63,10 @@ def check(name: str, count: int, seed: int) -> Agreement:
             if refusal is not None and not reason and _is_luck(name, drawn, refusal, random):
                 found.lucky += 1
             elif (refusal is None) != (not reason):
-                verdict = refusal or f"the table has {form_text(drawn.sample.op)}"
-                found.differences.append(f"{verdict}; runtime: {reason or 'runs'}: {drawn.sample.op}")
+                op = drawn.sample.op
+                operands = ", ".join(str(v) if v is None else f"{v!r}" for v in op.inputs)
+                verdict = refusal or f"the table has {op.code} {form_of(op)}"
+                found.differences.append(f"{verdict}; runtime: {reason or 'runs'}: {op} on {operands}")
     return found
 
 
@@ -95,13 +97,7 @@ def _cause(refusal: str | None) -> str:
 
 def refusal_of(target: Target, op: Op) -> str | None:
     """Return why the target does not run ``op``, or its delegate, if it has one, does not take it."""
-    if target.delegated:
-        return target.delegate_refusal(op)
-    return target.refusal(op)
-
-
-def form_text(op: Op) -> str:
-    return f"{op.code} {form_of(op)}"
+    return target.delegate_refusal(op) if target.delegated else target.refusal(op)
 
 
 def draw_samples(name: str, count: int, random: np.random.Generator) -> list[Drawn]:

@@ -57,18 +57,22 @@ class Runtime(NamedTuple):
 
 
 def run_jobs(runtime: Runtime, jobs: Sequence[Job]) -> Iterator[Ran]:
-    """Yield the result of each job, also of those that end the process."""
+    """Yield the result of each job, also of those that end the process.
+
+    A job whose process ends is run again in a new one, because an earlier job may have damaged the memory.
+    """
     runtime.prepare()
     done = 0
     while done < len(jobs):
-        rest = jobs[done:]
+        rest, before = jobs[done:], done
         try:
             for ran in run_forked(lambda: map(lambda job: _run(runtime, job), rest), SECONDS):  # noqa: B023, C417
                 done += 1
                 yield ran
         except ProcessLost as lost:
-            done += 1
-            yield Ran(None, f"{CRASH}: {lost}")
+            if done == before:
+                done += 1
+                yield Ran(None, f"{CRASH}: {lost}")
 
 
 def _run(runtime: Runtime, job: Job) -> Ran:

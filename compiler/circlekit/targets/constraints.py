@@ -10,7 +10,7 @@
     nonempty        names of operands and results that must have elements
     constant        names of operands that must be constant
     computed        names of operands that must not be constant
-    consecutive     names of operands with axes, which must be consecutive if they are constant
+    consecutive     names of operands with axes that must be one, or constant and consecutive
     numbers         operand -> the numbers that its elements may be, if it is constant
     symmetric       names of operands and results whose zero point must be 0
     same_scale      pairs of operands or results that must have the same scale and zero point
@@ -125,14 +125,14 @@ def _computed(op: Op, names: Sequence[str]) -> Iterator[str]:
 
 
 def _consecutive(op: Op, names: Sequence[str]) -> Iterator[str]:
-    rank = highest_rank(op)
-    for name in names:
-        for value in values_named(op, name):
-            axes = (
-                sorted({int(axis) % max(rank, 1) for axis in value.array().ravel()}) if value.is_const else []
-            )
+    rank = max(highest_rank(op), 1)
+    for name, value in ((n, value) for n in names for value in values_named(op, n)):
+        if value.is_const:
+            axes = sorted({int(axis) % rank for axis in value.array().ravel()})
             if axes and axes[-1] - axes[0] >= len(axes):
                 yield f"consecutive {name}, got {', '.join(map(str, axes))}"
+        elif value.is_static and value.numel > 1:
+            yield f"consecutive {name}, got unknown ones"
 
 
 def _numbers(op: Op, allowed: Mapping[str, Sequence[int]]) -> Iterator[str]:

@@ -262,6 +262,11 @@ class ScatterNd(Op, code="SCATTER_ND"):
     def kernel(self, indices: Array, updates: Array, shape: Array) -> Array:
         out = np.zeros(int_list(shape), updates.dtype)
         require_in_range(self, indices, np.asarray(out.shape[: indices.shape[-1]]))
+        expected = (*indices.shape[:-1], *out.shape[indices.shape[-1] :])
+        if updates.shape != expected:
+            raise ShapeError(
+                f"updates: expected shape {format_shape(expected)}, got {format_shape(updates.shape)}"
+            )
         np.add.at(out, tuple(np.moveaxis(indices, -1, 0)), updates)
         return out
 
@@ -286,6 +291,10 @@ class TopKV2(Op, code="TOPK_V2", results=("values", "indices"), versions={i8: 2,
 
     def kernel(self, input: Array, k: Array) -> tuple[Array, Array]:
         count = int(k.reshape(-1)[0])
+        if count > input.shape[-1]:
+            raise ShapeError(
+                f"k: expected at most the last dimension of {format_shape(input.shape)}, got {count}"
+            )
         # a stable ascending sort of the reversed row, reversed again, keeps the order of equal elements
         order = input.shape[-1] - 1 - np.argsort(input[..., ::-1], axis=-1, kind="stable")[..., ::-1]
         indices = order[..., :count]
