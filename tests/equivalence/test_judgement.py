@@ -84,10 +84,8 @@ def test_an_operator_adds_the_error_that_it_has_on_right_operands() -> None:
 
 
 def test_layers_as_csv() -> None:
-    file = io.StringIO()
     judgement = judge(parse(FLOAT), parse(quantized()), {"given": [X]})
-    judgement.write_csv(file)
-    rows = list(csv.DictReader(io.StringIO(file.getvalue())))
+    rows = list(csv.DictReader(io.StringIO(judgement.to_csv())))
     assert [row["tensor_name"] for row in rows] == ["y", "z"]
     assert set(rows[0]) == set(CSV_COLUMNS)
     assert float(rows[0]["scale"]) == pytest.approx(0.02)

@@ -24,7 +24,7 @@ from circlekit.equivalence.judgement.judge import Judgement, is_quantized_form, 
 from circlekit.equivalence.layer_comparison import compare_layers, compare_models
 from circlekit.equivalence.model_comparison import Comparison, Outcome
 from circlekit.equivalence.verify import Verifier
-from circlekit.io.file_map import translated
+from circlekit.io.write.file_writer import write_file
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.progress import progress
@@ -86,9 +86,7 @@ def _run(arguments: argparse.Namespace) -> int:
         comparison.outputs = _within(comparison.outputs, arguments.tolerance)
         result.layers = _within(result.layers, arguments.tolerance)
     if arguments.csv is not None and result.judgement is not None:
-        path = Path(arguments.csv)
-        with translated(path, "written"), path.open("w", encoding="utf-8") as file:
-            result.judgement.write_csv(file)
+        write_file(arguments.csv, [result.judgement.to_csv().encode()])
     if arguments.json:
         print(json.dumps(_document(arguments, result), indent=2, allow_nan=False))
     elif not arguments.quiet:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TextIO
 
 import numpy as np
 
@@ -63,12 +63,13 @@ class Judgement:
         """Return the layers, those that add most first."""
         return sorted(self.layers, key=lambda layer: -layer.added_share)
 
-    def write_csv(self, file: TextIO) -> None:
-        """Write a row for each layer: the columns of CSV_COLUMNS, in the order of the model."""
-        rows = csv.writer(file, lineterminator="\n")
+    def to_csv(self) -> str:
+        """Return a table with a row for each layer: the columns of CSV_COLUMNS, in the order of the model."""
+        text = io.StringIO()
+        rows = csv.writer(text, lineterminator="\n")
         rows.writerow(CSV_COLUMNS)
-        for index, layer in enumerate(self.layers):
-            rows.writerow(_csv_row(index, layer))
+        rows.writerows(_csv_row(index, layer) for index, layer in enumerate(self.layers))
+        return text.getvalue()
 
 
 def _csv_row(index: int, layer: LayerError) -> tuple[object, ...]:
