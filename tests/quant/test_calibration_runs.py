@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import circlekit as ck
-from circlekit.errors import CirclekitError, ModelError, UnsupportedError
+from circlekit.errors import CirclekitError, LimitError, ModelError, UnsupportedError
 from circlekit.interp.evaluate import register_custom, unregister_custom
 from circlekit.ir.value import Array
 from circlekit.quant.calibration import Calibration, Runner, collect
@@ -126,6 +126,12 @@ def test_litert_refuses_graphs_that_are_called() -> None:
     """)
     with pytest.raises(UnsupportedError, match="IF calls graphs, whose tensors LiteRT does not keep"):
         ck.calibrate(model, [[np.array(True), np.zeros(2, np.float32)]], engine="litert")
+
+
+def test_litert_keeps_tensors_within_the_memory_limit(model: ck.Model) -> None:
+    pytest.importorskip("ai_edge_litert")
+    with ck.limited(memory=400), pytest.raises(LimitError, match="keeping every tensor in LiteRT would take"):
+        ck.calibrate(model, samples(), engine="litert")
 
 
 def test_an_unknown_engine_is_refused(model: ck.Model) -> None:

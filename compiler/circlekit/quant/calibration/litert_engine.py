@@ -24,6 +24,7 @@ from circlekit.errors import ModelError, UnsupportedError
 from circlekit.io.write.save import save
 from circlekit.ir.graph import Model
 from circlekit.ir.progress import Progress, watched
+from circlekit.ir.resource_limits import need_memory
 from circlekit.ir.value import Array, Value
 from circlekit.passes.engine.legalize import legalize
 from circlekit.quant.calibration.observer import Observations, Observer, Selection
@@ -37,7 +38,8 @@ class LitertEngine:
     The interpreter is made for the first sample, so that a forked process makes its own: it maps the model
     from a temporary file, which all processes share.
 
-    Raise UnsupportedError if LiteRT is not installed or cannot run the model or keep its tensors.
+    Raise UnsupportedError if LiteRT is not installed or cannot run the model or keep its tensors, LimitError
+    if they take more memory than allowed.
     """
 
     name = "litert"
@@ -56,6 +58,8 @@ class LitertEngine:
         name, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
         if count > 1:
             raise UnsupportedError(f"{count} tensors are named {name!r}, which LiteRT cannot tell; {ADVICE}")
+        size = sum(v.numel * v.dtype.bits // 8 for v in self._values if v.is_static)
+        need_memory(size, "keeping every tensor in LiteRT")
         folder = tempfile.mkdtemp(prefix="circlekit-")
         weakref.finalize(self, _remove, folder, os.getpid())
         self._path = Path(folder) / "model.tflite"

@@ -136,25 +136,30 @@ def value_percentile(statistics: TensorStatistics, percent: float = 99.99) -> Ra
 def mse(statistics: TensorStatistics, bits: int = 8, steps: int = 100) -> Range:
     """The range with the least mean square error of rounding and clipping together.
 
-    Both ends shrink from (min, max) towards 0 in ``steps`` steps, by turns.  The error of a step of width s
-    is s*s/12 inside, and the squared distance outside.
+    Each end is one of ``steps`` fractions of the observed one, and all pairs are compared.  The error of
+    steps of width s is s*s/12 inside, and the squared distance outside.
     """
     histogram, (low, high) = _histogram(statistics), _with_zero(min_max(statistics))
-    centers, weights = histogram.centers, histogram.counts / histogram.counts.sum()
+    centers, weights = np.clip(histogram.centers, low, high), histogram.counts / histogram.counts.sum()
+    fractions = np.arange(steps, 0, -1) / steps  # of equal errors the first pair counts, which is the widest
+    lows, highs = low * fractions[:, None], high * fractions
+    clipped_low, outside_low = _clipping(-centers[::-1], weights[::-1], -lows)
+    clipped_high, outside_high = _clipping(centers, weights, highs)
+    rounding = np.square((highs - lows) / (2**bits - 1)) / 12
+    error = clipped_low + clipped_high + (1 - outside_low - outside_high) * rounding
+    first, second = np.unravel_index(np.argmin(error), error.shape)
+    return float(lows[first, 0]), float(highs[second])
 
-    def error(low: float, high: float) -> float:
-        clipped = np.clip(centers, low, high)
-        inside = float(weights[clipped == centers].sum())
-        noise = ((high - low) / (2**bits - 1)) ** 2 / 12
-        outside = float((weights * np.square(centers - clipped)).sum())
-        return inside * float(noise) + outside
 
-    best = low, high
-    fractions = np.arange(1, steps + 1) / steps
-    for _ in range(2):
-        best = best[0], float(min(high * fractions[::-1], key=lambda end: error(best[0], end)))
-        best = float(min(low * fractions[::-1], key=lambda end: error(end, best[1]))), best[1]
-    return best
+def _clipping(centers: Array, weights: Array, ends: Array) -> tuple[Array, Array]:
+    """Return for each end the sum of weighted squared distances of the centers above it, and their weight."""
+    above = [
+        np.append(np.cumsum((weights * centers**power)[::-1])[::-1], 0.0)[
+            np.searchsorted(centers, ends, side="right")
+        ]
+        for power in range(3)
+    ]
+    return np.maximum(above[2] - 2 * ends * above[1] + ends**2 * above[0], 0.0), above[0]
 
 
 def octav(statistics: TensorStatistics, bits: int = 8, steps: int = 20) -> Range:
