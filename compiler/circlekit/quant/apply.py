@@ -56,6 +56,9 @@ class _Applier:
             else:
                 self._quantize(op, plan_of_op)
         self._convert_outputs(floats, outputs)
+        for value in self.graph.values():
+            if not value.is_const:
+                value.extra.pop("buffer", None)  # an empty one, which converters give each tensor: 20 bytes
 
     # -- operators ------------------------------------------------------------------------------
 
