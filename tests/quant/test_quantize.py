@@ -72,3 +72,47 @@ def test_prelu_leaky_relu_and_neg_become_integers_that_litert_computes(scheme: s
     assert sqnr(expected, result) > 35
     if is_available():
         np.testing.assert_array_equal(run_litert(tflite_of(model), samples()[0])[0], result)
+
+
+def test_a_calls_graph_and_tensors_of_one_name_and_half_precision_constants() -> None:
+    text = """
+    graph main(%x: f32[1,4,4,3], %flag: bool[]) -> %y {
+      %w = const f16[8,3,3,3] gaussian(0, 0.3)
+      %d = Dequantize(%w)
+      %b = const f32[8] gaussian(0, 0.1)
+      %c = Conv2D(%x, %d, %b) : f32[1,4,4,8]
+      %i = If(%flag, %c) {then_graph: @then, else_graph: @else} : f32[1,4,4,8]
+      %y = Relu(%i)
+    }
+
+    graph then(%a: f32[1,4,4,8]) -> %r {
+      %r = Logistic(%a)
+    }
+
+    graph else(%a: f32[1,4,4,8]) -> %r {
+      %r = Relu6(%a)
+    }
+    """
+    model = circlekit.parse(text)
+    model.main.ops[1].results[0].name = "b"
+    given = [[*sample, np.array(index % 2 == 0)] for index, sample in enumerate(samples())]
+    expected = circlekit.run(model, given[0])[0]
+    report = circlekit.quantize(model, "int8", given, auto=False)
+    assert [op.code for op in report.floats] == ["IF"]
+    assert sqnr(expected, circlekit.run(model, given[0])[0]) > 30
+    assert all(v.dtype.short == "f32" for graph in model.graphs for v in graph.outputs)
+
+
+def test_tables_are_stored_as_integers() -> None:
+    text = """
+    graph main(%i: i32[3]) -> %y {
+      %t = const f32[40,16] gaussian(0, 1)
+      %y = EmbeddingLookup(%i, %t)
+    }
+    """
+    for scheme in ("int8", "dynamic_int8", "weight_int8"):
+        model = circlekit.parse(text)
+        given = [[np.int32([0, 7, 39])]]
+        expected = circlekit.run(model, given[0])[0]
+        assert not circlekit.quantize(model, scheme, given, auto=False).floats
+        assert sqnr(expected, circlekit.run(model, given[0])[0]) > 35

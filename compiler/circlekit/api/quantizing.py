@@ -30,7 +30,7 @@ from circlekit.quant.one.scheme import PREPARATION as ONE_PREPARATION
 from circlekit.quant.one.scheme import quantize_by_one
 from circlekit.quant.plan import Plan, TensorPlan
 from circlekit.quant.quantization_report import QuantizationReport
-from circlekit.quant.quantize import plan_model, preparation, ranges_of, require_fit
+from circlekit.quant.quantize import make_names_distinct, plan_model, preparation, ranges_of, require_fit
 from circlekit.quant.scheme import Arithmetic, Scheme, find_scheme
 from circlekit.quant.selection import schemes_of
 from circlekit.targets.target import Target, find_target
@@ -119,6 +119,7 @@ def quantize(
     interface = _interface("inputs", inputs, chosen), _interface("outputs", outputs, chosen)
     runtime = find_target(target)
     before = _summary(model)
+    make_names_distinct(model)
     given = take_grids(model) if chosen.activations is not None and not chosen.by_one else []
     if passes:
         optimize(model, passes)

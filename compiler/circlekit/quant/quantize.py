@@ -32,6 +32,20 @@ def preparation(scheme: Scheme, is_calibrated: bool) -> tuple[str, ...]:
     return PREPARATION
 
 
+def make_names_distinct(model: Model) -> None:
+    """Rename tensors that have the name of an earlier one of their graph; inputs and outputs keep theirs.
+
+    Calibrations and plans know tensors by their names.
+    """
+    for graph in model.graphs:
+        seen = {value.name for value in (*graph.inputs, *graph.outputs)}
+        interface = {*graph.inputs, *graph.outputs}
+        for value in graph.values():
+            if value.name in seen and value not in interface:
+                value.name = graph.unique_name(value.name)
+            seen.add(value.name)
+
+
 def ranges_of(model: Model, calibration: Calibration, estimator: str = "min_max", **options: Any) -> Ranges:
     """Return the range of each tensor by the range estimator of this name.
 

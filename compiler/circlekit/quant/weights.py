@@ -54,7 +54,7 @@ def stored_constants(op: Op, scheme: Scheme) -> dict[int, int | None]:
         return {}
     rule = op.quantization_rule or OWN_RANGES
     axes: dict[str, int | None] = dict(rule.weights)
-    if rule.table is not None and scheme.arithmetic is Arithmetic.FLOATS:
+    if rule.table is not None:
         axes[rule.table] = 0
     found = {i: axes[op.operands[i].name] for i in indices_of(op, axes) if is_weight(op.inputs[i])}
     if scheme.weights.is_float:

@@ -154,7 +154,7 @@ class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
     It dequantizes the rows, and reads uint8 as int8, as LiteRT does.
     """
 
-    quantization_rule = QuantizationRule(weights={"value": 0}, data="lookup")
+    quantization_rule = QuantizationRule(results_follow="value", table="value")
 
     lookup = operand(i32)
     value = operand(*ANY)

@@ -19,6 +19,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8, i16, i32
 from circlekit.ir.enums import Activation, LSTMKernelType
 from circlekit.ir.op import attribute, operand, optional_operand
+from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import require_rank
 from circlekit.ops.dimensions import Dim
@@ -27,6 +28,13 @@ from circlekit.ops.recurrent.lstm_float import GATES, FloatLstm, basic_step
 from circlekit.ops.recurrent.lstm_integer import Int16GatesLstm, basic_integer_step
 from circlekit.ops.recurrent.lstm_rounded import INTERMEDIATES, RoundedProductsLstm
 from circlekit.ops.recurrent.sequence import RecurrentLayer, Step, Weight, Weights
+
+LSTM_WEIGHTS = tuple(
+    f"{source}_to_{gate}_weights"
+    for source in ("input", "recurrent")
+    for gate in ("input", "forget", "cell", "output")
+)
+"""The operands of an LSTM that are matrices [cells, inputs] and [cells, outputs]."""
 
 
 class LstmLayer(RecurrentLayer):
@@ -60,6 +68,8 @@ class FullLstm(LstmLayer, states=("output_state", "cell_state")):
 
     Their result is the output, [time, batch, outputs] or in the layout of the input.
     """
+
+    quantization_rule = QuantizationRule(weights=dict.fromkeys((*LSTM_WEIGHTS, "projection_weights"), 0))
 
     input = operand(*REAL)
     input_to_input_weights = optional_operand(*REAL)

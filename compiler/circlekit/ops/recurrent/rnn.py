@@ -16,6 +16,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import i8, i32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, optional_operand
+from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import require_float, require_rank
 from circlekit.ops.dimensions import Dim, dims_differ
@@ -65,6 +66,8 @@ class RnnLayer(RecurrentLayer):
 
 class OneDirection(RnnLayer, states=("hidden_state",)):
     """Base class of RNNs in one direction: their operands."""
+
+    quantization_rule = QuantizationRule(weights={"input_weights": 0, "recurrent_weights": 0})
 
     input = operand(*REAL)
     input_weights = operand(*REAL)
@@ -191,6 +194,8 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
     the last ``memory`` steps, [batch, filters * memory].  Each element of the result [batch, filters / rank]
     is the sum over ``rank`` filters.  Float data with 8-bit feature weights is the hybrid form.
     """
+
+    quantization_rule = QuantizationRule(weights={"weights_feature": 0})
 
     input = operand(*REAL)
     weights_feature = operand(*REAL)
