@@ -11,6 +11,7 @@ import pytest
 
 import circlekit as ck
 from circlekit.errors import FileError, FormatError, ModelError, ShapeError
+from circlekit.ir.graph import Signature
 
 TEXT = """graph main(%x: f32[1,4,3], %i: i32[2]) -> %y {
   %a = Mul(%x, [2.0, -1.0, 0.5]) : f32[1,4,3]
@@ -181,3 +182,13 @@ def test_channels_must_stay_and_exist(model: ck.Model, samples: list[dict[str, n
     with pytest.raises(ShapeError, match="got 1 and then 3 on axis 0") as caught:
         ck.calibrate(changing, [[np.ones(n, np.float32)] for n in (1, 3)], channels=True)
     assert "for %x, in sample 1" in str(caught.value)
+
+
+def test_names_of_a_signature(samples: list[dict[str, np.ndarray]]) -> None:
+    model = ck.parse(TEXT)
+    x, i = model.main.inputs
+    model.signatures = [Signature("serving_default", model.main, {"image": x, "index": i}, {})]
+    named = [{"image": sample["x"], "index": sample["i"]} for sample in samples]
+    assert ck.calibrate(model, named)["a"].minima == ck.calibrate(model, samples)["a"].minima
+    with pytest.raises(ShapeError, match="missing %i"):
+        ck.calibrate(model, [{"image": samples[0]["x"]}])

@@ -53,7 +53,8 @@ def calibrate(
     """Run ``model`` on samples and return the range and further statistics of every float tensor.
 
     ``samples``: an iterable of lists of arrays in the order of the graph's inputs, or of dicts of arrays by
-    input name; or the path of a file or folder (see ``circlekit calibrate --help``).
+    the name of the input, or by that of a signature; or the path of a file or
+    folder (see ``circlekit calibrate --help``).
     ``channels``: the tensors with statistics per channel: True for all, a list of names, or a dict of axes by
     name.  ``histograms``: True, or a list of names.
     ``engine``: "circlekit", or "litert", which is faster for large models, where it is installed.

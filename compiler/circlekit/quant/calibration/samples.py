@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from circlekit.equivalence.input_files import GraphInputs
 from circlekit.errors import CirclekitError, ModelError
 from circlekit.interp.evaluate import model_inputs
 from circlekit.ir.graph import Model
@@ -15,7 +16,8 @@ from circlekit.ir.value import Array
 from circlekit.quant.calibration.sample_files import open_samples
 
 Sample = Sequence[Array] | Mapping[str, Array] | Array
-"""Arrays in the order of the graph's inputs, or by name; one array for a model with one input."""
+"""Arrays in the order of the graph's inputs, or by the name of the input or that which a signature gives it;
+one array for a model with one input."""
 
 Samples = Iterable[Sample] | str | os.PathLike[str]
 """Samples, or the path of a file or folder with samples."""
@@ -50,4 +52,8 @@ def _inputs(model: Model, sample: Sample) -> Sequence[Array] | Mapping[str, Arra
     if not isinstance(sample, list | tuple | Mapping):
         kind = type(sample).__name__
         raise ModelError(f"expected a list of arrays in graph order or a dict of arrays by name, got {kind}")
+    if isinstance(sample, Mapping) and not sample.keys() & {value.name for value in model.main.inputs}:
+        aliases = GraphInputs.of(model, model.main).aliases
+        if sample.keys() <= aliases.keys():
+            return {model.main.inputs[aliases[name]].name: array for name, array in sample.items()}
     return sample
