@@ -4,8 +4,8 @@
 Trials are simulated (see ``layer_sweep``).  First the float model is equalized with several strengths; then
 ranges are estimated in several ways, each time from three quarters of the samples, to see what numbers
 outside of the range cost on the last quarter.  Each choice is kept if it lowers the error of the outputs.
-At the end every layer chooses how its weights are rounded, and the whole is compared with plain rules, on
-samples to which no layer was fitted.
+At the end every layer chooses how its weights are rounded, and the whole is compared with rounding to
+nearest, on samples to which no layer was fitted.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from circlekit.quant.quantize import ranges_of
 from circlekit.quant.techniques.equalization import equalize
 from circlekit.quant.techniques.layer_rounding import (
     LayerTechnique,
+    clip_weights,
     compensate,
     correct_bias,
     round_by_gptq,
@@ -49,6 +50,9 @@ Samples = Sequence[Sequence[Array]]
 LEAST_GAIN_DB = 0.1
 """A choice that gains less than this is not kept."""
 
+EQUALIZED_BITS = 8
+"""Activations of 16 bits, and float ones, have enough numbers for small channels."""
+
 STRENGTHS = (1.0, 0.5, 0.75)
 """Strengths of the equalization to try."""
 
@@ -67,12 +71,21 @@ WIDENINGS = {8: (1.1,), 16: (1.25, 1.5, 2.0)}
 Larger ranges clip fewer of the numbers that calibration did not see; with 16 bits that costs little.
 """
 
-SWEEPS = 20
-"""Sweeps that the trials take about."""
+TRIALS = 8
+"""Sweeps that the search takes about."""
+
+LAST_SWEEPS = 6
+"""Trials that the last step, which rounds the weights by all techniques, takes as long as."""
+
+SWEEP_RUNS = 3.0
+"""Runs of the float model that a trial takes as long as, before one has been measured."""
+
+LEAST_SAMPLES = 4
 
 ROUNDING: Mapping[str, LayerTechnique] = {
     "rounding": round_nearest,
     "bias correction": correct_bias,
+    "clipping": clip_weights,
     "GPTQ": round_by_gptq,
     "GPTQ with compensation": compensate,
 }
@@ -120,15 +133,19 @@ class Auto:
     def run(self) -> Plan:
         """Change ``model`` and return the plan that did best; the plain plan if nothing helps."""
         started = time.monotonic()
-        whole = collect(self.model, self.samples, channels=True, histograms=self.activations is not None)
-        run_seconds = (time.monotonic() - started) / len(self.samples)
+        whole = collect(self.model, self.samples, channels=True)
+        self._sample_seconds = SWEEP_RUNS * (time.monotonic() - started) / len(self.samples)
         self._magnitudes = channel_magnitudes(whole)
         self._models[0.0] = self.model
-        count = int(np.clip(self.seconds / (3 * SWEEPS * run_seconds), 4, len(self.samples)))
-        self.trial_samples = self.samples[:count]
+        self.trial_samples = self.samples[: self._affordable(LONGEST_SEARCH / TRIALS)]
         best = self._search()
-        count = int(np.clip(self.seconds / (12 * run_seconds), 4, len(self.samples)))
-        return self._final(best, self.samples[:count])
+        self.notes.append(f"kept: {best}")
+        return self._final(best, self.samples[: self._affordable((1 - LONGEST_SEARCH) / LAST_SWEEPS)])
+
+    def _affordable(self, part: float) -> int:
+        """Return how many samples a sweep can take in this part of the time; at least LEAST_SAMPLES."""
+        count = part * self.seconds / max(self._sample_seconds, 1e-6)
+        return int(min(max(count, LEAST_SAMPLES), len(self.samples)))
 
     # -- trials ---------------------------------------------------------------------------------
 
@@ -138,12 +155,15 @@ class Auto:
         if len(self.trial_samples) < 2:
             self.notes.append("only one sample: nothing can be held back, plain rules are kept")
             return best
-        strengths = [replace(best, strength=strength) for strength in STRENGTHS]
-        if self._model(1.0) is self.model:
-            strengths = []
-            self.notes.append("equalization: no layer can be equalized")
-        best = self._best(best, strengths, self._corrected)
-        if self.activations is not None and len(self.trial_samples) >= QUARTERS:
+        if self.activations is None:
+            return best
+        if self.activations.bits == EQUALIZED_BITS:
+            if self._model(1.0) is self.model:
+                self.notes.append("equalization: no layer can be equalized")
+            else:
+                others = [replace(best, strength=strength) for strength in STRENGTHS]
+                best = self._best(best, others, self._corrected)
+        if len(self.trial_samples) >= QUARTERS:
             others = [replace(best, estimator=PER_TENSOR)]
             others += [replace(best, widening=factor) for factor in WIDENINGS[self.activations.bits]]
             best = self._best(best, others, self._held_back)
@@ -173,7 +193,10 @@ class Auto:
         model = self._model(settings.strength)
         plan = self.plan_of(model, self._ranges(settings, QUARTERS))
         sweep = Sweep(model, plan, self.trial_samples, 0, {"bias correction": correct_bias})
-        return decibels([sweep.run()])
+        started = time.monotonic()
+        result = decibels([sweep.run()])
+        self._sample_seconds = (time.monotonic() - started) / len(self.trial_samples)
+        return result
 
     def _held_back(self, settings: Settings) -> float:
         """Return the ratio of signal to noise in dB, the ranges being those of the other samples."""
@@ -237,25 +260,26 @@ class Auto:
         """Let every layer choose its rounding, with the ranges of all samples."""
         model = self._model(settings.strength)
         ranges = self._ranges(settings, QUARTERS)
-        held = max(len(samples) // 4, 1) if len(samples) > 1 else 0
-        plain = self.plan_of(self.model, self._ranges(Settings(estimator=self.estimator), QUARTERS))
-        if not held:
-            return plain
-        before = decibels([Sweep(self.model, plain, samples, held, {}).run()])
+        plan = self._rounded(model, ranges, samples) if len(samples) > 1 else self.plan_of(model, ranges)
+        if model is not self.model:
+            equalize(self.model, self._magnitudes, settings.strength)
+        return plan
+
+    def _rounded(self, model: Model, ranges: Ranges, samples: Samples) -> Plan:
+        """Return the plan with the best rounding of each layer, or by plain rules if these do better."""
+        held = max(len(samples) // 4, 1)
+        plain = self.plan_of(model, ranges)
+        before = decibels([Sweep(model, plain, samples, held, {}).run()])
         plan = self.plan_of(model, ranges)
         sweep = Sweep(model, plan, samples, held, ROUNDING)
         after = decibels([sweep.run()])
         counts = {name: sum(c.chosen == name for c in sweep.choices) for name in ROUNDING}
         chosen = ", ".join(f"{count} by {name}" for name, count in counts.items() if count)
-        self.notes.append(
-            f"layers: {chosen or 'none with weights'}; {after:.2f} dB, plain rules {before:.2f} dB"
-        )
+        result = f"{after:.2f} dB on samples held back, {before:.2f} dB by rounding to nearest"
+        self.notes.append(f"layers: {chosen or 'none with weights'}; {result}")
         if after < before:
-            self.notes.append("plain rules are kept: the techniques do not help")
+            self.notes.append("rounding to nearest is kept: the techniques do not help")
             return plain
-        if model is not self.model:
-            equalize(self.model, self._magnitudes, settings.strength)
-        self.notes.append(f"kept: {settings}")
         return plan
 
 
