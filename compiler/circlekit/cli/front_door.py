@@ -41,7 +41,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "recipe": "Make a model from a recipe, or a recipe from a model.",
         "dredd": "Run tests that are written as recipes.",
         "passes": "List the passes in groups, or describe one.",
-        "completion": "Print a script that completes the words of circlekit in a shell.",
+        "completion": "Print a script for completion in a shell.",
     },
 }
 """The sub-commands by purpose, each with the first sentence of its description; ``find`` imports them."""
@@ -141,7 +141,7 @@ _door = Command("circlekit", _page(), "SUBCOMMAND ...", _declare, _run, limits=F
 
 # -- circlekit completion ----------------------------------------------------------------------
 
-COMPLETION = """Print a script that completes the words of circlekit in a shell.
+COMPLETION = """Print a script for completion in a shell.
 
 In ~/.bashrc:
 
