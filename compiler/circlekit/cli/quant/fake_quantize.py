@@ -25,7 +25,7 @@ DESCRIPTION = """Put FAKE_QUANT operators into a float model.
 They stand where TensorFlow's contrib.quantize puts them: behind weights, and behind activations. The result
 is a float model that rounds; circlekit quantize makes integers of it with the same ranges.
 
-DATA are samples on which ranges of activations are observed, as for circlekit calibrate."""
+DATA are samples for the ranges of activations, as for circlekit calibrate."""
 
 
 def _declare(parser: Parser) -> None:
@@ -34,7 +34,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
     parser.add_argument(
         "--calibration", metavar="FILE",
-        help="or what circlekit calibrate wrote, of the model after O1 (or with --no-optimize)",
+        help="or what circlekit calibrate wrote for the model after O1",
     )  # fmt: skip
     for name, what in (("weight", "weights"), ("activation", "activations")):
         parser.add_argument(
@@ -42,8 +42,8 @@ def _declare(parser: Parser) -> None:
             help=f"bits of {what}, {BITS[0]} to {BITS[-1]} (default: 8)",
         )  # fmt: skip
     parser.add_switch("--symmetric", help="ranges are centered at 0")
-    parser.add_switch("--narrow-range", help="activations do without the lowest step, as weights always do")
-    parser.add_switch("--per-channel", help="weights have a range per channel: QUANTIZE and DEQUANTIZE")
+    parser.add_switch("--narrow-range", help="no lowest step for activations, as for weights")
+    parser.add_switch("--per-channel", help="weights have a range for each channel")
     parser.add_argument(
         "--ema-decay", type=float, metavar="D",
         help="ranges are moving averages over samples (default: all that was seen)",

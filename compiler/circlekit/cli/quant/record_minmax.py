@@ -65,7 +65,8 @@ def _run(arguments: argparse.Namespace) -> int:
     check_target(arguments.output_model)
     model = load(arguments.input_model)
     original = clone(model) if arguments.generate_profile_data else None
-    calibration = collect(model, _samples(model, arguments), runner=Runner(processes=arguments.num_threads))
+    samples = samples_of(model, arguments.input_data, arguments.input_data_format)
+    calibration = collect(model, samples, runner=Runner(processes=arguments.num_threads))
     if arguments.mode == "percentile":
         ends = {"low": arguments.min_percentile, "high": arguments.max_percentile}
         record_ranges(model, calibration, "sample_percentile", **ends)
@@ -80,8 +81,8 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _samples(model: Model, arguments: argparse.Namespace) -> RandomSamples | SampleFile:
-    data, form = arguments.input_data, arguments.input_data_format
+def samples_of(model: Model, data: str | None, form: str) -> RandomSamples | SampleFile:
+    """Return the samples in ``data``, a file or folder of the format ``form``; random ones for None."""
     if form not in HDF5_FORMATS + LIST_FORMATS + FOLDER_FORMATS:
         raise UnsupportedError(
             f"Unsupported input data format {form!r} "

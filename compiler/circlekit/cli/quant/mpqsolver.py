@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circle-mpqsolver: which operators of a uint8 model need int16, with ONE's flags."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from circlekit.api import load, save
+from circlekit.api.models import check_apart, check_target
+from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
+from circlekit.cli.command import Command
+from circlekit.cli.output.terminal import printable
+from circlekit.cli.quant.record_minmax import samples_of
+from circlekit.errors import FileError, ParseError, UnsupportedError
+from circlekit.io.file_map import map_file
+from circlekit.io.write.file_writer import write_file
+from circlekit.io.write.save import format_of
+from circlekit.ir.graph import Model
+from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Configuration, Solver
+from circlekit.quant.mixed.visq import read_errors
+from circlekit.quant.one.settings import Settings, layer_setting, port_types
+
+DESCRIPTION = """Quantize a float model to uint8, and the operators that need it to int16, as ONE does.
+
+The ranges of the tensors must be recorded in the model (record-minmax). With --bisection, the levels of depth
+at the inputs (true) or the outputs (false) become int16, as few as reach the error asked for. With
+--patterns, named parts of the model do.
+
+DATA are samples, as for record-minmax."""
+
+SIDES = {"true": True, "false": False, "auto": None}
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("--input_model", required=True, metavar="MODEL", help=MODEL_HELP)
+    parser.add_argument(
+        "--output_model", required=True, type=output_path, metavar="MODEL",
+        help="the file to write; circle, unless it ends in .tflite",
+    )  # fmt: skip
+    parser.add_argument("--data", metavar="DATA", help="the samples of --bisection")
+    parser.add_argument(
+        "--data_format", default="h5", metavar="FORMAT",
+        help="h5 (default), list or directory, as for record-minmax",
+    )  # fmt: skip
+    parser.add_argument("--bisection", metavar="SIDE", help="int16 at the inputs: true, false or auto")
+    parser.add_argument(
+        "--qerror_ratio", type=float, default=0.5, metavar="R",
+        help="share of what uint8 adds to the error of int16 that is allowed, 0 to 1 (default: 0.5)",
+    )  # fmt: skip
+    parser.add_argument("--visq_file", metavar="FILE", help="for auto: errors of tensors, written by visq")
+    parser.add_argument("--save_intermediate", metavar="FOLDER", help="keep what --bisection tried")
+    parser.add_switch("--patterns", help="raise the patterns of the next two flags")
+    parser.add_switch("--u8_layernorm_with_s16_variance", help="the variance of layer norms")
+    parser.add_switch("--u8_softmax_with_s16_sub_exp", help="subtraction and exponential of softmaxes")
+    for side in ("input", "output"):
+        parser.add_argument(
+            f"--{side}_dtype", default="uint8", metavar="T,T",
+            help=f"dtype of the {side}s, or one each (default: uint8)",
+        )  # fmt: skip
+    parser.add_argument("--quantized_dtype", default="uint8", metavar="T", help="uint8, the only one")
+    parser.add_argument(
+        "--granularity", default="channel", metavar="G",
+        help="of weights in uint8: channel (default) or layer; in int16 it is channel",
+    )  # fmt: skip
+    parser.add_switch("--TF-style_maxpool", help="MAX_POOL_2D keeps the scale")
+    parser.add_switch("--save_min_max", help="keep the recorded min and max")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    check_target(arguments.output_model)
+    check_apart(arguments.input_model, arguments.output_model)
+    if not 0 <= arguments.qerror_ratio <= 1:
+        raise UnsupportedError("quantization ratio must be in [0, 1]")
+    if arguments.bisection is not None and arguments.patterns:
+        raise UnsupportedError("only one method is allowed to use: --bisection or --patterns")
+    if arguments.bisection is None and not arguments.patterns:
+        raise UnsupportedError("Unrecognized solver: expected --bisection or --patterns")
+    settings = _settings(arguments)
+    model = load(arguments.input_model)
+    lines = (
+        ">> Searching mixed precision configuration",
+        f"model: {arguments.input_model}",
+        f"dataset: {arguments.data or ''}",
+        f"input dtype: {arguments.input_dtype}",
+        f"output dtype: {arguments.output_dtype}",
+    )
+    print(*map(printable, lines), sep="\n")
+    solver = Solver(model, settings)
+    if arguments.patterns:
+        print("using patterns")
+        configuration = solver.patterns([name for name in ONE_PATTERNS if getattr(arguments, name)])
+    else:
+        configuration = _bisect(solver, arguments)
+    quantized = solver.quantized(configuration)
+    if configuration.default == settings.default:
+        print(f"int16 operators: {len(configuration.raised)} of {len(list(model.main))}")
+    print(printable(f"Saving output model to {arguments.output_model}"))
+    save(quantized, arguments.output_model, format_of(arguments.output_model) or "circle")
+    return 0
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    if arguments.quantized_dtype.lower() != "uint8":
+        word = arguments.quantized_dtype
+        raise UnsupportedError(f"Unsupported quantized dtype {word!r}: expected uint8, mixed with int16")
+    return Settings(
+        default=layer_setting("uint8", arguments.granularity),
+        input_types=port_types(arguments.input_dtype, "input"),
+        output_types=port_types(arguments.output_dtype, "output"),
+        max_pool_keeps_scale=arguments.TF_style_maxpool,
+        keeps_range=arguments.save_min_max,
+    )
+
+
+def _bisect(solver: Solver, arguments: argparse.Namespace) -> Configuration:
+    side = arguments.bisection.lower()
+    if side not in SIDES:
+        raise UnsupportedError(
+            f"Unrecognized option for bisection algorithm: expected true, false or auto, got {side!r}"
+        )
+    if arguments.data is None:
+        raise UnsupportedError("--bisection needs samples: give --data")
+    errors = _read_visq(arguments.visq_file) if side == "auto" else None
+    names = {"true": "Q16AtFront", "false": "Q8AtFront", "auto": "auto"}
+    print("using bisection", f"algorithm: bisection ({names[side]})", "qerror metric: MAE", sep="\n")
+    print(f"target qerror ratio: {arguments.qerror_ratio:g}")
+    samples = samples_of(solver.model, arguments.data, arguments.data_format)
+    saved = None
+    if arguments.save_intermediate is not None:
+        saved = _Intermediate(Path(arguments.save_intermediate), arguments.input_model)
+    found = solver.bisect(
+        samples,
+        arguments.qerror_ratio,
+        SIDES[side],
+        errors,
+        saved.iteration if saved is not None else None,
+        saved.begin if saved is not None else None,
+    )
+    if saved is not None:
+        saved.write("FinalConfiguration", found)
+    return found
+
+
+def _read_visq(path: str | None) -> dict[str, float]:
+    if path is None:
+        raise UnsupportedError("please provide visq_file for auto mode: --visq_file FILE, written by visq")
+    try:
+        return read_errors(json.loads(bytes(map_file(path))), path)
+    except ValueError as error:
+        raise ParseError(f"{path}: Invalid visq file: expected JSON, {error}") from None
+
+
+@dataclass
+class _Intermediate:
+    """Writes what a bisection tries into a folder, in ONE's files."""
+
+    folder: Path
+    model_path: str
+    errors: list[str] = field(default_factory=list)
+
+    def begin(self, uint8: float, int16: float) -> None:
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise FileError(f"{self.folder}: {os.strerror(error.errno or 0)}") from None
+        self._add_error("Q8", uint8)
+        self._add_error("Q16", int16)
+
+    def iteration(self, number: int, tried: Configuration, quantized: Model, error: float) -> None:
+        self.write(f"Configuration_{number}", tried)
+        save(quantized, str(self.folder / f"quantized_{number}.mpq.circle"))
+        self._add_error(str(number), error)
+
+    def write(self, stem: str, configuration: Configuration) -> None:
+        text = json.dumps(configuration.document(self.model_path), indent=2)
+        write_file(str(self.folder / f"{stem}.mpq.json"), [text.encode()])
+
+    def _add_error(self, tag: str, error: float) -> None:
+        self.errors.append(f"{tag} {error:g}\n")
+        write_file(str(self.folder / "errors.mpq.txt"), ["".join(self.errors).encode()])
+
+
+main = Command("circle-mpqsolver", DESCRIPTION, "--input_model MODEL --output_model MODEL", _declare, _run)

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONE's circle-mpqsolver: which operators get int16 activations in a model of uint8.
+
+Source of the algorithms: ``circle-mpqsolver`` in ONE's repository (bisection by depth, two named patterns).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from circlekit.errors import ModelError
+from circlekit.interp.interpreter import Interpreter
+from circlekit.ir.clone import clone
+from circlekit.ir.dtypes import i16
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.constant_operands import constant_elements
+from circlekit.quant.calibration.samples import Sample, checked_samples
+from circlekit.quant.one.fake_quantized import fake_quantize
+from circlekit.quant.one.settings import CHANNEL, LayerSetting, Settings
+from circlekit.quant.one.with_minmax import quantize_with_minmax
+from circlekit.rewrite.match import Match, Matcher
+from circlekit.rewrite.picture import query
+
+INT16 = LayerSetting(i16, CHANNEL)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A setting of all operators, and names of operators with int16 activations beside it."""
+
+    default: LayerSetting
+    raised: tuple[str, ...] = ()
+
+    def document(self, model_path: str) -> dict[str, object]:
+        """Return what ONE writes as ``*.mpq.json``; circle-quantizer --config reads it."""
+        layers = [{"name": name, "dtype": "int16", "granularity": CHANNEL} for name in self.raised]
+        return {
+            "default_quantization_dtype": self.default.dtype.name,
+            "default_granularity": self.default.granularity,
+            "model_path": model_path,
+            "layers": layers,
+        }
+
+
+OnIteration = Callable[[int, Configuration, Model, float], None]
+"""Is told the number of an iteration, its configuration, the quantized model, and its error."""
+
+
+@dataclass
+class Solver:
+    """Searches a mixed precision of ``model``, a float model with recorded ranges.
+
+    ``settings``: the default setting of uint8, the dtypes of inputs and outputs, and what else
+    ``quantize_with_minmax`` takes.  ``say`` gets each line of what is found out.
+    """
+
+    model: Model
+    settings: Settings
+    say: Callable[[str], None] = print
+
+    def quantized(self, configuration: Configuration) -> Model:
+        """Return the model quantized by ``configuration``."""
+        result = clone(self.model)
+        layers = [dict.fromkeys(configuration.raised, INT16)]
+        quantize_with_minmax(result, replace(self.settings, default=configuration.default, layers=layers))
+        return result
+
+    def bisect(
+        self,
+        samples: Iterable[Sample],
+        ratio: float = 0.5,
+        is_int16_front: bool | None = True,
+        errors: Mapping[str, float] | None = None,
+        on_iteration: OnIteration | None = None,
+        on_begin: Callable[[float, float], None] | None = None,
+    ) -> Configuration:
+        """Return the configuration with the fewest levels of depth in int16 whose error is small enough.
+
+        The error is the mean absolute difference of the outputs to those of the float model.  It may be that
+        of int16 plus ``ratio`` (0 to 1) of what uint8 adds.  ``is_int16_front``: levels at the inputs are
+        int16, else those at the outputs; None: on the side where ``errors`` (by tensor) are larger.
+        ``on_begin`` is told the errors of uint8 and int16.
+
+        Raise ModelError without samples, and the errors of ``quantize_with_minmax`` and the interpreter.
+        """
+        records = list(checked_samples(self.model, samples))
+        references = _outputs(self.model, records)
+        depths = depths_of(self.model.main)
+        q8, q16 = Configuration(self.settings.default), Configuration(INT16)
+
+        def error_of(quantized: Model) -> float:
+            rounding = clone(quantized)
+            fake_quantize(rounding)
+            return _mean_absolute_error(references, _outputs(rounding, records))
+
+        int16, uint8 = error_of(self.quantized(q16)), error_of(self.quantized(q8))
+        self.say(f"Full int16 model qerror: {int16:g}")
+        self.say(f"Full uint8 model qerror: {uint8:g}")
+        if on_begin is not None:
+            on_begin(uint8, int16)
+        target = int16 + ratio * (uint8 - int16)
+        self.say(f"Target qerror: {target:g}")
+        if uint8 <= target:  # also if int16 is no better than uint8, which ends in an error in ONE
+            self.say("The best configuration is uint8 configuration")
+            return q8
+        if int16 >= target:
+            self.say("The best configuration is int16 configuration")
+            return q16
+        front = self._front(depths, errors or {}) if is_int16_front is None else is_int16_front
+        parts = ("Q16", "Q8") if front else ("Q8", "Q16")
+        self.say("Front part will be {}, while the rear will be {}".format(*parts))
+        return self._search(depths, target, front, error_of, on_iteration)
+
+    def _front(self, depths: Mapping[Value, int], errors: Mapping[str, float]) -> bool:
+        """Return whether tensors in the front half of the depths have the larger sum of errors."""
+        half = 0.5 * _deepest(depths)
+        front = sum(errors.get(value.name, 0.0) for value, depth in depths.items() if depth < half)
+        rear = sum(errors.get(value.name, 0.0) for value, depth in depths.items() if depth >= half)
+        self.say(f"Qerror of front half: {front:g}")
+        self.say(f"Qerror of rear half: {rear:g}")
+        return front > rear
+
+    def _search(
+        self,
+        depths: Mapping[Value, int],
+        target: float,
+        front: bool,
+        error_of: Callable[[Model], float],
+        on_iteration: OnIteration | None,
+    ) -> Configuration:
+        low, high = 0, _deepest(depths)
+        last, best, number = -1, None, 0
+        while (cut := (low + high) // 2) != last:
+            self.say(f"Looking for the optimal configuration in [{low} , {high}] depth segment")
+            number, last = number + 1, cut
+            trial = Configuration(self.settings.default, _names(self.model.main, depths, cut, front))
+            quantized = self.quantized(trial)
+            error = error_of(quantized)
+            if on_iteration is not None:
+                on_iteration(number, trial, quantized, error)
+            is_enough = error < target
+            relation = "<" if is_enough else ">" if error > target else "=="
+            self.say(f"Qerror at depth {cut} is {error:g} {relation} target qerror ({target:g})")
+            if is_enough:
+                best = cut, trial
+            if is_enough == front:
+                high = cut
+            else:
+                low = cut
+        if best is None:  # ONE returns uint8 then, and misses the target
+            self.say("No cut reaches the target: every operator becomes int16")
+            return Configuration(self.settings.default, _names(self.model.main, depths, 0, front=False))
+        self.say(f"Found the best configuration at depth {best[0]}")
+        return best[1]
+
+    def patterns(self, names: Iterable[str]) -> Configuration:
+        """Return the configuration that raises what ``names`` (of ONE_PATTERNS) raise."""
+        graph = self.model.main
+        raised = {op.results[0].name for name in names for op in ONE_PATTERNS[name](graph)}
+        chosen = tuple(op.results[0].name for op in graph if op.results and op.results[0].name in raised)
+        return Configuration(self.settings.default, chosen)
+
+
+def depths_of(graph: Graph) -> dict[Value, int]:
+    """Return the most operators on a way from an input, for each value that depends on one.
+
+    As in ONE, the results of an operator with several are one level below it.
+    """
+    depths = dict.fromkeys(graph.inputs, 0)
+    for op in graph:
+        found = [depths[value] for value in op.inputs if value is not None and value in depths]
+        if found:
+            depths.update(dict.fromkeys(op.results, max(found) + 1 + (len(op.results) > 1)))
+    return depths
+
+
+def _deepest(depths: Mapping[Value, int]) -> int:
+    """Return the depth of ONE's output node behind the deepest value."""
+    return max(depths.values(), default=0) + 1
+
+
+def _names(graph: Graph, depths: Mapping[Value, int], cut: int, front: bool) -> tuple[str, ...]:
+    """Return the operators at depth ``cut`` and before it; not ``front``: and behind it."""
+    return tuple(
+        op.results[0].name
+        for op in graph
+        if op.results
+        and (depth := depths.get(op.results[0])) is not None
+        and (depth <= cut if front else depth >= cut)
+    )
+
+
+def _outputs(model: Model, records: Sequence[Sequence[Array]]) -> list[list[Array]]:
+    interpreter = Interpreter(model)
+    return [interpreter.run(record) for record in records]
+
+
+def _mean_absolute_error(references: Sequence[Sequence[Array]], results: Sequence[Sequence[Array]]) -> float:
+    """Return the mean, over samples and outputs, of the mean absolute difference."""
+    errors = [
+        float(np.abs(a.astype(np.float64) - b.astype(np.float64)).mean())
+        for pair in zip(references, results, strict=True)
+        for a, b in zip(*pair, strict=True)
+        if a.size
+    ]
+    if not errors or not math.isfinite(sum(errors)):
+        raise ModelError("expected samples on which the outputs have elements, all of them finite")
+    return sum(errors) / len(errors)
+
+
+LAYER_NORM = """
+    m = Mean(x: f32, axes)  s = Sub(x, m)  q = Mul(s, s)  v = Mean(q, variance_axes)
+    e = Add(v, epsilon: const)  r = Rsqrt(e)  z = Mul(s, r)
+"""
+SOFTMAX = """
+    m = ReduceMax(x: f32, max_axes) {keep_dims: true}  s = Sub(x, m)  e = Exp(s)
+    t = Sum(e, sum_axes) {keep_dims: true}  z = Div(e, t)
+"""
+
+
+def _layer_norm_variances(graph: Graph) -> list[Op]:
+    """Return the operators that compute 1 / sqrt(variance + epsilon) in layer norms."""
+    found = []
+    for match in _matches(graph, LAYER_NORM, "layer norm"):
+        axes, others = (_axes(match, name) for name in ("axes", "variance_axes"))
+        if axes is not None and axes == others and match.value("epsilon").array().size == 1:
+            found += [match.ops[name] for name in ("q", "v", "e", "r")]
+    return found
+
+
+def _softmax_exponents(graph: Graph) -> list[Op]:
+    """Return the subtraction and the exponential in softmaxes over the last axis."""
+    found = []
+    for match in _matches(graph, SOFTMAX, "softmax"):
+        last = {max((match.value("x").rank or 1) - 1, 0)}
+        if all(_axes(match, name) == last for name in ("max_axes", "sum_axes")):
+            found += [match.ops["s"], match.ops["e"]]
+    return found
+
+
+ONE_PATTERNS: Mapping[str, Callable[[Graph], list[Op]]] = {
+    "u8_layernorm_with_s16_variance": _layer_norm_variances,
+    "u8_softmax_with_s16_sub_exp": _softmax_exponents,
+}
+"""The operators that ONE's options raise to int16, by the name of the option."""
+
+
+def _matches(graph: Graph, text: str, label: str) -> Iterable[Match]:
+    matcher = Matcher(query(text, label), quantized=False)
+    return (match for op in graph for match in matcher.matches(op))
+
+
+def _axes(match: Match, name: str) -> set[int] | None:
+    """Return the axes of ``x``, counted from 0, in the constant ``name``; None if it is none."""
+    axes, rank = match.value(name), match.value("x").rank
+    if not axes.is_const or rank is None:
+        return None
+    return {int(axis) % max(rank, 1) for axis in constant_elements(axes).reshape(-1)}

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONE's visq: the error of each tensor of a quantized model against the float model, as JSON and as a graph.
+
+The quantized model runs as a float model that rounds (``fake_quantize``), so its tensors compare with those
+of the float model by name.  Source of the formulas and of the files: ``visq`` in ONE's repository.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from circlekit.errors import ModelError, ParseError
+from circlekit.interp.interpreter import Interpreter
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array
+from circlekit.ops.arithmetic.cast import Dequantize
+from circlekit.quant.one.fake_quantized import fake_quantize
+
+SUFFIX = "_FQ_Quantize_FQ_Dequantize"
+"""What ``fake_quantize`` appends to the name of a tensor that it rounds."""
+
+EPSILON = 1e-6
+"""Added to the extent of a tensor, which is 0 if all its elements are equal."""
+
+COLORS = (
+    "#ffffcc", "#ffeda0", "#fed976", "#feb24c", "#fd8d3c", "#fc4e2a", "#e31a1c", "#bd0026", "#800026",
+)  # fmt: skip
+"""ColorBrewer's scheme YlOrRd of nine colors, from small to large errors."""
+
+DIGITS = 4
+"""Digits behind the point in files."""
+
+
+def _peak(reference: Array, difference: Array) -> float:
+    return float(np.abs(difference).max() / (np.ptp(reference) + EPSILON))
+
+
+def _mean_square(reference: Array, difference: Array) -> float:
+    return float(np.square(difference).mean())
+
+
+def _total(reference: Array, difference: Array) -> float:
+    return float(np.abs(difference).sum())
+
+
+METRICS: Mapping[str, Callable[[Array, Array], float]] = {
+    "MPEIR": _peak,
+    "MSE": _mean_square,
+    "TAE": _total,
+    "SRMSE": _mean_square,  # its root, divided by the scale, at the end
+}
+"""The error in one sample by metric, of the float tensor and the difference; the mean over samples counts."""
+
+
+@dataclass
+class TensorErrors:
+    """Errors of tensors in one metric.
+
+    ``errors``: by the tensor's name, in the order of execution.  ``low``, ``high``: the ends of the colors.
+    """
+
+    metric: str
+    errors: dict[str, float] = field(default_factory=dict)
+    low: float = 0.0
+    high: float = 1.0
+
+    def colors(self) -> list[dict[str, Any]]:
+        """Return the range of errors, b to e, of each color c."""
+        width = (self.high - self.low) / len(COLORS)
+        ends = [self.low + index * width for index in range(len(COLORS) + 1)]
+        return [{"b": ends[index], "e": ends[index + 1], "c": color} for index, color in enumerate(COLORS)]
+
+    def document(self, model: str) -> dict[str, Any]:
+        """Return ONE's ``*.visq.json`` for the model file called ``model``."""
+        scheme = [
+            {key: x if isinstance(x, str) else round(x, DIGITS) for key, x in slot.items()}
+            for slot in self.colors()
+        ]
+        errors = {name: round(error, DIGITS) for name, error in self.errors.items()}
+        return {"meta": {"model": model, "metric": self.metric, "colorscheme": scheme}, "error": [errors]}
+
+    def dot(self, graph: Graph, model: str) -> str:
+        """Return the graph in the language of Graphviz: operators in the color of the error, others gray."""
+        slots = self.colors()
+        cells = "".join(
+            f'<tr><td bgcolor="{slot["c"]}">{self.metric}: {slot["b"]:.4f} ~ {slot["e"]:.4f}</td></tr>'
+            for slot in slots
+        )
+        lines = [f"digraph {_quoted(model)} {{", f"color_table [shape=none, label=<<table>{cells}</table>>];"]
+        lines += [f"{_quoted(value.name)};" for value in (*graph.inputs, *graph.outputs)]
+        for op in graph:
+            if op.results:
+                lines += self._dot_lines(graph, op)
+        return "\n".join([*lines, "}", ""])
+
+    def _dot_lines(self, graph: Graph, op: Op) -> list[str]:
+        name, error = op.results[0].name, self.errors.get(op.results[0].name)
+        style = 'style=filled, fillcolor="gray"'
+        if error is not None:
+            label = f"{self.metric}: {error:.4f}"
+            style = f'style=filled, fillcolor="{self._color(error)}", xlabel="{label}"'
+        producers = (
+            value.name if value.producer is None else value.producer.results[0].name
+            for value in op.inputs
+            if value is not None and (value.producer is not None or value in graph.inputs)
+        )
+        edges = [f"{_quoted(source)} -> {_quoted(name)};" for source in producers]
+        return [f"{_quoted(name)} [{style}];", *edges]
+
+    def _color(self, error: float) -> str:
+        share = (error - self.low) / (self.high - self.low) if self.high > self.low else 0.0
+        return COLORS[min(max(int(share * len(COLORS)), 0), len(COLORS) - 1)]
+
+
+def tensor_errors(
+    model: Model, quantized: Model, samples: Iterable[Sequence[Array]], metrics: Sequence[str]
+) -> list[TensorErrors]:
+    """Return the errors of the tensors of the float ``model`` that ``quantized`` rounds, in each metric.
+
+    Tensors that only hold elements of others are left out, as in ONE.  ``samples``: arrays in graph order;
+    one is in memory at a time.  ``metrics``: names of METRICS.
+
+    Raise ModelError without samples, if no tensor of the models has the same name and shape, or if an error
+    is not finite; and the errors of ``Interpreter.run``.
+    """
+    rounding = clone(quantized)
+    fake_quantize(rounding)
+    scales = _scales(rounding)
+    runs = Interpreter(model), Interpreter(rounding)
+    sums: dict[str, dict[str, list[float]]] = {metric: {} for metric in metrics}
+    count = 0
+    for sample in samples:
+        count += 1
+        references = _results(runs[0], sample, lambda name: name if name in scales else None)
+        results = _results(runs[1], sample, _original)
+        for name, reference in references.items():
+            if name not in results or results[name].shape != reference.shape or not reference.size:
+                continue
+            with np.errstate(all="ignore"):
+                difference = reference - results[name]
+                for metric in metrics:
+                    sums[metric].setdefault(name, []).append(METRICS[metric](reference, difference))
+    if not count:
+        raise ModelError("errors of tensors are measured on samples, expected at least one")
+    return [_finished(metric, errors, scales) for metric, errors in sums.items()]
+
+
+def _finished(
+    metric: str, errors: Mapping[str, Sequence[float]], scales: Mapping[str, float]
+) -> TensorErrors:
+    if not errors:
+        raise ModelError("no tensor of the quantized model has the name and shape of one of the float model")
+    means = {name: sum(found) / len(found) for name, found in errors.items()}
+    wrong = next((name for name, mean in means.items() if not math.isfinite(mean)), None)
+    if wrong is not None:
+        raise ModelError(f"expected finite numbers, got an error of {means[wrong]} at %{wrong}")
+    if metric == "MPEIR":
+        return TensorErrors(metric, means)
+    if metric == "SRMSE":
+        means = {name: math.sqrt(mean) / scales[name] for name, mean in means.items()}
+        return TensorErrors(metric, means, 0.0, max(means.values()))
+    every = [error for found in errors.values() for error in found]
+    return TensorErrors(metric, means, min(every), max(every))
+
+
+def _results(
+    run: Interpreter, sample: Sequence[Array], name_of: Callable[[str], str | None]
+) -> dict[str, Array]:
+    """Return the float results of operators in the main graph by what ``name_of`` makes of their names."""
+    found: dict[str, Array] = {}
+
+    def keep(op: Op, arrays: Sequence[Array]) -> None:
+        for value, array in zip(op.results, arrays, strict=True):
+            name = name_of(value.name)
+            if name is not None and op.graph is run.model.main and array.dtype.kind == "f":
+                found[name] = array
+
+    run.reset()
+    run.run(sample, observe=keep)
+    return found
+
+
+def _original(name: str) -> str | None:
+    return name.removesuffix(SUFFIX) if name.endswith(SUFFIX) else None
+
+
+def _scales(rounding: Model) -> dict[str, float]:
+    """Return the scale of each rounded tensor by its name in the float model."""
+    return {
+        name: float(op.input.quantization.scale.reshape(-1)[0])
+        for op in rounding.main
+        if isinstance(op, Dequantize)
+        and op.input.quantization is not None
+        and (name := _original(op.output.name)) is not None
+    }
+
+
+def read_errors(document: Any, path: str) -> dict[str, float]:
+    """Return the error of each tensor in a decoded ``*.visq.json``; ParseError if it is none."""
+    graphs = document.get("error") if isinstance(document, dict) else None
+    if not isinstance(graphs, list) or not graphs or not isinstance(graphs[0], dict):
+        raise ParseError(f"{path}: Invalid visq file: expected an object with errors by tensor at error[0]")
+    if not all(isinstance(error, int | float) for error in graphs[0].values()):
+        raise ParseError(f"{path}: Invalid visq file: expected numbers at error[0]")
+    return {name: float(error) for name, error in graphs[0].items()}
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
