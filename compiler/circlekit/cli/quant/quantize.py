@@ -25,11 +25,9 @@ from circlekit.quant.scheme import NO_SCHEME, SCHEMES
 
 DESCRIPTION = """Quantize a float model.
 
-DATA are samples on which ranges of activations are observed, as for circlekit calibrate; schemes of weights
-alone need none. A PATTERN is the name of a result, re: and a regular expression, or a kind such as CONV_2D.
-
-Schemes: int8, int8_per_tensor, int16x8, uint8, dynamic_int8, weight_int8, weight_int4, weight_int4_block32
-(64, 128, 256), float16; one_uint8, one_uint8_channel, one_int16."""
+DATA are samples, as for circlekit calibrate. PATTERN: the name of a result, re: and a regular expression,
+or a kind (CONV_2D). Schemes: int8, int8_per_tensor, int16x8, uint8, dynamic_int8, weight_int8, weight_int4,
+weight_int4_block32 (64, 128, 256), float16, one_uint8, one_uint8_channel, one_int16."""
 
 RANDOM_NOTE = "calibrated on random samples: the ranges of real data differ, and so will the accuracy"
 
@@ -61,11 +59,11 @@ def _declare(parser: Parser) -> None:
     )
     parser.add_argument(
         "--target-sqnr", type=float, metavar="DB",
-        help="raise the fewest operators with which every output has this ratio of signal to noise",
+        help="raise operators until all outputs have this SQNR",
     )  # fmt: skip
     parser.add_argument(
         "--budget", metavar="SHARE",
-        help="raise the best operators in this budget: 20%%, or '20%% macs', '20%% bytes'",
+        help="raise the best in a budget: 20%%, '20%% macs' or '20%% bytes'",
     )  # fmt: skip
     parser.add_argument(
         "--raise-to", default=NO_SCHEME, metavar="SCHEME", help="what they are raised to (default: float)"
