@@ -57,6 +57,19 @@ def test_a_rewrite_to_what_the_delegate_refuses_is_refused() -> None:
     assert [refusal.sentence for refusal in report.refusals] == ["%y: the delegate of Toy has no SUB"]
 
 
+def test_an_operand_that_will_be_folded_counts_as_constant() -> None:
+    text = """
+    graph main(%x: f32[1,2]) -> %y {
+      %a = Add(%x, [1.0, 2.0])
+      %y = FullyConnected(%a, [[1.0, 2.0], [3.0, 4.0]], [5.0, 6.0])
+    }"""
+    forms = {"f32,f32,f32:f32": {"constant": ["bias"]}}
+    delegated = {"FULLY_CONNECTED": {"version": 99, "forms": forms}, "ADD": ANY}
+    model = circlekit.parse(text)
+    circlekit.optimize(model, target=replace(toy(*delegated), delegated=delegated))
+    assert codes(model) == ["FULLY_CONNECTED"]
+
+
 def test_a_rewrite_of_what_the_delegate_refuses_is_applied() -> None:
     model = circlekit.parse(NEGATED)
     circlekit.optimize(model, target=delegating("SUB NEG", "ADD"))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value
@@ -18,7 +20,8 @@ def written_refusal(targets: TargetSet, format: str, check: Refusal | None = Non
     """Return a function that says why ``targets`` do not take an operator when it is written as ``format``.
 
     The function returns None for an operator that they take, or for which legalization writes operators that
-    they take.  ``check``: one of ``targets.checks``, by default the first: whether they run it.
+    they take; an operand that constant folding will compute counts as constant.  ``check``: one of
+    ``targets.checks``, by default the first: whether they run it.
     """
     check = check or targets.refusal
     runs: dict[object, bool] = {}  # legalization is slow: once for operators that are alike
@@ -28,7 +31,8 @@ def written_refusal(targets: TargetSet, format: str, check: Refusal | None = Non
         if sentence is None or isinstance(op, OpaqueOp) or op.called_graphs():
             return sentence
         shapes = tuple(value and value.shape for value in (*op.inputs, *op.results))
-        key = (sentence, form_of(op), shapes, repr(op.attribute_items()))
+        constant = tuple(value is None or _is_folded(value) for value in op.inputs)
+        key = (sentence, form_of(op), shapes, constant, repr(op.attribute_items()))
         if key not in runs:
             written = legalize(_lone_model(op), format, targets=targets.legalized, is_excerpt=True)
             runs[key] = all(check(made) is None for made in written.ops())
@@ -64,11 +68,22 @@ def rules_of_targets(targets: TargetSet, format: str) -> TargetRules | None:
 def _lone_model(op: Op) -> Model:
     """Return a model of a copy of ``op``, whose inputs are its operands that are not constant."""
     inputs = {value: _copy(value) for value in op.inputs if value is not None}
+    for value, copy in inputs.items():
+        if not value.is_const and value.is_static and _is_folded(value) and value.dtype.numpy is not None:
+            copy.data = np.zeros(value.static_shape, value.dtype.numpy)
     results = [_copy(value) for value in op.results]
     copies = [None if value is None else inputs[value] for value in op.inputs]
-    graph = Graph("main", [value for value in inputs.values() if not value.is_const], results)
+    graph = Graph("main", [copy for copy in inputs.values() if not copy.is_const], results)
     graph.append(type(op)(*copies, results=results, **op.attribute_values))
     return Model([graph])
+
+
+def _is_folded(value: Value, depth: int = 4) -> bool:
+    """Return whether ``value`` is constant, or at most ``depth`` operators compute it from constants."""
+    op = value.producer
+    if value.is_const or op is None or not depth:
+        return value.is_const
+    return op.pure and all(v is None or _is_folded(v, depth - 1) for v in op.inputs)
 
 
 def _copy(value: Value) -> Value:
