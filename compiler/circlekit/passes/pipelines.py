@@ -214,7 +214,7 @@ ON_REQUEST = (
         (
             "convert_nchw_to_nhwc", "decompose_hardswish", "decompose_softmax", "expand_broadcast_const",
             "replace_cw_mul_add_with_depthwise_conv", "replace_neg_with_mul", "replace_square_with_mul",
-            "replace_squared_difference_with_mul", "replace_sub_with_add",
+            "replace_squared_difference_with_mul", "replace_sub_with_add", "replace_sum_with_mean",
             "shuffle_weight_to_16x1float32", "sparsify_tensor", "unroll_unidirseqlstm",
         ),
     ),

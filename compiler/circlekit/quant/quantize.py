@@ -21,15 +21,18 @@ from circlekit.targets.target import Target
 PREPARATION = ("fold_dequantize", "replace_neg_with_mul", "replace_square_with_mul")
 """Passes without which operators would stay float; they keep values, and make no tensors."""
 
-INT16_PREPARATION = ("replace_squared_difference_with_mul", "decompose_hardswish")
-"""The same for int16, of which fewer operators have kernels; they make tensors, which need calibration."""
+FOR_KERNELS = ("replace_sum_with_mean",)
+"""Passes that avoid quantized kernels with defects; they make tensors, which need calibration."""
+
+FOR_INT16 = ("replace_squared_difference_with_mul", "decompose_hardswish")
+"""The same for int16, of which fewer operators have kernels."""
 
 
 def preparation(scheme: Scheme, is_calibrated: bool) -> tuple[str, ...]:
     """Return the passes to run on a float model before ``scheme``; ``is_calibrated``: ranges are fixed."""
-    if scheme.activations is i16 and not is_calibrated:
-        return PREPARATION + INT16_PREPARATION
-    return PREPARATION
+    if scheme.activations is None or is_calibrated:
+        return PREPARATION
+    return PREPARATION + FOR_KERNELS + (FOR_INT16 if scheme.activations is i16 else ())
 
 
 def make_names_distinct(model: Model) -> None:

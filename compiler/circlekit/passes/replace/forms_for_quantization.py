@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
-from circlekit.rewrite.rewrite import Rewrite
+from math import prod
+
+import numpy as np
+
+from circlekit.ir.value import Array, Value, format_shape
+from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class ReplaceNegWithMul(Rewrite):
@@ -34,3 +39,26 @@ class ReplaceSquaredDifferenceWithMul(Rewrite):
         d = Sub(x, y)
         z = Mul(d, d)
     """
+
+
+class ReplaceSumWithMean(Rewrite):
+    """sum(x)  ==  mean(x) * count; LiteRT's reference kernel reads the int8 and int16 of SUM as uint8."""
+
+    name = "replace_sum_with_mean"
+
+    before = "z = Sum(x: f32, axis: const)  {keep_dims: any = keep_dims}"
+    after = """
+        m = Mean(x, axis)           {keep_dims: keep_dims}
+        z = Mul(m, count)
+    """
+
+    @condition
+    def knows_the_count(self, x: Value, axis: Array) -> str | None:
+        if x.shape is not None and all(x.shape[int(a)] for a in axis.reshape(-1)):
+            return None
+        return f"%{x.name}: expected sizes above 0 along the axes, got {format_shape(x.shape)}"
+
+    def constants(self, x: Value, axis: Array) -> dict[str, Array]:
+        shape = x.shape or ()
+        axes = {int(a) % len(shape) for a in axis.reshape(-1)}
+        return {"count": np.asarray(prod(shape[a] or 1 for a in axes), np.float32)}
