@@ -27,7 +27,7 @@ DESCRIPTION = """Quantize a float model.
 
 DATA are samples, as for circlekit calibrate. PATTERN: the name of a result, re: and a regular expression,
 or a kind (CONV_2D). Schemes: int8, int8_per_tensor, int16x8, uint8, dynamic_int8, weight_int8, weight_int4,
-weight_int4_block32 (64, 128, 256), float16, one_uint8, one_uint8_channel, one_int16."""
+weight_int4_block32...256, float16, one_uint8, one_uint8_channel, one_int16."""
 
 RANDOM_NOTE = "calibrated on random samples: the ranges of real data differ, and so will the accuracy"
 
@@ -63,7 +63,7 @@ def _declare(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--budget", metavar="SHARE",
-        help="raise the best in a budget: 20%%, '20%% macs' or '20%% bytes'",
+        help="raise the best: 20%%, or '20%% macs', or '20%% bytes'",
     )  # fmt: skip
     parser.add_argument(
         "--raise-to", default=NO_SCHEME, metavar="SCHEME", help="what they are raised to (default: float)"
