@@ -43,7 +43,7 @@ def test_the_generated_page_of_passes_has_a_section_for_each() -> None:
 
 def test_the_commands_of_the_readme_are_installed() -> None:
     table = (ROOT / "README.md").read_text().partition("## Commands")[2].partition("\nExit code")[0]
-    subcommands = set(re.findall(r"^\| `circlekit (\w+)", table, re.MULTILINE))
+    subcommands = set(re.findall(r"^\| `circlekit ([\w-]+)", table, re.MULTILINE))
     assert subcommands == set(SUMMARIES)
     named = set(re.findall(r"`([a-z]\w[\w-]*)[` ]", table)) - {"circlekit"}
     scripts = (ROOT / "pyproject.toml").read_text().partition("[project.scripts]")[2].partition("\n[")[0]
