@@ -248,7 +248,6 @@ def test_auto_equalizes_uneven_channels_and_says_why() -> None:
     assert any(note.startswith("kept: equalization") for note in auto.notes)
     weights = plan.main.operators["a"].operands[1]
     assert "on held-back samples" in weights.reason
-    assert plan.to_json() == search(samples(8))[1].to_json()
 
 
 def test_auto_keeps_plain_rules_if_nothing_can_be_held_back() -> None:
@@ -257,13 +256,39 @@ def test_auto_keeps_plain_rules_if_nothing_can_be_held_back() -> None:
     assert any("one sample" in note for note in auto.notes)
 
 
-def test_quantize_with_auto_is_nearer_to_the_float_model() -> None:
-    test = samples(16, seed=9)
-    model = uneven()
-    expected = np.stack([ck.run(model, sample)[0] for sample in test])
+def test_auto_leaves_models_with_state_to_plain_rules() -> None:
+    text = """
+    graph main(%x: f32[1,4]) -> %y {
+      %w = const f32[3,4] gaussian(0, 1)
+      %r = RandomUniform([1, 4]) : f32[1,4]
+      %s = Add(%x, %r)
+      %y = FullyConnected(%s, %w)
+    }
+    """
+    data = [[np.full((1, 4), i, np.float32)] for i in range(4)]
+    report = ck.quantize(ck.parse(text), "weight_int8", samples=data)
+    assert any("keeps state" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("scheme", ["int8", "int16x8", "weight_int4"])
+def test_auto_lowers_the_error_and_gives_the_same_again(scheme: str) -> None:
+    test = samples(8, seed=9)
+    expected = [ck.run(uneven(), sample)[0] for sample in test]
     errors = []
-    for auto in (False, True):
-        quantized = uneven()
-        ck.quantize(quantized, "int8", samples=samples(12), auto=auto)
-        errors.append(np.square(np.stack([ck.run(quantized, s)[0] for s in test]) - expected).sum())
-    assert errors[1] < errors[0] / 2
+    plans = []
+    for auto in (False, True, *[True] * (scheme == "weight_int4")):
+        model = uneven()
+        plans.append(ck.quantize(model, scheme, samples=samples(6), auto=auto).plan.to_json())
+        pairs = zip(test, expected, strict=True)
+        errors.append(sum(np.square(ck.run(model, s)[0] - e).sum() for s, e in pairs))
+    assert errors[1] < errors[0]
+    assert scheme != "weight_int4" or plans[1] == plans[2]
+
+
+def test_layers_with_infinite_weights_stay_float() -> None:
+    model = uneven()
+    layer = linear_layer(model.main.ops[0])
+    assert layer is not None
+    layer.weights.data = np.full(layer.weights.static_shape, np.inf, np.float32)
+    report = ck.quantize(model, "int8", samples=samples(2))
+    assert any("has no range" in op.reason for op in report.floats)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.quant.calibration import Calibration, collect
-from circlekit.quant.calibration.ranges import Range
+from circlekit.quant.calibration.ranges import FROM_NUMBERS, Range
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import ranges_of
@@ -82,6 +83,12 @@ SWEEP_RUNS = 3.0
 
 LEAST_SAMPLES = 4
 
+STREAMS = 2
+"""The float model and the quantized one run side by side."""
+
+LARGEST_STREAM_BYTES = 1 << 30
+"""Trials use fewer samples, rather than more memory than about this."""
+
 ROUNDING: Mapping[str, LayerTechnique] = {
     "rounding": round_nearest,
     "bias correction": correct_bias,
@@ -132,6 +139,9 @@ class Auto:
 
     def run(self) -> Plan:
         """Change ``model`` and return the plan that did best; the plain plan if nothing helps."""
+        if (obstacle := _obstacle(self.model)) is not None:
+            self.notes.append(f"plain rules: {obstacle}, which the trials do not simulate")
+            return self.plan_of(self.model, self._plain_ranges())
         started = time.monotonic()
         whole = collect(self.model, self.samples, channels=True)
         self._sample_seconds = SWEEP_RUNS * (time.monotonic() - started) / len(self.samples)
@@ -142,9 +152,17 @@ class Auto:
         self.notes.append(f"kept: {best}")
         return self._final(best, self.samples[: self._affordable((1 - LONGEST_SEARCH) / LAST_SWEEPS)])
 
+    def _plain_ranges(self) -> Ranges:
+        if self.activations is None:
+            return []
+        needs_numbers = self.estimator in FROM_NUMBERS
+        calibration = collect(self.model, self.samples, histograms=needs_numbers)
+        return ranges_of(self.model, calibration, self.estimator)
+
     def _affordable(self, part: float) -> int:
         """Return how many samples a sweep can take in this part of the time; at least LEAST_SAMPLES."""
         count = part * self.seconds / max(self._sample_seconds, 1e-6)
+        count = min(count, LARGEST_STREAM_BYTES / stream_bytes(self.model))
         return int(min(max(count, LEAST_SAMPLES), len(self.samples)))
 
     # -- trials ---------------------------------------------------------------------------------
@@ -281,6 +299,25 @@ class Auto:
             self.notes.append("rounding to nearest is kept: the techniques do not help")
             return plain
         return plan
+
+
+def _obstacle(model: Model) -> str | None:
+    """Return what makes runs of the main graph depend on more than its inputs; None if nothing does."""
+    for op in model.ops():
+        if op.stateful:
+            return f"{op.code} keeps state between runs"
+        if any(v is not None and v.is_variable for v in op.inputs):
+            return f"{op.code} reads a variable"
+    return None
+
+
+def stream_bytes(model: Model) -> int:
+    """Return about how many bytes a trial holds for each sample: twice what the largest operator touches."""
+    touched = [(*op.inputs, *op.results) for op in model.main]
+    elements = [
+        sum(prod(d or 1 for d in v.shape or ()) for v in vs if v and not v.is_const) for vs in touched
+    ]
+    return 2 * STREAMS * 4 * max(elements, default=1) + 1
 
 
 def channel_magnitudes(calibration: Calibration) -> dict[str, Array]:
