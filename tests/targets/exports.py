@@ -121,4 +121,30 @@ EXPORTS = {
         %s = Softmax(%h) {beta: 1.0}
         %y = Transpose(%s, [0, 2, 1])
     }""",
+    "dropped axes, cumulative sums": """graph main(%x: f32[1,3,6,5]) -> %y {
+        %m = Mean(%x, [2, 3])
+        %n = ReduceMin(%x, [1, 3])
+        %c = Cumsum(%x, 1)
+        %s = Sum(%c, [2])
+        %a = Reshape(%m, [1, 3, 1])
+        %b = Mul(%s, %a)
+        %e = Reshape(%n, [1, 6, 1])
+        %d = Tile(%e, [1, 1, 5])
+        %y = Concatenation(%b, %d) {axis: 1}
+    }""",
+    "vectors, and an output that is read": """graph main(%x: f32[8]) -> %h, %y {
+        %w = const f32[4,8] gaussian(0, 0.3)
+        %v = const f32[2,2,4,4] gaussian(0, 0.3)
+        %f = FullyConnected(%x, %w, none) {keep_num_dims: true}
+        %h = Tanh(%f)
+        %g = BroadcastTo(%h, [2, 2, 4, 4])
+        %p = BatchMatMul(%v, %g)
+        %s = Sign(%p)
+        %y = Mul(%s, %p)
+    }""",
+    "paddings and means of five axes": """graph main(%x: f32[1,2,3,4,5]) -> %y {
+        %p = Pad(%x, [[0,0],[1,0],[0,0],[0,1],[2,2]])
+        %m = Mean(%p, [1, 3]) {keep_dims: true}
+        %y = SquaredDifference(%p, %m)
+    }""",
 }

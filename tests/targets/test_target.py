@@ -101,6 +101,12 @@ SUM = Add(quantized("x", 0.5, 3), quantized("y", 0.25), results=[quantized("z", 
             "the same shape of lhs and rhs, got (2, 3) and (3,)",
         ),
         (
+            {"dims": [["rhs", 0, 3], ["rhs", 1, 2]]},
+            add((2, 3), (3,)),
+            add((2, 3), (2, 3)),
+            "3 along axis 0 of rhs, got 2",
+        ),
+        (
             {"same_dims": [["lhs", -1, "rhs", 0]]},
             add((2, 3), (3,)),
             add((2, 3), (1,)),

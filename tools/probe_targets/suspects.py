@@ -24,6 +24,14 @@ _REDUCE = (
                     "ranks": {"output": [3]},
                     "same_dims": [["input", axis, "output", axis] for axis in range(3)],
                 },
+                *(
+                    {
+                        "ranks": {"output": [3]},
+                        "same_dims": [["input", 0, "output", 0], ["input", axis, "output", 1]],
+                        "dims": [["input", 3, 1], ["output", 2, 1]],
+                    }
+                    for axis in (1, 2)
+                ),
             ]
         ]
     },

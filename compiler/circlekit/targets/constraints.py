@@ -15,6 +15,7 @@
     symmetric       names of operands and results whose zero point must be 0
     same_scale      pairs of operands or results that must have the same scale and zero point
     same_shape      pairs of operands or results that must have the same shape
+    dims            lists [name, axis, size] of dimensions that must have this size
     same_dims       lists [name, axis, name, axis] of dimensions that must be equal
     scale           operand or result -> the scale (null: any) and zero point that it must have
     values          attribute -> the values that it may have; other attributes may have any
@@ -95,6 +96,14 @@ def _same_shape(op: Op, pairs: Sequence[Sequence[str]]) -> Iterator[str]:
         shapes = dict.fromkeys(v.shape for name in pair for v in values_named(op, name) if v.is_static)
         if len(shapes) > 1:
             yield f"the same shape of {pair[0]} and {pair[1]}, got {' and '.join(map(str, shapes))}"
+
+
+def _dims(op: Op, wanted: Sequence[tuple[str, int, int]]) -> Iterator[str]:
+    for name, axis, size in wanted:
+        for value in values_named(op, name):
+            shape = value.shape or ()
+            if -len(shape) <= axis < len(shape) and shape[axis] not in (None, size):
+                yield f"{size} along axis {axis} of {name}, got {shape[axis]}"
 
 
 def _same_dims(op: Op, pairs: Sequence[tuple[str, int, str, int]]) -> Iterator[str]:
@@ -198,6 +207,7 @@ KINDS: dict[str, Callable[[Op, Any], Iterator[str]]] = {
     "symmetric": _symmetric,
     "same_scale": _same_scale,
     "same_shape": _same_shape,
+    "dims": _dims,
     "same_dims": _same_dims,
     "scale": _scale,
     "values": _values,

@@ -322,6 +322,9 @@ def test_axes_that_are_treated_alike_become_one(code: str, body: str, ops: str) 
 def test_reduced_axes_are_kept_until_a_reshape() -> None:
     kept = {"f32,i32:f32": {"values": {"keep_dims": [True]}}}
     check("%y = Mean(%x, [-1, 1])", runtime(forms={"MEAN": kept}), "Mean Reshape")
+    check(
+        "%y = ReduceMin(%x, [1, 3])", runtime("REDUCE_MIN", {"REDUCE_MAX": kept}), "Neg ReduceMax Neg Reshape"
+    )
     check("%y = Sum(%x, [2]) {keep_dims: true}", runtime(forms={"SUM": kept}), "Sum")
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from circlekit.ir.value import Array, Value
@@ -90,6 +92,25 @@ class LowerReduceMin(Lowering):
 
     before = "y = ReduceMin(x: f32, axes)    {keep_dims: any = keep_dims}"
     after = "n = Neg(x)  m = ReduceMax(n, axes) {keep_dims: keep_dims}  y = Neg(m)"
+
+
+class LowerReduceMinThenReshape(Lowering):
+    """min(x)  ==  reshape(-max(-x) with keep_dims)."""
+
+    before = "y = ReduceMin(x: f32, axes)"
+    after = """
+        n = Neg(x)
+        m = ReduceMax(n, axes)      {keep_dims: true}
+        k = Neg(m)
+        y = Reshape(k, shape)       {new_shape: new_shape}
+    """
+
+    @condition
+    def has_a_known_shape(self, y: Value) -> str | None:
+        return None if y.is_static else f"%{y.name}: expected a known shape, got {y.type}"
+
+    def constants(self, y: Value) -> dict[str, Any]:
+        return {"shape": np.array(y.static_shape, np.int32), "new_shape": y.static_shape}
 
 
 class LowerL2Pool(Lowering):
