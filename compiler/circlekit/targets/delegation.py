@@ -8,7 +8,7 @@ Between two partitions the runtime's own kernels run, so that fewer partitions a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Collection, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,16 +67,16 @@ class CutFinder:
         self._refused: frozenset[Op] = frozenset()
         self._count = 0
 
-    def is_cut(self, op: Op) -> bool:
-        """Return whether the delegate refuses ``op``, and would have no more partitions if it took it."""
-        graph = op.graph
-        if graph is None or self.refusal(op) is None:
+    def is_cut(self, ops: Collection[Op]) -> bool:
+        """Return whether the delegate refuses one of ``ops``, and has no more partitions if it does not."""
+        graph = next(iter(ops)).graph
+        if graph is None or all(self.refusal(op) is None for op in ops):
             return False
         if self._state != (graph, graph.epoch):
             self._state = graph, graph.epoch
             self._refused = frozenset(other for other in graph.ops if self.refusal(other) is not None)
             self._count = len(partitions(graph, self._refused))
-        return len(partitions(graph, self._refused - {op})) <= self._count
+        return len(partitions(graph, self._refused.difference(ops))) <= self._count
 
 
 def partitions(graph: Graph, refused: Set[Op]) -> list[list[Op]]:

@@ -153,6 +153,19 @@ def test_floor_mod_of_integers(dtype: str, ops: str) -> None:
     np.testing.assert_array_equal(run(legal, inputs), run(model, inputs))
 
 
+@pytest.mark.parametrize("threshold", [20.0, 10.0])
+def test_softplus_with_a_large_threshold(threshold: float) -> None:
+    body = f"""
+        %e = Exp(%x)
+        %a = Add(%e, 1.0)
+        %l = Log(%a)
+        %g = Greater(%x, {threshold})
+        %y = SelectV2(%g, %x, %l)
+    """
+    kept = "Exp Add Log Greater SelectV2"
+    check(body, runtime("SELECT_V2"), "Minimum Exp Add Log Maximum" if threshold == 20 else kept)
+
+
 def test_result_that_the_runtime_lacks_too_is_not_made() -> None:
     check("%y = HardSwish(%x)", runtime("HARD_SWISH RELU6"), "HardSwish")
     check("%y = MirrorPad(%x, [[0,0],[2,1],[0,3],[0,0]])", runtime("MIRROR_PAD GATHER SLICE"), "MirrorPad")

@@ -73,7 +73,7 @@ class Legalization(GraphPass):
 
     def wants(self, op: Op) -> bool:
         """Return whether ``op`` has to be replaced."""
-        return self.is_forced or self.obstacle(op) is not None or self.is_cut(op)
+        return self.is_forced or self.obstacle(op) is not None or self.is_cut([op])
 
     def obstacle(self, op: Op) -> str | None:
         """Return why the format or a runtime does not have ``op``, as a sentence; None if all have it."""
@@ -85,9 +85,11 @@ class Legalization(GraphPass):
         """Return why the delegate of a runtime does not take ``op``, as a sentence; None if all do."""
         return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
-    def is_cut(self, op: Op) -> bool:
-        """Return whether ``op`` cuts a partition of a delegate: always if that refuses it in an excerpt."""
-        return self.delegate_obstacle(op) is not None if self.is_excerpt else self.cuts.is_cut(op)
+    def is_cut(self, ops: Collection[Op]) -> bool:
+        """Return whether ``ops`` cut a partition of a delegate: always if that refuses one in an excerpt."""
+        if self.is_excerpt:
+            return any(self.delegate_obstacle(op) is not None for op in ops)
+        return self.cuts.is_cut(ops)
 
     def result_obstacle(self, old: Collection[Op], new: Sequence[Op]) -> str | None:
         """Return the first obstacle of the operators ``new`` that replace ``old``; None if there is none.
@@ -103,7 +105,20 @@ class Legalization(GraphPass):
 
 
 class Lowering(Legalization, Rewrite):
-    """A legalization that is declared by a picture; its root is the operator that is replaced."""
+    """A legalization that is declared by a picture; its root is the operator that is replaced.
+
+    For a delegate, all operators of the picture count: together they may cut a partition.
+    """
+
+    def wants(self, op: Op) -> bool:
+        return self.is_forced or self.obstacle(op) is not None or self.delegate_obstacle(op) is not None
+
+    def result_obstacle(self, old: Collection[Op], new: Sequence[Op]) -> str | None:
+        sentence = super().result_obstacle(old, new)
+        is_required = self.is_forced or any(self.obstacle(op) is not None for op in old)
+        if sentence is not None or is_required or self.is_cut(old):
+            return sentence
+        return "the delegate would have more partitions"
 
 
 class Replacement(Legalization):

@@ -12,6 +12,9 @@ from circlekit.passes.engine.legalize import Lowering
 from circlekit.passes.replace.forms_for_runtimes import DecomposeHardSwish
 from circlekit.rewrite.rewrite import condition
 
+LEAST_SOFTPLUS_THRESHOLD = 17
+"""From here on, log(exp(x) + 1) is x in float32."""
+
 
 class LowerHardSwish(Lowering):
     """hard_swish(x)  ==  x * (relu6(x + 3) / 6)."""
@@ -85,6 +88,32 @@ class LowerSquaredDifference(Lowering):
 
     before = "y = SquaredDifference(x: f32, z)"
     after = "d = Sub(x, z)  y = Mul(d, d)"
+
+
+class LowerSoftplus(Lowering):
+    """select(x > t, x, log(exp(x) + 1))  ==  max(x, log(exp(min(x, t)) + 1)), for a large t.
+
+    The logarithm is never below x, and in float32 it is x from about 17 on.
+    """
+
+    before = """
+        e = Exp(x: f32)
+        a = Add(e, 1.0)
+        l = Log(a)
+        g = Greater(x, t: const f32[*, 1])
+        y = SelectV2|Select(g, x, l)
+    """
+    after = """
+        n = Minimum(x, t)
+        p = Exp(n)
+        q = Add(p, 1.0)
+        r = Log(q)
+        y = Maximum(x, r)
+    """
+
+    @condition
+    def has_large_threshold(self, t: Array) -> str | None:
+        return None if t.min() >= LEAST_SOFTPLUS_THRESHOLD else f"expected 17 or more, got {t.min():g}"
 
 
 class LowerReduceMin(Lowering):
