@@ -172,7 +172,7 @@ def _layer_findings(layers: list[LayerError]) -> Iterator[QuantizationFinding]:
             yield QuantizationFinding(
                 place,
                 f"{layer.clipped:.2%} of the elements are outside of the quantized range",
-                "calibrate on data like this, or use the range estimator minmax",
+                "calibrate on data like this, or use the range estimator min_max",
             )
         if layer.dead_channels:
             yield QuantizationFinding(
