@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 
 import circlekit
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
+from circlekit.ir.value import Array
 from circlekit.quant.calibration import TensorStatistics
 from circlekit.quant.quantization_report import QuantizationReport
 from circlekit.testing import is_available, run_litert, tflite_of
@@ -56,10 +58,18 @@ def check(model: Model, scheme: str, given: Samples, tolerance: float) -> Quanti
     return report
 
 
+def _set_first(number: float, array: Array) -> None:
+    array.reshape(-1)[0] = number
+
+
+def _shrink(array: Array) -> None:
+    array *= 1e-12
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_layer_with_nan_or_infinite_constants_stays_float(scheme: str) -> None:
     for index, number in ((1, np.nan), (1, -np.inf), (2, np.inf), (2, np.nan)):
-        model = changed(index, lambda a, number=number: a.reshape(-1).__setitem__(0, number))
+        model = changed(index, partial(_set_first, number))
         report = circlekit.quantize(model, scheme, samples(), auto=False)
         assert [op.code for op in report.floats] == ["FULLY_CONNECTED"]
         assert "NaN or infinite" in report.floats[0].reason
@@ -73,10 +83,10 @@ def test_weights_of_zero(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_biases_that_overflow_int32_raise_the_scale_of_their_weights(scheme: str) -> None:
-    model = changed(1, lambda a: a.__imul__(1e-12))
+    model = changed(1, _shrink)
     value = model.main.ops[0].inputs[2]
     assert value is not None
-    value.data = np.float32([1e6, -1e6, 1e3, 0])
+    value.data = np.array([1e6, -1e6, 1e3, 0], np.float32)
     report = check(model, scheme, samples(), 0.01)
     assert not report.floats
     reasons = [form.reason for op in report.plan.main.operators.values() for form in op.operands.values()]

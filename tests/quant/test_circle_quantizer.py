@@ -68,7 +68,9 @@ def test_float16_weights_are_quantized_too(folder: Path) -> None:
     ):
         assert main([mode, "float32", "uint8", "channel", source, target]) == 0
     (op,) = load("out.circle").main
-    assert op.inputs[1].dtype is u8
+    weights = op.inputs[1]
+    assert weights is not None
+    assert weights.dtype is u8
 
 
 def test_dtypes(folder: Path) -> None:

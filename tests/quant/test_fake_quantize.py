@@ -7,12 +7,16 @@ The expected places are those of TensorFlow 1.15, contrib/quantize/python/quanti
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
 import circlekit
 from circlekit.errors import ModelError, UnsupportedError
+from circlekit.ir.value import Quantization, Value
+from circlekit.ops.arithmetic.cast import FakeQuant
+from circlekit.ops.convolution.conv import Conv2D
 from circlekit.quant.calibration.statistics import TensorStatistics
 
 X = np.linspace(-1, 1, 2 * 4 * 4 * 3, dtype=np.float32).reshape(2, 4, 4, 3)
@@ -39,6 +43,16 @@ def conv(result: str, source: str = "%x", weights: str = "%w", act: str = "NONE"
 
 def call(result: str, expression: str, act: str = "") -> str:
     return f"  {result} = {expression} {f'{{act: {act}}}' if act else ''} : f32[2,4,4,3]\n"
+
+
+def constant(model: circlekit.Model, name: str) -> Value:
+    (value,) = (v for v in model.main.values() if v.name == name)
+    return value
+
+
+def form_of(value: Value) -> Quantization:
+    assert value.quantization is not None
+    return value.quantization
 
 
 BYPASS = "%o: f32[2,4,4,3]"
@@ -108,20 +122,21 @@ def test_places(body: str, inputs: str, expected: list[tuple[str, str]]) -> None
 
 
 def fake_quant_ranges(model: circlekit.Model) -> dict[str, tuple[float, float]]:
-    return {op.results[0].name: (op.min, op.max) for op in model.main if op.code == "FAKE_QUANT"}
+    return {op.output.name: (op.min, op.max) for op in model.main if isinstance(op, FakeQuant)}
 
 
 def test_shared_weights_are_rounded_once() -> None:
     model = network(conv("%y", act="RELU") + conv("%z", "%y", "%w", act="RELU"))
     done = circlekit.fake_quantize(model, samples=[[X]], optimize=False)
     assert [item.rule for item in done].count("weights_quant") == 1
-    assert all(op.inputs[1].producer.code == "FAKE_QUANT" for op in model.main if op.code == "CONV_2D")
+    weights = [op.filter for op in model.main if isinstance(op, Conv2D)]
+    assert all(isinstance(value.producer, FakeQuant) for value in weights)
 
 
 def test_values_are_those_of_rounded_weights_and_activations() -> None:
     """One layer by numpy: FAKE_QUANT of weights in [min, max] without the lowest step, then of its result."""
     model = network(conv("%z"))
-    weights, bias = (model.main.ops[0].inputs[i].data for i in (1, 2))
+    weights, bias = (constant(model, name).array() for name in ("w", "b"))
     circlekit.fake_quantize(model, samples=[[X]], weight_bits=4, activation_bits=8, optimize=False)
     step = (weights.max() - weights.min()) / 14  # 15 steps: narrow
     grid = np.rint((weights - weights.min()) / step)
@@ -167,12 +182,12 @@ def test_moving_averages_of_ranges(init: tuple[float, float] | None) -> None:
 
 def test_weights_per_channel_are_pairs_of_quantize_and_dequantize() -> None:
     model = network(conv("%z"))
-    weights = model.main.ops[0].inputs[1].data
+    weights = constant(model, "w").array()
     circlekit.fake_quantize(model, samples=[[X]], per_channel=True, weight_bits=3, optimize=False)
     kinds = [op.code for op in model.main]
     assert kinds == ["QUANTIZE", "DEQUANTIZE", "CONV_2D", "FAKE_QUANT"]
     scale = np.abs(weights).max(axis=(1, 2, 3)) / 3
-    assert model.main.ops[0].output.quantization.scale == pytest.approx(scale)
+    assert form_of(model.main.ops[0].output).scale == pytest.approx(scale)
     rounded = np.rint(weights / scale.reshape(3, 1, 1, 1)) * scale.reshape(3, 1, 1, 1)
     model.main.outputs = [model.main.ops[1].output]
     assert circlekit.run(model, [X])[0] == pytest.approx(rounded, abs=1e-6)
@@ -198,7 +213,7 @@ def test_scope_and_inputs() -> None:
         ({"scope": "("}, "is no regular expression"),
     ],
 )
-def test_refused_options(options: dict[str, object], sentence: str) -> None:
+def test_refused_options(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UnsupportedError, match=sentence.replace("(", r"\(")):
         circlekit.fake_quantize(network(conv("%z")), samples=[[X]], **options)
 
@@ -212,7 +227,7 @@ def test_ranges_are_needed_and_finite() -> None:
     with pytest.raises(ModelError, match="%z: the calibration has no statistics"):
         circlekit.fake_quantize(model, calibration=calibration, optimize=False)
     broken = network(conv("%z"))
-    broken.main.ops[0].inputs[1].data = np.full((3, 1, 1, 3), np.nan, np.float32)
+    constant(broken, "w").data = np.full((3, 1, 1, 3), np.nan, np.float32)
     with pytest.raises(ModelError, match="%w: expected finite weights"):
         circlekit.fake_quantize(broken, calibration=circlekit.calibrate(model, [[X]]), optimize=False)
 
@@ -254,14 +269,11 @@ def test_pairs_of_quantize_and_dequantize_become_the_parameters_of_integers() ->
     model = network(body)
     expected = circlekit.run(model, [X])[0]
     circlekit.quantize(model, "int8")
-    (layer,) = (op for op in model.main if op.code == "CONV_2D")
-    data, weights = layer.inputs[0].quantization, layer.inputs[1].quantization
+    (layer,) = (op for op in model.main if isinstance(op, Conv2D))
+    data, weights, result = (form_of(v) for v in (layer.input, layer.filter, layer.output))
     assert (data.scale.tolist(), data.zero_point.tolist()) == ([0.0078125], [0])
     assert weights.scale == pytest.approx([0.02, 0.03, 0.04])
-    assert (layer.output.quantization.scale.tolist(), layer.output.quantization.zero_point.tolist()) == (
-        [0.03125],
-        [-28],
-    )
+    assert (result.scale.tolist(), result.zero_point.tolist()) == ([0.03125], [-28])
     assert np.abs(circlekit.run(model, [X])[0] - expected).max() <= 1.001 * 0.03125
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -117,7 +119,7 @@ def test_budgets_that_are_none(text: str) -> None:
     ],
 )
 def test_mixed_precision_is_refused(
-    options: dict[str, object], kind: type[CirclekitError], sentence: str
+    options: dict[str, Any], kind: type[CirclekitError], sentence: str
 ) -> None:
     with pytest.raises(kind, match=sentence):
         circlekit.quantize(chain(1.0), target_sqnr=30.0, **options)

@@ -53,7 +53,8 @@ def _encoded(value: Value, x: Array) -> Array:
     q = value.quantization
     if value.dtype is f32 or q is None:
         return x
-    return np.clip(np.rint(x / q.scale[0]) + q.zero_point[0], *value.dtype.limits).astype(value.dtype.numpy)
+    stored = np.clip(np.rint(x / q.scale[0]) + q.zero_point[0], *value.dtype.limits)
+    return np.asarray(stored, value.dtype.numpy)
 
 
 def _decoded(value: Value, y: Array) -> Array:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -21,7 +23,7 @@ TEXT = """graph main(%x: f32[1,2]) -> %y {
 SAMPLES = [[np.array([[-1.0, 0.5]], np.float32)], [np.array([[1.0, -1.0]], np.float32)]]
 
 
-def quantized(scheme: str, **options: object) -> tuple[Model, QuantizationReport]:
+def quantized(scheme: str, **options: Any) -> tuple[Model, QuantizationReport]:
     model = circlekit.parse(TEXT)
     return model, circlekit.quantize(model, scheme, SAMPLES, passes=[], **options)
 
@@ -34,7 +36,9 @@ def test_schemes(scheme: str, dtype: object, channels: int) -> None:
     model, report = quantized(scheme)
     values = {v.name: v for v in model.main.values()}
     assert {values[name].dtype for name in ("m", "y", "w")} == {dtype}
-    assert values["w"].quantization.scale.size == channels
+    form = values["w"].quantization
+    assert form is not None
+    assert form.scale.size == channels
     assert {v.dtype for v in (*model.main.inputs, *model.main.outputs)} == {f32}
     assert all(tensor.reason for tensor in report.plan.main.tensors.values())
     assert report.plan.main.tensors["y"].reason == "the fixed scale of LOGISTIC"

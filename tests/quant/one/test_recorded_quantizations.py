@@ -93,5 +93,6 @@ def lower_to_int8(model: Model) -> None:
         if value.dtype is u8 and is_quantized(value):
             value.dtype = i8
             old = value.quantization
+            assert old is not None  # is_quantized
             value.quantization = replace(old, zero_point=old.zero_point - 128)
             value.data = None if value.data is None else (value.data.astype(np.int16) - 128).astype(np.int8)
