@@ -172,3 +172,23 @@ def test_unknown_names_are_refused_with_the_near_one() -> None:
         circlekit.quantize(circlekit.parse(LAYER), "int9", samples())
     with pytest.raises(ModelError, match="no operator is selected by 'Convolution'"):
         circlekit.quantize(circlekit.parse(LAYER), "int8", samples(), operators={"Convolution": "float"})
+
+
+def test_comparisons_on_which_litert_ends_the_program_stay_float() -> None:
+    text = "graph main(%x: f32[1,8]) -> %g { %g = Greater(%x, 100.0) }"
+    report = check(circlekit.parse(text), "int8", samples(scale=1000.0), 0)
+    assert "fails on scales of 1 and more" in report.floats[0].reason
+    text = "graph main(%x: f32[1,8]) -> %g { %z = Sub(%x, %x)  %g = Less(%z, %z) }"
+    assert not check(circlekit.parse(text.replace("  %g", "\n%g")), "int8", samples(), 0).floats
+
+
+def test_an_output_that_float_operators_read_is_converted_once() -> None:
+    text = """
+    graph main(%x: f32[1,8]) -> %r, %c {
+      %r = Relu(%x)
+      %c = Cos(%r)
+    }
+    """
+    model = circlekit.parse(text)
+    check(model, "int8", samples(), 0.05)
+    assert [op.code for op in model.main] == ["QUANTIZE", "RELU", "DEQUANTIZE", "COS"]

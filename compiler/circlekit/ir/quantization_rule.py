@@ -9,6 +9,7 @@ kernels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +38,7 @@ class QuantizationRule:
     ``attributes``: attributes that a quantized operator needs.
     ``least_step``: by dtype, the least scale of the result in units of the largest scale of an operand,
     because the kernel's last multiplier must be below 1.
+    ``scales_below``: what the scales of all operands must be below, or else the kernel ends the program.
     ``mask_distance``: how far below all other numbers of its operand a number gives about 0.  Masks such as
     -inf are stored as numbers at this distance.
     """
@@ -54,6 +56,7 @@ class QuantizationRule:
     table: str | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
     least_step: Mapping[DType, float] = field(default_factory=dict)
+    scales_below: float = math.inf
     mask_distance: float = 0.0
 
 

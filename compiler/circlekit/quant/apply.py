@@ -161,7 +161,11 @@ class _Applier:
             for user, index in value.uses:
                 user.set_input(index, inner)
             value.dtype, value.quantization = f32, None
-            self.graph.append(Dequantize(inner, results=[value]))
+            self.graph.insert_after(op, Dequantize(inner, results=[value]))
+            other = self.converted.pop((value, f32), None)
+            if other is not None and other.producer is not None:
+                self.graph.replace_uses(other, value)
+                self.graph.remove(other.producer)
 
 
 _STORED = (DType.INT8, DType.UINT8, DType.INT16, f16, DType.INT4)

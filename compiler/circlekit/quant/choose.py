@@ -199,6 +199,9 @@ class GraphChooser(TensorForms):
         for index in indices_of(op, rule.symmetric):
             if self.reads_float(op, index) and any(self.read_form(op, index).zero_point):
                 raise ModelError(f"{op.code} ignores the zero point of %{self.name_of(op, index)}")
+        scales = [self.read_form(op, index).scale[0] for index in self.activations(op)]
+        if max(scales, default=0.0) >= rule.scales_below:
+            raise ModelError(f"{op.code} fails on scales of {rule.scales_below:g} and more")
         for index in indices_of(op, rule.not_negative):
             plan = self.read_form(op, index)
             low, high = self.range_of(op, index)

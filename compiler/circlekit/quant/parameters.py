@@ -22,6 +22,10 @@ Tensors of smaller numbers are not quantized.
 """
 
 
+SCALE_OF_ZEROS = 2.0**-7
+"""The scale of a tensor of zeros; below 1, on which comparisons in LiteRT fail."""
+
+
 def asymmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
     """Return (scale, zero point) so that [low, high], extended to hold 0, is covered by all integers.
 
@@ -31,7 +35,7 @@ def asymmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
     low, high = min(low, 0.0), max(high, 0.0)
     smallest, largest = dtype.limits
     if low == high:
-        return 1.0, 0
+        return SCALE_OF_ZEROS, 0
     scale = _checked_scale((high - low) / (largest - smallest), low, high)
     zero_point = round(smallest - low / scale)
     return scale, min(max(zero_point, smallest), largest)
@@ -41,7 +45,7 @@ def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
     """Return (scale, 0) so that [low, high] is covered by the integers without the lowest one."""
     _require_finite(low, high)
     magnitude = max(abs(low), abs(high))
-    return (_checked_scale(magnitude / dtype.limits[1], low, high) if magnitude else 1.0), 0
+    return (_checked_scale(magnitude / dtype.limits[1], low, high) if magnitude else SCALE_OF_ZEROS), 0
 
 
 def magnitudes(weights: Array, axis: int | None) -> Array:
@@ -54,13 +58,13 @@ def magnitudes(weights: Array, axis: int | None) -> Array:
 
 
 def scales_for(magnitude: Array, dtype: DType) -> Array:
-    """Return float32 scales so that numbers up to each magnitude are covered symmetrically; 1 for none.
+    """Return float32 scales so that numbers up to each magnitude are covered symmetrically.
 
     Magnitudes that are too small for a scale become 0; ModelError if all of them do that are not 0.
     """
     if magnitude.any() and magnitude.max() < SMALLEST_SCALE * dtype.limits[1]:
         raise ModelError(f"numbers of up to {magnitude.max():.4g} are too small for a scale")
-    scales = np.where(magnitude > 0, np.maximum(magnitude / dtype.limits[1], SMALLEST_SCALE), 1.0)
+    scales = np.where(magnitude > 0, np.maximum(magnitude / dtype.limits[1], SMALLEST_SCALE), SCALE_OF_ZEROS)
     return scales.astype(np.float32)
 
 

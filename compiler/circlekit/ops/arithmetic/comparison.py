@@ -33,7 +33,7 @@ class Comparison(Binary, versions={i8: 2}):
     below 1; for larger scales its results are wrong, and so are these.
     """
 
-    quantization_rule = QuantizationRule(operands_follow=("lhs", "rhs"))
+    quantization_rule = QuantizationRule(operands_follow=("lhs", "rhs"), scales_below=1.0)
 
     def infer(self) -> TensorType:
         return TensorType(boolean, super().infer().shape)
