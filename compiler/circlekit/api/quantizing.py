@@ -24,7 +24,7 @@ from circlekit.quant.calibration.observer import Channels, Histograms
 from circlekit.quant.calibration.samples import Samples, checked_samples
 from circlekit.quant.choose import Ranges
 from circlekit.quant.fake.grids import take_grids
-from circlekit.quant.mixed.mixed_precision import MakePlan, Raised, raise_operators, raise_patterns
+from circlekit.quant.mixed.mixed_precision import MakeMixedPlan, Raised, raise_operators, raise_patterns
 from circlekit.quant.mixed.raising import Budget
 from circlekit.quant.one.scheme import PREPARATION as ONE_PREPARATION
 from circlekit.quant.one.scheme import quantize_by_one
@@ -60,12 +60,12 @@ def calibrate(
     ``engine``: "circlekit", or "litert", which is faster for large models, where it is installed.
     ``processes``: how many run samples, by default as many as there are processors if that pays.
     ``client``: a ``distributed.Client``, to run on a Dask cluster.
-    ``state``: a .json or .npz file to which the result is written from time to time and at the end; a run
-    that was interrupted continues from it, on the same samples.
+    ``state``: a .json or .npz file to which the result is written from time to time and at the end; if an
+    interrupted run left it, the run continues on the same samples.
     The result does not depend on the number of processes or workers; it has ``save`` and ``load``.
 
-    Raise ModelError without samples or for one with NaN, ShapeError for one that does not fit the inputs,
-    UnsupportedError if the engine cannot run the model.
+    Raise ModelError without samples, for a sample with NaN, or if ``state`` is complete or of another model;
+    ShapeError for a sample that does not fit the inputs; UnsupportedError if the engine cannot run the model.
     """
     check_model(model)
     runner = Runner(engine, processes, client)
@@ -171,7 +171,7 @@ class _Choice:
         model: Model,
         samples: Sequence[Sequence[Array]],
         calibration: Calibration | None,
-        find: Callable[[Model, MakePlan, Sequence[Sequence[Array]]], Raised],
+        find: Callable[[Model, MakeMixedPlan, Sequence[Sequence[Array]]], Raised],
     ) -> None:
         """Add the operators that ``find`` raises."""
         ranges = ranges_of(model, calibration or collect(model, samples), self.estimator)

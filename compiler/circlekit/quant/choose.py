@@ -27,6 +27,7 @@ from circlekit.quant.trial import trial_refusal
 from circlekit.quant.weights import (
     bias_plan,
     block_plan,
+    finite_numbers,
     fit_bias,
     indices_of,
     is_weight,
@@ -252,8 +253,8 @@ class GraphChooser(TensorForms):
     def _store(self, op: Op, rule: QuantizationRule) -> None:
         """Choose the forms of the constants of an operator whose activations stay float."""
         scheme, bias = self.scheme_of(op), self.bias_of(op, rule)
-        if bias is not None and is_weight(bias) and not np.isfinite(bias.array()).all():
-            raise ModelError(f"the constant %{bias.name} has numbers that are NaN or infinite")
+        if bias is not None and is_weight(bias):
+            finite_numbers(bias)  # refuses NaN
         for index, axis in stored_constants(op, scheme).items():
             value = op.inputs[index]
             assert value is not None
@@ -264,7 +265,7 @@ class GraphChooser(TensorForms):
             raise ModelError("its constants are so small that the file would grow")
 
     def _check(self, op: Op, rule: QuantizationRule) -> None:
-        """Raise ModelError if the target cannot run the operator as planned."""
+        """Raise UnsupportedError if the target cannot run the operator as planned."""
         scheme = self.scheme_of(op)
         if scheme.arithmetic is Arithmetic.FLOATS:
             return

@@ -181,7 +181,7 @@ def _tensor(plan: TensorPlan) -> dict[str, Any]:
 
 
 def _one_or_list(numbers: Sequence[Any]) -> Any:
-    """Return the only number if all are equal and there is one, else a list."""
+    """Return the number if there is one only, else the list."""
     return numbers[0] if len(numbers) == 1 else list(numbers)
 
 

@@ -16,8 +16,7 @@ from circlekit.quant.scheme import SCHEMES
 CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE"})
 """Operators between integers and floats, and between integers of different scales."""
 
-
-MAX_NAME = 60
+NAME_CHARACTERS = 60
 """Characters of a tensor's name that are shown."""
 
 
@@ -63,7 +62,7 @@ class QuantizationReport:
         ]
 
     def document(self) -> dict[str, Any]:
-        """Return the report as objects of JSON."""
+        """Return the report as an object for JSON."""
         return {
             "source": self.source,
             "target": self.target,
@@ -109,7 +108,7 @@ class QuantizationReport:
             yield "stays float:"
         for (code, reason), names in by_reason.items():
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            yield f"  {code} %{abridged(names[0], MAX_NAME)}{more}: {reason}"
+            yield f"  {code} %{abridged(names[0], NAME_CHARACTERS)}{more}: {reason}"
 
 
 def _title(scheme: str) -> str:

@@ -20,7 +20,8 @@ def selected(model: Model, pattern: str) -> list[Op]:
 
     ``re:EXPRESSION`` searches the names of results; another pattern is the whole name of a result, the name
     of a class (``Conv2D``) or the schema's code (``CONV_2D``).  A kind of which the model has no operator
-    selects nothing; ModelError for any other pattern that selects nothing.
+    selects nothing.  Raise ModelError for any other pattern that selects nothing, UnsupportedError for an
+    EXPRESSION that is not a regular expression.
     """
     if pattern.startswith(EXPRESSION):
         try:
@@ -43,6 +44,7 @@ def schemes_of(
 
     ``operators``: scheme by pattern; of several patterns that select an operator the last one counts.
     ``names``: patterns of the operators to quantize; the others stay float.  By default all.
+    Raise the errors of ``selected`` and ``find_scheme``; UnsupportedError for a scheme of ONE with another.
     """
     default = find_scheme(scheme)
     chosen = None if names is None else {op for pattern in names for op in selected(model, pattern)}

@@ -17,16 +17,16 @@ from circlekit.quant.given import add_ranges, covered_range, fits_activations, g
 from circlekit.quant.parameters import asymmetric, symmetric
 from circlekit.quant.plan import TensorPlan
 from circlekit.quant.scheme import Scheme
-from circlekit.quant.weights import indices_of, is_weight, stored_constants
+from circlekit.quant.weights import finite_numbers, indices_of, is_weight, stored_constants
 from circlekit.targets.target import Target
 
 
 class TensorForms:
     """What is known of a graph: the scheme of each operator, ranges, and the forms chosen so far.
 
-    ``floats``: the operators that stay float, with the reasons; ``reasons``: those of operators that got the
-    fallback of their scheme.  ``tensors``: the forms in which tensors are
-    stored; ``edges``: by operator and then by index, operands that are read in another form.
+    ``floats``: the operators that stay float, with the reasons; ``reasons``: why operators got the fallback
+    of their scheme.  ``tensors``: the forms in which tensors are stored; ``edges``: by operator and then by
+    index, the form of an operand that is read in another one.
     """
 
     def __init__(
@@ -64,9 +64,10 @@ class TensorForms:
         return plan
 
     def own_form(self, value: Value, scheme: Scheme, least_scale: float = 0.0) -> TensorPlan:
-        """Return the form for the observed range of ``value``; ModelError if there is none.
+        """Return the given form of ``value`` if the scheme takes it, else the form for its observed range.
 
-        The range is widened to the scale ``least_scale``.
+        The range is widened until the scale is ``least_scale``.  Raise UnsupportedError if there is no range,
+        ModelError if it is too small for a scale.
         """
         given = given_form(self.given.get(value.name), scheme.activations)
         if given is not None and fits_activations(given, scheme):
@@ -92,11 +93,10 @@ class TensorForms:
         return distance if is_masked else 0.0
 
     def constant_form(self, value: Value, scheme: Scheme) -> TensorPlan:
+        """Return the form that covers a constant; ModelError if it is packed, sparse, NaN or infinite."""
         if not value.is_plain:
             raise ModelError(f"the constant %{value.name} is packed or sparse")
-        numbers = value.array()
-        if not np.isfinite(numbers).all():
-            raise ModelError(f"the constant %{value.name} has numbers that are NaN or infinite")
+        numbers = finite_numbers(value)
         low, high = float(numbers.min(initial=0)), float(numbers.max(initial=0))
         return covering(low, high, scheme, f"covers the constant, {low:.4g} to {high:.4g}")
 

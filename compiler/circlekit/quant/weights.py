@@ -23,9 +23,8 @@ LARGEST_BIAS = {i32: 2**30, i64: 2**45}
 ZERO_WEIGHT_BIAS = 2**20
 """The integer of a bias whose weights are all 0: only the precision of the bias matters there."""
 
-
 BYTES_OF_SCALE = 12
-"""A scale and a zero point of a channel in the file."""
+"""What the scale and the zero point of a channel take in the file."""
 
 BYTES_OF_DEQUANTIZE = 200
 """About what a DEQUANTIZE and its tensor take in the file."""
@@ -42,6 +41,14 @@ def indices_of(op: Op, names: Collection[str]) -> Iterator[int]:
 def is_weight(value: Value | None) -> bool:
     """Return whether ``value`` is a float32 constant whose numbers can be read."""
     return value is not None and value.dtype is f32 and value.is_plain
+
+
+def finite_numbers(value: Value) -> Array:
+    """Return the numbers of a constant; ModelError if one is NaN or infinite."""
+    numbers = value.array()
+    if not np.isfinite(numbers).all():
+        raise ModelError(f"the constant %{value.name} has numbers that are NaN or infinite")
+    return numbers
 
 
 def stored_constants(op: Op, scheme: Scheme) -> dict[int, int | None]:
@@ -80,9 +87,7 @@ def weight_plan(weights: Value, scheme: Scheme, axis: int | None) -> TensorPlan:
 
     Raise ModelError for NaN and infinite numbers.
     """
-    numbers = weights.array()
-    if not np.isfinite(numbers).all():
-        raise ModelError(f"the constant %{weights.name} has numbers that are NaN or infinite")
+    numbers = finite_numbers(weights)
     if scheme.weights.is_float:
         return TensorPlan(scheme.weights, reason="half the bytes of float32")
     if scheme.weights is DType.UINT8:
@@ -110,9 +115,7 @@ def block_plan(weights: Value, scheme: Scheme) -> TensorPlan:
     The scales are stored as float16 and have the precision of bfloat16, as LiteRT's delegate keeps them.
     Raise UnsupportedError if the rows are not whole blocks, ModelError for NaN and infinite numbers.
     """
-    numbers = weights.array()
-    if not np.isfinite(numbers).all():
-        raise ModelError(f"the constant %{weights.name} has numbers that are NaN or infinite")
+    numbers = finite_numbers(weights)
     if numbers.ndim != 2 or numbers.shape[1] % scheme.block:
         shape = format_shape(weights.shape)
         raise UnsupportedError(f"%{weights.name}, {shape}, has no rows of whole blocks of {scheme.block}")
@@ -142,11 +145,9 @@ def fit_bias(weights: TensorPlan, bias: Value, data: TensorPlan, dtype: DType, n
     """Return ``weights``, with larger scales of the channels whose biases would not fit into ``dtype``.
 
     ``numbers``: the weights; where they are all 0, the scale is chosen for the bias alone.
-    Raise ModelError for biases that are NaN or infinite.
+    Raise ModelError for biases that are NaN or infinite, or of another number than the channels.
     """
-    values = np.abs(bias.array().reshape(-1).astype(np.float64))
-    if not np.isfinite(values).all():
-        raise ModelError(f"the constant %{bias.name} has numbers that are NaN or infinite")
+    values = np.abs(finite_numbers(bias).reshape(-1).astype(np.float64))
     if values.size not in (1, len(weights.scale)) and len(weights.scale) != 1:
         raise ModelError(f"%{bias.name} has {values.size} elements for {len(weights.scale)} channels")
     if len(weights.scale) == 1:

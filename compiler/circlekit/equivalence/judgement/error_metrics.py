@@ -24,9 +24,12 @@ class ErrorMetrics:
     """Sums over the elements of all arrays that were added, from which the metrics follow.
 
     The error is the result minus the reference.  Elements that are not finite in both arrays are left out and
-    counted in ``skipped``.  ``intervals``: for each pair of arrays the largest absolute error relative to the
-    range of the reference.  ``overlaps``: for each k of TOP, and each vector along the last axis, the share
-    of its k largest elements that are among the k largest of the reference.
+    counted in ``skipped``, all others in ``count``.  ``signal``, ``power``, ``noise``: sums of squares of the
+    reference, of the result and of the error.  ``product``: sum of reference times result.  ``total``,
+    ``absolute``: sums of the errors and of their magnitudes; ``worst``: the largest magnitude.
+    ``intervals``: for each pair of arrays the largest absolute error relative to the range of the reference.
+    ``overlaps``: for each k of TOP, and each vector along the last axis, the share of its k largest elements
+    that are among the k largest of the reference.
     """
 
     count: int = 0

@@ -47,7 +47,11 @@ class QuantizationFinding:
 
 @dataclass
 class Judgement:
-    """``outputs``: metrics by name.  ``layers``: in the order of the quantized model."""
+    """What ``judge`` found.
+
+    ``outputs``: metrics by the name of the float model's output.  ``layers``: in the order of the quantized
+    model.
+    """
 
     outputs: dict[str, ErrorMetrics]
     layers: list[LayerError]
@@ -82,7 +86,10 @@ def _csv_row(index: int, layer: LayerError) -> tuple[object, ...]:
 
 
 def is_quantized_form(before: Model, after: Model) -> bool:
-    """Return whether ``after`` holds quantized tensors where ``before`` has floats, or has none at all."""
+    """Return whether tensors that are float in ``before`` are quantized in ``after``.
+
+    If ``before`` has no quantized tensor, any quantized tensor of ``after`` counts.
+    """
     quantized = {v.name for v in _values(before) if is_quantized(v)}
     others = {v.name for v in _values(before)} - quantized
     return any(is_quantized(v) and (not quantized or v.name in others) for v in _values(after))

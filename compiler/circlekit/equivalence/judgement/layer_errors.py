@@ -74,7 +74,10 @@ class LayerError:
 
     @property
     def dead_channels(self) -> int:
-        """Number of channels that vary in the float model and are constant in the quantized one."""
+        """Number of channels that vary in the float model and are constant in the quantized one.
+
+        A channel varies if its range is more than 1 % of that of the channel with the largest range.
+        """
         if self.low is None or self.high is None or self.quantized_low is None or self.quantized_high is None:
             return 0
         extent = self.high - self.low

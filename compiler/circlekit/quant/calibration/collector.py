@@ -45,15 +45,14 @@ def collect(
     """Run the main graph of ``model`` on each sample; return the statistics of all float tensors.
 
     A process holds one sample at a time.  ``samples``: also the path of a file or folder, see
-    ``sample_files``.  ``channels``, ``histograms``: the tensors with these statistics,
-    see ``observer``; ranges are always there.  ``runner``: what runs the samples.  ``source``: what they are,
-    for a reader of the result.  ``state``: the .json or .npz file to which the incomplete result is written
-    from time to time; if it exists, an interrupted run continues from it, on the same samples.
+    ``sample_files``.  ``channels``, ``histograms``: the tensors with these statistics, see ``observer``;
+    every tensor has a range.  ``runner``: what runs the samples.  ``source``: describes the samples to a
+    reader of the result.  ``state``: the .json or .npz file to which the result is written from time to time
+    and at the end; if the file of an interrupted run is there, the run continues on the same samples.
 
-    Raise ModelError without samples or float tensors, for a sample with NaN, or if ``resume`` is of other
-    samples; ShapeError for
-    one that does not fit the inputs; UnsupportedError if the engine cannot run the model; and the errors of
-    ``Interpreter.run``.
+    Raise ModelError without samples or float tensors, for a sample with NaN, or if ``state`` is complete or
+    of another model or other samples; ShapeError for a sample that does not fit the inputs; UnsupportedError
+    if the engine cannot run the model; and the errors of ``Interpreter.run``.
     """
     if isinstance(samples, str | os.PathLike):
         samples = open_samples(samples, model)

@@ -39,7 +39,7 @@ class Selection:
 
     @staticmethod
     def of(model: Model, channels: Channels = False, histograms: Histograms = False) -> Selection:
-        """Raise ModelError for a name that no observed tensor has, or an axis that the tensor lacks."""
+        """Return what is selected; ModelError for the name of no observed tensor, or an axis it lacks."""
         ranks = {value.name: value.rank for _, _, value in observed_values(model)}
         names = list(ranks)
         per_channel = channels if isinstance(channels, Mapping) else None

@@ -21,9 +21,9 @@ SECONDS_ALONE = 0.5
 
 @dataclass(frozen=True)
 class Runner:
-    """``engine``: "circlekit" or "litert".
+    """How samples are run.  ``engine``: "circlekit" or "litert".
 
-    ``processes``: None for as many as there are processors, if the samples take long.
+    ``processes``: number of processes; None: as many as there are processors, if the samples take long.
     ``client``: a ``distributed.Client``, to run on its cluster instead.
     """
 

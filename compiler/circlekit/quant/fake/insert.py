@@ -41,10 +41,11 @@ class FakeQuantOptions:
     ``narrow_range``: activations do without the lowest step, as weights always do.
     ``per_channel``: weights have a range for each channel, as pairs of QUANTIZE and DEQUANTIZE.
     ``ema_decay``: ranges of activations are moving averages over the samples; None: the smallest and the
-    largest number of all samples.  ``init_range``: the start of the moving average; None: no
-    start, as in contrib.quantize.
-    ``scope``: a regular expression; only values whose name it matches (search) are rounded, of weights that
-    of the layer's result.  ``inputs``: also the inputs of the model, which contrib.quantize leaves out.
+    largest number of all samples.  ``init_range``: the start of the moving average; None: no start, as in
+    contrib.quantize.
+    ``scope``: a regular expression; only values with a match anywhere in their names are rounded; for weights
+    the name of the layer's result counts.
+    ``inputs``: also the inputs of the model are rounded, which contrib.quantize leaves as they are.
     """
 
     weight_bits: int = 8

@@ -20,21 +20,20 @@ from circlekit.quant.mixed.raising import Budget, choose_raised
 from circlekit.quant.mixed.sensitivity import Sensitivity, measure
 from circlekit.quant.plan import Plan, key_of
 
-MakePlan = Callable[[Mapping[str, str]], Plan]
+MakeMixedPlan = Callable[[Mapping[str, str]], Plan]
 """Returns the plan with another scheme for some operators, by the name of a result."""
 
 MEASURED_WORK = 10**10
 """Multiply-accumulates for measuring each operator's noise; the number of samples follows from them."""
 
 MEASURED_SAMPLES = 4
-"""Most samples on which it is measured; more change little."""
+"""The noise is measured on at most this many samples; more change little."""
 
 CHECKED_SAMPLES = 8
 """Samples on which a choice is checked by running the quantized model."""
 
 MAX_CHECKS = 6
 """A choice that misses the target is extended this often; the prediction is near after few."""
-
 
 MIN_SQNR = 12.0
 """Below this ratio in dB a quantized model is of little use, and patterns are raised without being asked."""
@@ -57,7 +56,7 @@ class Raised:
 
 def raise_operators(
     model: Model,
-    make_plan: MakePlan,
+    make_plan: MakeMixedPlan,
     samples: Sequence[Inputs],
     target_sqnr: float | None = None,
     budget: Budget | None = None,
@@ -66,7 +65,7 @@ def raise_operators(
     """Return which operators of the float ``model`` to compute by scheme ``raise_to``.
 
     With ``target_sqnr`` (dB) they are as few as possible; with ``budget`` the best that it allows.  With
-    both, the target ends the search early.  ``samples``: held back from nothing, a few are enough.
+    both, the target ends the search early.  ``samples``: a few are enough, also those of the calibration.
 
     Raise ModelError without samples, UnsupportedError if neither a target nor a budget is given.
     """
@@ -95,7 +94,7 @@ def raise_operators(
 
 
 def raise_patterns(
-    model: Model, make_plan: MakePlan, samples: Sequence[Inputs], raise_to: str = "float"
+    model: Model, make_plan: MakeMixedPlan, samples: Sequence[Inputs], raise_to: str = "float"
 ) -> Raised:
     """Return which named patterns to raise if plain quantization leaves an output below MIN_SQNR.
 

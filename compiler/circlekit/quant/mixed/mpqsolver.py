@@ -82,9 +82,10 @@ class Solver:
     ) -> Configuration:
         """Return the configuration with the fewest levels of depth in int16 whose error is small enough.
 
-        The error is the mean absolute difference of the outputs to those of the float model.  It may be that
-        of int16 plus ``ratio`` (0 to 1) of what uint8 adds.  ``is_int16_front``: levels at the inputs are
-        int16, else those at the outputs; None: on the side where ``errors`` (by tensor) are larger.
+        The error is the mean absolute difference of the outputs to those of the float model.  The target is
+        the error of int16 plus ``ratio`` (0 to 1) of what uint8 adds to it.  ``is_int16_front``: levels at
+        the inputs become int16; False: those at the outputs; None: those on the side where ``errors`` (by
+        tensor) are larger.
         ``on_begin`` is told the errors of uint8 and int16.
 
         Raise ModelError without samples, and the errors of ``quantize_with_minmax`` and the interpreter.
@@ -186,7 +187,7 @@ def _deepest(depths: Mapping[Value, int]) -> int:
 
 
 def _names(graph: Graph, depths: Mapping[Value, int], cut: int, front: bool) -> tuple[str, ...]:
-    """Return the operators at depth ``cut`` and before it; not ``front``: and behind it."""
+    """Return the names of the operators up to depth ``cut``, or, without ``front``, from there on."""
     return tuple(
         op.results[0].name
         for op in graph

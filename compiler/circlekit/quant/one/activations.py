@@ -28,9 +28,9 @@ LOWEST = np.finfo(np.float32).min
 class Task:
     """The quantization of one graph: what every step reads and changes.
 
-    ``own``: the settings of operators that have their own.  ``float_ops``: operators that stay float;
-    ``floats``: values that stay float32.
-    ``reasons``: why each value has its parameters; ``float_ops`` have their reasons too.
+    ``own``: the settings of operators that have their own.  ``float_ops``: the operators that stay float,
+    each with the reason; ``floats``: the values that stay float32.  ``reasons``: why each value has its
+    parameters.
     """
 
     graph: Graph

@@ -80,7 +80,7 @@ def to_integers(x: Array, dtype: DType, scale: Array, low: Array | float = 0.0) 
 
 
 def to_given_integers(x: Array, dtype: DType, quantization: Quantization) -> Array:
-    """Return ``x`` with the scale and zero point of another tensor, which are not per channel."""
+    """Return ``x`` as integers of the one scale and zero point of ``quantization``."""
     finite = np.clip(x.astype(np.float64), -LARGEST, LARGEST)
     steps = round_half_away(finite * inverse(quantization.scale[0]))
     return clamped(steps + float(quantization.zero_point[0]), dtype)

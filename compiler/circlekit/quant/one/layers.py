@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import DType, f32, u8
+from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.quant.one.activations import Task, finite_floats, quantize_constant
 from circlekit.quant.one.formulas import (
     BIAS_DTYPES,
+    SMALLEST_SCALE,
     Parameters,
     bias_integers,
     element_parameters,
@@ -68,7 +69,7 @@ def _quantize_elements(task: Task, op: Op, name: str, dtype: DType, per_channel:
         quantize_constant(task, op, index, dtype)
         return
     if data.size != data.shape[-1]:
-        # ONE refuses several elements per channel; they need a scale for all
+        # ONE refuses several elements per channel; here all of them share one scale
         quantize_constant(task, op, index, dtype)
         return
 
@@ -158,7 +159,7 @@ def _recorded(value: Value, axis: int | None, dtype: DType) -> Parameters | None
 
 
 def _bias(op: Op) -> Value | None:
-    """Return the float constant bias of a layer, None if it has none."""
+    """Return the bias of a layer as long as it is float32; None if it has none, or is quantized."""
     value = bias_of(op)
     return value if value is not None and value.dtype is f32 else None
 
@@ -173,9 +174,9 @@ def _input_scale(op: Op) -> np.float32:
 
 
 def _smallest_scale(task: Task, op: Op) -> Array | None:
-    """Return the weight scales that the bias needs to fit its integers; None if any scale will do.
+    """Return the weight scales with which the bias fits into its integers; None if any scale will do.
 
-    ONE lets such a bias overflow.
+    ONE leaves the scales as they are, so that the bias overflows.
     """
     value = _bias(op)
     if value is None:
@@ -183,8 +184,7 @@ def _smallest_scale(task: Task, op: Op) -> Array | None:
     data = finite_floats(value).reshape(-1)
     dtype = task.setting(op).dtype
     needed = smallest_weight_scale(data, float(_input_scale(op)), dtype)
-    smallest_possible = 1e-5 if dtype is u8 else 1e-8
-    return needed if np.any(needed > smallest_possible) else None
+    return needed if np.any(needed > SMALLEST_SCALE[dtype]) else None
 
 
 def quantize_bias(task: Task, op: Op, dtype: DType) -> None:
