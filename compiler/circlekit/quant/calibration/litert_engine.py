@@ -114,10 +114,8 @@ class LitertEngine:
 
     def _tensor(self, index: int) -> Array:
         """Return a view of a tensor, which is gone before the next run."""
-        if (
-            0 in self._interpreter._get_tensor_details(index, 0)["shape"]
-        ):  # an empty tensor has no memory to view
-            return np.zeros(0, np.float32)
+        if 0 in self._interpreter._get_tensor_details(index, 0)["shape"]:
+            return np.zeros(0, np.float32)  # an empty tensor has no memory to view
         array: Array = self._interpreter.tensor(index)()
         return array
 
