@@ -36,6 +36,7 @@ from circlekit.quant.techniques.layer_rounding import (
     round_nearest,
 )
 from circlekit.quant.techniques.layer_sweep import Powers, Sweep, decibels
+from circlekit.quant.techniques.linear_layer import separate_biases
 from circlekit.quant.techniques.range_choice import (
     chosen_estimators,
     estimators,
@@ -48,7 +49,7 @@ MakePlan = Callable[[Model, Ranges], Plan]
 
 Samples = Sequence[Sequence[Array]]
 
-LEAST_GAIN_DB = 0.1
+LEAST_GAIN_DB = 0.02
 """A choice that gains less than this is not kept."""
 
 EQUALIZED_BITS = 8
@@ -142,6 +143,7 @@ class Auto:
         if (obstacle := _obstacle(self.model)) is not None:
             self.notes.append(f"plain rules: {obstacle}, which the trials do not simulate")
             return self.plan_of(self.model, self._plain_ranges())
+        separate_biases(self.model.main)
         started = time.monotonic()
         whole = collect(self.model, self.samples, channels=True)
         self._sample_seconds = SWEEP_RUNS * (time.monotonic() - started) / len(self.samples)

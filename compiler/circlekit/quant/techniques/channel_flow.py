@@ -23,7 +23,7 @@ from circlekit.ir.value import Array
 
 LARGEST_FACTOR = 64.0
 TOLERANCE = 1e-4
-"""How far a factor in a result may be from that of its channel; factors are farther apart."""
+"""How far results may be from the scaled ones, as a part of the largest of the channel."""
 
 MOST_CHANNELS = 8192
 """Operators with more channels are not measured, because factors would be too near to each other."""
@@ -66,7 +66,10 @@ def channel_flows(op: Op, seed: int = 0) -> list[Flow] | None:
 
 
 class _Probe:
-    """Runs ``op`` on random numbers whose channels are scaled; ``moving``: the operands that get them."""
+    """Runs ``op`` on random numbers whose channels are scaled; ``moving``: the operands that get them.
+
+    Their negatives are tried, too: a channel of zeros must be one for every input.
+    """
 
     def __init__(self, op: Op, moving: Sequence[int], seed: int) -> None:
         self.op, self.moving = op, moving
@@ -84,8 +87,16 @@ class _Probe:
         self.plain = self._results({})
 
     def _results(self, factors: dict[int, Array]) -> list[Array]:
+        """Return each result as rows of channels, for the random numbers and for their negatives."""
+        halves = [self._run(factors, sign) for sign in (1, -1)]
+        return [
+            np.concatenate([array.reshape(-1, array.shape[-1]).astype(np.float64) for array in pair])
+            for pair in zip(*halves, strict=True)
+        ]
+
+    def _run(self, factors: dict[int, Array], sign: int) -> list[Array]:
         arrays = [
-            a if a is None or i not in factors else np.asarray(a * factors[i], np.float32)
+            np.asarray(a * factors.get(i, 1) * sign, np.float32) if a is not None and i in self.moving else a
             for i, a in enumerate(self.arrays)
         ]
         act = getattr(self.op, "act", None)
@@ -139,17 +150,17 @@ class _Probe:
             return None
         found = []
         for before, after in zip(self.plain, self._results(factors), strict=True):
-            rows = [a.reshape(-1, a.shape[-1]).astype(np.float64) for a in (before, after)]
-            is_zero = (rows[0] == 0) & (rows[1] == 0)
-            with np.errstate(all="ignore"):
-                ratio = np.where(is_zero, np.nan, rows[1] / rows[0])
-            if is_zero.all(axis=0).any():
+            largest = np.abs(before).argmax(axis=0)[None]
+            tops, scaled = (np.take_along_axis(rows, largest, 0)[0] for rows in (before, after))
+            is_empty = tops == 0  # such as channels that a PAD adds
+            if is_empty.all() or not np.isfinite(after).all() or after[:, is_empty].any():
                 return None
-            low, high = np.nanmin(ratio, axis=0), np.nanmax(ratio, axis=0)
-            nearest = np.abs(codes[:, None] - low).argmin(axis=0)
-            furthest = np.maximum(np.abs(codes[nearest] - low), np.abs(codes[nearest] - high))
-            if not np.all(furthest < TOLERANCE * low):
+            factor = np.where(is_empty, codes[0], scaled / np.where(is_empty, 1, tops))
+            nearest = np.abs(codes[:, None] - factor).argmin(axis=0)
+            missed = np.abs(after - before * codes[nearest]).max(axis=0)
+            if np.any(missed > TOLERANCE * codes[nearest] * np.abs(tops)):
                 return None
+            nearest[is_empty] = -1
             found.append(nearest)
         return found
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from circlekit.ir.core import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
@@ -108,6 +109,15 @@ class LinearLayer:
         taps = int(np.prod(geometry.taps))
         split = sums.reshape(taps, self.groups, -1).transpose(1, 0, 2)
         return np.asarray(split.reshape(self.groups, -1) / (len(data) * np.prod(places)))
+
+
+def separate_biases(graph: Graph) -> None:
+    """Give each layer a bias of its own where several share one: each is corrected by itself."""
+    for op in graph:
+        layer = linear_layer(op)
+        if layer is not None and layer.bias is not None and layer.bias.use_count > 1:
+            name = graph.unique_name(layer.bias.name)
+            op.set_input(layer.bias_index, Value.constant(name, layer.bias.array()))
 
 
 def linear_layer(op: Op) -> LinearLayer | None:
