@@ -22,9 +22,12 @@ from circlekit.targets.constraints import (
 )
 from tools.probe_targets.suspects import SUSPECTS
 
-LUCK = 0.2
+LUCK = 0.7
 """A constraint may be broken by models that run, up to this part of those that it keeps from wrong values:
 a runtime that ignores an activation gives the right values where there is nothing to clip."""
+
+LUCK_COST = 1.0
+"""Failures that a constraint must explain for each model that runs and breaks it, to be preferred."""
 
 FIXED_SCALE_SAMPLES = 4
 """Models that run, all with the same scale of a result, before it counts as the only one."""
@@ -46,20 +49,21 @@ def learn(observed: Sequence[Observation]) -> Constraints:
     failed = [o for o in observed if not o.runs]
     if not passed or not failed:
         return {}
-    useful: list[tuple[Constraints, set[int]]] = []
+    useful: list[tuple[Constraints, set[int], int]] = []
     for constraint in candidates(passed, [o.op for o in failed]):
         broken = {i for i, o in enumerate(failed) if is_broken(o.op, constraint)}
-        allowed = LUCK * sum(failed[i].harms for i in broken)
-        if broken and sum(is_broken(op, constraint) for op in passed) <= allowed:
-            useful.append((constraint, broken))
+        lucky = sum(is_broken(op, constraint) for op in passed)
+        if broken and lucky <= LUCK * sum(failed[i].harms for i in broken):
+            useful.append((constraint, broken, lucky))
     chosen: Constraints = {}
     left = set(range(len(failed)))
     while useful and left:
-        constraint, broken = max(useful, key=lambda item: len(item[1] & left))
+        constraint, broken, _ = max(useful, key=lambda item: len(item[1] & left) - LUCK_COST * item[2])
         if not broken & left:
             break
         left -= broken
         chosen = _merged(chosen, constraint)
+        useful = [item for item in useful if item[1] & left and item[0] is not constraint]
     return {kind: chosen[kind] for kind in sorted(chosen)}
 
 
@@ -70,9 +74,11 @@ def is_broken(op: Op, constraints: Mapping[str, Any]) -> bool:
 def _merged(first: Constraints, second: Constraints) -> Constraints:
     ((kind, content),) = second.items()
     old = first.get(kind)
-    if old is None or kind == "operands":
-        return {**first, kind: content}
-    return {**first, kind: {**old, **content} if isinstance(content, dict) else [*old, *content]}
+    if isinstance(content, dict):
+        return {**first, kind: {**(old or {}), **content}}
+    if isinstance(content, list) and kind != "operands":
+        return {**first, kind: [*(old or []), *content]}
+    return {**first, kind: content if old is None or kind == "operands" else min(old, content)}
 
 
 def candidates(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constraints]:

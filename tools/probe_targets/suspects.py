@@ -51,11 +51,17 @@ _RESIZE = (
 )
 """TensorFlow Lite, resize_bilinear.cc: both together are refused, if the size is constant."""
 
+_ARG = ({"any_of": [[{"constant": ["dimension"]}, {"ranks": {"input": [0, 1]}}]]},)
+"""onert, with a computed dimension: the shape of the result must be known without it."""
+
 SUSPECTS: dict[str, tuple[dict[str, Any], ...]] = {
     **dict.fromkeys(
         ("REDUCE_ANY", "REDUCE_ALL", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "SUM", "MEAN"), _REDUCE
     ),
     **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), _RESIZE),
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), _ARG),
+    "SLICE": ({"any_of": [[{"constant": ["begin"]}, {"ranks": {"input": [1]}}]]},),
+    "STRIDED_SLICE": ({"numbers": {"strides": [1]}},),
     "ONE_HOT": ({"values": {"axis": list(range(-1, 9))}},),
     "REVERSE_V2": ({"consecutive": ["axis"]},),
     "SELECT": (
