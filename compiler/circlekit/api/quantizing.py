@@ -142,6 +142,8 @@ def quantize(
         )
     plan = choice.quantize(model, chosen, taken, calibration, seconds if auto else 0.0)
     report = QuantizationReport(scheme, plan, before, _summary(model), choice.notes)
+    if (report.after.file_size or 0) > (before.file_size or 0):
+        report.notes.append("the file grows: sparse or tiny weights take more as integers with scales")
     report.seconds = time.monotonic() - started
     return report
 
