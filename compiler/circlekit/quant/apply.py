@@ -181,3 +181,16 @@ def stored_data(numbers: Array, plan: TensorPlan) -> Array:
         rows = numbers.reshape(-1, plan.block)
         return integers(rows, plan.scales, zero_point, plan.dtype, 0, plan.narrow).reshape(numbers.shape)
     return integers(numbers, plan.scales, plan.zero_points, plan.dtype, plan.axis, plan.narrow)
+
+
+def real_data(stored: Array, plan: TensorPlan) -> Array:
+    """Return the float32 numbers that ``stored``, data in the form ``plan``, stands for."""
+    # float32 is exact for integers of up to 16 bits
+    numbers = stored.astype(np.float32 if plan.dtype.bits <= 16 else np.float64)
+    if not plan.scale:  # float16
+        return numbers
+    if plan.block:
+        return (numbers.reshape(-1, plan.block) * plan.scales[:, None]).reshape(stored.shape)
+    shape = [-1 if i == plan.axis else 1 for i in range(stored.ndim)] if len(plan.scale) > 1 else []
+    steps = numbers - plan.zero_points.reshape(shape).astype(numbers.dtype)
+    return np.asarray(steps * plan.scales.reshape(shape), np.float32)

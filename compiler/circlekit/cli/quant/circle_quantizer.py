@@ -31,7 +31,7 @@ DESCRIPTION = """Quantize a circle or TFLite model as ONE does.
 Exactly one of the modes is needed. The usual sequence: --quantize_dequantize_weights, then record-minmax,
 then --quantize_with_minmax."""
 
-THREE = ("FROM", "TO", "GRANULARITY")
+CONVERSION_WORDS = ("FROM", "TO", "GRANULARITY")
 MODES = (
     "quantize_dequantize_weights", "quantize_with_minmax", "quantize_weights", "requantize",
     "force_quantparam", "copy_quantparam", "fake_quantize", "quantize_onnx_fq_model",
@@ -45,15 +45,15 @@ def _declare(parser: Parser) -> None:
     )
     modes = parser.add_argument_group("modes")
     modes.add_argument(
-        "--quantize_dequantize_weights", nargs=3, metavar=THREE,
+        "--quantize_dequantize_weights", nargs=3, metavar=CONVERSION_WORDS,
         help="round weights to what integers represent: float32, uint8 or int16, layer or channel",
     )  # fmt: skip
     modes.add_argument(
-        "--quantize_with_minmax", nargs=3, metavar=THREE,
+        "--quantize_with_minmax", nargs=3, metavar=CONVERSION_WORDS,
         help="quantize with recorded min and max: float32, uint8 or int16, layer or channel",
     )  # fmt: skip
     modes.add_argument(
-        "--quantize_weights", nargs=3, metavar=THREE,
+        "--quantize_weights", nargs=3, metavar=CONVERSION_WORDS,
         help="quantize weights alone: float32, int4, int8 or int16, channel",
     )  # fmt: skip
     modes.add_argument("--requantize", nargs=2, metavar=("FROM", "TO"), help="int8 uint8: change the dtype")
@@ -72,8 +72,8 @@ def _declare(parser: Parser) -> None:
         modes.add_argument(flag, action="store_true", help=text)
     options = parser.add_argument_group("options of --quantize_with_minmax")
     for side in ("input", "output"):
-        help = f"dtype of the {side}s, or one each: uint8, int16, int32, int64, float32, bool"
-        options.add_argument(f"--{side}_type", metavar="T,T", help=help)
+        text = f"dtype of the {side}s, or one each: uint8, int16, int32, int64, float32, bool"
+        options.add_argument(f"--{side}_type", metavar="T,T", help=text)
     options.add_argument("--TF-style_maxpool", action="store_true", help="MAX_POOL_2D keeps the scale")
     options.add_argument("--save_min_max", action="store_true", help="keep the recorded min and max")
     parser.add_argument(

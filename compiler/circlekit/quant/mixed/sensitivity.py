@@ -19,7 +19,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.progress import progress
 from circlekit.ir.value import Array, Value
-from circlekit.quant.apply import stored_data
+from circlekit.quant.apply import real_data, stored_data
 from circlekit.quant.mixed.cone_runner import ConeRunner
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
 
@@ -90,15 +90,7 @@ def measure(model: Model, plan: Plan, samples: Sequence[Inputs]) -> Sensitivity:
 
 def rounded(array: Array, form: TensorPlan) -> Array:
     """Return float32 numbers of ``array`` as its quantized form holds them."""
-    if not form.scale:  # float16
-        return stored_data(array, form).astype(np.float32)
-    stored = stored_data(array, form).astype(np.float32)
-    shape = [-1 if i == form.axis else 1 for i in range(array.ndim)] if len(form.scale) > 1 else []
-    if form.block:
-        shape = [*array.shape[:-1], -1, 1]
-        blocks = stored.reshape(*array.shape[:-1], -1, form.block)
-        return (blocks * form.scales.reshape(shape)).reshape(array.shape)
-    return (stored - form.zero_points.reshape(shape).astype(np.float32)) * form.scales.reshape(shape)
+    return real_data(stored_data(array, form), form)
 
 
 def _quantized_operators(model: Model, plan: GraphPlan) -> dict[Op, OperatorPlan]:

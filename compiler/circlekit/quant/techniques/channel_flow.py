@@ -22,6 +22,8 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Array
 
 LARGEST_FACTOR = 64.0
+"""The largest factor of a channel; the smallest is about 2."""
+
 TOLERANCE = 1e-4
 """How far results may be from the scaled ones, as a part of the largest of the channel."""
 
@@ -115,9 +117,9 @@ class _Probe:
         """Every channel of every operand has its own factor."""
         sizes = self._sizes()
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        codes = _codes(int(starts[-1]))
-        factors = {i: codes[a:b] for i, a, b in zip(self.moving, starts, starts[1:], strict=False)}
-        found = self._found(codes, factors)
+        channel_factors = _distinct_factors(int(starts[-1]))
+        factors = {i: channel_factors[a:b] for i, a, b in zip(self.moving, starts, starts[1:], strict=False)}
+        found = self._found(channel_factors, factors)
         if found is None:
             return None
         return [
@@ -131,22 +133,22 @@ class _Probe:
         sizes = set(self._sizes())
         if len(self.moving) < 2 or len(sizes) != 1:
             return None
-        codes = _codes(sizes.pop())
-        found = self._found(codes, dict.fromkeys(self.moving, codes))
+        channel_factors = _distinct_factors(sizes.pop())
+        found = self._found(channel_factors, dict.fromkeys(self.moving, channel_factors))
         return [Flow(i, r, origin) for r, origin in enumerate(found or []) for i in self.moving] or None
 
     def alone(self) -> list[Flow] | None:
         """One operand is scaled, the others stay."""
         flows = []
         for index, size in zip(self.moving, self._sizes(), strict=True):
-            codes = _codes(size)
-            found = self._found(codes, {index: codes}) if len(self.moving) > 1 else None
+            channel_factors = _distinct_factors(size)
+            found = self._found(channel_factors, {index: channel_factors}) if len(self.moving) > 1 else None
             flows += [Flow(index, r, origin, True) for r, origin in enumerate(found or [])]
         return flows or None
 
-    def _found(self, codes: Array, factors: dict[int, Array]) -> list[Array] | None:
+    def _found(self, channel_factors: Array, factors: dict[int, Array]) -> list[Array] | None:
         """Return for each result the factors of its channels, as indices; None if one has not one factor."""
-        if not 1 < codes.size <= MOST_CHANNELS:
+        if not 1 < channel_factors.size <= MOST_CHANNELS:
             return None
         found = []
         for before, after in zip(self.plain, self._results(factors), strict=True):
@@ -155,17 +157,17 @@ class _Probe:
             is_empty = tops == 0  # such as channels that a PAD adds
             if is_empty.all() or not np.isfinite(after).all() or after[:, is_empty].any():
                 return None
-            factor = np.where(is_empty, codes[0], scaled / np.where(is_empty, 1, tops))
-            nearest = np.abs(codes[:, None] - factor).argmin(axis=0)
-            missed = np.abs(after - before * codes[nearest]).max(axis=0)
-            if np.any(missed > TOLERANCE * codes[nearest] * np.abs(tops)):
+            factor = np.where(is_empty, channel_factors[0], scaled / np.where(is_empty, 1, tops))
+            nearest = np.abs(channel_factors[:, None] - factor).argmin(axis=0)
+            missed = np.abs(after - before * channel_factors[nearest]).max(axis=0)
+            if np.any(missed > TOLERANCE * channel_factors[nearest] * np.abs(tops)):
                 return None
             nearest[is_empty] = -1
             found.append(nearest)
         return found
 
 
-def _codes(count: int) -> Array:
+def _distinct_factors(count: int) -> Array:
     """Return ``count`` different factors from about 2 to LARGEST_FACTOR; no product is one of them."""
     jitter = np.random.default_rng(count).uniform(0, 0.3, count)
     places = (np.arange(count) + jitter) / max(count, 2)

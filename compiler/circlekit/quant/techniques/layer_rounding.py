@@ -27,12 +27,13 @@ SHRINKAGES = np.linspace(1.0, 0.4, 31)
 
 @dataclass
 class LayerData:
-    """What is known about a layer: g groups, o outputs each, depth d.
+    """What is known about a layer: g groups, o outputs each, depth d in parts of c columns.
 
     ``weights`` [g,o,d], ``bias`` [g,o]: of the float model.  ``float_mean``, ``mean`` [g,d]: the mean rows
     that the weights multiply, in the float model and in the quantized one.  ``float_rows``, ``rows``
     [g,n,d]: some of these rows.  ``scale`` [g,o,d]: planned scales.
-    ``limits``: of the integers.  ``block``: so many weights along d share a scale, 0: all.
+    ``limits``: the smallest and the largest integer.  ``block``: so many weights along d share a scale; 0:
+    all.  ``is_per_channel``: each output has scales of its own.
     """
 
     weights: Array
@@ -76,7 +77,7 @@ class LayerData:
         return np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(groups * self.parts, size, -1)
 
     def joined(self, array: Array) -> Array:
-        """Return what ``split`` got."""
+        """Return the array of which ``array`` is the ``split``."""
         groups = array.shape[0] // self.parts
         parts = array.reshape(groups, self.parts, array.shape[1], -1)
         return np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(groups, array.shape[1], -1)

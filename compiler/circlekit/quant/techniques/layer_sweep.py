@@ -4,7 +4,7 @@
 Two streams of samples run through the graph side by side: the float model, and the plan, simulated by floats
 that are rounded to the planned steps.  At each layer the techniques get the inputs of both, so that each
 sees the errors that all earlier layers have left.  Some samples are held back: the technique is kept whose
-outputs are nearest to the float model's on those.
+outputs on the held-back samples are nearest to the float model's.
 """
 
 from __future__ import annotations
@@ -18,26 +18,24 @@ from circlekit.interp.evaluate import compute
 from circlekit.interp.execution_plan import absent_operands
 from circlekit.interp.fast import prepare
 from circlekit.interp.graph_runner import GraphRunner
+from circlekit.ir.dtypes import i32
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.program.state import State
-from circlekit.quant.apply import stored_data
+from circlekit.quant.apply import real_data, stored_data
 from circlekit.quant.plan import OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import SCHEMES
 from circlekit.quant.techniques.layer_rounding import LayerData, LayerFit, LayerTechnique
 from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
+from circlekit.quant.weights import LARGEST_BIAS
 
 ROWS_PER_DEPTH = 8
 """Rows that a covariance is estimated from, for each of its columns."""
 
 LEAST_ROWS = 8192
 """Rows that a covariance is estimated from, at least."""
-
-LARGEST_BIAS = 2.0**30
-"""Integers of 32-bit biases stay below this: half of the range is left for the products."""
-
 
 Powers = tuple[float, float]
 """The powers of a signal and of its noise: sums of squares."""
@@ -56,8 +54,9 @@ class LayerChoice:
 class Sweep:
     """One pass over the main graph of ``model``, which changes the integers and biases of ``plan``.
 
-    ``samples``: inputs in the order of the graph's.  ``held``: number of samples, the last ones, that are
-    only used to compare; 0: all are used for both.  ``techniques``: by name, what to try for each layer.
+    ``samples``: inputs in the order of the graph's.  ``held``: number of the last samples, on which
+    techniques are only compared; 0: all samples are used to fit and to compare.  ``techniques``: by name,
+    what to try for each layer.
     """
 
     model: Model
@@ -154,15 +153,7 @@ class Sweep:
         replaced = self.plan.main.constants.get(value.name)
         if form is None:
             return value.array() if replaced is None else replaced
-        integers = stored_data(value.array(), form) if replaced is None else replaced
-        if not form.scale:
-            return integers.astype(np.float32)
-        if form.block:
-            scale = np.repeat(form.scales.reshape(*integers.shape[:-1], -1), form.block, axis=-1)
-            return np.asarray(integers * scale, np.float32)
-        shape = [-1 if i == form.axis and len(form.scale) > 1 else 1 for i in range(integers.ndim)]
-        steps = integers - form.zero_points.reshape(shape)
-        return np.asarray(steps * form.scales.astype(np.float64).reshape(shape), np.float32)
+        return real_data(stored_data(value.array(), form) if replaced is None else replaced, form)
 
     # -- fitting --------------------------------------------------------------------------------
 
@@ -237,11 +228,12 @@ class Sweep:
         return np.concatenate(parts[:first], axis=2), np.concatenate(parts[first:] or parts, axis=2)
 
     def _bias_fits(self, layer: LinearLayer, plan: OperatorPlan, fit: LayerFit) -> bool:
+        """Return whether the bias stays below LARGEST_BIAS; biases of 64 bits and float ones always do."""
         form = plan.operands.get(layer.bias_index)
         if form is None:
             return True
         scale = fit.scale[..., 0] * self._data_scale(layer, plan)
-        return bool(np.all(np.abs(fit.bias) < LARGEST_BIAS * scale)) or form.dtype.bits > 32
+        return bool(np.all(np.abs(fit.bias) < LARGEST_BIAS[i32] * scale)) or form.dtype.bits > 32
 
     def _data_scale(self, layer: LinearLayer, plan: OperatorPlan) -> float:
         form = plan.operands.get(layer.input_index) or self.plan.main.tensors[layer.input.name]
@@ -308,7 +300,7 @@ def layer_data(layer: LinearLayer, form: TensorPlan, means: Array, rows: Array) 
 
 
 def fake_quantized(array: Array, form: TensorPlan) -> Array:
-    """Return float numbers rounded to what integers of ``form`` stand for (one scale)."""
+    """Return float numbers rounded to what integers of ``form``, which has one scale, stand for."""
     lowest, largest = form.dtype.limits
     out = np.rint(array / np.float32(form.scale[0]))
     np.clip(out, lowest - form.zero_point[0], largest - form.zero_point[0], out=out)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose how the range of each tensor is estimated, by what that costs on samples that it was not seen on.
+"""Choose the range estimator of each tensor by the noise on samples from which it got no numbers.
 
-A narrow range rounds finely but clips; how much it clips of unseen samples is only seen on such.  So for each
-tensor every estimator gets the samples without a part, and the noise of rounding and clipping together is
-counted on the histogram of this part.  Where the reader saturates (SOFTMAX, LOGISTIC, TANH: operators whose
-results have fixed scales), large numbers matter little: there the noise is that of the reader's result.
+A narrow range rounds finely but clips; how much it clips of other samples can only be seen on other samples.
+So for each tensor every estimator gets the samples without a part, and the noise of rounding and clipping
+together is counted on the histogram of this part.  Where the reader saturates (SOFTMAX, LOGISTIC, TANH:
+operators whose results have fixed scales), large numbers matter little: there the noise is that of the
+reader's result.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from circlekit.quant.calibration.histogram import Histogram
 from circlekit.quant.calibration.ranges import Range, estimate_range, min_max, mse
 from circlekit.quant.parameters import asymmetric, symmetric
 
-LEAST_GAIN = 0.98
-"""Another estimator than the first has to lower the noise of a tensor to this part of it."""
+LARGEST_NOISE_SHARE = 0.98
+"""Another estimator than the first is chosen if it lowers the noise of a tensor to less than this share."""
 
 SHRINKAGES = (1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2)
 """Parts of the range that are tried for operands of operators that saturate."""
@@ -63,7 +64,7 @@ def chosen_estimators(parts: Sequence[Calibration], first: str, bits: int) -> li
                 continue  # computed in some samples only
             noise = _noise_of(statistics, tried, bits)
             best = min(noise, key=lambda n: noise[n])
-            names[name] = best if noise[best] < LEAST_GAIN * noise[first] else first
+            names[name] = best if noise[best] < LARGEST_NOISE_SHARE * noise[first] else first
         found.append(names)
     return found
 
@@ -133,7 +134,7 @@ def saturated_ranges(
         low, high = min_max(calibration[name])
         noise = {part: _noise_after(op, seen[name], low * part, high * part, dtype) for part in SHRINKAGES}
         best = min(noise, key=lambda part: noise[part])
-        if noise[best] < LEAST_GAIN * noise[1.0]:
+        if noise[best] < LARGEST_NOISE_SHARE * noise[1.0]:
             found[name] = low * best, high * best
     return found
 
