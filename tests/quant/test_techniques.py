@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 import circlekit as ck
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
-from circlekit.quant.auto import Auto, channel_magnitudes
+from circlekit.quant.auto import Auto
 from circlekit.quant.calibration import collect
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import plan_model
 from circlekit.quant.techniques.channel_flow import channel_flows
-from circlekit.quant.techniques.equalization import equalize
+from circlekit.quant.techniques.equalization import channel_magnitudes, equalize
 from circlekit.quant.techniques.gptq import gptq, refine
 from circlekit.quant.techniques.layer_rounding import (
     LayerData,

@@ -13,9 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
-
-import numpy as np
 
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType
@@ -26,7 +23,7 @@ from circlekit.quant.calibration.ranges import FROM_NUMBERS, Range
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import ranges_of
-from circlekit.quant.techniques.equalization import equalize
+from circlekit.quant.techniques.equalization import channel_magnitudes, equalize
 from circlekit.quant.techniques.layer_rounding import (
     LayerTechnique,
     clip_weights,
@@ -35,7 +32,7 @@ from circlekit.quant.techniques.layer_rounding import (
     round_by_gptq,
     round_nearest,
 )
-from circlekit.quant.techniques.layer_sweep import Powers, Sweep, decibels
+from circlekit.quant.techniques.layer_sweep import Powers, Sweep, decibels, stream_bytes
 from circlekit.quant.techniques.linear_layer import separate_biases
 from circlekit.quant.techniques.range_choice import (
     chosen_estimators,
@@ -53,7 +50,7 @@ LEAST_GAIN_DB = 0.02
 """A choice that gains less than this is not kept."""
 
 EQUALIZED_BITS = 8
-"""Activations of 16 bits, and float ones, have enough numbers for small channels."""
+"""Equalization is tried for activations of this many bits; those of 16 resolve small channels anyway."""
 
 STRENGTHS = (1.0, 0.5, 0.75)
 """Strengths of the equalization to try."""
@@ -74,18 +71,16 @@ Larger ranges clip fewer of the numbers that calibration did not see; with 16 bi
 """
 
 TRIALS = 8
-"""Sweeps that the search takes about."""
+"""The search makes about this many sweeps."""
 
 LAST_SWEEPS = 6
-"""Trials that the last step, which rounds the weights by all techniques, takes as long as."""
+"""The last step, which rounds the weights by all techniques, takes as long as about this many trials."""
 
 SWEEP_RUNS = 3.0
-"""Runs of the float model that a trial takes as long as, before one has been measured."""
+"""Before a trial has been measured, it is taken to last as long as this many runs of the float model."""
 
 LEAST_SAMPLES = 4
-
-STREAMS = 2
-"""The float model and the quantized one run side by side."""
+"""A trial uses at least this many samples, if there are as many, even if that takes longer."""
 
 LARGEST_STREAM_BYTES = 1 << 30
 """Trials use fewer samples, rather than more memory than about this."""
@@ -97,7 +92,7 @@ ROUNDING: Mapping[str, LayerTechnique] = {
     "GPTQ": round_by_gptq,
     "GPTQ with compensation": compensate,
 }
-"""What every layer chooses from at the end."""
+"""The techniques from which every layer gets the best one at the end, by name."""
 
 
 @dataclass(frozen=True)
@@ -311,21 +306,3 @@ def _obstacle(model: Model) -> str | None:
         if any(v is not None and v.is_variable for v in op.inputs):
             return f"{op.code} reads a variable"
     return None
-
-
-def stream_bytes(model: Model) -> int:
-    """Return about how many bytes a trial holds for each sample: twice what the largest operator touches."""
-    touched = [(*op.inputs, *op.results) for op in model.main]
-    elements = [
-        sum(prod(d or 1 for d in v.shape or ()) for v in vs if v and not v.is_const) for vs in touched
-    ]
-    return 2 * STREAMS * 4 * max(elements, default=1) + 1
-
-
-def channel_magnitudes(calibration: Calibration) -> dict[str, Array]:
-    """Return the largest magnitude of each channel of each tensor of the main graph."""
-    return {
-        name: np.maximum(-tensor.channels.minima, tensor.channels.maxima).astype(np.float64)
-        for name, tensor in calibration.main.items()
-        if tensor.channels is not None
-    }

@@ -24,6 +24,7 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
+from circlekit.quant.calibration import Calibration
 from circlekit.quant.techniques.channel_flow import channel_flows
 from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
 
@@ -239,3 +240,12 @@ def _rescale(layer: LinearLayer, before: Array, after: Array) -> None:
 def _replace(op: Op, constant: Value, numbers: Array) -> None:
     new = Value.constant(constant.name, np.asarray(numbers, np.float32).reshape(constant.static_shape))
     op.set_input(op.inputs.index(constant), new)
+
+
+def channel_magnitudes(calibration: Calibration) -> dict[str, Array]:
+    """Return the largest magnitude of each channel of each tensor of the main graph."""
+    return {
+        name: np.maximum(-tensor.channels.minima, tensor.channels.maxima).astype(np.float64)
+        for name, tensor in calibration.main.items()
+        if tensor.channels is not None
+    }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Techniques that choose integers, scales and bias of one layer.
 
-Each is a function from LayerData to LayerFit.  All of them correct the bias: the mean of each output becomes
-that of the float model (Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias
-Correction", ICCV 2019, section 4.2).  Because layers are done in the order of execution, the correction
+Each is a function from LayerData to LayerFit.  All but ``round_nearest`` correct the bias: the mean of each
+output becomes that of the float model (Nagel et al., "Data-Free Quantization Through Weight Equalization and
+Bias Correction", ICCV 2019, section 4.2).  Because layers are done in the order of execution, the correction
 includes what the layers before have left.
 """
 
@@ -16,7 +16,9 @@ from functools import cached_property
 import numpy as np
 
 from circlekit.ir.value import Array
+from circlekit.quant.plan import TensorPlan
 from circlekit.quant.techniques.gptq import best_scales, damped, gptq, refine
+from circlekit.quant.techniques.linear_layer import LinearLayer
 
 MOST_COLUMNS = 1024
 """Deeper layers are divided: the time of GPTQ grows with the third power of the depth."""
@@ -88,6 +90,38 @@ class LayerData:
             return self.bias
         wanted = self.bias + np.einsum("god,gd->go", self.weights, self.float_mean)
         return np.asarray(wanted - np.einsum("god,gd->go", weights, self.mean))
+
+
+def layer_data(layer: LinearLayer, form: TensorPlan, means: Array, rows: Array) -> LayerData:
+    """Return the data of ``layer``, whose weights have the planned form ``form``.
+
+    ``means`` [2, groups, depth] and ``rows`` [2, groups, n, depth]: of the float model, then of the
+    quantized one.
+    """
+    weights = layer.matrices(layer.weights.array()).astype(np.float64)
+    shape = weights.shape
+    has_bias = layer.bias is not None
+    bias = np.zeros(shape[:2]) if layer.bias is None else layer.bias.array().reshape(shape[:2])
+    if form.block:
+        scale = np.repeat(form.scales.reshape(*shape[:2], -1), form.block, axis=2)
+    else:
+        scale = np.broadcast_to(
+            form.scales.reshape((*shape[:2], 1) if len(form.scale) > 1 else (1, 1, 1)), shape
+        )
+    lowest, largest = form.dtype.limits
+    return LayerData(
+        weights,
+        bias.astype(np.float64),
+        means[0],
+        means[1],
+        rows[0],
+        rows[1],
+        scale.astype(np.float64),
+        (lowest + form.narrow, largest),
+        form.block,
+        len(form.scale) > 1,
+        has_bias,
+    )
 
 
 @dataclass

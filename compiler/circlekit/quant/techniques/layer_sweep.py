@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from circlekit.ops.program.state import State
 from circlekit.quant.apply import real_data, stored_data
 from circlekit.quant.plan import OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import SCHEMES
-from circlekit.quant.techniques.layer_rounding import LayerData, LayerFit, LayerTechnique
+from circlekit.quant.techniques.layer_rounding import LayerFit, LayerTechnique, layer_data
 from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
 from circlekit.quant.weights import LARGEST_BIAS
 
@@ -36,6 +37,9 @@ ROWS_PER_DEPTH = 8
 
 LEAST_ROWS = 8192
 """Rows that a covariance is estimated from, at least."""
+
+STREAMS = 2
+"""The float model and the quantized one run side by side."""
 
 Powers = tuple[float, float]
 """The powers of a signal and of its noise: sums of squares."""
@@ -268,37 +272,6 @@ class Sweep:
         constants[layer.bias.name] = integers.astype(bias_form.dtype.numpy).reshape(bias.shape)
 
 
-def layer_data(layer: LinearLayer, form: TensorPlan, means: Array, rows: Array) -> LayerData:
-    """Return what techniques need.
-
-    ``means`` [2, groups, depth] and ``rows`` [2, groups, n, depth]: of the float model, and of the plan.
-    """
-    weights = layer.matrices(layer.weights.array()).astype(np.float64)
-    shape = weights.shape
-    has_bias = layer.bias is not None
-    bias = np.zeros(shape[:2]) if layer.bias is None else layer.bias.array().reshape(shape[:2])
-    if form.block:
-        scale = np.repeat(form.scales.reshape(*shape[:2], -1), form.block, axis=2)
-    else:
-        scale = np.broadcast_to(
-            form.scales.reshape((*shape[:2], 1) if len(form.scale) > 1 else (1, 1, 1)), shape
-        )
-    lowest, largest = form.dtype.limits
-    return LayerData(
-        weights,
-        bias.astype(np.float64),
-        means[0],
-        means[1],
-        rows[0],
-        rows[1],
-        scale.astype(np.float64),
-        (lowest + form.narrow, largest),
-        form.block,
-        len(form.scale) > 1,
-        has_bias,
-    )
-
-
 def fake_quantized(array: Array, form: TensorPlan) -> Array:
     """Return float numbers rounded to what integers of ``form``, which has one scale, stand for."""
     lowest, largest = form.dtype.limits
@@ -321,6 +294,15 @@ def decibels(runs: Sequence[Sequence[Powers]]) -> float:
         signal, noise = (sum(numbers) for numbers in zip(*output, strict=True))
         ratios.append(float(np.clip(10 * np.log10(max(signal, 1e-30) / max(noise, 1e-50)), -200, 200)))
     return float(np.mean(ratios)) if ratios else 0.0
+
+
+def stream_bytes(model: Model) -> int:
+    """Return about how many bytes a sweep holds for each sample: twice what the largest operator touches."""
+    touched = [(*op.inputs, *op.results) for op in model.main]
+    elements = [
+        sum(prod(d or 1 for d in v.shape or ()) for v in vs if v and not v.is_const) for vs in touched
+    ]
+    return 2 * STREAMS * 4 * max(elements, default=1) + 1
 
 
 def _products(rows: Array, weights: Array, bias: Array) -> Array:
