@@ -104,7 +104,7 @@ def test_the_public_surface_is_pinned() -> None:
         "explain_op": "(model: 'Model', which: 'str', format: 'str | None' = None, "
         "settings: 'Mapping[str, Any] | None' = None, target: 'TargetChoice' = None) "
         "-> 'list[OpExplanation]'",
-        "fake_quantize": "(model: 'Model', *, samples: 'Iterable[Sample] | None' = None, "
+        "fake_quantize": "(model: 'Model', *, samples: 'Samples | None' = None, "
         "calibration: 'Calibration | None' = None, optimize: 'bool' = True, **options: 'Any') "
         "-> 'list[Inserted]'",
         "load": "(source: 'ModelFile') -> 'Model'",

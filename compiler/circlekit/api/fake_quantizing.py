@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from circlekit.api.models import check_model
@@ -11,7 +10,7 @@ from circlekit.api.rewriting import optimize as run_passes
 from circlekit.errors import ModelError
 from circlekit.ir.graph import Model
 from circlekit.quant.calibration import Calibration, collect
-from circlekit.quant.calibration.samples import Sample
+from circlekit.quant.calibration.samples import Samples
 from circlekit.quant.fake.insert import (
     FakeQuantOptions,
     Inserted,
@@ -23,15 +22,15 @@ from circlekit.quant.fake.insert import (
 def fake_quantize(
     model: Model,
     *,
-    samples: Iterable[Sample] | None = None,
+    samples: Samples | None = None,
     calibration: Calibration | None = None,
     optimize: bool = True,
     **options: Any,
 ) -> list[Inserted]:
     """Put FAKE_QUANT operators into ``model``, in place, where TensorFlow's contrib.quantize puts them.
 
-    Returns what was inserted.  ``samples``: the ranges of activations are observed on them; or
-    ``calibration`` has them, of the model after O1 (``optimize=False`` if it is that already).
+    Returns what was inserted.  ``samples``: the ranges of activations are observed on them, as by
+    ``calibrate``; or ``calibration`` has them, of the model after O1 (``optimize=False`` if it is that).
     ``optimize``: run O1 first, so that batch norms are folded.  ``options``: those of ``FakeQuantOptions``,
     such as ``weight_bits=4``.
 
