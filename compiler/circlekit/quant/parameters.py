@@ -27,9 +27,10 @@ SCALE_OF_ZEROS = 2.0**-7
 
 
 def asymmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
-    """Return (scale, zero point) so that [low, high], extended to hold 0, is covered by all integers.
+    """Return (scale, zero point) with which all integers together cover [low, high], extended to hold 0.
 
-    0 is exactly the integer ``zero_point``, so the range moves by up to half a step.
+    The integer ``zero_point`` stands for exactly 0, so the covered range is moved by up to half a step.
+    Raise ModelError for a range that is not finite, or too small for a scale.
     """
     _require_finite(low, high)
     low, high = min(low, 0.0), max(high, 0.0)
@@ -42,7 +43,10 @@ def asymmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
 
 
 def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
-    """Return (scale, 0) so that [low, high] is covered by the integers without the lowest one."""
+    """Return (scale, 0) with which the integers, but for the lowest one, cover [low, high].
+
+    Raise ModelError for a range that is not finite, or too small for a scale.
+    """
     _require_finite(low, high)
     magnitude = max(abs(low), abs(high))
     return (_checked_scale(magnitude / dtype.limits[1], low, high) if magnitude else SCALE_OF_ZEROS), 0
@@ -58,9 +62,10 @@ def magnitudes(weights: Array, axis: int | None) -> Array:
 
 
 def scales_for(magnitude: Array, dtype: DType) -> Array:
-    """Return float32 scales so that numbers up to each magnitude are covered symmetrically.
+    """Return float32 scales with which symmetric integers cover the numbers up to each magnitude.
 
-    Magnitudes that are too small for a scale become 0; ModelError if all of them do that are not 0.
+    A scale is at least SMALLEST_SCALE, and SCALE_OF_ZEROS for the magnitude 0.  Raise ModelError if every
+    magnitude other than 0 is too small for a scale.
     """
     if magnitude.any() and magnitude.max() < SMALLEST_SCALE * dtype.limits[1]:
         raise ModelError(f"numbers of up to {magnitude.max():.4g} are too small for a scale")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from circlekit.errors import FormatError
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
+from circlekit.quant.scheme import NO_SCHEME
 
 BLOCKWISE = "BlockwiseQuantization"
 
@@ -40,7 +41,7 @@ class TensorPlan:
     reason: str = ""
 
     def same_as(self, other: TensorPlan | None) -> bool:
-        """Return whether equal integers stand for equal numbers."""
+        """Return whether equal integers stand for equal numbers in ``other``; False for None."""
         return other is not None and self.key == other.key
 
     @property
@@ -50,7 +51,7 @@ class TensorPlan:
 
     def because(self, reason: str) -> TensorPlan:
         """Return this plan with another reason."""
-        return TensorPlan(self.dtype, self.scale, self.zero_point, self.axis, self.block, self.narrow, reason)
+        return replace(self, reason=reason)
 
     @property
     def scales(self) -> Array:
@@ -74,8 +75,8 @@ class OperatorPlan:
     """How an operator is computed.
 
     ``scheme``: the name of its scheme, ``float`` if it stays as it is; ``reason``: why it does.
-    ``operands``: by index, operands that are read in another form than their tensors have: constants, and
-    tensors that are quantized again.
+    ``operands``: by index, the forms of operands that differ from those of their tensors: of constants, and
+    of tensors that are quantized again.
     """
 
     code: str
@@ -85,7 +86,7 @@ class OperatorPlan:
 
     @property
     def is_float(self) -> bool:
-        return self.scheme == "float"
+        return self.scheme == NO_SCHEME
 
 
 @dataclass

@@ -19,13 +19,13 @@ from circlekit.quant.selection import schemes_of
 from circlekit.targets.target import Target
 
 PREPARATION = ("fold_dequantize", "replace_neg_with_mul", "replace_square_with_mul")
-"""Passes without which operators would stay float; they keep values, and make no tensors."""
+"""Passes without which operators would stay float; they keep the values, and make constants only."""
 
 FOR_KERNELS = ("replace_sum_with_mean",)
 """Passes that avoid quantized kernels with defects; they make tensors, which need calibration."""
 
 FOR_INT16 = ("replace_squared_difference_with_mul", "decompose_hardswish")
-"""The same for int16, of which fewer operators have kernels."""
+"""Passes for int16, for which fewer operators have kernels; they too make tensors."""
 
 
 def preparation(scheme: Scheme, is_calibrated: bool) -> tuple[str, ...]:

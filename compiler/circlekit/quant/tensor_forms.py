@@ -112,6 +112,7 @@ class TensorForms:
         )
 
     def range_of(self, op: Op, index: int) -> tuple[float, float]:
+        """Return the range of operand ``index``; of an empty constant (inf, -inf)."""
         value = op.inputs[index]
         assert value is not None
         if value.is_const:
@@ -158,6 +159,7 @@ def _concerns(op: Op, scheme: Scheme | None) -> bool:
 
 
 def covering(low: float, high: float, scheme: Scheme, reason: str) -> TensorPlan:
+    """Return the form of activations of ``scheme`` that covers a range; ModelError if it has no scale."""
     assert scheme.activations is not None
     formula = asymmetric if scheme.asymmetric else symmetric
     scale, zero_point = formula(low, high, scheme.activations)

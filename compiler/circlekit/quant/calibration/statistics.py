@@ -113,7 +113,7 @@ class TensorStatistics:
 
 
 def joined(first: Observation | None, second: Observation) -> Observation:
-    """Return both together: a tensor in the body of a loop is computed several times in one sample."""
+    """Return what two computations of a tensor in one sample, as in the body of a loop, add together."""
     if first is None:
         return second
     channels, histogram = first.channels, first.histogram

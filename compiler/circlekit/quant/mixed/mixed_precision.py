@@ -35,6 +35,9 @@ CHECKED_SAMPLES = 8
 MAX_CHECKS = 6
 """A choice that misses the target is extended this often; the prediction is near after few."""
 
+EXTRA_SQNR = 0.5
+"""A choice that misses the target is extended by what is missing and this ratio in dB, to end soon."""
+
 MIN_SQNR = 12.0
 """Below this ratio in dB a quantized model is of little use, and patterns are raised without being asked."""
 
@@ -88,7 +91,7 @@ def raise_operators(
         if target_sqnr is None or result.sqnr is None or result.sqnr >= target_sqnr or len(ops) == len(pool):
             break
         assert goal is not None  # there is a target
-        goal += target_sqnr - result.sqnr + 0.5
+        goal += target_sqnr - result.sqnr + EXTRA_SQNR
     result.notes = _notes(sensitivity, clusters, result, len(pool))
     return result
 

@@ -47,9 +47,10 @@ class GraphEditor:
     def converted(
         self, value: Value, dtype: DType, quantization: Quantization | None, before: Op | None = None
     ) -> Value:
-        """Return ``value`` converted by a QUANTIZE or, to float32, a DEQUANTIZE behind it.
+        """Return ``value`` converted to ``dtype``, by a QUANTIZE, or by a DEQUANTIZE to float32.
 
-        ``before``: where to insert the operator; by default directly behind the producer, or first.
+        ``before``: the operator in front of which the new one stands; by default it stands directly behind
+        the producer of ``value``, or first in the graph.
         """
         known = self.conversions.get((value, dtype))
         if known is not None:

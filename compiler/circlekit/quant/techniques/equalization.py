@@ -9,7 +9,7 @@ weights of the layers that read it.  Between them may stand everything that pass
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV 2019,
 section 4.1, on the ranges of activations in place of weights, because weights have a scale for each channel
 anyway; with an exponent for the share that the weights of the readers take, as in Xiao et al., "SmoothQuant",
-ICML 2023.  There the channels are produced by a MUL with a constant, the scale of a layer normalization.
+ICML 2023, where the channels are produced by a MUL with a constant, the scale of a layer normalization.
 """
 
 from __future__ import annotations
