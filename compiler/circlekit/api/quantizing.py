@@ -175,7 +175,7 @@ class _Choice:
         calibration: Calibration | None,
         find: Callable[[Model, MakeMixedPlan, Sequence[Sequence[Array]]], Raised],
     ) -> None:
-        """Add the operators that ``find`` raises, from the model, a function that makes plans, and samples."""
+        """Add the operators that ``find`` raises, given the model, a maker of plans, and samples."""
         ranges = ranges_of(model, calibration or collect(model, samples), self.estimator)
         raised = find(model, lambda schemes: self.plan(model, ranges, schemes), samples)
         self.operators = {**raised.schemes, **self.operators}
