@@ -116,7 +116,7 @@ def separate_biases(graph: Graph) -> None:
     for op in graph:
         layer = linear_layer(op)
         if layer is not None and layer.bias is not None and layer.bias.use_count > 1:
-            name = graph.unique_name(layer.bias.name)
+            name = graph.unique_name("bias")  # short: names are a part of the file
             op.set_input(layer.bias_index, Value.constant(name, layer.bias.array()))
 
 
