@@ -55,10 +55,12 @@ class TensorPlan:
 
     @property
     def scales(self) -> Array:
+        """The scales as a float32 array of rank 1."""
         return np.array(self.scale, np.float32)
 
     @property
     def zero_points(self) -> Array:
+        """The zero points as an int64 array of rank 1."""
         return np.array(self.zero_point, np.int64)
 
     def quantization(self, name: str) -> Quantization | None:

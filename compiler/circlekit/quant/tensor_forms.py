@@ -120,8 +120,9 @@ class TensorForms:
         return self.ranges[value.name]
 
     def scheme_of(self, op: Op) -> Scheme:
+        """Return the scheme of an operator that the user did not choose to stay float."""
         scheme = self.schemes[op]
-        assert scheme is not None  # it is not float
+        assert scheme is not None  # callers skip float operators
         return scheme
 
     def rule_of(self, op: Op) -> QuantizationRule:
@@ -143,6 +144,7 @@ class TensorForms:
         return value is not None and value.dtype is f32
 
     def bias_of(self, op: Op, rule: QuantizationRule) -> Value | None:
+        """Return the bias that the rule names; None if there is none."""
         return getattr(op, rule.bias) if rule.bias is not None else None
 
     def name_of(self, op: Op, index: int) -> str:

@@ -30,9 +30,9 @@ class LayerError:
 
     ``value``: in the quantized model.  ``op``: the operator that computes it there, before any QUANTIZE and
     DEQUANTIZE.  ``error``: against the float model.  ``added``: the error of this operator alone; empty if
-    the models compute the result by different operators.  ``clipped``: the share of elements that the float
-    model has outside of the quantized range, by more than one step.  ``low``, ``high``: the smallest and the
-    largest element of each channel (index of the last axis) in the float model; ``quantized_low``,
+    the models compute the result by different operators.  ``clipped_count``: number of elements that the
+    float model has outside of the quantized range, by more than one step.  ``low``, ``high``: the smallest
+    and the largest element of each channel (index of the last axis) in the float model; ``quantized_low``,
     ``quantized_high``: the same in the quantized model.
     """
 
@@ -65,6 +65,7 @@ class LayerError:
 
     @property
     def clipped(self) -> float:
+        """The share, 0 to 1, of elements that are clipped."""
         return self.clipped_count / max(self.error.count, 1)
 
     @property

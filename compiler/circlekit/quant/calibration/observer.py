@@ -61,7 +61,7 @@ def _chosen(names: Collection[str], choice: bool | Collection[str]) -> Collectio
 
 
 class Observer:
-    """Observes the tensors of one model; ``take`` returns what was seen since the last call."""
+    """Observes the tensors of one model: ``see`` takes each array, ``take`` returns the statistics."""
 
     def __init__(self, model: Model, selection: Selection) -> None:
         self.selection = selection
@@ -78,5 +78,6 @@ class Observer:
         self._seen[key] = joined(self._seen.get(key), seen)
 
     def take(self) -> Observations:
+        """Return what was seen since the last call, and forget it."""
         seen, self._seen = self._seen, {}
         return seen

@@ -33,6 +33,7 @@ class Grid(NamedTuple):
 
     @property
     def highest(self) -> float:
+        """The number that the integer ``last`` stands for."""
         return self.form.scale[0] * (self.last - self.form.zero_point[0])
 
 

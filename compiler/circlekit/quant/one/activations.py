@@ -42,6 +42,7 @@ class Task:
     reasons: dict[Value, str] = field(default_factory=dict)
 
     def setting(self, op: Op | None) -> LayerSetting:
+        """Return the operator's own setting or the default one; None stands for the inputs of the graph."""
         return self.settings.default if op is None else self.own.get(op, self.settings.default)
 
     def rule(self, op: Op) -> OneRule:
