@@ -169,3 +169,15 @@ def test_what_legalization_replaces_counts_as_what_it_is_replaced_by() -> None:
 def test_an_unknown_target_is_an_error_before_any_work() -> None:
     with pytest.raises(UnsupportedError, match=r"no target is named lucy; did you mean luci\?"):
         circlekit.optimize(circlekit.parse(NEGATED), target="lucy")
+
+
+def test_what_stopped_the_target_before_is_no_loss() -> None:
+    """ONE's interpreter has no int8 TRANSPOSE: the model has one, so a pass may make another one."""
+    model = circlekit.parse("""
+    graph main(%x: i8[1,3,4,5] quant(scale: 0.5)) -> %y {
+      %t = Transpose(%x, [0,2,3,1]) : i8[1,4,5,3] quant(scale: 0.5)
+      %r = Relu(%t)                 : i8[1,4,5,3] quant(scale: 0.5)
+      %y = Transpose(%r, [0,3,1,2]) : i8[1,3,4,5] quant(scale: 0.5)
+    }""")
+    circlekit.optimize(model, ["nchw_to_nhwc_input_shape"], verify=True, target="luci")
+    assert [op.code for op in model.main] == ["RELU", "TRANSPOSE"]

@@ -147,11 +147,13 @@ class TargetCheck:
         """The operators that do not run and were made from operators that did.
 
         If an operator that did not run is gone, an operator at a new place may have been made from it: then
-        no operator counts.
+        no operator counts.  Nor does one with a reason that stopped the target before.
         """
         places = {finding.place for finding in self.before}
-        remain = places <= {finding.place for finding in self.after}
-        return [finding for finding in self.after if finding.place not in places] if remain else []
+        reasons = {finding.reason for finding in self.before}
+        if not places <= {finding.place for finding in self.after}:
+            return []
+        return [f for f in self.after if f.place not in places and f.reason not in reasons]
 
     def __str__(self) -> str:
         """Return the numbers of operators as sentences, "" if the target runs all and has no delegate."""

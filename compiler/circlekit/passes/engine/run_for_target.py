@@ -8,6 +8,7 @@ written as code may make operators anywhere, so its result is examined.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 
 from circlekit.ir.graph import Model
@@ -29,12 +30,14 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
         return item.run(model, context)
     while (item.name, WHOLE_PASS) not in rules.barred:
         start = _Start(model, context, rules)
-        changes = item.run(model, context)
+        trial = copy(item)  # a pass may remember that it has run
+        changes = trial.run(model, context)
         now, then = start.snapshot.changed() if changes else ([], [])
         wrong = [
             {op: sentence for op in now if (sentence := check(op)) is not None} for check in rules.checks
         ]
         if not any(wrong):
+            vars(item).update(vars(trial))
             return changes
         places = {op: op.results[0].name if op.results else "" for op in now}
         start.restore(context)
@@ -43,6 +46,9 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
             wrong_before = {op for op in then if check(op) is not None}
             if wrong_before <= sentences.keys():  # else made of operators that were not taken either
                 made |= {places[op]: text for op, text in sentences.items() if op not in wrong_before}
+        if made:  # what stopped the target before the pass too is no loss
+            known = {check(op) for op in model.ops() for check in rules.checks}
+            made = {place: text for place, text in made.items() if text not in known}
         if not made:
             return item.run(model, context)
         _bar(item.name, made, rules)
