@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from circlekit.interp.interpreter import Interpreter
     from circlekit.ir.graph import Graph, Model
     from circlekit.ir.op import Op
-    from circlekit.ir.resource_limits import limited
+    from circlekit.ir.resources.resource_limits import limited
     from circlekit.ir.value import Value
     from circlekit.ops.numerics.output_stage import Kernels
     from circlekit.passes.engine.optimization_report import Report
@@ -99,7 +99,7 @@ _MODULES = {
     "circlekit.interp.interpreter": ("Interpreter",),
     "circlekit.ir.graph": ("Graph", "Model"),
     "circlekit.ir.op": ("Op",),
-    "circlekit.ir.resource_limits": ("limited",),
+    "circlekit.ir.resources.resource_limits": ("limited",),
     "circlekit.ir.value": ("Value",),
     "circlekit.ops.numerics.output_stage": ("Kernels",),
     "circlekit.passes.engine.optimization_report": ("Report",),

@@ -27,7 +27,7 @@ from circlekit.errors import (
 )
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Signature
-from circlekit.ir.progress import Progress, watched
+from circlekit.ir.resources.progress import Progress, watched
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
 from circlekit.passes.engine.registry import all_options

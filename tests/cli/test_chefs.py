@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import circlekit
-from circlekit.cli import chefs
+from circlekit.cli.recipes import chefs
 from circlekit.ir.model_equality import difference
 from circlekit.recipes.load import load_recipe
 

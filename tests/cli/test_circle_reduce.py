@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import circlekit
-from circlekit.cli.circle_reduce import main as circle_reduce
+from circlekit.cli.recipes.circle_reduce import main as circle_reduce
 from circlekit.ir.text import parse_model
 
 NET = """

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.cli import arguments, chefs, dredd, tensor_commands
+from circlekit.cli import arguments, tensor_commands
 from circlekit.cli.arguments import Parser
 from circlekit.cli.circle2circle import main
 from circlekit.cli.command import INTERRUPTED, Command
 from circlekit.cli.output import progress_line, terminal
+from circlekit.cli.recipes import chefs, dredd
 from circlekit.errors import ShapeError
 
 RECIPE = """

@@ -11,7 +11,7 @@ from pathlib import Path
 import junitparser
 import pytest
 
-from circlekit.cli.dredd import _row, main
+from circlekit.cli.recipes.dredd import _row, main
 from circlekit.recipes.dredd import Result
 from tests.cli.test_scripts import run_script
 
@@ -110,7 +110,8 @@ def test_recipes_pass_without_litert(block: bool, folder: Path) -> None:
     """With LiteRT blocked, or refused by --no-litert: then it is not imported."""
     (folder / "not_run.ck").write_text(NOT_RUN)
     reason = "sys.modules['ai_edge_litert'] = None;" if block else "sys.argv.append('--no-litert');"
-    code = f"import sys; {reason} from circlekit.cli.dredd import main; code = main(); print(*sys.modules)"
+    code = f"import sys; {reason} from circlekit.cli.recipes.dredd import main; code = main()"
+    code += "; print(*sys.modules)"
     command = [sys.executable, "-c", f"{code}; sys.exit(code)", "-j", "1", str(folder / "good.ck")]
     command += [str(folder / "not_run.ck"), *map(str, sorted((RECIPES / "nets").glob("t*.ck")))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import circlekit
-from circlekit.cli import chefs, circle2circle, circle_reduce, dredd, dump, inspection
+from circlekit.cli import circle2circle, dump, inspection
+from circlekit.cli.recipes import chefs, circle_reduce, dredd
 from tests.cli.test_scripts import run_script
 
 Main = Callable[[Sequence[str] | None], int]

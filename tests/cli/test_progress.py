@@ -97,7 +97,7 @@ def test_an_interrupted_dredd_says_what_is_left(tmp_path: Path) -> None:
     model = "graph main(%x: f32[2]) -> %y { %y = Neg(%x) }\n"
     for number in range(6):
         (tmp_path / f"m{number}.ck").write_text(model + ("rules { ops(Neg: 0) }" if number < 3 else ""))
-    shown = interrupt("circlekit.cli.dredd", "", 5, str(tmp_path), "--no-litert", "-j", "1")
+    shown = interrupt("circlekit.cli.recipes.dredd", "", 5, str(tmp_path), "--no-litert", "-j", "1")
     assert re.search(r"━.* 0 of 6 recipes", shown), shown
     assert shown.splitlines()[-1] == "interrupted: 5 of 6 recipes done, 3 failed so far"
 

@@ -14,7 +14,7 @@ import pytest
 
 from circlekit.equivalence import hdf5
 from circlekit.errors import CirclekitError, FormatError, LimitError
-from circlekit.ir.resource_limits import limited
+from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.value import Array
 
 Fill = Callable[[h5py.File, Path], object]

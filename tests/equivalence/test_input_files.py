@@ -14,7 +14,7 @@ import pytest
 from circlekit.equivalence.input_files import read_records
 from circlekit.equivalence.numpy_files import encode_npz, read_npz
 from circlekit.errors import CirclekitError, FileError, FormatError, LimitError, ShapeError
-from circlekit.ir.resource_limits import limited
+from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.text import parse_model
 
 ONE = parse_model("graph g(%x: f32[1,2]) -> %y { %y = Abs(%x) }")

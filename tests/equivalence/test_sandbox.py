@@ -16,7 +16,7 @@ import pytest
 from circlekit.equivalence import hdf5, sandbox
 from circlekit.equivalence.sandbox import SMALLEST_ARRAY_BYTES, Item, read_sandboxed
 from circlekit.errors import FileError, FormatError, LimitError
-from circlekit.ir.resource_limits import limited
+from circlekit.ir.resources.resource_limits import limited
 
 ODD = [
     np.float32(1.5).reshape(()),

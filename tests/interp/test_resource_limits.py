@@ -12,7 +12,7 @@ from circlekit.errors import LimitError, ShapeError
 from circlekit.interp.evaluate import evaluate
 from circlekit.interp.graph_runner import GraphRunner
 from circlekit.interp.interpreter import Interpreter, run
-from circlekit.ir.resource_limits import limited
+from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
 from circlekit.ops.program.state import State

@@ -10,7 +10,7 @@ from circlekit.errors import LimitError
 from circlekit.interp.execution_plan import ResultMemory, with_operands
 from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.op import Op, OpaqueOp, operand
-from circlekit.ir.resource_limits import limited
+from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Shape, TensorType, Value
 from circlekit.ops.movement.shape import Fill

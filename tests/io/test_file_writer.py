@@ -17,7 +17,7 @@ from circlekit.errors import FileError, LimitError
 from circlekit.io.file_map import FileMap, map_file
 from circlekit.io.write import file_writer as output
 from circlekit.io.write.file_writer import Piece, write_file, write_pieces
-from circlekit.ir.resource_limits import limited
+from circlekit.ir.resources.resource_limits import limited
 
 PAGE = 4096
 SIZE = 3 * PAGE + 77

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from circlekit.ir.byte_sizes import format_exact_size, format_size, parse_size
+from circlekit.ir.resources.byte_sizes import format_exact_size, format_size, parse_size
 
 
 @pytest.mark.parametrize(

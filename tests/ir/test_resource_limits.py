@@ -9,7 +9,7 @@ import pytest
 
 import circlekit
 from circlekit.errors import LimitError, ParseError
-from circlekit.ir.resource_limits import (
+from circlekit.ir.resources.resource_limits import (
     count_memory,
     counted_memory,
     limited,

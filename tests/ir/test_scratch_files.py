@@ -12,8 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.ir import scratch_files as large
-from circlekit.ir.scratch_files import LARGE_BYTES, moved_to_file, new_in_file, with_results_in_files
+from circlekit.ir.resources import scratch_files as large
+from circlekit.ir.resources.scratch_files import (
+    LARGE_BYTES,
+    moved_to_file,
+    new_in_file,
+    with_results_in_files,
+)
 from circlekit.ir.value import Array
 
 F32 = np.dtype(np.float32)

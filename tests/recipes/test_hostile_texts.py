@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from circlekit.errors import CirclekitError, ParseError
-from circlekit.ir.resource_limits import limited
+from circlekit.ir.resources.resource_limits import limited
 from circlekit.passes.engine.registry import parse_pipeline
 from circlekit.recipes.load import load_recipe, read_recipe
 

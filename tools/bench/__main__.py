@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from circlekit.ir.byte_sizes import parse_size
+from circlekit.ir.resources.byte_sizes import parse_size
 from tools.bench.large_model import make_model
 from tools.bench.processes import Run, command_path, machine, run_in_turns
 

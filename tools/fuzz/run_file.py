@@ -22,7 +22,7 @@ from circlekit.io.read.load import load_bytes
 from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
-from circlekit.ir.resource_limits import limited
+from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
 from circlekit.recipes.dredd_cases import cases_of

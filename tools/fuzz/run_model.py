@@ -22,7 +22,7 @@ from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ir.resource_limits import limited
+from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.shape_inference import check_shapes, infer_shapes, settle_ranks
 from circlekit.ir.text import print_model
 from circlekit.ir.verifier import verify

@@ -32,7 +32,7 @@ from circlekit.io.write.flatbuffer_encoder import Encoded
 from circlekit.io.write.save import check_format, encoded, write
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ir.progress import progress
+from circlekit.ir.resources.progress import progress
 from circlekit.ir.shape_inference import check_shapes, settle_ranks
 from circlekit.ir.text.printer import print_model
 from circlekit.ir.verifier import check_order, verify

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from circlekit.errors import UnsupportedError, did_you_mean
 from circlekit.io.schema import FORMATS
-from circlekit.ir.byte_sizes import parse_size
+from circlekit.ir.resources.byte_sizes import parse_size
 from circlekit.ir.text.columns import paragraphs, wrapped
 from circlekit.targets.findings import choose_targets
 

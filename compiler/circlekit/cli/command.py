@@ -15,7 +15,7 @@ from circlekit.cli.arguments import Parser
 from circlekit.cli.output.progress_line import ProgressLine
 from circlekit.cli.output.terminal import escaped_stdout, is_terminal, printable, shortened
 from circlekit.errors import CirclekitError
-from circlekit.ir.resource_limits import limited
+from circlekit.ir.resources.resource_limits import limited
 
 FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
 """Exit codes; the last two are those that shells use for the signals INT and PIPE."""

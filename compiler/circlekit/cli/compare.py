@@ -27,7 +27,7 @@ from circlekit.equivalence.verify import Verifier
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ir.progress import progress
+from circlekit.ir.resources.progress import progress
 from circlekit.ir.text.columns import format_columns, wrapped
 from circlekit.ir.text.lines import print_op
 

@@ -59,7 +59,7 @@ def find(name: str) -> Command:
         case "quantize":
             from circlekit.cli.quant.quantize import quantize_command as command
         case "reduce":
-            from circlekit.cli.circle_reduce import main as command
+            from circlekit.cli.recipes.circle_reduce import main as command
         case "calibrate":
             from circlekit.cli.quant.calibrate import calibrate_command as command
         case "fake-quantize":
@@ -83,9 +83,9 @@ def find(name: str) -> Command:
         case "verify":
             from circlekit.cli.inspection import circle_verify as command
         case "recipe":
-            from circlekit.cli.chefs import recipe as command
+            from circlekit.cli.recipes.chefs import recipe as command
         case "dredd":
-            from circlekit.cli.dredd import main as command
+            from circlekit.cli.recipes.dredd import main as command
         case "passes":
             from circlekit.cli.pass_list import passes as command
         case "completion":

@@ -27,7 +27,7 @@ from circlekit.cli.result import PIPE, add_result_flags, print_results, run_conv
 from circlekit.errors import FileError
 from circlekit.io.file_map import map_file, translated
 from circlekit.io.read.flatbuffer_decoder import identify
-from circlekit.ir.progress import Forwarded, watched
+from circlekit.ir.resources.progress import Forwarded, watched
 from circlekit.passes.engine.optimization_report import Report
 
 MakeOptions = Callable[[str], Options]

@@ -17,7 +17,7 @@ from circlekit.cli.arguments import Parser
 from circlekit.cli.output.explanations import print_explanations
 from circlekit.cli.output.terminal import is_terminal, printable, printing_to_stderr, text_columns
 from circlekit.errors import FileError
-from circlekit.ir.progress import Progress, watched
+from circlekit.ir.resources.progress import Progress, watched
 from circlekit.ir.text.columns import format_columns, wrapped
 from circlekit.passes.engine.optimization_report import Port, Report
 

@@ -30,7 +30,7 @@ from circlekit.errors import CirclekitError, ModelError, UnsupportedError, did_y
 from circlekit.interp.interpreter import Interpreter, expect_runs
 from circlekit.interp.timing import Timing, time_runs
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.progress import progress
+from circlekit.ir.resources.progress import progress
 from circlekit.ir.text.columns import abridged, format_columns
 from circlekit.ir.value import Array, Value, format_shape
 

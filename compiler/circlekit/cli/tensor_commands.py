@@ -10,7 +10,7 @@ from circlekit.cli.arguments import MODEL_HELP, Parser, non_negative_number
 from circlekit.cli.command import FAILED, Command
 from circlekit.equivalence import tensor_files
 from circlekit.interp.interpreter import expect_runs
-from circlekit.ir.progress import progress
+from circlekit.ir.resources.progress import progress
 
 INTERPRET_HELP = """Run a circle or TFLite model once.
 

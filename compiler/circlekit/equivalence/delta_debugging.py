@@ -22,7 +22,7 @@ from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import format_of, save
 from circlekit.ir.graph import Model
 from circlekit.ir.model_equality import difference
-from circlekit.ir.progress import Progress, progress, watched
+from circlekit.ir.resources.progress import Progress, progress, watched
 from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.text import print_model
 from circlekit.ir.value import Array

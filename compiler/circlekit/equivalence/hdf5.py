@@ -21,8 +21,8 @@ import numpy as np
 from circlekit.equivalence.sandbox import LARGEST_COMPRESSION, Item, iterate_sandboxed
 from circlekit.errors import FileError, FormatError, LimitError
 from circlekit.io.file_map import translated
-from circlekit.ir.byte_sizes import format_exact_size
-from circlekit.ir.resource_limits import count_memory, counted_memory, need_memory
+from circlekit.ir.resources.byte_sizes import format_exact_size
+from circlekit.ir.resources.resource_limits import count_memory, counted_memory, need_memory
 from circlekit.ir.value import Array
 
 T = TypeVar("T")

@@ -27,7 +27,7 @@ from circlekit.errors import FileError, ShapeError
 from circlekit.io.file_map import map_file, translated
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.progress import progress
+from circlekit.ir.resources.progress import progress
 from circlekit.ir.value import Array, Value, format_shape
 
 FilePath = str | os.PathLike[str]

@@ -22,7 +22,7 @@ from circlekit.interp.interpreter import run as run_model
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
-from circlekit.ir.resource_limits import count_memory, counted_memory, need_memory
+from circlekit.ir.resources.resource_limits import count_memory, counted_memory, need_memory
 from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.output_stage import Kernels
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from circlekit.errors import FormatError
 from circlekit.io.file_map import map_file
-from circlekit.ir.resource_limits import count_memory, counted_memory, need_memory
+from circlekit.ir.resources.resource_limits import count_memory, counted_memory, need_memory
 from circlekit.ir.value import Array
 
 FilePath = str | os.PathLike[str]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from circlekit.errors import FormatError, LimitError
-from circlekit.ir.resource_limits import limits
+from circlekit.ir.resources.resource_limits import limits
 from circlekit.ir.value import Array
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
-from circlekit.ir.resource_limits import need_memory
+from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.text.fillers import fill
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.random_ops import UINT32_MASK, Random

@@ -8,11 +8,11 @@ from math import prod
 
 from circlekit.errors import CirclekitError
 from circlekit.interp.fast import FastKernel, prepare
-from circlekit.ir.byte_sizes import format_exact_size
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ir.resource_limits import need_memory
+from circlekit.ir.resources.byte_sizes import format_exact_size
+from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.dimensions import element_count

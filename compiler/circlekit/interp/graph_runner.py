@@ -14,8 +14,8 @@ from circlekit.interp.execution_plan import ExecutionPlan, PlannedOp
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.location import place
 from circlekit.ir.op import Op
-from circlekit.ir.progress import progress
-from circlekit.ir.resource_limits import MAX_CALL_DEPTH, limits
+from circlekit.ir.resources.progress import progress
+from circlekit.ir.resources.resource_limits import MAX_CALL_DEPTH, limits
 from circlekit.ir.value import Array, Value
 from circlekit.ops.numerics.output_stage import Kernels, following
 from circlekit.ops.program.state import State

@@ -10,7 +10,7 @@ from circlekit.interp.evaluate import Inputs, model_inputs
 from circlekit.interp.execution_plan import work_of
 from circlekit.interp.graph_runner import GraphRunner, Observe, OnGraph, OnValue
 from circlekit.ir.graph import Model
-from circlekit.ir.progress import progress
+from circlekit.ir.resources.progress import progress
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.ops.program.state import State

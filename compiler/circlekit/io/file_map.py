@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from circlekit.errors import FileError
 from circlekit.io.foreign_files import foreign_folder
-from circlekit.ir.resource_limits import need_memory
+from circlekit.ir.resources.resource_limits import need_memory
 
 PIPE_STEP_BYTES = 1 << 20
 """Bytes read from a pipe at a time."""

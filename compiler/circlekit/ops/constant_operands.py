@@ -16,7 +16,7 @@ import numpy as np
 
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType
-from circlekit.ir.resource_limits import need_memory
+from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.sparsity import level_numbers, sparsity_fault
 from circlekit.ir.value import Array, Shape, Value
 from circlekit.ops.dimensions import unknown_dims

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from circlekit.equivalence import litert
 from circlekit.equivalence.workers import Loss, Tell, Workers
-from circlekit.ir.progress import Progress, watched
+from circlekit.ir.resources.progress import Progress, watched
 from circlekit.passes.engine.registry import every_pass
 from circlekit.recipes.dredd import Result, run_case
 from circlekit.recipes.dredd_cases import Case

@@ -16,7 +16,7 @@ from circlekit.io.read.flatbuffer_decoder import identify
 from circlekit.io.read.load import load_bytes, unidentified
 from circlekit.io.write.flatbuffer_encoder import MAX_INLINE_BYTES, encode
 from circlekit.ir.graph import Model
-from circlekit.ir.resource_limits import counted_memory
+from circlekit.ir.resources.resource_limits import counted_memory
 from circlekit.ir.text import parse_model
 from circlekit.ir.text.lexer import error_at
 from circlekit.recipes.prototext.filler_data import Files

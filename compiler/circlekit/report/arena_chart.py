@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from circlekit.ir.byte_sizes import format_size
+from circlekit.ir.resources.byte_sizes import format_size
 
 WIDTH, HEIGHT = 1000, 220
 """Units of the drawing, which is stretched to the width of the page."""

@@ -11,7 +11,7 @@ from circlekit.io.write.save import encoded
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
-from circlekit.ir.progress import progress
+from circlekit.ir.resources.progress import progress
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.optimization_report import Summary, summarize
 from circlekit.passes.engine.written_form import written_delegation

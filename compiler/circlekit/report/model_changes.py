@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
-from circlekit.ir.progress import progress
+from circlekit.ir.resources.progress import progress
 from circlekit.ir.text.lines import print_op
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.registry import only_pipelines, select_passes

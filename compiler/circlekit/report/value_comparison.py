@@ -12,7 +12,7 @@ from circlekit.equivalence.model_comparison import Comparison, Outcome
 from circlekit.equivalence.verify import Records, Verifier
 from circlekit.errors import CirclekitError
 from circlekit.ir.graph import Model
-from circlekit.ir.progress import progress
+from circlekit.ir.resources.progress import progress
 from circlekit.passes.engine.optimization_report import equal_within
 
 

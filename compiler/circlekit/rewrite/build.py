@@ -12,7 +12,7 @@ from circlekit.errors import ModelError, RewriteError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
-from circlekit.ir.scratch_files import moved_to_file
+from circlekit.ir.resources.scratch_files import moved_to_file
 from circlekit.ir.text.syntax import Symbol
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ir.verifier import operand_faults

@@ -14,7 +14,7 @@ import numpy as np
 from circlekit.errors import CirclekitError, ModelError, RewriteError, UnsupportedError
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
-from circlekit.ir.scratch_files import with_results_in_files
+from circlekit.ir.resources.scratch_files import with_results_in_files
 from circlekit.ir.shape_inference import check_op
 from circlekit.ir.text.lines import print_op
 from circlekit.ir.value import Value

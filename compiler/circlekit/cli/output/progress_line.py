@@ -8,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from circlekit.ir.byte_sizes import byte_unit, format_size
-from circlekit.ir.progress import Progress, watched
+from circlekit.ir.resources.byte_sizes import byte_unit, format_size
+from circlekit.ir.resources.progress import Progress, watched
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

@@ -19,7 +19,7 @@ from circlekit.errors import ModelError, ShapeError
 from circlekit.interp.interpreter import expect_runs, select_kernels
 from circlekit.ir.dtypes import i32
 from circlekit.ir.graph import Model
-from circlekit.ir.resource_limits import counted_memory
+from circlekit.ir.resources.resource_limits import counted_memory
 from circlekit.ir.value import Array, Value
 from circlekit.ops.quantization import is_quantized
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from circlekit.errors import UnsupportedError
 from circlekit.interp.fast.requantization import ChannelVector, FastOutputStage, repeats
-from circlekit.ir.resource_limits import need_memory
+from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.value import Array
 from circlekit.ops.checks import require_float
 from circlekit.ops.constant_operands import constant_elements

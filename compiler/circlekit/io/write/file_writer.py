@@ -17,7 +17,7 @@ from pathlib import Path
 
 from circlekit.errors import FileError
 from circlekit.io.file_map import translated
-from circlekit.ir.progress import progress
+from circlekit.ir.resources.progress import progress
 
 try:
     import fcntl

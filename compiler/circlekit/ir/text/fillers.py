@@ -16,7 +16,7 @@ import numpy as np
 
 from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType
-from circlekit.ir.resource_limits import count_memory, need_memory
+from circlekit.ir.resources.resource_limits import count_memory, need_memory
 from circlekit.ir.value import Array
 
 

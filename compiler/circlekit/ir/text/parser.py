@@ -17,7 +17,7 @@ from circlekit.ir.core import Graph, Op, Value
 from circlekit.ir.declaration import Operand, arity_faults
 from circlekit.ir.graph import Model, Signature, postorder
 from circlekit.ir.op import REGISTRY, OpaqueOp
-from circlekit.ir.resource_limits import counted_memory
+from circlekit.ir.resources.resource_limits import counted_memory
 from circlekit.ir.text.constant_data import Resolve, constant_array, dtype_alike, inline_array
 from circlekit.ir.text.document import GraphNode, SignatureNode, ValueNode, parse_document
 from circlekit.ir.text.lexer import Source, Token

@@ -15,7 +15,7 @@ import numpy as np
 from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.enums import Padding
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ir.resource_limits import need_memory
+from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.value import Array
 from circlekit.ops.constant_operands import int_list
 from circlekit.ops.dimensions import conv_padding, normalized_axis

@@ -14,7 +14,7 @@ import numpy as np
 from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.op import Op, operand
-from circlekit.ir.resource_limits import need_memory
+from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops.checks import require_rank
 from circlekit.ops.constant_operands import static_int

@@ -19,7 +19,7 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i64
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Inferred, Op, Run, attribute, operand
-from circlekit.ir.resource_limits import need_memory
+from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.value import Array, TensorType, Value
 from circlekit.ops.operand_dtypes import ANY
 from circlekit.ops.quantization import zero_point_of

@@ -16,7 +16,7 @@ from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32, i32
 from circlekit.ir.enums import LSHProjectionType
 from circlekit.ir.op import Op, attribute, operand, optional_operand
-from circlekit.ir.resource_limits import need_memory
+from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import require_rank
 from circlekit.ops.dimensions import product

@@ -11,7 +11,7 @@ from circlekit.errors import ModelError, did_you_mean
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
-from circlekit.ir.progress import progress
+from circlekit.ir.resources.progress import progress
 from circlekit.ir.text.lines import print_op
 from circlekit.ir.text.operator_names import suggest_operator
 from circlekit.passes.engine.describe import rules_of

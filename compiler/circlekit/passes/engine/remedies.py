@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ir.progress import progress
+from circlekit.ir.resources.progress import progress
 from circlekit.ir.shape_inference import settle_ranks
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.legalize import legalize

@@ -13,8 +13,8 @@ from circlekit.errors import CirclekitError
 from circlekit.interp.evaluate import evaluate
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ir.resource_limits import limited, limits
-from circlekit.ir.scratch_files import copied_to_file, moved_to_file
+from circlekit.ir.resources.resource_limits import limited, limits
+from circlekit.ir.resources.scratch_files import copied_to_file, moved_to_file
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.ops.constant_operands import constant_elements

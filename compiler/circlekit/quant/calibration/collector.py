@@ -20,7 +20,7 @@ import numpy as np
 
 from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.graph import Model
-from circlekit.ir.progress import progress
+from circlekit.ir.resources.progress import progress
 from circlekit.quant.calibration.calibration import Calibration, FilePath, observed_values
 from circlekit.quant.calibration.observer import Channels, Histograms, Observations, Selection
 from circlekit.quant.calibration.processes import Job

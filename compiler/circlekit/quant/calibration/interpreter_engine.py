@@ -10,7 +10,7 @@ from circlekit.interp.blas_threads import blas_libraries
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
-from circlekit.ir.progress import Progress, watched
+from circlekit.ir.resources.progress import Progress, watched
 from circlekit.ir.value import Array
 from circlekit.quant.calibration.observer import Observations, Observer, Selection
 

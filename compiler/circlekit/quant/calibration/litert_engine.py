@@ -23,8 +23,8 @@ from circlekit.equivalence.litert import is_available
 from circlekit.errors import ModelError, UnsupportedError
 from circlekit.io.write.save import save
 from circlekit.ir.graph import Model
-from circlekit.ir.progress import Progress, watched
-from circlekit.ir.resource_limits import need_memory
+from circlekit.ir.resources.progress import Progress, watched
+from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.value import Array, Value
 from circlekit.passes.engine.legalize import legalize
 from circlekit.quant.calibration.observer import Observations, Observer, Selection

@@ -17,7 +17,7 @@ from circlekit.interp.evaluate import Inputs
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
-from circlekit.ir.progress import progress
+from circlekit.ir.resources.progress import progress
 from circlekit.ir.value import Array, Value
 from circlekit.quant.apply import real_data, stored_data
 from circlekit.quant.mixed.cone_runner import ConeRunner

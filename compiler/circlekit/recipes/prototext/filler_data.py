@@ -23,7 +23,7 @@ import numpy as np
 from circlekit.errors import ModelError, did_you_mean
 from circlekit.io.schema import Tree
 from circlekit.ir.dtypes import DType
-from circlekit.ir.resource_limits import count_memory, need_memory
+from circlekit.ir.resources.resource_limits import count_memory, need_memory
 from circlekit.ir.text.fillers import fill
 from circlekit.ir.text.literal_printing import elements
 from circlekit.ir.value import Array

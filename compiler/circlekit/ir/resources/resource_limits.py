@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from circlekit.errors import LimitError
-from circlekit.ir.byte_sizes import format_exact_size, parse_size
+from circlekit.ir.resources.byte_sizes import format_exact_size, parse_size
 
 MEMORY_DIVISOR = 2
 """The default memory limit is the machine's memory divided by this."""

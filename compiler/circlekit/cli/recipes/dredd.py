@@ -16,7 +16,7 @@ from circlekit.cli.command import FAILED, Command
 from circlekit.cli.output.terminal import text_columns
 from circlekit.equivalence.tensor_files import check_folder
 from circlekit.io.write.file_writer import write_file
-from circlekit.ir.progress import progress
+from circlekit.ir.resources.progress import progress
 from circlekit.ir.text.columns import cut, format_columns, wrapped
 from circlekit.recipes.dredd_cases import Case, cases_of
 
