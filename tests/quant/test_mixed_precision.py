@@ -73,6 +73,11 @@ def test_a_target_is_reached_with_few_operators() -> None:
     assert "operators are raised" in report.notes[0]
 
 
+def test_a_target_that_is_missed_is_named() -> None:
+    report = circlekit.quantize(chain(20.0), samples=SAMPLES, auto=False, target_sqnr=200.0, budget="25%")
+    assert "the target of 200 dB is missed: the budget is spent" in report.notes
+
+
 def sqnr(model: circlekit.Model, other: circlekit.Model) -> float:
     pairs = [(circlekit.run(model, x)[0], circlekit.run(other, x)[0]) for x in SAMPLES]
     signal = sum(float(np.vdot(a, a)) for a, _ in pairs)

@@ -15,6 +15,9 @@ from circlekit.ir.graph import Model
 from circlekit.ir.resources.progress import progress
 from circlekit.passes.engine.optimization_report import equal_within
 
+GOOD_SQNR = 20.0
+"""From this ratio of signal to quantization noise on, in dB, the report shows a quantized model as good."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -42,9 +45,9 @@ class ValueComparison:
     """The differences of ``outputs``, and of ``layers``: results that both models name, on one set of inputs.
 
     Layers are in the order of the second model.  ``verdict``: within what outputs are equal, which one
-    differs, or why they were not compared.  ``is_equal``: None if they were not compared.  ``notes``:
-    differences of the interface, and what the comparison does not prove.  ``judgement``: the errors of a
-    quantized model, on all sets of inputs; None if the models have the same types.
+    differs, or why they were not compared.  ``is_equal``: None if they were not compared; of a quantized
+    form, whether its error is small.  ``notes``: differences of the interface, and what the comparison does
+    not prove.  ``judgement``: the errors of a quantized model; None if the models have the same types.
     """
 
     verdict: str
@@ -78,6 +81,12 @@ def compare_values(before: Model, after: Model, records: Records | None = None) 
             progress().begin("judging the quantization")
             runs = verifier.runs if records is not None else verifier.runs[:1]
             result.judgement = judge(before, after, {run.kind: run.inputs for run in runs})
+            sqnr = result.judgement.sqnr
+            if sqnr is not None:
+                result.verdict = (
+                    f"a quantized form: signal to noise ratio of {sqnr:.1f} dB or more per output"
+                )
+                result.is_equal = sqnr >= GOOD_SQNR
     except CirclekitError as error:
         return ValueComparison(f"not compared: {error.message}")
     return result

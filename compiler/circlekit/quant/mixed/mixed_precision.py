@@ -93,6 +93,9 @@ def raise_operators(
         assert goal is not None  # there is a target
         goal += target_sqnr - result.sqnr + EXTRA_SQNR
     result.notes = _notes(sensitivity, clusters, result, len(pool))
+    if target_sqnr is not None and result.sqnr is not None and result.sqnr < target_sqnr:
+        why = "the budget is spent" if len(result.schemes) < len(pool) else f"all operators are {raise_to}"
+        result.notes.append(f"the target of {target_sqnr:g} dB is missed: {why}")
     return result
 
 
