@@ -12,14 +12,13 @@ import pytest
 
 import circlekit.ops  # noqa: F401  # operators are declared by being imported
 from circlekit.cli import (
-    chefs,
     circle2circle,
-    circle_reduce,
     dump,
     inspection,
     tensor_commands,
 )
 from circlekit.cli.output.terminal import printable, shortened
+from circlekit.cli.recipes import chefs, circle_reduce
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.text import parse_model
 
