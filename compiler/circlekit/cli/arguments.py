@@ -147,6 +147,15 @@ def add_inputs(parser: Parser, purpose: str) -> None:
     )
 
 
+def add_model_flags(parser: Parser) -> None:
+    """Add ``--input_model`` and ``--output_model``, as ONE's commands for recorded ranges have them."""
+    parser.add_argument("--input_model", required=True, metavar="MODEL", help=MODEL_HELP)
+    parser.add_argument(
+        "--output_model", required=True, type=output_path, metavar="MODEL",
+        help="the file to write; circle, unless it ends in .tflite",
+    )  # fmt: skip
+
+
 def flag_key(flag: str) -> str:
     """Return a form of ``flag`` that does not depend on its spelling with ``-`` or ``_``."""
     return flag.replace("_", "-")

@@ -7,6 +7,7 @@ import numpy as np
 
 from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType, i8, i16, u8
+from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Shape, TensorType, Value
 
 
@@ -64,6 +65,12 @@ def have_same_quantization(a: Value, b: Value) -> bool:
         and np.array_equal(first.scale, second.scale)
         and zero_point_of(a) == zero_point_of(b)
     )
+
+
+def followed_operand(op: Op) -> Value | None:
+    """Return the operand whose scale and zero point the results keep, as RESHAPE does; None if none."""
+    rule = op.quantization_rule
+    return getattr(op, rule.results_follow) if rule is not None and rule.results_follow else None
 
 
 def per_tensor_quantization(value: Value) -> Quantization | None:

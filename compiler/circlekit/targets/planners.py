@@ -30,8 +30,8 @@ class Planner:
     ``keeps_unused``: results that no operator reads stay in memory to the end.
     ``holds_interface``: graph inputs and outputs are in the arena; otherwise the caller provides them.
     ``views``: operators whose result shares the memory of the first operand.
-    ``in_place``: operators whose result may take over the memory of an operand of the same size that nobody
-    else reads, with the number of operands, from the first on, that are tried.
+    ``in_place``: operators whose result may take over the memory of an operand, if that has the same size and
+    no other operator reads it; with the number of operands, from the first on, that are tried.
     ``best_fit``: a buffer goes into the smallest gap that holds it; otherwise into the first.
     ``whole_run_first``: buffers that are needed during the whole run are placed before larger ones.
     ``latest_first``: of buffers of equal size, that of the later operator is placed first.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from circlekit.api import load, save
 from circlekit.api.models import check_apart, check_target
-from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
+from circlekit.cli.arguments import Parser, add_model_flags
 from circlekit.cli.command import Command
 from circlekit.cli.output.terminal import printable
 from circlekit.cli.quant.record_minmax import samples_of
@@ -36,11 +36,7 @@ SIDES = {"true": True, "false": False, "auto": None}
 
 
 def _declare(parser: Parser) -> None:
-    parser.add_argument("--input_model", required=True, metavar="MODEL", help=MODEL_HELP)
-    parser.add_argument(
-        "--output_model", required=True, type=output_path, metavar="MODEL",
-        help="the file to write; circle, unless it ends in .tflite",
-    )  # fmt: skip
+    add_model_flags(parser)
     parser.add_argument("--data", metavar="DATA", help="the samples of --bisection")
     parser.add_argument(
         "--data_format", default="h5", metavar="FORMAT",

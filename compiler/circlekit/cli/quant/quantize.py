@@ -66,7 +66,10 @@ def _declare(parser: Parser) -> None:
         help="raise the best: 20%%, or '20%% macs', or '20%% bytes'",
     )  # fmt: skip
     parser.add_argument(
-        "--raise-to", default=NO_SCHEME, metavar="SCHEME", help="what they are raised to (default: float)"
+        "--raise-to",
+        default=NO_SCHEME,
+        metavar="SCHEME",
+        help="the scheme of raised operators (default: float)",
     )
     parser.add_argument("--only", action="append", metavar="PATTERN", help="leave all others float")
     parser.add_argument(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from circlekit.api import load, save
 from circlekit.api.models import check_target
-from circlekit.cli.arguments import MODEL_HELP, Parser, output_path, positive_count
+from circlekit.cli.arguments import Parser, add_model_flags, positive_count
 from circlekit.cli.command import Command
 from circlekit.errors import FileError, UnsupportedError
 from circlekit.io.write.save import format_of
@@ -28,11 +28,7 @@ RANDOM_SAMPLES = 3
 
 
 def _declare(parser: Parser) -> None:
-    parser.add_argument("--input_model", required=True, metavar="MODEL", help=MODEL_HELP)
-    parser.add_argument(
-        "--output_model", required=True, type=output_path, metavar="MODEL",
-        help="the file to write; circle, unless it ends in .tflite",
-    )  # fmt: skip
+    add_model_flags(parser)
     parser.add_argument("--input_data", metavar="DATA", help="the samples")
     parser.add_argument(
         "--input_data_format", default="h5", metavar="FORMAT",

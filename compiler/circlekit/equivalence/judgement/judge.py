@@ -35,7 +35,7 @@ CSV_COLUMNS = (
 
 @dataclass(frozen=True)
 class QuantizationFinding:
-    """A fault of a quantized model: where, what it is, and what helps."""
+    """A fault of a quantized model: its ``place``, the ``reason``, and a ``remedy``."""
 
     place: str
     reason: str

@@ -70,7 +70,11 @@ class JoinGroupedConv(Replacement):
 
 
 class _Group(NamedTuple):
-    """A convolution of one group, the transposes around it, and what it reads of ``data``, axis by axis."""
+    """The convolution of one group.
+
+    ``before``, ``after``: the transposes around it, None for none.  ``indices``: for each axis of ``data``,
+    the indices that it reads.
+    """
 
     conv: Conv2D
     before: Perm | None

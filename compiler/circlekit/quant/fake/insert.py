@@ -15,10 +15,11 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
+from circlekit.ops.quantization import followed_operand
 from circlekit.quant.calibration.calibration import Calibration
 from circlekit.quant.calibration.ranges import ema, estimate_range
 from circlekit.quant.calibration.statistics import TensorStatistics
-from circlekit.quant.fake.insertion_rules import INTERMEDIATE, RULES, InsertionRule, followed_operand
+from circlekit.quant.fake.insertion_rules import INTERMEDIATE, RULES, InsertionRule
 
 BITS = range(2, 9)
 """The numbers of bits that contrib.quantize takes."""
@@ -123,7 +124,7 @@ class _Inserter:
         return re.search(self.options.scope or "", name) is not None and not is_followed_by_rounding(value)
 
     def insert(self, rule: InsertionRule, places: Iterable[tuple[Value, Op]]) -> Iterator[Inserted]:
-        """Round the values at ``places``, pairs of a value and a layer, that are wanted."""
+        """Round the values at ``places`` (pairs of a value and its layer) for which ``wants`` is true."""
         for value, op in places:
             if not self.wants(value, op.results[0].name if rule.is_weight else value.name):
                 continue

@@ -19,6 +19,7 @@ from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.activation import Relu, Relu6, ReluN1To1
 from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant
+from circlekit.ops.quantization import followed_operand
 from circlekit.rewrite.match import Match, Matcher
 from circlekit.rewrite.picture import Picture, query
 
@@ -102,12 +103,6 @@ def is_rounded(value: Value) -> bool:
         return any(is_rounded(v) for v in op.inputs if v is not None)
     source = followed_operand(op)
     return source is not None and is_rounded(source)
-
-
-def followed_operand(op: Op) -> Value | None:
-    """Return the operand whose grid the results keep, as those of RESHAPE or a maximum pooling do."""
-    rule = op.quantization_rule
-    return getattr(op, rule.results_follow) if rule is not None and rule.results_follow else None
 
 
 _BYPASSED = tuple(layer + BYPASS.replace("$act", "NONE") for layer in PLAIN)

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from circlekit.errors import UnsupportedError
 from circlekit.ir.op import Op
-from circlekit.quant.mixed.sensitivity import Sensitivity
+from circlekit.ir.value import Value
+from circlekit.ops.quantization import followed_operand
+from circlekit.quant.mixed.sensitivity import Sensitivity, is_raised
 from circlekit.targets.cost import operator_cost
 
 MAX_CLUSTER = 8
@@ -82,6 +84,12 @@ def choose_raised(
     return list(raised)
 
 
+def _rounded_source(value: Value) -> Value:
+    """Return the tensor that was rounded, of which ``value`` holds moved elements; ``value`` if none were."""
+    source = None if value.producer is None else followed_operand(value.producer)
+    return value if source is None else _rounded_source(source)
+
+
 def _ratio(candidate: tuple[float, list[Op]]) -> float:
     return candidate[0]
 
@@ -95,15 +103,12 @@ class _Gains:
         self.known = set(operators)
 
     def of(self, cluster: Iterable[Op], raised: Mapping[Op, None]) -> float:
-        chosen = {*cluster}
+        chosen = dict.fromkeys(cluster)  # sets have no order, and sums of floats depend on it
         noise = sum(self.constants.get(op, 0.0) for op in chosen)
-        values = {
-            v for op in chosen for v in (*op.inputs, *op.results) if v is not None and v in self.tensors
-        }
-        both = chosen.union(raised)
-        for value in values:
-            if (value.producer is None or value.producer in both) and all(u in both for u in value.users):
-                noise += self.tensors[value]
+        around = [v for op in chosen for v in (*op.inputs, *op.results) if v is not None]
+        both = {*chosen, *raised}
+        rounded = dict.fromkeys(map(_rounded_source, around))
+        noise += sum(self.tensors[v] for v in rounded if v in self.tensors and is_raised(v, both))
         return noise
 
     def neighbors(self, cluster: Iterable[Op]) -> set[Op]:

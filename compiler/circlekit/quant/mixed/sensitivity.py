@@ -19,6 +19,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.resources.progress import progress
 from circlekit.ir.value import Array, Value
+from circlekit.ops.quantization import followed_operand
 from circlekit.quant.apply import real_data, stored_data
 from circlekit.quant.mixed.cone_runner import ConeRunner
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
@@ -55,12 +56,8 @@ def is_raised(value: Value, raised: Collection[Op]) -> bool:
         return False
     users = value.users
     return all(op in raised for op in users) and all(
-        is_raised(result, raised) for op in users if _moves(op) for result in op.results
+        is_raised(result, raised) for op in users if followed_operand(op) is not None for result in op.results
     )
-
-
-def _moves(op: Op) -> bool:
-    return op.quantization_rule is not None and op.quantization_rule.results_follow is not None
 
 
 def measure(model: Model, plan: Plan, samples: Sequence[Inputs]) -> Sensitivity:
@@ -110,7 +107,10 @@ def _constant_operands(op: Op, plan: OperatorPlan) -> list[tuple[Value, TensorPl
 
 def _rounded_tensors(model: Model, plan: GraphPlan) -> dict[Value, TensorPlan]:
     """Return the tensors whose rounding adds noise: not those that hold elements of another one."""
-    values = [*model.main.inputs, *(v for op in model.main if not _moves(op) for v in op.results)]
+    values = [
+        *model.main.inputs,
+        *(v for op in model.main if followed_operand(op) is None for v in op.results),
+    ]
     return {v: plan.tensors[v.name] for v in values if v.dtype is f32 and v.name in plan.tensors}
 
 

@@ -84,7 +84,7 @@ class GraphEditor:
                 signature.outputs = {k: new if v is old else v for k, v in signature.outputs.items()}
 
     def remove_unused(self) -> None:
-        """Remove inserted operators whose results nobody uses."""
+        """Remove inserted operators whose results are unused."""
         for op in reversed(list(self.inserted)):
             if not op.output.use_count and not self.graph.is_output(op.output):
                 self.graph.remove(op)

@@ -107,7 +107,7 @@ def rule_of(op: Op, max_pool_keeps_scale: bool = False) -> OneRule:
 def stays_float(op: Op) -> bool:
     """Return whether ``op`` computes on floats in a quantized model too.
 
-    Its integers have no scale (CAST), or nobody knows how to scale them: custom operators, operators that
+    Its integers have no scale (CAST), or how to scale them is unknown: custom operators, operators that
     call graphs, and those that ONE does not know and LiteRT has no kernel for, or one without zero points.
     """
     if isinstance(op, OpaqueOp | cast.Cast) or op.called_graphs():

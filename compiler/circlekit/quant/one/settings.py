@@ -142,7 +142,7 @@ def _alternates(layer: dict[str, Any], path: str) -> dict[str, list[Any]]:
 def settings_of(graphs: Sequence[Graph], settings: Settings) -> dict[Op, LayerSetting]:
     """Return the own setting of every operator that ``settings`` name in one of ``graphs``.
 
-    Raise ModelError if a name is no result of an operator, if several lists fit, or if results of one
+    Raise ModelError if no operator has a result of a name, if several lists fit, or if results of one
     operator have different settings.
     """
     producers = {v.name: op for graph in graphs for op in graph for v in op.results}

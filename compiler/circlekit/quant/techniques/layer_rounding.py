@@ -69,7 +69,7 @@ class LayerData:
         return np.asarray(left.swapaxes(1, 2) @ right, np.float64)
 
     def _centered(self, rows: Array) -> Array:
-        """Return rows without their mean, as they are if there is no bias that could absorb it."""
+        """Return ``rows`` without their mean, or unchanged if there is no bias that could absorb it."""
         return np.asarray(rows - rows.mean(axis=1, keepdims=True)) if self.has_bias else rows
 
     def split(self, array: Array) -> Array:
