@@ -71,12 +71,9 @@ def buffers_of(graph: Graph, planner: Planner) -> list[Buffer]:
     are in no buffer.  Graphs that operators call have plans of their own.
     """
     ops = graph.ops
-    uses = _use_counts(graph, ops)
     owners: dict[Value, Value] = {}  # of a value that shares a buffer: the first value in this buffer
-    for op in ops:
-        shared = _shared_operand(graph, op, planner, uses, owners)
-        if shared is not None:
-            owners[op.results[0]] = owners.get(shared, shared)
+    for op, shared in shared_operands(graph, planner).items():
+        owners[op.results[0]] = owners.get(shared, shared)
     members: dict[Value, list[Value]] = {}  # by owner
     inputs = [*graph.inputs] if planner.holds_interface else []
     for value in (*inputs, *(result for op in ops for result in op.results)):
@@ -85,6 +82,19 @@ def buffers_of(graph: Graph, planner: Planner) -> list[Buffer]:
     buffers = [_buffer(graph, values, planner) for values in members.values()]
     scratch = [Buffer((), size, op, frozenset(), False) for op in ops for size in planner.scratch(op) if size]
     return buffers + scratch
+
+
+def shared_operands(graph: Graph, planner: Planner) -> dict[Op, Value]:
+    """Return, for each operator whose first result is in the buffer of an operand, this operand."""
+    uses = _use_counts(graph, graph.ops)
+    owners: dict[Value, Value] = {}
+    found: dict[Op, Value] = {}
+    for op in graph.ops:
+        shared = _shared_operand(graph, op, planner, uses, owners)
+        if shared is not None:
+            found[op] = shared
+            owners[op.results[0]] = owners.get(shared, shared)
+    return found
 
 
 def _use_counts(graph: Graph, ops: Sequence[Op]) -> Counter[Value]:

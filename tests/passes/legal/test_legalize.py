@@ -271,3 +271,35 @@ def test_model_changes_only_where_needed(op: str, formats: tuple[str, ...], form
     legal = legalize(model, format)
     assert legal is not model
     assert (difference(legal, model) is not None) == (format in formats)
+
+
+OVERWRITTEN = """
+graph main(%a: f32[2,6]) -> {outputs} {{
+  %n = Neg(%a)                       : f32[2,6]
+  %v = {source}
+  %w = Reshape(%v, [3,4])            : f32[3,4]
+  {between}
+  %s = Softmax(%w)                   : f32[3,4]
+  %t = Reshape(%s, [2,6])            : f32[2,6]
+  %y = Sub(%v, %t)
+}}
+"""
+
+
+@pytest.mark.parametrize("source", ["Mul(%n, 3.0)", "Reshape(%n, [2,6])"])
+def test_a_value_that_litert_would_overwrite_is_kept(source: str) -> None:
+    """SOFTMAX works in place on a view; the planner does not count that %v is read later."""
+    names = [source.partition("(")[0], "Reshape", "Softmax", "Reshape", "Reshape", "Sub"]
+    check(OVERWRITTEN.format(source=source, between="", outputs="%y"), "tflite", ["Neg", *names])
+
+
+@pytest.mark.parametrize(
+    ("source", "between", "outputs"),
+    [
+        ("Exp(%n)", "", "%y"),  # not in place: the reads of %v count
+        ("Mul(%n, 3.0)", "%u = Exp(%w)", "%y, %u"),  # %w is read twice
+    ],
+)
+def test_a_value_that_litert_does_not_overwrite_stays(source: str, between: str, outputs: str) -> None:
+    text = OVERWRITTEN.format(source=source, between=between, outputs=outputs)
+    check(text, "tflite", [type(op).__name__ for op in parse_model(text).main])

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values that a runtime overwrites before their last use, because another result takes over their buffer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.targets.lifetimes import shared_operands
+from circlekit.targets.planners import Planner
+
+
+class Overwritten(NamedTuple):
+    """``writer`` works in place on ``operand``, whose data is read later under other names.
+
+    ``readers``: the operators that run later and read it, each with the index of the operand.
+    """
+
+    writer: Op
+    operand: Value
+    readers: list[tuple[Op, int]]
+
+
+def first_overwritten(graph: Graph, planner: Planner) -> Overwritten | None:
+    """Return the first operator that overwrites data of which another value is a view that is read later.
+
+    Values of unknown shape do not count, because their sizes are known in a run only.
+
+    A planner counts the reads of the operand and of the first value in its buffer.  LiteRT 2.3 (``tflite``,
+    arena_planner.cc, IdentifyInPlaceTensors) ignores those of the values between the two.
+    """
+    shared = shared_operands(graph, planner)
+    writers = [op for op, value in shared.items() if op.code not in planner.views and value.is_static]
+    if not writers:
+        return None
+    data = {op.results[0]: value for op, value in shared.items() if op.code in planner.views}
+    positions = {op: index for index, op in enumerate(graph.ops)}
+    views: dict[Value, list[Value]] = {}  # by the value that is viewed, directly or not
+    for view, value in data.items():
+        data[view] = data.get(value, value)
+        views.setdefault(data[view], []).append(view)
+    for op in writers:
+        owner = data.get(shared[op], shared[op])
+        readers = [
+            (user, index)
+            for value in (owner, *views.get(owner, ()))
+            for user, index in value.uses
+            if positions[user] > positions[op]
+        ]
+        if readers:
+            return Overwritten(op, shared[op], sorted(readers, key=lambda use: (positions[use[0]], use[1])))
+    return None
