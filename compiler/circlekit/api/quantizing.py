@@ -24,15 +24,17 @@ from circlekit.quant.calibration.observer import Channels, Histograms
 from circlekit.quant.calibration.samples import Samples, checked_samples
 from circlekit.quant.choose import Ranges
 from circlekit.quant.fake.grids import take_grids
+from circlekit.quant.given_plan import fit_plan
 from circlekit.quant.mixed.mixed_precision import MakeMixedPlan, Raised, raise_operators, raise_patterns
 from circlekit.quant.mixed.raising import Budget
 from circlekit.quant.one.scheme import PREPARATION as ONE_PREPARATION
 from circlekit.quant.one.scheme import quantize_by_one
-from circlekit.quant.plan import Plan, TensorPlan
+from circlekit.quant.plan import Plan, Preparation, TensorPlan
 from circlekit.quant.quantization_report import QuantizationReport
 from circlekit.quant.quantize import make_names_distinct, plan_model, preparation, ranges_of, require_fit
 from circlekit.quant.scheme import Arithmetic, Scheme, find_scheme
 from circlekit.quant.selection import schemes_of
+from circlekit.quant.techniques.replay import Record, replay
 from circlekit.targets.target import Target, find_target
 
 INTERFACES = ("float", "integer")
@@ -78,6 +80,7 @@ def quantize(
     samples: Samples | None = None,
     *,
     calibration: Calibration | None = None,
+    plan: Plan | FilePath | None = None,
     operators: Mapping[str, str] | None = None,
     only: Iterable[str] | None = None,
     inputs: str = "float",
@@ -96,6 +99,7 @@ def quantize(
     ``scheme``: a name of ``circlekit.quant.scheme.SCHEMES``.  ``samples``: what to calibrate on, as for
     ``calibrate``; or else a ``calibration`` of this model.  Schemes with float activations need neither, nor
     does a model that rounds (FAKE_QUANT, or QUANTIZE and DEQUANTIZE): its tensors get exactly these grids.
+    ``plan``: the plan of an earlier run, or its file, in place of all other arguments; it may be edited.
     ``operators``: another scheme, or ``float``, for the operators that a pattern selects: the name of a
     result, ``re:`` and a regular expression, or a kind such as ``CONV_2D``; the last pattern counts.
     ``only``: patterns of the operators to quantize; the others stay float.
@@ -109,26 +113,24 @@ def quantize(
     ``raise_to`` with which every output has this ratio of signal to noise (dB), or the best ones in a budget
     such as ``20%`` of the operators, ``20% macs`` or ``20% bytes``.
 
-    Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing and for samples
-    and calibrations that do not fit.
+    Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing and for samples,
+    calibrations and plans that do not fit.
     """
     check_model(model)
     started = time.monotonic()
+    if plan is not None:
+        others = (samples, calibration, operators, only, target_sqnr, budget)
+        if any(other is not None for other in others):
+            raise UnsupportedError("a plan decides everything: expected no other arguments")
+        return _by_plan(model, plan if isinstance(plan, Plan) else Plan.load(plan))
     chosen = find_scheme(scheme)
     if chosen is None:
         raise UnsupportedError("the scheme float leaves the model as it is; choose one of integers")
     interface = _interface("inputs", inputs, chosen), _interface("outputs", outputs, chosen)
     runtime = find_target(target)
     before = _summary(model)
-    make_names_distinct(model)
-    given = take_grids(model) if chosen.activations is not None and not chosen.by_one else []
-    if passes:
-        optimize(model, passes)
-    if not chosen.by_one:
-        legalize_in_place(model, sorted(runtime.formats)[0], targets=[runtime])
-    is_calibrated = calibration is not None or any(given)
-    prepare = ONE_PREPARATION if chosen.by_one else preparation(chosen, is_calibrated)
-    optimize(model, prepare, target="none")
+    steps = Preparation(passes if isinstance(passes, str) else list(passes), target, calibration is not None)
+    given = _prepare(model, chosen, steps)
     choice = _Choice(scheme, estimator, dict(operators or {}), only, runtime, interface, given)
     taken = None if samples is None else list(checked_samples(model, samples))
     if target_sqnr is not None or budget is not None:
@@ -140,17 +142,53 @@ def quantize(
             calibration,
             lambda m, plan, s: raise_operators(m, plan, s, target_sqnr, limit, raise_to),
         )
-    plan = choice.quantize(model, chosen, taken, calibration, seconds if auto else 0.0)
-    report = QuantizationReport(scheme, plan, before, _summary(model), choice.notes)
+    result = choice.quantize(model, chosen, taken, calibration, seconds if auto else 0.0)
+    steps.techniques = choice.techniques
+    result.preparation = steps
+    report = QuantizationReport(scheme, result, before, _summary(model), choice.notes)
     if (report.after.file_size or 0) > (before.file_size or 0):
         report.notes.append("the file grows: sparse or tiny weights take more as integers with scales")
     report.seconds = time.monotonic() - started
     return report
 
 
+def _prepare(model: Model, scheme: Scheme, steps: Preparation) -> list[dict[str, TensorPlan]]:
+    """Make the float model that is quantized; return the grids that it had, for each graph, by tensor."""
+    runtime = find_target(steps.target)
+    make_names_distinct(model)
+    given = take_grids(model) if scheme.activations is not None and not scheme.by_one else []
+    if steps.passes:
+        optimize(model, steps.passes)
+    if not scheme.by_one:
+        legalize_in_place(model, sorted(runtime.formats)[0], targets=[runtime])
+    is_calibrated = steps.is_calibrated or any(given)
+    prepare = ONE_PREPARATION if scheme.by_one else preparation(scheme, is_calibrated)
+    optimize(model, prepare, target="none")
+    return given
+
+
+def _by_plan(model: Model, plan: Plan) -> QuantizationReport:
+    """Apply a given plan to the float model ``model``."""
+    started = time.monotonic()
+    chosen = find_scheme(plan.scheme)
+    if chosen is None or chosen.by_one:
+        raise UnsupportedError(f"a plan of the scheme {plan.scheme} only says what was done")
+    before = _summary(model)
+    _prepare(model, chosen, plan.preparation)
+    replay(model, plan.preparation.techniques)
+    fit_plan(model, plan, find_target(plan.preparation.target))
+    apply(model, plan)
+    report = QuantizationReport(plan.scheme, plan, before, _summary(model))
+    report.seconds = time.monotonic() - started
+    return report
+
+
 @dataclass
 class _Choice:
-    """What ``quantize`` was asked for; ``given``: grids that the model had; ``notes``: for the report."""
+    """What ``quantize`` was asked for; ``given``: grids that the model had; ``notes``: for the report.
+
+    ``techniques``: records of what techniques changed in the float model.
+    """
 
     scheme: str
     estimator: str
@@ -160,6 +198,7 @@ class _Choice:
     interface: tuple[DType | None, DType | None]
     given: Sequence[Mapping[str, TensorPlan]]
     notes: list[str] = field(default_factory=list)
+    techniques: list[Record] = field(default_factory=list)
 
     def plan(self, model: Model, ranges: Ranges, raised: Mapping[str, str] | None = None) -> Plan:
         """Return the plan by plain rules; operators that the user chose are not raised."""
@@ -198,6 +237,7 @@ class _Choice:
             search = Auto(model, samples, self.plan, scheme.activations, self.estimator, seconds)
             plan = search.run()
             self.notes += search.notes
+            self.techniques = search.techniques
             apply(model, plan)
             return plan
         if samples is not None and calibration is None:

@@ -40,6 +40,7 @@ from circlekit.quant.techniques.range_choice import (
     merged_calibrations,
     saturated_ranges,
 )
+from circlekit.quant.techniques.replay import Record, equalized, own_biases
 
 MakePlan = Callable[[Model, Ranges], Plan]
 """Plain rules: from a float model and the ranges of its tensors to a plan."""
@@ -116,6 +117,7 @@ class Auto:
 
     ``samples``: inputs in the order of the graph's.  ``activations``: their dtype, None if they stay float.
     ``seconds``: what the search may take, about.  ``notes``: what was tried, and what was kept and why.
+    ``techniques``: records of what was changed in ``model``.
     """
 
     model: Model
@@ -125,6 +127,7 @@ class Auto:
     estimator: str = "min_max"
     seconds: float = 60.0
     notes: list[str] = field(default_factory=list)
+    techniques: list[Record] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._models: dict[float, Model] = {}
@@ -139,6 +142,7 @@ class Auto:
             self.notes.append(f"plain rules: {obstacle}, which the trials do not simulate")
             return self.plan_of(self.model, self._plain_ranges())
         separate_biases(self.model.main)
+        self.techniques.append(own_biases())
         started = time.monotonic()
         whole = collect(self.model, self.samples, channels=True)
         self._sample_seconds = SWEEP_RUNS * (time.monotonic() - started) / len(self.samples)
@@ -278,6 +282,7 @@ class Auto:
         plan = self._rounded(model, ranges, samples) if len(samples) > 1 else self.plan_of(model, ranges)
         if model is not self.model:
             equalize(self.model, self._magnitudes, settings.strength)
+            self.techniques.append(equalized(self._magnitudes, settings.strength))
         return plan
 
     def _rounded(self, model: Model, ranges: Ranges, samples: Samples) -> Plan:

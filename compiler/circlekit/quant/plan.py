@@ -8,18 +8,23 @@ operators by the names of their first results.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from circlekit.errors import FormatError
+from circlekit.errors import FormatError, did_you_mean
+from circlekit.io.file_map import map_file
+from circlekit.io.write.file_writer import write_file
 from circlekit.ir.dtypes import BY_SHORT, DType
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
+from circlekit.quant.readable_json import readable_json
 from circlekit.quant.scheme import NO_SCHEME
 
+FilePath = str | os.PathLike[str]
 BLOCKWISE = "BlockwiseQuantization"
 
 
@@ -105,6 +110,21 @@ class GraphPlan:
 
 
 @dataclass
+class Preparation:
+    """What becomes of the float model before its plan is applied.
+
+    ``passes``: a pipeline or names of passes; then the model is legalized for ``target``.  ``is_calibrated``:
+    passes that make new tensors are left out.  ``techniques``: changes of constants, in order: an object with
+    the name of the ``technique`` and its arguments each.
+    """
+
+    passes: str | list[str] = "O1"
+    target: str = "litert"
+    is_calibrated: bool = False
+    techniques: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass
 class Plan:
     """The plan of a model: one GraphPlan for each graph, in order.
 
@@ -115,6 +135,7 @@ class Plan:
     graphs: list[GraphPlan] = field(default_factory=list)
     inputs: DType | None = None
     outputs: DType | None = None
+    preparation: Preparation = field(default_factory=Preparation)
 
     def __iter__(self) -> Iterator[GraphPlan]:
         return iter(self.graphs)
@@ -123,17 +144,31 @@ class Plan:
     def main(self) -> GraphPlan:
         return self.graphs[0]
 
+    def save(self, path: FilePath) -> None:
+        """Write the plan as JSON, to read and to edit; FileError if that fails."""
+        write_file(path, [self.to_json().encode()])
+
+    @staticmethod
+    def load(path: FilePath) -> Plan:
+        """Read what ``save`` wrote; FileError or FormatError if that fails."""
+        try:
+            return Plan.from_json(bytes(map_file(path)).decode())
+        except (UnicodeDecodeError, FormatError) as error:
+            raise FormatError(f"{os.fspath(path)}: {error}") from None
+
     def to_json(self) -> str:
         """Return the plan as JSON, which ``from_json`` reads; integers of constants included."""
-        return json.dumps(_encoded(self), indent=1) + "\n"
+        return readable_json(_encoded(self))
 
     @staticmethod
     def from_json(text: str) -> Plan:
         """Return the plan of a JSON text; FormatError if it is not a plan."""
         try:
             return _decoded(json.loads(text))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise FormatError(f"not a plan of a quantization: {error!r}") from None
+        except KeyError as error:
+            raise FormatError(f"not a plan of a quantization: it has no {error}") from None
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise FormatError(f"not a plan of a quantization: {error}") from None
 
 
 def key_of(op: Op) -> str:
@@ -150,6 +185,7 @@ def _encoded(plan: Plan) -> dict[str, Any]:
         "scheme": plan.scheme,
         "inputs": plan.inputs.short if plan.inputs else None,
         "outputs": plan.outputs.short if plan.outputs else None,
+        "preparation": vars(plan.preparation),
         "graphs": [
             {
                 "tensors": {name: _tensor(t) for name, t in graph.tensors.items()},
@@ -189,37 +225,51 @@ def _one_or_list(numbers: Sequence[Any]) -> Any:
 
 
 def _decoded(tree: Mapping[str, Any]) -> Plan:
-    graphs = [
-        GraphPlan(
-            {name: _tensor_plan(t) for name, t in graph["tensors"].items()},
-            {
-                name: OperatorPlan(
-                    op["code"],
-                    op["scheme"],
-                    op.get("reason", ""),
-                    {int(i): _tensor_plan(t) for i, t in op.get("operands", {}).items()},
-                )
-                for name, op in graph["operators"].items()
-            },
-            {
-                name: np.array(a["data"], a["dtype"]).reshape(a["shape"])
-                for name, a in graph.get("constants", {}).items()
-            },
+    inputs, outputs = (_dtype(tree[side]) if tree.get(side) else None for side in ("inputs", "outputs"))
+    graphs = [_graph_plan(graph) for graph in tree["graphs"]]
+    return Plan(tree["scheme"], graphs, inputs, outputs, Preparation(**tree.get("preparation", {})))
+
+
+def _graph_plan(graph: Mapping[str, Any]) -> GraphPlan:
+    plan = GraphPlan()
+    for name, fields in graph["tensors"].items():
+        plan.tensors[name] = _tensor_plan(fields, f"%{name}")
+    for name, op in graph["operators"].items():
+        operands = op.get("operands", {}).items()
+        forms = {int(i): _tensor_plan(fields, f"operand {i} of %{name}") for i, fields in operands}
+        plan.operators[name] = OperatorPlan(op["code"], op["scheme"], op.get("reason", ""), forms)
+    for name, constant in graph.get("constants", {}).items():
+        plan.constants[name] = _array(constant, name)
+    return plan
+
+
+def _array(tree: Mapping[str, Any], name: str) -> Array:
+    try:
+        return np.asarray(tree["data"], tree["dtype"]).reshape(tree["shape"])
+    except (ValueError, OverflowError) as error:
+        raise FormatError(f"constant %{name}: {error}") from None
+
+
+def _tensor_plan(tree: Mapping[str, Any], where: str) -> TensorPlan:
+    """Return the form of one tensor; FormatError that says ``where`` a field is missing or wrong."""
+    try:
+        scale, zero_point = (np.atleast_1d(tree.get(name, [])) for name in ("scale", "zero_point"))
+        return TensorPlan(
+            _dtype(tree["dtype"]),
+            tuple(scale.astype(np.float32).tolist()),
+            tuple(int(z) for z in zero_point.tolist()),
+            int(tree.get("axis", 0)),
+            int(tree.get("block", 0)),
+            bool(tree.get("narrow", False)),
+            str(tree.get("reason", "")),
         )
-        for graph in tree["graphs"]
-    ]
-    dtypes = [BY_SHORT[tree[side]] if tree.get(side) else None for side in ("inputs", "outputs")]
-    return Plan(tree["scheme"], graphs, *dtypes)
+    except KeyError as error:
+        raise FormatError(f"{where} has no {error}") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise FormatError(f"{where}: {error}") from None
 
 
-def _tensor_plan(tree: Mapping[str, Any]) -> TensorPlan:
-    scale, zero_point = (tree.get(name, []) for name in ("scale", "zero_point"))
-    return TensorPlan(
-        BY_SHORT[tree["dtype"]],
-        tuple(float(np.float32(s)) for s in (scale if isinstance(scale, list) else [scale])),
-        tuple(int(z) for z in (zero_point if isinstance(zero_point, list) else [zero_point])),
-        tree.get("axis", 0),
-        tree.get("block", 0),
-        tree.get("narrow", False),
-        tree.get("reason", ""),
-    )
+def _dtype(name: str) -> DType:
+    if name not in BY_SHORT:
+        raise ValueError(f"no dtype is named {name}{did_you_mean(str(name), BY_SHORT)}")
+    return BY_SHORT[name]

@@ -15,7 +15,6 @@ from circlekit.cli.arguments import MODEL_HELP, Parser, output_of, output_path, 
 from circlekit.cli.command import Command
 from circlekit.cli.output.terminal import printable
 from circlekit.cli.result import add_result_flags, source_name, source_of
-from circlekit.io.write.file_writer import write_file
 from circlekit.ir.graph import Model
 from circlekit.quant.calibration import Calibration
 from circlekit.quant.calibration.ranges import ESTIMATORS
@@ -40,6 +39,7 @@ def _declare(parser: Parser) -> None:
     )
     parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
     parser.add_argument("--calibration", metavar="FILE", help="or what circlekit calibrate wrote")
+    parser.add_argument("--plan", metavar="FILE", help="or what --save-plan wrote, edited: it decides all")
     parser.add_argument("--random", type=positive_count, metavar="N", help="or N seeded random samples")
     parser.add_switch("--no-auto", help="do not try techniques on samples")
     parser.add_argument("--seconds", type=float, default=60.0, metavar="N", help="time to try (default: 60)")
@@ -86,9 +86,9 @@ def _declare(parser: Parser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     output = output_path(output_of(arguments))
-    sources = [arguments.inputs, arguments.calibration, arguments.random]
+    sources = [arguments.inputs, arguments.calibration, arguments.random, arguments.plan]
     if sum(source is not None for source in sources) > 1:
-        arguments.refuse("--inputs, --calibration and --random exclude each other")
+        arguments.refuse("--inputs, --calibration, --random and --plan exclude each other")
     operators = dict.fromkeys(arguments.float, NO_SCHEME)
     for item in arguments.set:
         pattern, equals, scheme = item.rpartition("=")
@@ -105,7 +105,8 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.scheme,
         _samples(model, arguments),
         calibration=given,
-        operators=operators,
+        plan=arguments.plan,
+        operators=operators or None,
         only=arguments.only,
         inputs=arguments.io,
         outputs=arguments.io,
@@ -122,7 +123,7 @@ def _run(arguments: argparse.Namespace) -> int:
         report.notes.append(RANDOM_NOTE)
     report.source, report.target = source_name(arguments.model), output
     if arguments.save_plan is not None:
-        write_file(arguments.save_plan, [report.plan.to_json().encode()])
+        report.plan.save(arguments.save_plan)
     save(model, output)
     _print(report, arguments)
     return 0

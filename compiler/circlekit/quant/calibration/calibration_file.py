@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from circlekit.io.write.file_writer import write_file
 from circlekit.ir.value import Array
 from circlekit.quant.calibration.histogram import Histogram
 from circlekit.quant.calibration.statistics import ChannelStatistics, TensorStatistics
+from circlekit.quant.readable_json import readable_json
 
 FilePath = str | os.PathLike[str]
 Graph = dict[str, TensorStatistics]
@@ -54,7 +55,7 @@ def save(path: FilePath, facts: Mapping[str, Any], graphs: Sequence[Graph]) -> N
         return f"numbers_{len(arrays) - 1}"
 
     by_graph = [{name: _fields(item, stored) for name, item in graph.items()} for graph in graphs]
-    text = _text({DOCUMENT: VERSION, **facts, "graphs": by_graph})
+    text = readable_json({DOCUMENT: VERSION, **facts, "graphs": by_graph})
     if Path(path).suffix.lower() == ".json":
         write_file(path, [text.encode()])
     else:
@@ -138,28 +139,6 @@ def _listed(numbers: Array) -> list[Any]:
     if numbers.dtype == np.float32:
         return [_shortest(number) for number in numbers.tolist()]
     return list(numbers.tolist())
-
-
-def _text(document: Mapping[str, Any]) -> str:
-    """Return JSON with a line for each field of a tensor: a list of numbers stays on one line."""
-    return "".join(_lines(document, 0)) + "\n"
-
-
-def _lines(content: Any, depth: int) -> Iterator[str]:
-    is_object = isinstance(content, Mapping)
-    if not content or not (is_object or (isinstance(content, list) and isinstance(content[0], Mapping))):
-        yield json.dumps(content, allow_nan=False)
-        return
-    begin, end = "{}" if is_object else "[]"
-    items: Iterable[Any] = content.items() if isinstance(content, Mapping) else content
-    separator = begin
-    for item in items:
-        yield f"{separator}\n{' ' * (depth + 1)}"
-        if is_object:
-            yield f"{json.dumps(item[0])}: "
-        yield from _lines(item[1] if is_object else item, depth + 1)
-        separator = ","
-    yield f"\n{' ' * depth}{end}"
 
 
 # -- reading -----------------------------------------------------------------------------------

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check a plan that was edited by hand against the model to which it will be applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from circlekit.errors import ModelError, did_you_mean
+from circlekit.ir.dtypes import DType, f32
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
+from circlekit.ir.value import Value, format_shape
+from circlekit.quant.apply import stored_data
+from circlekit.quant.parameters import SMALLEST_SCALE
+from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
+from circlekit.quant.scheme import Arithmetic, Scheme, find_scheme
+from circlekit.quant.trial import trial_refusal
+from circlekit.quant.weights import LARGEST_BIAS, bias_plan, indices_of, is_weight
+from circlekit.targets.target import Target
+
+
+def fit_plan(model: Model, plan: Plan, target: Target) -> None:
+    """Check that ``plan`` can be applied to ``model``, and give biases the scales that follow from the rest.
+
+    Raise ModelError that names the tensor or the operator if it does not fit, UnsupportedError for an unknown
+    scheme.
+    """
+    if len(plan.graphs) != len(model.graphs):
+        raise ModelError(f"the plan is of {len(plan.graphs)} graphs, the model has {len(model.graphs)}")
+    for graph, graph_plan in zip(model.graphs, plan.graphs, strict=True):
+        _GraphChecker(graph, graph_plan, target).check()
+
+
+class _GraphChecker:
+    """Checks the plan of one graph."""
+
+    def __init__(self, graph: Graph, plan: GraphPlan, target: Target) -> None:
+        self.graph, self.plan, self.target = graph, plan, target
+        self.values = {value.name: value for value in graph.values()}
+
+    def check(self) -> None:
+        ops = {key_of(op): op for op in self.graph}
+        _require_known("operator", self.plan.operators, ops)
+        _require_known("tensor", self.plan.tensors, self.values)
+        constants = {name: value for name, value in self.values.items() if value.is_const}
+        _require_known("constant", self.plan.constants, constants)
+        for name, form in self.plan.tensors.items():
+            _require_form(form, self.values[name], f"%{name}", per_tensor=True)
+        for name, array in self.plan.constants.items():
+            if array.shape != constants[name].static_shape:
+                shapes = format_shape(constants[name].shape), format_shape(array.shape)
+                raise ModelError(f"constant %{name}: expected the shape {shapes[0]}, got {shapes[1]}")
+        for name, plan in self.plan.operators.items():
+            op, scheme = ops[name], find_scheme(plan.scheme)
+            if plan.code != op.code:
+                raise ModelError(f"%{name} is a result of {op.code}, in the plan of {plan.code}")
+            if scheme is not None:
+                self._check_operator(op, plan, scheme, op.quantization_rule or OWN_RANGES)
+
+    def _check_operator(self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule) -> None:
+        if scheme.by_one:
+            raise ModelError(f"%{key_of(op)}: a plan of ONE's scheme {scheme.name} only says what was done")
+        for index in plan.operands:
+            value = op.inputs[index] if 0 <= index < len(op.inputs) else None
+            if value is None or value.dtype is not f32:
+                raise ModelError(f"%{key_of(op)}: {op.code} has no float operand {index}")
+        if scheme.arithmetic is Arithmetic.INTEGERS:
+            self._fit_bias(op, plan, scheme, rule)
+        for where, value, form, dtype in self._forms(op, plan, scheme, rule):
+            if form is None:
+                raise ModelError(f"{where} has no form in the plan; {op.code} is {scheme.name}")
+            if form.dtype is not dtype:
+                raise ModelError(f"{where}: expected {dtype and dtype.short}, got {form.dtype.short}")
+            _require_form(form, value, where, per_tensor=not value.is_const)
+            self._require_integers(value, form, where)
+        if scheme.arithmetic is Arithmetic.INTEGERS:
+            self._require_rule(op, plan, rule)
+        if scheme.arithmetic is not Arithmetic.FLOATS:
+            self._require_target(op, plan, scheme, rule)
+
+    def _forms(
+        self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule
+    ) -> Iterator[tuple[str, Value, TensorPlan | None, DType | None]]:
+        """Yield (where, tensor, form, dtype of the scheme) of all that ``op`` reads and produces."""
+        weights, biases = set(indices_of(op, [*rule.weights, *rule.slopes])), self._biases(op, rule)
+        for index, value in enumerate(op.inputs):
+            if value is None or value.dtype is not f32:
+                continue
+            where = f"%{key_of(op)}, operand {index} (%{value.name})"
+            if scheme.activations is None:
+                if index in plan.operands:
+                    yield where, value, plan.operands[index], scheme.weights
+            elif index in biases:
+                yield where, value, plan.operands.get(index), scheme.bias
+            else:
+                is_stored = index in weights and is_weight(value)
+                dtype = scheme.weights if is_stored else scheme.activations
+                yield where, value, self._read_form(op, plan, index), dtype
+        for value in op.results if scheme.activations is not None else ():
+            if value.dtype is f32:
+                yield f"%{value.name}", value, self.plan.tensors.get(value.name), scheme.activations
+
+    def _biases(self, op: Op, rule: QuantizationRule) -> set[int]:
+        return set(indices_of(op, [rule.bias] if rule.bias else []))
+
+    def _read_form(self, op: Op, plan: OperatorPlan, index: int) -> TensorPlan | None:
+        value = op.inputs[index]
+        assert value is not None  # the caller saw it
+        return plan.operands.get(index) or (None if value.is_const else self.plan.tensors.get(value.name))
+
+    def _fit_bias(self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule) -> None:
+        """Give the bias the scale of the data times that of the weights, its integers too."""
+        data = next((self._read_form(op, plan, i) for i in indices_of(op, [rule.data])), None)
+        weights = next((self._read_form(op, plan, i) for i in indices_of(op, rule.weights)), None)
+        for index in self._biases(op, rule):
+            bias, old = op.inputs[index], plan.operands.get(index)
+            if bias is None or data is None or weights is None or scheme.bias is None:
+                continue
+            form = bias_plan(data, weights, scheme.bias)
+            if old is not None and np.array_equal(old.scales, form.scales) and old.dtype is form.dtype:
+                continue
+            numbers = self.plan.constants.get(bias.name)
+            if numbers is not None and old is not None:
+                numbers = np.rint(numbers * (old.scales.astype(np.float64) / form.scales))
+                self.plan.constants[bias.name] = numbers.astype(np.int64)
+            else:
+                numbers = bias.array().reshape(-1) / form.scales.astype(np.float64)
+            if np.abs(numbers).max(initial=0) >= LARGEST_BIAS[scheme.bias]:
+                raise ModelError(f"the bias %{bias.name} does not fit into {scheme.bias.short}: "
+                                 "the scales of data and weights are too small")  # fmt: skip
+            plan.operands[index] = form
+
+    def _require_integers(self, value: Value, form: TensorPlan, where: str) -> None:
+        """Raise ModelError if a constant cannot have these integers."""
+        if not value.is_const:
+            return
+        numbers = self.plan.constants.get(value.name)
+        if numbers is None:
+            stored_data(value.array(), form)  # refuses NaN
+        elif form.dtype.is_integer:
+            low, high = form.dtype.limits
+            if numbers.dtype.kind != "i" or numbers.min(initial=0) < low or numbers.max(initial=0) > high:
+                raise ModelError(f"{where}: expected integers of {low} to {high} among the constants")
+
+    def _require_rule(self, op: Op, plan: OperatorPlan, rule: QuantizationRule) -> None:
+        """Raise ModelError where ``op`` does not scale, but forms differ, or where its result is fixed."""
+        results = [(v.name, self.plan.tensors[v.name]) for v in op.results if v.name in self.plan.tensors]
+        for name, form in results:
+            fixed = rule.fixed.get(form.dtype)
+            if fixed is not None and (form.scale, form.zero_point) != ((fixed[0],), (fixed[1],)):
+                raise ModelError(f"%{name}: {op.code} always has scale {fixed[0]:g}, zero point {fixed[1]}")
+        follow = [rule.results_follow] if rule.results_follow else []
+        indices = [*indices_of(op, follow), *indices_of(op, rule.operands_follow)]
+        forms = [self._read_form(op, plan, i) for i in indices] + [form for _, form in results if indices]
+        known = [form for form in forms if form is not None]
+        for form in known[1:]:
+            if (form.scale, form.zero_point) != (known[0].scale, known[0].zero_point):
+                raise ModelError(
+                    f"%{key_of(op)}: {op.code} does not scale: expected the same scale and zero point of "
+                    f"operands and results, got {_short(known[0])} and {_short(form)}"
+                )
+
+    def _require_target(self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule) -> None:
+        operands, results = dict(plan.operands), {}
+        if scheme.activations is not None:
+            found = {i: self._read_form(op, plan, i) for i, v in enumerate(op.inputs) if v and v.dtype is f32}
+            operands = {i: form for i, form in found.items() if form is not None}
+            results = {i: self.plan.tensors[v.name] for i, v in enumerate(op.results) if v.dtype is f32}
+        refusal = trial_refusal(op, operands, results, rule.attributes, self.target)
+        if refusal is not None:
+            raise ModelError(f"%{key_of(op)}: {refusal}")
+
+
+def _require_known(kind: str, names: Iterable[str], known: Mapping[str, object]) -> None:
+    for name in names:
+        if name not in known:
+            raise ModelError(
+                f"the plan has the {kind} %{name}, the model has none{did_you_mean(name, known)}"
+            )
+
+
+def _require_form(form: TensorPlan, value: Value, where: str, per_tensor: bool) -> None:
+    """Raise ModelError unless scales and zero points are numbers that fit the dtype and the shape."""
+    if form.dtype.is_float:
+        return
+    shape = value.static_shape if value.is_const else (1,)
+    count = len(form.scale)
+    if form.block and (not shape or form.block < 1 or shape[-1] % form.block):
+        raise ModelError(f"{where}: {format_shape(value.shape)} has no whole blocks of {form.block}")
+    if form.block:
+        wanted = value.numel // form.block
+    else:
+        wanted = shape[form.axis] if count > 1 and not per_tensor and 0 <= form.axis < len(shape) else 1
+    if count != wanted:
+        raise ModelError(f"{where}: expected {wanted} scales, got {count}")
+    scales = form.scales
+    if not np.isfinite(scales).all() or scales.min() < SMALLEST_SCALE:
+        raise ModelError(f"{where}: expected finite scales of at least {SMALLEST_SCALE:.3g}")
+    low, high = form.dtype.limits
+    if not form.block and len(form.zero_point) != count:
+        raise ModelError(f"{where}: expected {count} zero points, got {len(form.zero_point)}")
+    if any(not low <= z <= high for z in form.zero_point):
+        raise ModelError(f"{where}: expected zero points of {low} to {high}")
+
+
+def _short(form: TensorPlan) -> str:
+    return f"({form.scale[0]:g}, {form.zero_point[0]})"

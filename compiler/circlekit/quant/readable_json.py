@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON for people: objects of objects have a line for each field, lists of numbers stay on one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+
+def readable_json(document: Mapping[str, Any]) -> str:
+    """Return ``document`` as JSON with a line for each field; a list of numbers stays on one line."""
+    return "".join(_lines(document, 0)) + "\n"
+
+
+def _lines(content: Any, depth: int) -> Iterator[str]:
+    is_object = isinstance(content, Mapping)
+    if not content or not (is_object or (isinstance(content, list) and isinstance(content[0], Mapping))):
+        yield json.dumps(content, allow_nan=False)
+        return
+    begin, end = "{}" if is_object else "[]"
+    items: Iterable[Any] = content.items() if isinstance(content, Mapping) else content
+    separator = begin
+    for item in items:
+        yield f"{separator}\n{' ' * (depth + 1)}"
+        if is_object:
+            yield f"{json.dumps(item[0])}: "
+        yield from _lines(item[1] if is_object else item, depth + 1)
+        separator = ","
+    yield f"\n{' ' * depth}{end}"

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan is written, edited and applied: by the API and by the command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.cli.front_door import main
+from circlekit.errors import CirclekitError, FormatError, ModelError, UnsupportedError
+from circlekit.quant.plan import Plan
+from circlekit.testing import tflite_of
+
+NET = """
+graph main(%x: f32[1,8,8,3]) -> %y {
+  %w = const f32[16,3,3,3] gaussian(0, 0.3)
+  %b = const f32[16] gaussian(0, 0.1)
+  %c = Conv2D(%x, %w, %b) {act: RELU}  : f32[1,8,8,16]
+  %d = const f32[4,1,1,16] gaussian(0, 0.3)
+  %bias = const f32[4] gaussian(0, 0.1)
+  %e = Conv2D(%c, %d, %bias)           : f32[1,8,8,4]
+  %p = MaxPool2D(%e) {filter_height: 2, filter_width: 2, stride_h: 2, stride_w: 2}  : f32[1,4,4,4]
+  %y = Softmax(%p)
+}
+"""
+Document = dict[str, Any]
+
+
+def net() -> circlekit.Model:
+    """Return NET; channels of its first layer differ in size, so that equalization helps."""
+    model = circlekit.parse(NET)
+    weights = model.main.ops[0].inputs[1]
+    assert weights is not None
+    weights.data = weights.array() * np.logspace(-2, 0, 16, dtype=np.float32).reshape(-1, 1, 1, 1)
+    return model
+
+
+def samples() -> list[list[np.ndarray]]:
+    random = np.random.default_rng(4)
+    return [[random.normal(0, 1, (1, 8, 8, 3)).astype(np.float32)] for _ in range(6)]
+
+
+def edited(change: Callable[[Document], object]) -> Document:
+    """The main graph of the plan of NET as int8, changed."""
+    model = net()
+    document: Document = json.loads(circlekit.quantize(model, "int8", samples(), auto=False).plan.to_json())
+    change(document["graphs"][0])
+    return document
+
+
+def applied(document: Document) -> circlekit.Model:
+    model = net()
+    circlekit.quantize(model, plan=Plan.from_json(json.dumps(document)))
+    return model
+
+
+@pytest.mark.parametrize("scheme", ["int8", "int16x8", "weight_int4", "dynamic_int8", "float16"])
+def test_a_plan_applied_gives_the_bytes_of_its_run(scheme: str, tmp_path: Path) -> None:
+    model, other = net(), net()
+    report = circlekit.quantize(model, scheme, samples(), seconds=1)
+    report.plan.save(tmp_path / "plan.json")
+    circlekit.quantize(other, plan=tmp_path / "plan.json")
+    assert tflite_of(other) == tflite_of(model)
+    assert any("equalization" in str(record) for record in report.plan.preparation.techniques) == (
+        scheme == "int8"
+    )
+
+
+def test_the_scales_of_a_plan_are_used_and_biases_follow() -> None:
+    document = edited(lambda graph: graph["tensors"]["c"].update(scale=0.25, zero_point=-100))
+    ops = applied(document).main.ops
+    conv, other = (op for op in ops if op.code == "CONV_2D")
+    assert conv.results[0].quantization is not None
+    assert conv.results[0].quantization.scale.tolist() == [0.25]
+    weights, bias = (value.quantization for value in other.inputs[1:] if value is not None)
+    assert weights is not None
+    assert bias is not None
+    np.testing.assert_array_equal(bias.scale, np.float32(0.25) * weights.scale)
+
+
+def test_an_operator_of_a_plan_can_be_made_float() -> None:
+    document = edited(lambda graph: graph["operators"]["p"].update(scheme="float"))
+    codes = [op.code for op in applied(document).main]
+    assert codes[3:6] == ["DEQUANTIZE", "MAX_POOL_2D", "QUANTIZE"]
+
+
+FAULTS: list[tuple[Callable[[Document], object], str]] = [
+    (lambda g: g["tensors"]["c"].update(scale=-1), "%c: expected finite scales"),
+    (lambda g: g["tensors"]["c"].update(scale=[0.1, 0.2]), "%c: expected 1 scales, got 2"),
+    (lambda g: g["tensors"]["c"].update(scale="big"), "%c: could not convert"),
+    (lambda g: g["tensors"]["c"].update(dtype="int8"), "%c: no dtype is named int8"),
+    (lambda g: g["tensors"]["c"].update(dtype="i16"), "%c.*: expected i8, got i16"),
+    (lambda g: g["tensors"]["c"].update(zero_point=200), "%c: expected zero points of -128 to 127"),
+    (lambda g: g["tensors"].pop("c"), "%c.* has no form in the plan"),
+    (lambda g: g["tensors"].update(cc=g["tensors"]["c"]), "tensor %cc, the model has none"),
+    (lambda g: g["tensors"]["p"].update(scale=0.5), "MAX_POOL_2D does not scale"),
+    (lambda g: g["tensors"]["y"].update(scale=0.5), "SOFTMAX always has scale"),
+    (lambda g: g["operators"]["c"].update(scheme="int9"), "no scheme is named int9"),
+    (lambda g: g["operators"]["c"].update(code="ADD"), "%c is a result of CONV_2D"),
+    (lambda g: g["operators"]["c"]["operands"].update({"7": g["tensors"]["c"]}), "no float operand 7"),
+    (lambda g: g["operators"]["c"]["operands"]["1"].update(scale=[1.0]), "operand 1.*: expected"),
+    (lambda g: g["operators"]["c"]["operands"]["1"].update(scale=1e-17), "16 scales|does not fit"),
+    (lambda g: g.pop("tensors"), "it has no 'tensors'"),
+    (
+        lambda g: g["constants"].update(w={"dtype": "int8", "shape": [2], "data": [1, 2]}),
+        "expected the shape",
+    ),
+    (lambda g: g["constants"].update(w={"dtype": "int8", "shape": [3], "data": [1, 2]}), "constant %w: "),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), FAULTS, ids=[message for _, message in FAULTS])
+def test_a_plan_that_does_not_fit_ends_with_a_sentence(
+    change: Callable[[Document], object], message: str
+) -> None:
+    with pytest.raises(CirclekitError, match=message):
+        applied(edited(change))
+
+
+def test_plans_of_other_models_schemes_and_files_are_refused(tmp_path: Path) -> None:
+    document = edited(lambda graph: None)
+    other = circlekit.parse("graph main(%x: f32[1,8]) -> %y { %y = Relu(%x) }")
+    with pytest.raises(ModelError, match="the model has none"):
+        circlekit.quantize(other, plan=Plan.from_json(json.dumps(document)))
+    with pytest.raises(UnsupportedError, match="only says what was done"):
+        circlekit.quantize(other, plan=Plan("one_uint8"))
+    with pytest.raises(UnsupportedError, match="no other arguments"):
+        circlekit.quantize(other, plan=Plan("int8"), samples=[])
+    (tmp_path / "plan.json").write_text("[1]")
+    with pytest.raises(FormatError, match=r"plan\.json: not a plan"):
+        circlekit.quantize(other, plan=tmp_path / "plan.json")
+
+
+def test_the_command_applies_a_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "net.ck").write_text(NET)
+    words = ["quantize", str(tmp_path / "net.ck")]
+    plan = str(tmp_path / "plan.json")
+    options = ["--random", "3", "--no-auto", "--io", "integer", "--save-plan", plan]
+    assert main([*words, str(tmp_path / "a.tflite"), *options]) == 0
+    assert main([*words, str(tmp_path / "b.tflite"), "--plan", plan]) == 0
+    assert (tmp_path / "a.tflite").read_bytes() == (tmp_path / "b.tflite").read_bytes()
+    capsys.readouterr()
+    assert main([*words, str(tmp_path / "c.tflite"), "--plan", plan, "--random", "3"]) == 2
+    assert main([*words, str(tmp_path / "c.tflite"), "--plan", str(tmp_path / "none.json")]) == 1
+    assert "none.json" in capsys.readouterr().err
+    assert not (tmp_path / "c.tflite").exists()
