@@ -63,7 +63,7 @@ def test_converges_together_with_o1() -> None:
 
 def converted(text: str, passes: list[str]) -> circlekit.Model:
     model = parse_model(text)
-    circlekit.optimize(model, passes, verify=True, target="none")
+    circlekit.optimize(model, passes, verify=True)
     check(model)
     return model
 

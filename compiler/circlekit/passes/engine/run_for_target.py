@@ -30,7 +30,7 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
         return item.run(model, context)
     while (item.name, WHOLE_PASS) not in rules.barred:
         start = _Start(model, context, rules)
-        trial = copy(item)  # a pass may remember that it has run
+        trial = _trial(item)
         changes = trial.run(model, context)
         now, then = start.snapshot.changed() if changes else ([], [])
         wrong = [
@@ -53,6 +53,15 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
             return item.run(model, context)
         _bar(item.name, made, rules)
     return 0
+
+
+def _trial(item: Pass) -> Pass:
+    """Return a copy of ``item`` with containers of its own: a pass may remember where it has run."""
+    trial = copy(item)
+    for name, content in vars(item).items():
+        if isinstance(content, set | dict | list):
+            setattr(trial, name, copy(content))
+    return trial
 
 
 class _Start:
