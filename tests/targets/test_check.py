@@ -12,6 +12,7 @@ import circlekit
 from circlekit.cli import front_door
 from circlekit.cli.check import main
 from circlekit.errors import UnsupportedError
+from circlekit.targets.target import Target
 from tests.cli.test_front_door import circlekit_process
 from tests.targets.toy import toy
 
@@ -44,12 +45,27 @@ def test_a_remedy_is_a_pass_where_no_legalization_helps() -> None:
     assert finding.remedy == "the pass --replace_sub_with_add replaces it"
 
 
-def test_no_remedy_is_no_remedy() -> None:
-    (finding,) = circlekit.check(circlekit.parse(LRN), toy())
-    assert finding.remedy == ""
-    assert str(finding) == (
-        "main > op 0 LOCAL_RESPONSE_NORMALIZATION > %y: Toy has no LOCAL_RESPONSE_NORMALIZATION"
-    )
+INT8 = """
+graph main(%x: i8[1,3,4,5] quant(scale: 0.5)) -> %y {
+  %y = Transpose(%x, [0,2,3,1]) : i8[1,4,5,3] quant(scale: 0.5)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "remedy"),
+    [
+        (LRN, toy(), "luci runs it (--target luci); or export operators that Toy has instead"),
+        (LRN, toy(), "litert runs it in a .tflite file (--target litert)"),
+        (INT8, "luci", "circlekit quantize --scheme uint8 --target luci, of the float model, makes it"),
+        (INT8, "luci", "export TRANSPOSE for f32,i32:f32 or i64,i32:i64 or u8,i32:u8 or u8q,i32:u8q instead"),
+        (LRN, toy(LOCAL_RESPONSE_NORMALIZATION={"f32:f32": {"rank": 3}}), "NORMALIZATION with ranks up to 3"),
+    ],
+)
+def test_a_remedy_is_an_option_where_no_pass_helps(text: str, target: Target | str, remedy: str) -> None:
+    (finding,) = circlekit.check(circlekit.parse(text), target)
+    assert remedy in finding.remedy
+    assert str(finding).endswith(f"{finding.reason}; {finding.remedy}")
 
 
 def test_a_model_that_runs_has_no_finding_and_stays_as_it_is() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from circlekit.api.models import check_model
+from circlekit.api.remedy_options import with_options
 from circlekit.ir.graph import Model
 from circlekit.passes.engine.remedies import with_remedies
 from circlekit.targets.findings import Finding, TargetChoice, choose_targets, find_unsupported
@@ -14,11 +15,13 @@ def check(model: Model, target: TargetChoice = None) -> list[Finding]:
 
     ``target``: names of runtimes, separated by commas; by default litert for a TFLite model and luci, ONE's
     interpreter, for a circle model.  A finding has the fields ``target``, ``graph``, ``index``, ``operator``,
-    ``result``, ``reason`` and ``remedy``: a pass or a conversion after which the finding is gone, found by
-    trying it on a copy; "" if there is none.  Raise UnsupportedError for an unknown target.
+    ``result``, ``reason`` and ``remedy``: a conversion or a pass after which the finding is gone, found by
+    trying it on a copy; else a scheme of ``quantize`` in which the target has the operator, other runtimes
+    that run it, and what has to be exported instead.  Raise UnsupportedError for an unknown target.
     """
     check_model(model)
     findings: list[Finding] = []
     for chosen in choose_targets(target, model.format):
-        findings += with_remedies(model, chosen, find_unsupported(model, chosen))
+        found = with_remedies(model, chosen, find_unsupported(model, chosen))
+        findings += with_options(model, chosen, found)
     return findings

@@ -87,8 +87,7 @@ def _delegations(model: Model, target: Target) -> tuple[Delegation, Delegation] 
 def _print_finding(finding: Finding, several: bool, path: str) -> None:
     place = f"{path} > " if several else ""
     print(printable(f"{place}{finding.graph} > op {finding.index} {finding.operator} > %{finding.result}"))
-    texts = [finding.reason, *([f"remedy: {finding.remedy}"] if finding.remedy else ["no remedy is known"])]
-    for text in texts:
+    for text in (finding.reason, f"remedy: {finding.remedy}"):
         print(*(f"    {line}" for line in wrapped(printable(text), text_columns() - 4)), sep="\n")
 
 

@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from circlekit.errors import UnsupportedError, did_you_mean
 from circlekit.ir.op import Op, OpaqueOp
@@ -65,9 +65,18 @@ class Target:
 
         Unknown dimensions and ranks count as supported: only the data of a run would show the contrary.
         """
+        shortfall = self._shortfall(op)
+        return None if shortfall is None else shortfall.refusal
+
+    def wanted_change(self, op: Op) -> str:
+        """Return what an exporter has to write instead of ``op``, as the end of a sentence; "" if it runs."""
+        shortfall = self._shortfall(op)
+        return "" if shortfall is None else shortfall.change
+
+    def _shortfall(self, op: Op) -> _Shortfall | None:
         if isinstance(op, OpaqueOp) and op.custom_code is not None:
-            return None if op.custom_code in self.custom else f"{self.title} has no custom {op.custom_code}"
-        return _refusal_in(self.operators, op, self.title)
+            return None if op.custom_code in self.custom else _lacking(f"custom {op.custom_code}", self.title)
+        return _shortfall_in(self.operators, op, self.title)
 
     def delegate_refusal(self, op: Op) -> str | None:
         """Return why the delegate does not take ``op``, as a sentence; None if it does.
@@ -76,27 +85,46 @@ class Target:
         """
         if not self.delegated:
             return None
-        return self.refusal(op) or _refusal_in(self.delegated, op, f"the delegate of {self.title}")
+        if (sentence := self.refusal(op)) is not None:
+            return sentence
+        shortfall = _shortfall_in(self.delegated, op, f"the delegate of {self.title}")
+        return None if shortfall is None else shortfall.refusal
 
 
-def _refusal_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str) -> str | None:
-    """Return why ``op`` does not run where only ``operators`` run, as a sentence about ``title``."""
+class _Shortfall(NamedTuple):
+    """Why an operator does not run, as a sentence, and the change that ``Target.wanted_change`` returns."""
+
+    refusal: str
+    change: str
+
+
+def _lacking(operator: str, title: str) -> _Shortfall:
+    return _Shortfall(f"{title} has no {operator}", f"operators that {title} has")
+
+
+def _shortfall_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str) -> _Shortfall | None:
+    """Return why ``op`` does not run where only ``operators`` do, about ``title``; None if it runs."""
     entry = operators.get(op.code)
     if entry is None:
-        return f"{title} has no {op.code}"
+        return _lacking(op.code, title)
     forms = entry["forms"]
     if forms == "any":
         return None
     form = form_of(op)
     constraints = forms.get(form)
     if constraints is None:
-        known = ", ".join(sorted(forms, key=lambda other: _distance(form, other))[:SHOWN_FORMS])
-        return f"{title} has no {op.code} for {form}; it has {known}"
+        known = sorted(forms, key=lambda other: _distance(form, other))[:SHOWN_FORMS]
+        sentence = f"{title} has no {op.code} for {form}; it has {', '.join(known)}"
+        return _Shortfall(sentence, f"{op.code} for {' or '.join(known)}")
     version = op.version or op.required_version()
     if entry["version"] is not None and version > entry["version"]:
-        return f"{title} has {op.code} up to version {entry['version']}, got version {version}"
+        sentence = f"{title} has {op.code} up to version {entry['version']}, got version {version}"
+        return _Shortfall(sentence, f"a {op.code} that needs no version above {entry['version']}")
     obstacle = next(obstacles(op, constraints), None)
-    return None if obstacle is None else f"{title} has {op.code} for {form} only with {obstacle}"
+    if obstacle is None:
+        return None
+    expected = "; or ".join(part.partition(", got ")[0] for part in obstacle.split("; or "))
+    return _Shortfall(f"{title} has {op.code} for {form} only with {obstacle}", f"{op.code} with {expected}")
 
 
 def _distance(form: str, other: str) -> int:

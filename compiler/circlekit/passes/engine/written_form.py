@@ -34,7 +34,7 @@ def written_refusal(targets: TargetSet, format: str, check: Refusal | None = Non
         constant = tuple(value is None or _is_folded(value) for value in op.inputs)
         key = (sentence, form_of(op), shapes, constant, repr(op.attribute_items()))
         if key not in runs:
-            written = legalize(_lone_model(op), format, targets=targets.legalized, is_excerpt=True)
+            written = legalize(lone_model(op), format, targets=targets.legalized, is_excerpt=True)
             runs[key] = all(check(made) is None for made in written.ops())
         return None if runs[key] else sentence
 
@@ -65,7 +65,7 @@ def rules_of_targets(targets: TargetSet, format: str) -> TargetRules | None:
     return TargetRules(checks, names, targets.is_default, run_bytes=run_bytes)
 
 
-def _lone_model(op: Op) -> Model:
+def lone_model(op: Op) -> Model:
     """Return a model of a copy of ``op``, whose inputs are its operands that are not constant."""
     inputs = {value: _copy(value) for value in op.inputs if value is not None}
     for value, copy in inputs.items():

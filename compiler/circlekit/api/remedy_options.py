@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What helps against an operator that a target cannot run where no pass does: options, and other models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from circlekit.errors import CirclekitError
+from circlekit.ir.dtypes import f32
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op, OpaqueOp
+from circlekit.passes.engine.written_form import lone_model
+from circlekit.quant.choose import choose
+from circlekit.quant.scheme import SCHEMES, Arithmetic
+from circlekit.targets.findings import Finding
+from circlekit.targets.target import Target, find_target, target_names
+
+RANGE = (0.5, 1.0)
+"""The range of all tensors when a scheme is tried: one that every operator takes."""
+
+
+def with_options(model: Model, target: Target, findings: Sequence[Finding]) -> list[Finding]:
+    """Return ``findings``, all of ``target``, with a remedy for those that have none.
+
+    Remedies are a scheme of quantization in which the target has the operator, other runtimes that run it as
+    it is, and always what the exporter has to write instead.
+    """
+    graphs = {graph.name: graph for graph in model.graphs}
+    return [
+        finding
+        if finding.remedy
+        else replace(finding, remedy=_remedy(graphs[finding.graph].ops[finding.index], model.format, target))
+        for finding in findings
+    ]
+
+
+def _remedy(op: Op, format: str, target: Target) -> str:
+    options = [*_schemes(op, target), *_runtimes(op, format, target)]
+    return "; or ".join([*options, f"export {target.wanted_change(op)} instead"])
+
+
+def _schemes(op: Op, target: Target) -> Iterator[str]:
+    """Yield the option by which a quantized model, made from the float one, has an operator that runs."""
+    if isinstance(op, OpaqueOp) or op.called_graphs():
+        return
+    model = lone_model(op)
+    for value in model.main.values():
+        if value.quantization is not None:
+            value.dtype, value.quantization = f32, None
+            value.data = None if value.data is None else np.ones(value.static_shape, np.float32)
+    (trial,) = model.main
+    name = trial.results[0].name if trial.results else ""
+    ranges = {value.name: RANGE for value in model.main.values()}
+    for scheme in SCHEMES.values():
+        if scheme.arithmetic is not Arithmetic.INTEGERS or scheme.by_one:
+            continue
+        with suppress(CirclekitError):
+            plan = choose(model, [ranges], {trial: scheme}, scheme.name, target).main.operators.get(name)
+            if plan is not None and plan.scheme == scheme.name:
+                command = f"circlekit quantize --scheme {scheme.name} --target {target.name}"
+                yield f"{command}, of the float model, makes it one that runs"
+                return
+
+
+def _runtimes(op: Op, format: str, target: Target) -> Iterator[str]:
+    """Yield the other runtimes that run ``op`` as it is."""
+    others = [find_target(name) for name in target_names() if name != target.name]
+    running = [other for other in others if not other.delegated and other.refusal(op) is None]
+    for formats in dict.fromkeys(other.formats for other in running):
+        names = [other.name for other in running if other.formats == formats]
+        verb = "runs" if len(names) == 1 else "run"
+        if format in formats:
+            yield f"{' and '.join(names)} {verb} it (--target {names[0]})"
+        elif not op.formats or op.formats & formats:
+            yield f"{' and '.join(names)} {verb} it in a .{min(formats)} file (--target {names[0]})"
