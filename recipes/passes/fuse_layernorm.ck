@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: a layer normalization becomes x - mean(x) and RMS_NORM.
+# Done: gamma is multiplied last, and x and mean(x) are no longer multiplied separately.
 
 graph main(%x: f32[2,3,8]) -> %z {
   %g = const f32[1,1,8] uniform(0.5, 2)
@@ -17,5 +17,5 @@ graph main(%x: f32[2,3,8]) -> %z {
 
 rules {
   passes(fuse_layernorm)
-  order(Mean, Sub, RmsNorm)
+  order(Mean, Sub, Square, Mean, Add, Rsqrt, Mul, Mul)
 }

@@ -13,7 +13,12 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 SQUARES = ("Mul(x: f32, x)", "Square(x: f32)", "Pow(x: f32, 2.0)")
-DIVISIONS = ("r = Rsqrt(a)  z = Mul(x, r)", "r = Sqrt(a)  z = Div(x, r)")
+DIVISIONS = (
+    "r = Rsqrt(a)  z = Mul(x, r)",
+    "r = Sqrt(a)  z = Div(x, r)",
+    "r = Pow(a, -0.5)  z = Mul(x, r)",
+    "r = Pow(a, 0.5)  z = Div(x, r)",
+)
 
 
 class RmsNormForm(Rewrite):
@@ -76,82 +81,6 @@ class FuseMulWithRmsNorm(Rewrite):
 
     def constants(self, gamma: Array, w: Array) -> dict[str, Array]:
         return {"gamma2": w.reshape(-1) * gamma}
-
-
-LAYER_NORM_SQUARES = ("q = SquaredDifference(x, m)", "e = Sub(x, m)  q = Square(e)")
-
-FACTORS = ("r = Rsqrt(a)  f = Mul(r, g: const f32)", "f = Rsqrt(a)")
-"""f = gamma / sqrt(variance + epsilon), with or without gamma."""
-
-WITHOUT_BETA = ("i = Neg(m)  o = Mul(i, f)  z = Add(p, o)", "o = Mul(m, f)  z = Sub(p, o)")
-
-
-class _LayerNorm(RmsNormForm):
-    """x * f - mean * f, with f = gamma / sqrt(variance + epsilon)."""
-
-    shared = ("m",)
-
-    before = """
-        m = Mean(x: f32, axes: const)       {keep_dims: true}
-        $square
-        v = Mean(q, axes2: const)           {keep_dims: true}
-        a = Add(v, eps: const f32[*, 1])
-        $factor
-        p = Mul(x, f)
-        $difference
-    """
-    after = """
-        d = Sub(x, m)
-        z = RmsNorm(d, gamma)               {epsilon: epsilon}
-    """
-
-    @condition
-    def variance_over_the_last_axis(self, x: Value, axes2: Array) -> str | None:
-        return self.mean_over_the_last_axis(x, axes2)
-
-    @condition
-    def gamma_per_channel(self, match: Match) -> str | None:
-        x, g = match.value("x"), match.values.get("g")
-        channels = x.shape[-1] if x.shape else None
-        shape = () if g is None else g.static_shape
-        if channels is not None and (g is None or (shape[-1:] == (channels,) and g.numel == channels)):
-            return None
-        name = x.name if g is None else g.name
-        return f"%{name}: expected one number per channel, got shape {format_shape(shape)}"
-
-    def constants(self, match: Match) -> dict[str, Any]:  # type: ignore[override]  # g may be absent
-        x, g = match.value("x"), match.values.get("g")
-        channels = (x.shape or (None,))[-1] or 0
-        gamma = np.ones(channels, np.float32) if g is None else g.array().reshape(-1)
-        return {"gamma": gamma, "epsilon": float(match.value("eps").array().reshape(-1)[0])}
-
-
-WITH_BETA = "o = Mul(m, f)  h = Sub(b: const f32, o)  z = Add(p, h)  {act: any = act}"
-
-
-class _LayerNormWithBeta(_LayerNorm):
-    """x * f + (beta - mean * f)."""
-
-    after = """
-        d = Sub(x, m)
-        n = RmsNorm(d, gamma)               {epsilon: epsilon}
-        z = Add(n, b)                       {act: act}
-    """
-
-
-class FuseLayerNorm(Rules):
-    """(x - mean(x)) / sqrt(variance(x) + epsilon) * gamma + beta  ==  rms_norm(x - mean(x), gamma) + beta.
-
-    Circle only.  The operators for mean(x) and the sum with beta stay.  This pass recognizes forms in which x
-    and mean(x) are multiplied separately; fuse_rmsnorm recognizes those that divide x - mean(x).
-    """
-
-    name = "fuse_layernorm"
-    formats = frozenset({"circle"})
-    rules = (
-        *_LayerNorm.members(square=LAYER_NORM_SQUARES, factor=FACTORS, difference=WITHOUT_BETA),
-        *_LayerNormWithBeta.members(square=LAYER_NORM_SQUARES, factor=FACTORS, difference=(WITH_BETA,)),
-    )
 
 
 MASKS = "{begin_mask: any, end_mask: any, ellipsis_mask: any}"

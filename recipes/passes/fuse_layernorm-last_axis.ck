@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %g: expected one number per channel, got shape [3,1]
+# Refused: %x: expected a mean over the last axis, got axes [1]
 
 graph main(%x: f32[2,3,8]) -> %z {
-  %g = const f32[3,1] uniform(0.5, 2)
-  %m = Mean(%x, [-1]) {keep_dims: true}
+  %g = const f32[1,1,8] uniform(0.5, 2)
+  %m = Mean(%x, [1]) {keep_dims: true}
   %q = SquaredDifference(%x, %m)
-  %v = Mean(%q, [-1]) {keep_dims: true}
+  %v = Mean(%q, [1]) {keep_dims: true}
   %a = Add(%v, 0.001)
   %r = Rsqrt(%a)
   %f = Mul(%r, %g)
@@ -18,5 +18,5 @@ graph main(%x: f32[2,3,8]) -> %z {
 rules {
   passes(fuse_layernorm)
   unchanged()
-  refused("expected one number per channel, got shape [3,1]")
+  refused("expected a mean over the last axis, got axes [1]")
 }

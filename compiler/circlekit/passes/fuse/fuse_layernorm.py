@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write layer normalizations of all exporters in one form, which has the fewest passes over the data."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from circlekit.ir.value import Array, Value
+from circlekit.ops.dimensions import normalized_axis
+from circlekit.passes.support.conditions import broadcast_refusal
+from circlekit.rewrite.match import Match
+from circlekit.rewrite.rewrite import Rewrite, Rules, condition
+
+
+class _LayerNorm(Rewrite):
+    """(x - m) / sqrt(variance + epsilon) * gamma + beta, in the order of operators of an exporter."""
+
+    shared = ("m",)
+
+    before = """
+        m = Mean(x: f32, axes: const)       {keep_dims: true}
+        $square
+        v = Mean(q, axes2: const)           {keep_dims: true}
+        a = Add(v, eps: const f32[*, 1])
+        $ending
+    """
+    after = """
+        d = Sub(x, m)
+        s = Square(d)
+        w = Mean(s, axes)                   {keep_dims: true}
+        c = Add(w, eps)
+        k = Rsqrt(c)
+        $result
+    """
+
+    @condition
+    def means_over_the_same_axes(self, x: Value, axes: Array, axes2: Array) -> str | None:
+        if x.shape is None:
+            return f"%{x.name}: expected a known rank"
+        first, second = (
+            sorted({normalized_axis(int(axis), len(x.shape)) for axis in numbers.reshape(-1)})
+            for numbers in (axes, axes2)
+        )
+        if first != second:
+            return f"%{x.name}: expected a mean and a variance over the same axes, got {first} and {second}"
+        if len(x.shape) - 1 in first:
+            return None
+        return f"%{x.name}: expected a mean over the last axis, got axes {first}"
+
+    @condition
+    def result_has_the_shape_of_x(self, match: Match) -> str | None:
+        constants = [match.values[name] for name in ("g", "b") if name in match.values]
+        refusals = (broadcast_refusal(match.value("x"), value) for value in constants if value is not None)
+        return next(filter(None, refusals), None)
+
+
+SQUARES = (
+    "q = SquaredDifference(x, m)",
+    "e = Sub(x, m)  q = Square(e)",
+    "e = Sub(x, m)  q = Mul(e, e)",
+    "e = Sub(x, m)  q = Pow(e, 2.0)",
+)
+"""q = (x - m)^2, whose mean is the variance v."""
+
+FACTORS = {
+    "r = Rsqrt(a)  f = Mul(r, g: const f32)": "n = Mul(d, k)  $y = Mul(n, g)",
+    "f = Rsqrt(a)": "$y = Mul(d, k)",
+}
+"""f = gamma / sqrt(variance + epsilon), with or without gamma, and the new form of (x - m) * f."""
+
+SUMS = {
+    "p = Mul(x, f)  i = Neg(m)  o = Mul(i, f)  z = Add(p, o)": "",
+    "p = Mul(x, f)  o = Mul(m, f)  z = Sub(p, o)": "",
+    "p = Mul(x, f)  o = Mul(m, f)  h = Sub(b: const f32, o)  z = Add(p, h)  {act: any = act}":
+    "z = Add(y, b)  {act: act}",
+    "p = Mul(x, f)  i = Neg(m)  o = Mul(i, f)  h = Add(o, b: const f32)  z = Add(p, h)  {act: any = act}":
+    "z = Add(y, b)  {act: act}",
+}  # fmt: skip
+"""x * f - m * f + beta, with or without beta, and the new form of the addition."""
+
+SEPARATE_PRODUCTS = tuple(
+    _LayerNorm.member(
+        square=square,
+        ending=f"{factor}  {total}",
+        result=f"{product_of_d.replace('$y', 'y' if addition else 'z')}  {addition}",
+    )
+    for square, (factor, product_of_d), (total, addition) in product(SQUARES, FACTORS.items(), SUMS.items())
+)
+
+OTHER_FORMS_OF_D = _LayerNorm.members(
+    square=SQUARES[:1],
+    ending=("d0 = Sub(x, m)  r = Rsqrt(a)  z = Mul(d0, r)", "d0 = Sub(x, m)  r = Sqrt(a)  z = Div(d0, r)"),
+    result=("z = Mul(d, k)",),
+)
+"""(x - m) / sqrt(v + epsilon) where the variance is computed from x and m, and not from x - m."""
+
+
+class _GammaLast(Rewrite):
+    """x * (r * gamma)  ==  (x * r) * gamma, where r is smaller than x, and r * gamma as large as x."""
+
+    before = """
+        r = $root
+        f = Mul(r, g: const f32)
+        z = Mul(x: f32, f)
+    """
+    after = """
+        n = Mul(x, r)
+        z = Mul(n, g)
+    """
+    shared = ("r",)
+
+    @condition
+    def factor_is_as_large_as_x(self, x: Value, f: Value, r: Value, z: Value) -> str | None:
+        if x.shape is not None and x.shape == f.shape == z.shape != r.shape:
+            return None
+        return f"%{f.name}: expected the shape of %{x.name} and a smaller %{r.name}"
+
+    @condition
+    def gamma_keeps_the_shape(self, match: Match) -> str | None:
+        return broadcast_refusal(match.value("x"), match.value("g"))
+
+
+class FuseLayerNorm(Rules):
+    """x * f + (beta - mean(x) * f)  ==  d * r * gamma + beta with d = x - mean(x) and r = f / gamma.
+
+    r is 1 / sqrt(variance + epsilon).  This form reads and writes d instead of x and two products as large as
+    x; gamma and beta come last, where the layer behind can absorb them; fuse_rmsnorm recognizes d * r.
+    """
+
+    name = "fuse_layernorm"
+    rules = (*SEPARATE_PRODUCTS, *OTHER_FORMS_OF_D, _GammaLast.member(root="Rsqrt(a)"))
