@@ -115,6 +115,7 @@ def test_the_public_surface_is_pinned() -> None:
         "inputs: 'Inputs | FilePath | None' = None, target: 'TargetChoice' = None) -> 'Report'",
         "limited": "(memory: 'int | str | None' = None, calls: 'int | None' = None) -> 'Iterator[Limits]'",
         "parse": "(text: 'str') -> 'Model'",
+        "partition": "(model: 'Model', table: 'PartTable | FilePath', fewest: 'bool' = False) -> 'Partition'",
         "quantize": "(model: 'Model', scheme: 'str' = 'int8', samples: 'Samples | None' = None, *, "
         "calibration: 'Calibration | None' = None, operators: 'Mapping[str, str] | None' = None, "
         "only: 'Iterable[str] | None' = None, inputs: 'str' = 'float', outputs: 'str' = 'float', "

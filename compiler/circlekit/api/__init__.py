@@ -9,6 +9,7 @@ from circlekit.api.fake_quantizing import fake_quantize
 from circlekit.api.models import FilePath, ModelFile, compare, load, parse, run, save
 from circlekit.api.quantizing import calibrate, quantize
 from circlekit.api.rewriting import Options, convert, optimize, read_pipeline
+from circlekit.api.structure import partition
 
 __all__ = [
     "FilePath",
@@ -24,6 +25,7 @@ __all__ = [
     "load",
     "optimize",
     "parse",
+    "partition",
     "quantize",
     "read_pipeline",
     "run",

@@ -26,9 +26,10 @@ class Parser(argparse.ArgumentParser):
     """A parser that accepts ``-`` for ``_`` in flags, and suggests similar flags for an unknown one.
 
     ``load_flags``: called before help is printed or an unknown flag is refused; it may add flags.
+    ``one_usage``: the exit code of wrong usage if this is a command of ONE, which then prints its help, too.
     """
 
-    def __init__(self, name: str, description: str, positionals: str) -> None:
+    def __init__(self, name: str, description: str, positionals: str, one_usage: int | None = None) -> None:
         super().__init__(
             prog=name,
             usage=f"{name} [flags] {positionals}".rstrip(),
@@ -36,6 +37,7 @@ class Parser(argparse.ArgumentParser):
             formatter_class=_HelpFormatter,
             allow_abbrev=False,
         )
+        self.one_usage = one_usage
         self.load_flags: Callable[[], None] = lambda: None
         self.add_switch("-V", "--verbose", help="show where in the code an error occurred")
         package = f"circlekit {version('circlekit')}"
@@ -103,6 +105,8 @@ class Parser(argparse.ArgumentParser):
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown != message:
             message = self._unknown(unknown.split())
+        if self.one_usage is not None:
+            self.exit(self.one_usage, f"ERROR: {message}\n{self.format_help()}")
         self.exit(USAGE_ERROR, f"error: {message} ({self.prog} --help lists the flags)\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:

@@ -14,11 +14,23 @@ from typing import Any
 from circlekit.cli.arguments import Parser
 from circlekit.cli.output.progress_line import ProgressLine
 from circlekit.cli.output.terminal import escaped_stdout, is_terminal, printable, shortened
-from circlekit.errors import CirclekitError
+from circlekit.errors import CirclekitError, FileError, FormatError
 from circlekit.ir.resources.resource_limits import limited
 
 FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
 """Exit codes; the last two are those that shells use for the signals INT and PIPE."""
+
+
+@dataclass(frozen=True)
+class OneCodes:
+    """Exit codes of a command of ONE: for failed work, for a file that cannot be read, for wrong usage.
+
+    The defaults are those of most of its commands: an exception ends with 255.
+    """
+
+    failed: int = 255
+    unread: int = 1
+    usage: int = 255
 
 
 @dataclass(frozen=True)
@@ -28,7 +40,8 @@ class Command:
     ``positionals``: the positional arguments, for the usage.  ``declare`` adds all arguments to a parser.
     ``run`` returns the exit code.  ``format``: for commands that exist once per file format (circlechef,
     tflchef), circle or tflite; ``run`` finds it in the arguments.  ``limits``: whether the command takes
-    limits of memory and calls.
+    limits of memory and calls.  ``one``: the exit codes if this is a command of ONE; its errors and wrong
+    usage are then reported as ONE does.
     """
 
     name: str
@@ -38,10 +51,12 @@ class Command:
     run: Callable[[argparse.Namespace], int]
     format: str = ""
     limits: bool = True
+    one: OneCodes | None = None
 
     def parser(self) -> Parser:
         """Return a parser; its result has ``refuse``: a function that reports wrong usage and exits."""
-        parser = Parser(self.name, self.description, self.positionals)
+        usage = None if self.one is None else self.one.usage
+        parser = Parser(self.name, self.description, self.positionals, usage)
         parser.set_defaults(refuse=parser.error, max_memory=None, max_calls=None)
         if self.limits:
             parser.add_limits()
@@ -69,14 +84,19 @@ class Command:
         except OSError as error:  # without a file name, it is the standard output that failed
             if error.filename is None:
                 return _report_stdout(error)
-            print_error(error, verbose)
-            return FAILED
+            return self._report(error, verbose)
         except KeyboardInterrupt:
             print(printable(progress.interrupted()), file=sys.stderr)
             return INTERRUPTED
         except Exception as error:  # a fault in circlekit ends with a message and an exit code too
-            print_error(error, verbose)
+            return self._report(error, verbose)
+
+    def _report(self, error: Exception, verbose: bool) -> int:
+        """Print ``error``; return the exit code."""
+        print_error(error, verbose, "error" if self.one is None else "ERROR")
+        if self.one is None:
             return FAILED
+        return self.one.unread if isinstance(error, FileError | FormatError | OSError) else self.one.failed
 
 
 def _flush_stdout(code: int) -> int:
@@ -115,8 +135,8 @@ def for_each_file(paths: Sequence[str], work: Callable[[str], dict[str, Any]]) -
     return [work(paths[0])] if len(paths) == 1 else [attempt(path) for path in paths]
 
 
-def print_error(error: Exception, verbose: bool) -> None:
-    """Print the message of ``error``; ``verbose``: also the traceback."""
+def print_error(error: Exception, verbose: bool, heading: str = "error") -> None:
+    """Print the message of ``error`` behind ``heading``; ``verbose``: also the traceback."""
     if verbose:
         traceback.print_exception(error)
     if isinstance(error, CirclekitError):
@@ -127,4 +147,4 @@ def print_error(error: Exception, verbose: bool) -> None:
         text = f"{error.filename}: {error.strerror}"
     else:
         text = f"internal error, please report: {type(error).__name__}: {error}"
-    print(f"error: {shortened(printable(text))}", file=sys.stderr)
+    print(f"{heading}: {shortened(printable(text))}", file=sys.stderr)

@@ -20,6 +20,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "optimize": "Optimize a circle or TFLite model.",
         "convert": "Write a model in the other format.",
         "quantize": "Quantize a float model.",
+        "partition": "Divide a model into parts for several backends.",
         "reduce": "Find the smallest model on which a command still succeeds.",
     },
     "quantize a model": {
@@ -58,6 +59,8 @@ def find(name: str) -> Command:
             from circlekit.cli.optimize import convert_command as command
         case "quantize":
             from circlekit.cli.quant.quantize import quantize_command as command
+        case "partition":
+            from circlekit.cli.structure.partition import partition_command as command
         case "reduce":
             from circlekit.cli.recipes.circle_reduce import main as command
         case "calibrate":

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from circlekit.ir.graph import Graph, Model, Signature
+from circlekit.ir.graph import Graph, Model, Signature, postorder
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value
 
@@ -46,6 +46,31 @@ def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]
     return outputs
 
 
+def copy_submodel(
+    model: Model, ops: Sequence[Op], inputs: Sequence[Value], outputs: Sequence[Value]
+) -> Model:
+    """Return a model of copies of ``ops``, which are in a valid order, and of the graphs that they call.
+
+    ``inputs`` and ``outputs``: values of the same graph, which become the interface.  Signatures and metadata
+    are not copied, because they describe the whole model.
+    """
+    cloner = _Cloner()
+    main = Graph(model.main.name)
+    called = [g for op in ops for g in op.called_graphs()]
+    callees = postorder(called, lambda graph: [g for op in graph for g in op.called_graphs()])[::-1]
+    cloner.graphs = {id(graph): Graph(graph.name) for graph in callees}
+    cloner.fill(callees)
+    main.inputs = cloner.all(inputs)
+    cloner.append(ops, main)
+    main.outputs = cloner.all(outputs)
+    values = [v for op in ops for v in (*op.inputs, *op.results) if v is not None]
+    cloner.edges(dict.fromkeys([*values, *inputs, *outputs]))
+    new = copy(model)
+    new.graphs = [main, *(cloner.graphs[id(g)] for g in callees)]
+    new.signatures, new.metadata, new.extra, new.source = [], [], {}, None
+    return new
+
+
 class _Cloner:
     """Copies each object once.  ``values``, ``ops``, ``graphs``: the copies, by ``id`` of the original."""
 
@@ -57,11 +82,7 @@ class _Cloner:
     def model(self, model: Model) -> Model:
         for graph in model.graphs:
             self.graphs[id(graph)] = Graph(graph.name)
-        for graph in model.graphs:
-            self._graph(graph, self.graphs[id(graph)])
-        for graph in model.graphs:
-            self._edges(graph)
-            self.graphs[id(graph)].extra = self._tree(graph.extra)
+        self.fill(model.graphs)
         new = copy(model)
         new.graphs = [self.graphs[id(g)] for g in model.graphs]
         new.signatures = [Signature(**self._tree(vars(s))) for s in model.signatures]
@@ -81,18 +102,28 @@ class _Cloner:
                 new.quantization = replace(value.quantization, details=details)
         return new
 
-    def _all(self, values: Iterable[Value]) -> list[Value]:
+    def all(self, values: Iterable[Value]) -> list[Value]:
         return [self.value(v) for v in values]
 
-    def _graph(self, graph: Graph, new: Graph) -> None:
-        new.table = self._all(graph.table)
-        new.inputs = self._all(graph.inputs)
-        for op in graph:
+    def fill(self, graphs: Sequence[Graph]) -> None:
+        """Copy everything in ``graphs`` to the new graphs that stand for them."""
+        for graph in graphs:
+            new = self.graphs[id(graph)]
+            new.table = self.all(graph.table)
+            new.inputs = self.all(graph.inputs)
+            self.append(graph, new)
+            new.outputs = self.all(graph.outputs)
+            new.epoch = graph.epoch
+        for graph in graphs:
+            self.edges(graph.values())
+            self.graphs[id(graph)].extra = self._tree(graph.extra)
+
+    def append(self, ops: Iterable[Op], new: Graph) -> None:
+        """Append copies of ``ops`` to ``new``."""
+        for op in ops:
             new_op = new.append(self.op(op))
             for old, value in zip(op.results, new_op.results, strict=True):
                 value.name = old.name  # append has named nameless results
-        new.outputs = self._all(graph.outputs)
-        new.epoch = graph.epoch
 
     def op(self, op: Op) -> Op:
         new: Op = object.__new__(type(op))
@@ -103,13 +134,13 @@ class _Cloner:
         if isinstance(new, OpaqueOp):
             new.option_tree = self._tree(new.option_tree)
         new.inputs = [None if v is None else self.value(v) for v in op.inputs]
-        new.results = self._all(op.results)
+        new.results = self.all(op.results)
         self.ops[id(op)] = new
         return new
 
-    def _edges(self, graph: Graph) -> None:
-        """Copy producers and uses; uses keep their order."""
-        for value in graph.values():
+    def edges(self, values: Iterable[Value]) -> None:
+        """Copy producers and uses among the copied operators; uses keep their order."""
+        for value in values:
             new = self.values[id(value)]
             if value.extra:
                 new.extra = self._tree(value.extra)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit partition, and ONE's circle-partitioner and circle-part-driver."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from circlekit.api.models import load
+from circlekit.api.structure import load_parts, partition, partition_file, save_parts
+from circlekit.cli.arguments import MODEL_HELP, Parser, count
+from circlekit.cli.command import Command, OneCodes
+from circlekit.equivalence.tensor_files import read_raw, write_raw
+from circlekit.errors import EquivalenceError, ModelError
+from circlekit.io.write.file_writer import write_file
+from circlekit.ir.tensor import same_array
+from circlekit.ir.text.columns import format_columns
+from circlekit.structure.part_table import COMPLY, PartTable, read_part_file
+
+
+def _csv(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+# -- circle-partitioner ------------------------------------------------------------------------
+
+PARTITIONER = """Divide a circle or TFLite model into parts, one for each group of operators of a backend.
+
+For NAME.circle it writes NAME.00001_BACKEND.circle and so on, NAME.conn.json and NAME.conn.ini, into the
+folder of the model."""
+
+
+def _declare_partitioner(parser: Parser) -> None:
+    parser.add_argument(
+        "--part_file", required=True, metavar="FILE", help="which backend runs which operators"
+    )
+    parser.add_argument("--input_file", required=True, metavar="MODEL", help="the model to divide")
+    parser.add_argument("--work_path", default="", metavar="DIR", help="the folder of both (default: .)")
+    parser.add_argument(
+        "--backends", default="", metavar="B,B", help="replaces the backends in the part file"
+    )
+    parser.add_argument("--default", metavar="B", help="replaces the default backend in the part file")
+
+
+def _partitioner(arguments: argparse.Namespace) -> int:
+    partition_file(
+        arguments.part_file,
+        arguments.input_file,
+        arguments.work_path,
+        _csv(arguments.backends),
+        arguments.default,
+    )
+    return 0
+
+
+circle_partitioner = Command(
+    "circle-partitioner",
+    PARTITIONER,
+    "--part_file FILE --input_file MODEL",
+    _declare_partitioner,
+    _partitioner,
+    one=OneCodes(failed=1),
+)
+
+
+# -- circlekit partition -----------------------------------------------------------------------
+
+PARTITION = """Divide a model into parts for several backends.
+
+The backends come from a part file, or from --opcode or --opname with --default. The files are those of ONE's
+circle-partitioner: NAME.00001_BACKEND.circle and so on, NAME.conn.json and NAME.conn.ini."""
+
+
+def _declare_partition(parser: Parser) -> None:
+    parser.add_argument("model", help=MODEL_HELP)
+    parser.add_argument("-o", "--output", default=".", metavar="DIR", help="folder to write to (default: .)")
+    parser.add_argument("--part", metavar="FILE", help="a part file of ONE's circle-partitioner")
+    for kind in COMPLY:
+        parser.add_argument(
+            f"--{kind}", action="append", default=[], metavar="NAME=B", help=f"the backend of an {kind}"
+        )
+    parser.add_argument("--default", metavar="B", help="the backend of all other operators")
+    parser.add_switch("--fewest", help="form as few parts as possible, also of operators without connection")
+
+
+def _partition(arguments: argparse.Namespace) -> int:
+    table = _table(arguments)
+    model = load(arguments.model)
+    divided = partition(model, table, arguments.fewest)
+    connected = save_parts(divided, arguments.output, Path(arguments.model).name)
+    rows = [["operators", "inputs", "outputs", "file"]]
+    for part, file in zip(divided.parts, connected.parts, strict=True):
+        graph = part.model.main
+        rows.append([str(len(graph)), str(len(graph.inputs)), str(len(graph.outputs)), file.file])
+    print(format_columns([[row[3], *row[:3]] for row in rows]))
+    return 0
+
+
+def _table(arguments: argparse.Namespace) -> PartTable:
+    """Return the table of the part file, or of the flags; exit if both or none are given."""
+    given = [kind for kind in COMPLY if getattr(arguments, kind)]
+    if (arguments.part is not None) + len(given) != 1:
+        arguments.refuse("expected one of --part, --opcode and --opname")
+    if arguments.part is not None:
+        table = read_part_file(arguments.part)
+        table.default = arguments.default or table.default
+        return table
+    if arguments.default is None:
+        arguments.refuse(f"--{given[0]} needs --default")
+    pairs = dict(word.rpartition("=")[::2] for word in getattr(arguments, given[0]))
+    if not all(pairs) or not all(pairs.values()):
+        arguments.refuse(f"--{given[0]}: expected NAME=BACKEND")
+    backends = list(dict.fromkeys([arguments.default, *pairs.values()]))
+    return PartTable(backends, arguments.default, **{f"{given[0]}s": pairs}, comply=given[0])
+
+
+partition_command = Command("circlekit partition", PARTITION, "MODEL", _declare_partition, _partition)
+
+
+# -- circle-part-driver ------------------------------------------------------------------------
+
+DRIVER = """Run the parts of a divided model one after the other.
+
+Input N is read from the file INPUT_PREFIX followed by N; output N is written to OUTPUT_PREFIX followed by N,
+and its shape to the same name with .shape behind it."""
+
+
+def _declare_driver(parser: Parser) -> None:
+    parser.add_argument("connection", help="a .conn.ini or .conn.json file, beside the models")
+    parser.add_argument("num_inputs", type=count, help="number of inputs")
+    parser.add_argument("input_prefix", help="beginning of the names of the input files")
+    parser.add_argument("output_prefix", help="beginning of the names of the output files")
+    parser.add_switch("--compare", help="run the whole model, too; exit with 1 if an output differs in a bit")
+
+
+def _drive(arguments: argparse.Namespace) -> int:
+    divided = load_parts(arguments.connection)
+    main = divided.source.main
+    if arguments.num_inputs != len(main.inputs):
+        raise ModelError(f"expected {len(main.inputs)} inputs, got {arguments.num_inputs}")
+    inputs = read_raw(arguments.input_prefix, main.inputs)
+    outputs = divided.run(inputs)
+    write_raw(arguments.output_prefix, main.outputs, outputs)
+    for index, array in enumerate(outputs):
+        text = ",".join(map(str, array.shape)) or "1"
+        write_file(f"{arguments.output_prefix}{index}.shape", [text.encode()])
+    if arguments.compare:
+        for value, mine, whole in zip(main.outputs, outputs, divided.run_whole(inputs), strict=True):
+            if not same_array(mine, whole):
+                raise EquivalenceError(f"output %{value.name} of the parts differs from that of the whole")
+    return 0
+
+
+circle_part_driver = Command(
+    "circle-part-driver",
+    DRIVER,
+    "CONNECTION num_inputs input_prefix output_prefix",
+    _declare_driver,
+    _drive,
+    one=OneCodes(usage=1),
+)

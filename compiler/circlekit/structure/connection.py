@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connection files: the parts of a model and how they are connected, by the names of values.
+
+Source of the format, .conn.json and .conn.ini: ONE's circle-partitioner (crew).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from circlekit.errors import FormatError
+from circlekit.io.file_map import map_file
+from circlekit.structure.part_table import read_ini
+from circlekit.structure.partition import Partition
+
+
+@dataclass
+class PartFile:
+    """A model file and the names of its inputs and outputs, in order."""
+
+    file: str
+    inputs: list[str]
+    outputs: list[str]
+
+
+@dataclass
+class Connection:
+    """The ``source`` model and its ``parts``: a value with the same name is the same value."""
+
+    source: PartFile
+    parts: list[PartFile]
+
+    def to_json(self) -> str:
+        """Return the text of a .conn.json file."""
+        lines = ["{", '  "source" : {', *_json_lines(self.source, "    "), "  },", '  "parts" : [']
+        for index, part in enumerate(self.parts, 1):
+            lines += ["    {", *_json_lines(part, "      "), "    }," if index < len(self.parts) else "    }"]
+        return "\n".join([*lines, "  ]", "}", ""])
+
+    def to_ini(self) -> str:
+        """Return the text of a .conn.ini file."""
+        models = [f"m{number}={part.file}" for number, part in enumerate(self.parts, 1)]
+        lines = ["[source]", *_ini_lines(self.source), "", "[models]", *models, ""]
+        for part in self.parts:
+            lines += [f"[{part.file}]", *_ini_lines(part), ""]
+        return "\n".join([*lines, ""])
+
+
+def connection(divided: Partition, source: str, files: list[str]) -> Connection:
+    """Return the connection of the parts of ``divided``, whose models are in ``files``."""
+    parts = [
+        PartFile(file, [v.name for v in part.model.main.inputs], [v.name for v in part.model.main.outputs])
+        for file, part in zip(files, divided.parts, strict=True)
+    ]
+    return Connection(PartFile(source, divided.inputs, divided.outputs), parts)
+
+
+def _json_lines(part: PartFile, indent: str) -> list[str]:
+    lists = [" ".join(["[", ", ".join(map(json.dumps, names)), "]"]) for names in (part.inputs, part.outputs)]
+    return [
+        f'{indent}"file" : {json.dumps(part.file)},',
+        f'{indent}"inputs" : {lists[0]},',
+        f'{indent}"outputs" : {lists[1]}',
+    ]
+
+
+def _ini_lines(part: PartFile) -> list[str]:
+    inputs = [f"i{number}={name}" for number, name in enumerate(part.inputs, 1)]
+    outputs = [f"o{number}={name}" for number, name in enumerate(part.outputs, 1)]
+    return [f"file={part.file}", *inputs, *outputs]
+
+
+def read_connection(path: str | Path) -> Connection:
+    """Read a .conn.ini or a .conn.json file; raise FileError or FormatError."""
+    return _from_json(path) if Path(path).suffix == ".json" else _from_ini(path)
+
+
+def _from_json(path: str | Path) -> Connection:
+    try:
+        tree = json.loads(bytes(map_file(path)))
+        parts = [PartFile(**part) for part in (tree["source"], *tree["parts"])]
+    except (ValueError, TypeError, KeyError) as error:
+        raise FormatError(
+            f"{path}: expected a connection file, got {type(error).__name__}: {error}"
+        ) from None
+    return Connection(parts[0], parts[1:])
+
+
+def _from_ini(path: str | Path) -> Connection:
+    sections = read_ini(path)
+    names = _numbered(sections.get("models", {}), "m")
+    for section in ("source", *names):
+        if "file" not in sections.get(section, {}):
+            raise FormatError(f"{path}: expected a connection file with a section [{section}] and its file=")
+    parts = [
+        PartFile(items["file"], _numbered(items, "i"), _numbered(items, "o"))
+        for items in (sections["source"], *(sections[name] for name in names))
+    ]
+    return Connection(parts[0], parts[1:])
+
+
+def _numbered(items: dict[str, str], letter: str) -> list[str]:
+    """Return the values of the keys letter1, letter2... up to the first that is missing."""
+    found: list[str] = []
+    while (value := items.get(f"{letter}{len(found) + 1}")) is not None:
+        found.append(value)
+    return found

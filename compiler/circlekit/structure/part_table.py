@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Part files: which backend runs which operators.  Source of the format: ONE's circle-partitioner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from circlekit.errors import FormatError
+from circlekit.io.file_map import map_file
+from circlekit.ir.op import Op
+
+COMPLY = ("opcode", "opname")
+"""By what a table assigns operators."""
+
+
+@dataclass
+class PartTable:
+    """A backend for each operator.
+
+    ``opcodes``, ``opnames``: backends by the operator's name in the schema (a custom operator's own name,
+    too), and by the name of any of its results.  ``default``: the backend of all others.
+    ``comply``: which of the two applies, "opcode" or "opname".
+    """
+
+    backends: Sequence[str]
+    default: str
+    opcodes: dict[str, str] = field(default_factory=dict)
+    opnames: dict[str, str] = field(default_factory=dict)
+    comply: str = "opcode"
+
+    def check(self) -> None:
+        """Raise FormatError if a backend is missing or is none of ``backends``.  The texts are ONE's."""
+        if not self.backends:
+            raise FormatError("There is no 'backends' information")
+        if not self.default:
+            raise FormatError("There is no 'default' backend information")
+        if self.default not in self.backends:
+            raise FormatError(f"'default' backend is not one of 'backends' item: {self.default}")
+        for kind, table in (("OPCODE", self.opcodes), ("OPNAME", self.opnames)):
+            for name, backend in table.items():
+                if backend not in self.backends:
+                    raise FormatError(f"{kind} {name} is not assigned to one of 'backends' items: {backend}")
+
+    def backend_of(self, op: Op) -> str:
+        """Return the backend of ``op``."""
+        if self.comply == "opname":
+            names, table = [v.name for v in op.results], self.opnames
+        else:
+            names, table = [getattr(op, "custom_code", None) or op.code, op.code], self.opcodes
+        return next((table[name] for name in names if name in table), self.default)
+
+
+def read_part_file(path: str | Path) -> PartTable:
+    """Read a .part file; raise FileError if that fails, FormatError for something else than a part file."""
+    sections = read_ini(path)
+    partition = sections.get("partition", {})
+    for key in ("backends", "default"):
+        if key not in partition:
+            raise FormatError(f"{path}: '{key}' is required in section [partition]")
+    comply = partition.get("comply", COMPLY[0])
+    if comply not in COMPLY:
+        raise FormatError(f"{path}: expected comply=opcode or comply=opname, got {comply}")
+    backends = [name for word in partition["backends"].split(",") if (name := word.strip())]
+    table = PartTable(backends, partition["default"], comply=comply)
+    for section, target in (("OPCODE", table.opcodes), ("OPNAME", table.opnames)):
+        target.update(sections.get(section, {}))
+        table.default = target.pop("_", table.default)
+    return table
+
+
+def read_ini(path: str | Path) -> dict[str, dict[str, str]]:
+    """Return the items of each section; keys keep their case and may contain anything but ``=``.
+
+    Lines that begin with ``#`` or ``;`` are comments.  A backslash before ``;`` in a key is removed, as in
+    ONE's files.
+    Raise FileError or FormatError.
+    """
+    try:
+        lines = bytes(map_file(path)).decode().splitlines()
+    except UnicodeDecodeError:
+        raise FormatError(f"{path}: expected a text file") from None
+    sections: dict[str, dict[str, str]] = {}
+    items: dict[str, str] | None = None
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if not line or line[0] in "#;":
+            continue
+        if line[0] == "[":
+            items = sections.setdefault(line[1:].partition("]")[0], {})
+            continue
+        key, sign, value = line.partition("=")
+        if items is None or not sign:
+            expected = "a section" if items is None else "key=value"
+            raise FormatError(f"{path}: line {number}: expected {expected}, got {line[:60]!r}")
+        items.setdefault(key.strip().replace("\\;", ";"), value.strip())
+    return sections

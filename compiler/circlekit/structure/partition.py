@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Divide a model into parts, one for each group of operators that the same backend runs.
+
+Source of the rule that forms the parts: ONE's circle-partitioner (luci/partition).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from circlekit.errors import UnsupportedError
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.structure.part_table import PartTable
+from circlekit.structure.submodel import HANDLES, results_for_outside, submodel
+
+
+@dataclass
+class Part:
+    """A part of a model: the ``backend`` that runs it, and the ``model`` of its operators."""
+
+    backend: str
+    model: Model
+
+
+@dataclass
+class Partition:
+    """The parts of a model, in an order in which each finds its inputs ready.
+
+    The inputs and outputs of the parts are connected by name.  ``inputs`` and ``outputs``: the names of the
+    source's inputs and outputs, in the source's order; they differ from the source's own names only where
+    these are not unique.
+    """
+
+    inputs: list[str]
+    outputs: list[str]
+    parts: list[Part]
+
+
+def partition(model: Model, table: PartTable, fewest: bool = False) -> Partition:
+    """Return the parts of ``model`` for the backends in ``table``; ``model`` stays as it is.
+
+    Only the main graph is divided; graphs that an operator calls follow it.  An operator joins the part that
+    produces its operands if that has the same backend and the operator reads from no other part; a graph
+    input counts as produced by the default backend, as in ONE.  ``fewest``: form as few parts as possible
+    instead: operators of a backend that are ready at the same time are one part, connected or not.
+
+    Raise FormatError if the table is wrong, UnsupportedError if operators that share state (variables,
+    resources) are in different parts.
+    """
+    table.check()
+    groups = _fewest_groups(model.main, table) if fewest else _connected_groups(model.main, table)
+    groups = _with_constant_outputs(model.main, table, groups)
+    _check_state(model, groups)
+    names = _unique_names(model.main, groups)
+    parts = []
+    for group in groups:
+        outputs = [*results_for_outside(group.ops), *group.constants] if group.ops else group.constants
+        parts.append(Part(group.backend, submodel(model, group.ops, outputs, names)))
+        parts[-1].model.main.name = f"{model.main.name}_{group.backend}".lstrip("_")
+    return Partition([names[v] for v in model.main.inputs], [names[v] for v in model.main.outputs], parts)
+
+
+@dataclass
+class _Group:
+    """Operators of one part; ``constants``: outputs of the graph that are constants, which it returns."""
+
+    backend: str
+    ops: list[Op] = field(default_factory=list)
+    constants: list[Value] = field(default_factory=list)
+
+
+def _connected_groups(graph: Graph, table: PartTable) -> list[_Group]:
+    """Group operators by ONE's rule; the first operators of the groups are in a valid order for the groups.
+
+    Only the first operator of a group reads from other groups: a later one joins if it reads from this group
+    alone.
+    """
+    groups: list[_Group] = []
+    home: dict[Op, _Group] = {}
+    for op in graph:
+        backend = table.backend_of(op)
+        sources = list({id(g): g for p in _producers(op) for g in (home[p],)}.values())
+        reads_input = any(v is not None and graph.is_input(v) for v in op.inputs)
+        joins = len(sources) == 1 and sources[0].backend == backend
+        if not joins or (reads_input and backend != table.default):
+            groups.append(_Group(backend))
+            sources = groups[-1:]
+        home[op] = sources[0]
+        sources[0].ops.append(op)
+    return groups
+
+
+def _fewest_groups(graph: Graph, table: PartTable) -> list[_Group]:
+    """Group greedily: again and again the backend that can run the most operators runs all of them."""
+    backends = {op: table.backend_of(op) for op in graph}
+    waiting = list(backends)
+    done: set[Op] = set()
+    groups: list[_Group] = []
+    while waiting:
+        candidates = []
+        for backend in dict.fromkeys(backends[op] for op in waiting):
+            ready = set(done)
+            ops = []
+            for op in waiting:  # in a valid order
+                if backends[op] == backend and ready.issuperset(_producers(op)):
+                    ready.add(op)
+                    ops.append(op)
+            candidates.append(_Group(backend, ops))
+        groups.append(max(candidates, key=lambda group: len(group.ops)))
+        done.update(groups[-1].ops)
+        waiting = [op for op in waiting if op not in done]
+    return groups
+
+
+def _producers(op: Op) -> Iterable[Op]:
+    return (v.producer for v in op.inputs if v is not None and v.producer is not None)
+
+
+def _with_constant_outputs(graph: Graph, table: PartTable, groups: list[_Group]) -> list[_Group]:
+    """Let the first group return the outputs that are constants; make one if there is none."""
+    constants = list(dict.fromkeys(v for v in graph.outputs if v.is_const))
+    if constants and not groups:
+        groups = [_Group(table.default)]
+    if constants:
+        groups[0].constants = constants
+    return groups
+
+
+def _check_state(model: Model, groups: Sequence[_Group]) -> None:
+    """Raise UnsupportedError if more than one group has operators with handles of state."""
+    found: dict[int, Value] = {}
+    for index, group in enumerate(groups):
+        called = [g for op in group.ops for g in op.called_graphs()]
+        ops = [*group.ops, *(op for graph in called for op in graph)]
+        handle = next((v for op in ops for v in op.results if v.dtype in HANDLES), None)
+        if handle is not None:
+            found[index] = handle
+    if len(found) > 1:
+        first, second = list(found.values())[:2]
+        raise UnsupportedError(
+            f"%{first.name} and %{second.name} refer to state that operators of several parts may share;"
+            " assign all operators with resources to one backend, or none of them"
+        )
+
+
+def _unique_names(graph: Graph, groups: Sequence[_Group]) -> dict[Value, str]:
+    """Return a name for each value between parts, and for each input and output of the graph.
+
+    It is the value's own name unless another such value has it.
+    """
+    between = [v for group in groups for v in results_for_outside(group.ops)]
+    values = dict.fromkeys([*graph.inputs, *graph.outputs, *between])
+    taken = {v.name for v in graph.values()}
+    used: set[str] = set()
+    names: dict[Value, str] = {}
+    for value in values:
+        name, number = value.name, 0
+        while not name or name in used or (number and name in taken):
+            number += 1
+            name = f"{value.name or 'value'}_{number}"
+        used.add(name)
+        names[value] = name
+    return names

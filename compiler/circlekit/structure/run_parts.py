@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the parts of a model one after the other; values go from part to part by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from circlekit.errors import ModelError
+from circlekit.interp.interpreter import Interpreter
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+from circlekit.ops.numerics.output_stage import Kernels
+
+
+def run_parts(
+    parts: Sequence[Model], inputs: Mapping[str, Array], kernels: Kernels | str | None = None
+) -> dict[str, Array]:
+    """Return ``inputs`` and the outputs of all parts, by name.
+
+    A part runs as soon as all its inputs are there, whatever the order of ``parts``.  ``kernels``: those of
+    the model that was divided (see ``select_kernels``), so that the results are the same bit for bit.
+    Raise ModelError if the inputs of a part never become ready, and the errors of ``Interpreter.run``.
+    """
+    values = dict(inputs)
+    waiting = list(parts)
+    while waiting:
+        ready = next((m for m in waiting if all(v.name in values for v in m.main.inputs)), None)
+        if ready is None:
+            missing = next(v.name for v in waiting[0].main.inputs if v.name not in values)
+            raise ModelError(f"no input and no other part provides %{missing}, which a part reads")
+        waiting.remove(ready)
+        arrays = Interpreter(ready, kernels).run([values[v.name] for v in ready.main.inputs])
+        values.update({v.name: a for v, a in zip(ready.main.outputs, arrays, strict=True)})
+    return values

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Submodels: some operators of the main graph, with the interface that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from circlekit.errors import ModelError, UnsupportedError, did_you_mean
+from circlekit.ir.clone import copy_submodel
+from circlekit.ir.dtypes import DType
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+
+HANDLES = (DType.RESOURCE, DType.VARIANT)
+"""Dtypes of references to state inside a running model; they cannot be inputs or outputs."""
+
+
+def operands_from_outside(ops: Sequence[Op]) -> list[Value]:
+    """Return what ``ops`` read but neither they nor constants or variables provide, in order of first use."""
+    own = {value for op in ops for value in op.results}
+    read = dict.fromkeys(v for op in ops for v in op.inputs if v is not None and v not in own)
+    return [v for v in read if not v.is_const and (not v.is_variable or _is_graph_input(v, ops))]
+
+
+def _is_graph_input(value: Value, ops: Sequence[Op]) -> bool:
+    graph = ops[0].graph
+    return graph is not None and graph.is_input(value)
+
+
+def results_for_outside(ops: Sequence[Op]) -> list[Value]:
+    """Return the results that other operators read or that are outputs of the graph.
+
+    If there is none, these are the results that nothing reads: a model needs an output.
+    """
+    own = set(ops)
+    results = [v for op in ops for v in op.results]
+    shared = [v for v in results if v.other_user(own) is not None or _is_graph_output(v)]
+    return shared or [v for v in results if not v.use_count]
+
+
+def _is_graph_output(value: Value) -> bool:
+    graph = value.producer.graph if value.producer is not None else None
+    return graph is not None and graph.is_output(value)
+
+
+def submodel(
+    model: Model,
+    ops: Sequence[Op],
+    outputs: Sequence[Value] | None = None,
+    names: Mapping[Value, str] | None = None,
+    inputs: Sequence[Value] | None = None,
+) -> Model:
+    """Return a model of copies of ``ops``: operators of the main graph, in order.
+
+    ``outputs``: by default those of ``results_for_outside``.  ``inputs``: by default those of
+    ``operands_from_outside``; they must be among these.  ``names``: other names for values of the interface.
+    Raise UnsupportedError if the interface would have a handle (resource) or a variable that other operators
+    use, too.
+    """
+    wanted = operands_from_outside(ops) if inputs is None else inputs
+    given = results_for_outside(ops) if outputs is None else outputs
+    for value in (*wanted, *given):
+        if value.dtype in HANDLES:
+            raise UnsupportedError(
+                f"%{value.name} is a {value.dtype.short}, which no model can receive or return;"
+                " keep its producer and its users together"
+            )
+    _check_variables(ops)
+    copied = copy_submodel(model, ops, wanted, given)
+    for value, new in zip((*wanted, *given), (*copied.main.inputs, *copied.main.outputs), strict=True):
+        new.name = (names or {}).get(value, new.name)
+    return copied
+
+
+def _check_variables(ops: Sequence[Op]) -> None:
+    """Raise UnsupportedError if an operator outside of ``ops`` uses a variable of one of them."""
+    own = set(ops)
+    for value in (v for op in ops for v in op.inputs if v is not None and v.is_variable):
+        other = value.other_user(own)
+        if other is not None:
+            raise UnsupportedError(
+                f"variable %{value.name} is used by {other.code} %{other.output.name}, too;"
+                " keep all operators that use it together"
+            )
+
+
+def find_values(graph: Graph, names: Iterable[str]) -> list[Value]:
+    """Return the inputs and results of ``graph`` with these names; ModelError for a name that is none."""
+    known: dict[str, Value] = {}
+    for value in (*graph.inputs, *(v for op in graph for v in op.results)):
+        known.setdefault(value.name, value)
+    found = []
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known, 3)
+            raise ModelError(f"graph {graph.name} has no input or result named {name!r}{hint}")
+        found.append(known[name])
+    return found

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Partition: ONE's own rows, parts that compute what the whole does, files, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.api.structure import load_parts, partition_file
+from circlekit.cli.structure.partition import circle_part_driver, circle_partitioner, partition_command
+from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
+from circlekit.errors import CirclekitError, FormatError, UnsupportedError
+from circlekit.interp.interpreter import run, select_kernels
+from circlekit.ir.graph import Model
+from circlekit.ir.tensor import same_array
+from circlekit.ir.verifier import check
+from circlekit.recipes.load import load_recipe
+from circlekit.structure.part_table import PartTable
+from circlekit.structure.run_parts import run_parts
+
+MEAN, ADD = "Mean_as_variance", "Add_as_variance"
+ONE_ROWS = [
+    ("Net_InstanceNorm_003", {"DIV": "npu"}, 3),
+    ("Net_InstanceNorm_003", {"ADD": "npu"}, 5),
+    ("Net_InstanceNorm_003", {MEAN: "npu", ADD: "npu", "Pow": "npu"}, 3),
+    ("Net_UnpackAdd_001", {"UNPACK": "npu"}, 2),
+    ("Part_Sqrt_Rsqrt_000", {"RSQRT": "npu"}, 2),
+    ("Part_Sqrt_Rsqrt_Add_000", {"RSQRT": "npu"}, 3),
+    ("Part_Sqrt_Rsqrt_Add_001", {"RSQRT": "npu"}, 3),
+    ("Part_Sqrt_Rsqrt_Add_002", {"RSQRT": "npu"}, 4),
+    ("Part_Add_Sqrt_000", {"SQRT": "npu"}, 3),
+    ("Part_Add_Sqrt_Rsqrt_000", {"RSQRT": "npu"}, 3),
+    ("Part_If_Add_Sub_000", {"IF": "npu"}, 3),
+    ("Part_If_Add_Sub_001", {"IF": "npu"}, 3),
+    ("Part_While_001", {"MAXIMUM": "npu"}, 3),
+    ("Part_Split_Add_000", {"SPLIT": "npu"}, 2),
+    ("Part_Tanh_FC_nobias", {}, 1),
+    ("Part_Tanh_FC_nobias", {"FULLY_CONNECTED": "npu"}, 2),
+]
+"""Recipe, backends by opcode or name, number of parts: from the list of ONE's circle-part-value-test."""
+
+SHARED_CONSTANT = """
+graph main(%x: f32[2,3], %unread: f32[1]) -> %y, %x, %w {
+  %w = const f32[3] [1.0, 2.0, 3.0]
+  %a = Add(%x, %w)    : f32[2,3]
+  %b = Relu(%a)       : f32[2,3]
+  %c = Mul(%b, %w)    : f32[2,3]
+  %idle = Neg(%a)     : f32[2,3]
+  %y = Sub(%c, %a)    : f32[2,3]
+}
+"""
+
+
+def table_of(backends: dict[str, str]) -> PartTable:
+    by_name = any(not name.isupper() for name in backends)
+    return PartTable(
+        ["cpu", "npu"],
+        "cpu",
+        {} if by_name else backends,
+        backends if by_name else {},
+        "opname" if by_name else "opcode",
+    )
+
+
+def expect_equal_parts(model: Model, table: PartTable, fewest: bool = False) -> int:
+    """Check that the parts compute the bits of the whole; return their number."""
+    divided = circlekit.partition(model, table, fewest)
+    for part in divided.parts:
+        check(part.model)
+    inputs = make_inputs(model.main, InputSet("normal"))
+    given = dict(zip(divided.inputs, inputs, strict=True))
+    values = run_parts([part.model for part in divided.parts], given, select_kernels(model))
+    for name, expected in zip(divided.outputs, run(model, inputs), strict=True):
+        assert same_array(values[name], expected), name
+    return len(divided.parts)
+
+
+@pytest.mark.parametrize(("recipe", "backends", "count"), ONE_ROWS)
+def test_rows_of_one(recipe: str, backends: dict[str, str], count: int, shared: Path) -> None:
+    model = load_recipe(shared / "peer/one/TensorFlowLiteRecipes" / recipe / "test.recipe")
+    assert expect_equal_parts(model, table_of(backends)) == count
+    assert expect_equal_parts(model, table_of(backends), fewest=True) <= count
+
+
+@pytest.mark.parametrize(
+    "name", ["mlperf_tiny/ad01_int8.tflite", "tensorflow/lstm.f32.tflite", "tico/cbr.circle"]
+)
+def test_real_models_at_random(name: str, shared: Path) -> None:
+    model = circlekit.load(shared / "models" / name)
+    rng = random.Random(7)
+    by_name = {op.output.name: rng.choice(["cpu", "npu"]) for op in model.main}
+    table = PartTable(["cpu", "npu"], "cpu", opnames=by_name, comply="opname")
+    assert expect_equal_parts(model, table) >= expect_equal_parts(model, table, fewest=True) > 1
+
+
+@pytest.mark.parametrize("fewest", [False, True])
+def test_shared_constants_and_odd_interfaces(fewest: bool) -> None:
+    """Outputs that are inputs or constants, unread inputs and results, constants of several parts."""
+    model = circlekit.parse(SHARED_CONSTANT)
+    expect_equal_parts(model, table_of({"MUL": "npu", "NEG": "npu"}), fewest)
+    divided = circlekit.partition(model, table_of({"MUL": "npu"}))
+    left, right = (part.model.main for part in divided.parts[:2])
+    assert next(iter(left)).inputs[1].data is next(iter(right)).inputs[1].data  # type: ignore[union-attr]
+
+
+def test_equal_names_are_told_apart() -> None:
+    model = circlekit.parse(SHARED_CONSTANT)
+    model.main.ops[1].output.name = model.main.ops[0].output.name = model.main.inputs[0].name
+    expect_equal_parts(model, table_of({"RELU": "npu", "SUB": "npu"}))
+
+
+def test_state_stays_in_one_part() -> None:
+    model = circlekit.parse("""
+        graph main(%x: f32[2]) -> %y {
+          %v = VarHandle() {shared_name: "v"} : resource[]
+          AssignVariable(%v, %x)
+          %r = ReadVariable(%v) : f32[2]
+          %y = Relu(%r)         : f32[2]
+        }""")
+    expect_equal_parts(model, table_of({"RELU": "npu"}))
+    with pytest.raises(UnsupportedError, match="%v is a resource"):
+        circlekit.partition(model, table_of({"READ_VARIABLE": "npu"}))
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (PartTable([], "cpu"), "There is no 'backends' information"),
+        (PartTable(["cpu"], ""), "There is no 'default' backend information"),
+        (PartTable(["cpu"], "npu"), "'default' backend is not one of"),
+        (PartTable(["cpu"], "cpu", {"ADD": "npu"}), "OPCODE ADD is not assigned to one of"),
+    ],
+)
+def test_wrong_tables_are_refused(table: PartTable, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        circlekit.partition(circlekit.parse(SHARED_CONSTANT), table)
+
+
+def write_example(folder: Path, part: str) -> None:
+    circlekit.save(circlekit.parse(SHARED_CONSTANT), folder / "net.circle")
+    (folder / "net.part").write_text(part)
+
+
+PART = "# comment\n[partition]\nbackends=cpu, npu\ndefault=npu\n\n[OPCODE]\n_=cpu\nMUL=npu\n"
+
+
+def test_files_of_the_partitioner_and_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_example(tmp_path, PART)
+    monkeypatch.chdir(tmp_path)
+    assert circle_partitioner(["--part_file", "net.part", "--input_file", "net.circle"]) == 0
+    assert capsys.readouterr().out == ""
+    names = ["net.00001_cpu.circle", "net.00002_npu.circle", "net.00003_cpu.circle", "net.conn.ini"]
+    written = sorted(path.name for path in tmp_path.iterdir() if path.name not in ("net.part", "net.circle"))
+    assert written == [*names, "net.conn.json"]
+    document = json.loads(Path("net.conn.json").read_text())
+    assert document["source"] == {
+        "file": "net.circle", "inputs": ["x", "unread"], "outputs": ["y", "x", "w"],
+    }  # fmt: skip
+    assert document["parts"][1] == {"file": names[1], "inputs": ["b"], "outputs": ["c"]}
+    assert load_parts("net.conn.ini").connection == load_parts("net.conn.json").connection
+    np.arange(6, dtype=np.float32).tofile("in0")
+    np.zeros(1, np.float32).tofile("in1")
+    assert circle_part_driver(["net.conn.ini", "2", "in", "out", "--compare"]) == 0
+    assert np.fromfile("out0", np.float32).tolist() == [0, 3, 10, 0, 6, 16]
+    assert Path("out0.shape").read_text() == "2,3"
+
+
+def test_front_door(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_example(tmp_path, PART)
+    words = [str(tmp_path / "net.circle"), "-o", str(tmp_path), "--opcode", "MUL=npu", "--default", "cpu"]
+    assert partition_command(words) == 0
+    assert "net.00003_cpu.circle" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("[partition]\nbackends=cpu\n", "'default' is required"),
+        ("[partition]\nbackends=cpu\ndefault=cpu\ncomply=color\n", "expected comply=opcode or comply=opname"),
+        ("backends=cpu\n", "line 1: expected a section"),
+        ("[partition]\nbackends=cpu\ndefault=cpu\n[OPCODE]\nADD=npu\n", "OPCODE ADD is not assigned"),
+    ],
+)
+def test_wrong_part_files(
+    part: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_example(tmp_path, part)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(CirclekitError, match=message):
+        partition_file("net.part", "net.circle", tmp_path)
+    words = ["--part_file", "net.part", "--input_file", "net.circle", "--work_path", str(tmp_path)]
+    assert circle_partitioner(words) == 1
+    assert capsys.readouterr().err.startswith("ERROR: ")
+    assert sorted(tmp_path.iterdir()) == before
+    assert circle_partitioner(["--part_file", "net.part"]) == 255
