@@ -36,11 +36,11 @@ LENGTH_BYTES = 4
 MAX_INLINE_BYTES = 2**31 - 1
 """Largest size of a flatbuffer in bytes; the constants of larger files are external data."""
 
-MAX_SHARED_BYTES = 32
-"""Vectors of numbers of up to this size, their length included, are shared by fields with equal ones.
+SHORT_BYTES = 32
+"""Vectors of numbers of up to this size, their length included, are always shared by fields with equal ones.
 
-The size is small because readers that bound their work by the size of the file, as ours does, count
-a vector again for every reference to it.
+Longer ones, such as zero points, are shared until their repetitions have the size of what is written:
+readers that bound their work by the size of the file, as ours does, count a vector for every reference.
 """
 
 _U32 = struct.Struct("<I")
@@ -160,7 +160,8 @@ class Encoder:
     pending: (position of an offset, field, value) of values that are still to be written.
     constants: (position of a field, constant data that it refers to, whether this is written as a flatbuffer
         vector); if it is not, it is external data, and the field holds its position in the file.
-    shared: Position of the latest short vector by its alignment and its bytes.
+    shared: Position of the latest vector of numbers by its alignment and its bytes.
+    repeated: Size of the vectors longer than SHORT_BYTES that were not written again.
     """
 
     def __init__(self, fmt: str) -> None:
@@ -171,6 +172,7 @@ class Encoder:
         self.layouts: dict[tuple[str, int], Layout] = {}
         self.constants: list[tuple[int, ConstantBytes, bool]] = []
         self.shared: dict[tuple[int, bytes], int] = {}
+        self.repeated = 0
 
     def run(self, tree: Tree) -> Encoded:
         """Return the file of ``tree``, a table Model; raise the errors of ``encode``."""
@@ -319,15 +321,15 @@ class Encoder:
         self.put_vector(at, max(size, 4), _U32.pack(len(data) // size) + data)
 
     def put_vector(self, at: int, size: int, data: bytes) -> None:
-        """Write length and elements of a vector, or let the offset at ``at`` point to an equal short vector.
+        """Write length and elements of a vector, or let the offset at ``at`` point to an equal vector.
 
         ``size``: alignment of the elements.  A vector before ``at`` cannot be shared: offsets are positive.
         """
-        if len(data) <= MAX_SHARED_BYTES:
-            start = self.shared.get((size, data), 0)
-            if start > at:
-                _U32.pack_into(self.out, at, start - at)
-                return
-            self.shared[size, data] = len(self.out) + -(len(self.out) + LENGTH_BYTES) % size
+        start, counted = self.shared.get((size, data), 0), len(data) if len(data) > SHORT_BYTES else 0
+        if start > at and self.repeated + counted <= len(self.out):
+            _U32.pack_into(self.out, at, start - at)
+            self.repeated += counted
+            return
+        self.shared[size, data] = len(self.out) + -(len(self.out) + LENGTH_BYTES) % size
         self.begin(at, size, LENGTH_BYTES)
         self.out += data
