@@ -65,10 +65,20 @@ LONGEST_SEARCH = 0.6
 PER_TENSOR = "the best estimator of each tensor"
 """The name in ``Settings`` for an estimator that ``range_choice`` has chosen for each tensor."""
 
-WIDENINGS = {8: (1.1,), 16: (1.25, 1.5, 2.0)}
-"""Factors of the ranges to try, by bits of the activations.
+WIDENINGS = {8: (1.1,), 16: (1.0, 1.25, 4.0)}
+"""Factors of the ranges to try, by bits of the activations."""
 
-Larger ranges clip fewer of the numbers that calibration did not see; with 16 bits that costs little.
+SAFE_WIDENING = 2.0
+"""The factor of the ranges for activations of 16 bits, unless another one is clearly better.
+
+Larger ranges clip fewer of the numbers that calibration did not see.  Of 16 bits that takes one, and the
+rounding of int8 weights makes most of the noise anyway.
+"""
+
+LEAST_GAIN_OF_WIDENING_DB = 1.0
+"""The gain for which the range of an activation of 16 bits gets another factor than SAFE_WIDENING.
+
+It is measured on few samples, and what numbers outside of the range cost shows on many.
 """
 
 TRIALS = 8
@@ -182,14 +192,21 @@ class Auto:
             else:
                 others = [replace(best, strength=strength) for strength in STRENGTHS]
                 best = self._best(best, others, self._corrected)
+        is_wide = self.activations.bits > EQUALIZED_BITS
+        best = replace(best, widening=SAFE_WIDENING) if is_wide else best
         if len(self.trial_samples) >= QUARTERS:
-            others = [replace(best, estimator=PER_TENSOR)]
+            others = [] if is_wide else [replace(best, estimator=PER_TENSOR)]
             others += [replace(best, widening=factor) for factor in WIDENINGS[self.activations.bits]]
-            best = self._best(best, others, self._held_back)
+            least_gain = LEAST_GAIN_OF_WIDENING_DB if is_wide else LEAST_GAIN_DB
+            best = self._best(best, others, self._held_back, least_gain)
         return best
 
     def _best(
-        self, first: Settings, others: Sequence[Settings], score: Callable[[Settings], float]
+        self,
+        first: Settings,
+        others: Sequence[Settings],
+        score: Callable[[Settings], float],
+        least_gain: float = LEAST_GAIN_DB,
     ) -> Settings:
         """Return the settings with the best score, and note the scores."""
         if not others:
@@ -201,7 +218,7 @@ class Auto:
                 self.notes.append(f"{settings}: not tried, the time is over")
                 continue
             result = score(settings)
-            is_better = result > best_score + LEAST_GAIN_DB
+            is_better = result > best_score + least_gain
             self.notes.append(f"{settings}: {result:.2f} dB, {'better' if is_better else 'rejected'}")
             if is_better:
                 best, best_score = settings, result

@@ -245,8 +245,8 @@ def _graph_plan(graph: Mapping[str, Any]) -> GraphPlan:
 
 def _array(tree: Mapping[str, Any], name: str) -> Array:
     try:
-        array: Array = np.asarray(tree["data"], tree["dtype"])
-        return array.reshape(tree["shape"])
+        array: Array = np.asarray(tree["data"], tree["dtype"]).reshape(tree["shape"])
+        return array
     except (ValueError, OverflowError) as error:
         raise FormatError(f"constant %{name}: {error}") from None
 
