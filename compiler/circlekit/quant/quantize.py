@@ -21,8 +21,8 @@ from circlekit.targets.target import Target
 PREPARATION = ("fold_dequantize", "replace_neg_with_mul", "replace_square_with_mul")
 """Passes without which operators would stay float; they keep the values, and make constants only."""
 
-FOR_KERNELS = ("replace_sum_with_mean",)
-"""Passes that avoid quantized kernels with defects; they make tensors, which need calibration."""
+FOR_KERNELS = ("replace_average_pool_with_mean", "replace_sum_with_mean")
+"""Passes that avoid quantized kernels with defects or coarse scales; they change what is calibrated."""
 
 FOR_INT16 = ("replace_squared_difference_with_mul", "decompose_hardswish")
 """Passes for int16, for which fewer operators have kernels; they too make tensors."""

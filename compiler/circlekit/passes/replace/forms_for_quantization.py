@@ -62,3 +62,29 @@ class ReplaceSumWithMean(Rewrite):
         shape = x.shape or ()
         axes = {int(a) % len(shape) for a in axis.reshape(-1)}
         return {"count": np.asarray(prod(shape[a] or 1 for a in axes), np.float32)}
+
+
+class ReplaceAveragePoolWithMean(Rewrite):
+    """average_pool of the whole image  ==  mean over height and width.
+
+    Quantized AVERAGE_POOL_2D keeps the scale of its operand, and rounds means, whose range is smaller, to
+    steps that are too large; MEAN has a scale of its own.
+    """
+
+    name = "replace_average_pool_with_mean"
+
+    before = """
+        z = AveragePool2D(x: f32[_, H, W, _])
+            {padding: any, stride_h: any, stride_w: any, filter_height: any = rows,
+             filter_width: any = columns}
+    """
+    after = "z = Mean(x, [1, 2])  {keep_dims: true}"
+
+    @condition
+    def has_one_window(self, z: Value, x: Value, rows: int, columns: int) -> str | None:
+        height, width = (x.shape or ())[1:3]
+        sizes = (z.shape or ())[1:3]
+        if sizes == (1, 1) and height and width and rows >= height and columns >= width:
+            return None
+        shape = format_shape(x.shape)
+        return f"%{x.name}: expected one window that holds all of {shape}, got {rows}x{columns}"
