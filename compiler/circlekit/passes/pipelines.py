@@ -144,6 +144,13 @@ FUSE = Phase(
     ),
 )
 
+JOIN = Phase(
+    "join parallel operators",
+    "Layers of one input become one layer and a SPLIT, and this moves behind equal operators on all parts. "
+    "This comes after fusion, which folds factors and offsets into each layer alone.",
+    ("join_fully_connected", "forward_split"),
+)
+
 LEGALIZE = Phase(
     "legalize",
     "Runtimes have RESHAPE, PAD and SPLIT in more forms than the operators that are replaced here. This "
@@ -171,7 +178,7 @@ ORDER = Phase(
     ("reorder_for_memory",),
 )
 
-O1 = (CLEAN_UP_IMPORT, FOLD, CANONICALIZE, LAYOUT, FUSE_NORMALIZATION, FUSE, LEGALIZE, CLEAN_UP)
+O1 = (CLEAN_UP_IMPORT, FOLD, CANONICALIZE, LAYOUT, FUSE_NORMALIZATION, FUSE, JOIN, LEGALIZE, CLEAN_UP)
 
 PIPELINES: dict[str, tuple[Phase, ...]] = {"O1": O1, "Omem": (*O1, ORDER)}
 """The phases of each pipeline, in the order in which they run."""

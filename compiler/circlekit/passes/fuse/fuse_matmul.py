@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from circlekit.ir.value import Array, Value
 from circlekit.ops.dimensions import normalized_axis
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -110,11 +112,38 @@ class _Transposed(Rewrite):
         return {"flipped": not adj}
 
 
+class _RowsStay(Rewrite):
+    """batch_matmul(x, transpose(y))  ==  batch_matmul(x, u) with adj_y, where u keeps the rows of y whole."""
+
+    before = """
+        t = Transpose(y, perm: const)
+        z = BatchMatMul(x, t)       {adj_y: false}
+    """
+    after = """
+        u = Transpose(y, perm2)
+        z = BatchMatMul(x, u)       {like z, adj_y: true}
+    """
+
+    @condition
+    def turns_rows_into_columns(self, t: Value, perm: Array) -> str | None:
+        axes = [normalized_axis(a, perm.size) for a in perm.tolist()]
+        if axes[-2] == len(axes) - 1:
+            return None
+        return f"%{t.name}: expected a perm that moves the last axis to the last but one, got {axes}"
+
+    def constants(self, perm: Array) -> dict[str, Array]:
+        return {"perm2": np.concatenate([perm[:-2], perm[:-3:-1]])}
+
+
 class FuseTransposeWithBatchMatMul(Rules):
-    """A Transpose that swaps rows and columns of an operand becomes the adj attribute of that operand."""
+    """A Transpose that swaps rows and columns of an operand becomes the adj attribute of that operand.
+
+    If it permutes other axes of the right operand, too, these stay in the Transpose, which then copies rows.
+    """
 
     name = "fuse_transpose_with_batch_matmul"
     rules = (
         _Transposed.member(side="x", old="t, y", adj="adj_x"),
         _Transposed.member(side="y", old="x, t", adj="adj_y"),
+        _RowsStay,
     )

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Join operators that do the same in parallel: layers of one input, and operators on the parts of a SPLIT.
+
+No pictures, because the number of operators is not fixed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Sequence
+from math import prod
+
+import numpy as np
+
+from circlekit.ir.enums import WeightsFormat
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.resources.scratch_files import LARGE_BYTES, new_in_file
+from circlekit.ir.value import Array, Quantization, Shape, Value
+from circlekit.ops.constant_operands import static_int
+from circlekit.ops.dimensions import normalized_axis
+from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.movement.join import Split, SplitOperator, SplitV
+from circlekit.ops.movement.shape import Reshape, Transpose
+from circlekit.passes.support.axes import constant_perm, size_in_bytes
+from circlekit.passes.support.equality import frozen
+from circlekit.passes.support.insertion import Inserter
+from circlekit.rewrite.base import Context, GraphPass
+
+# -- layers of one input -----------------------------------------------------------------------
+
+
+class JoinFullyConnected(GraphPass):
+    """fc(x, w1), fc(x, w2), ...  ==  split(fc(x, the rows of w1, w2, ...)), as for queries, keys and values.
+
+    A pipeline joins layers only if that removes two operators, counting those that read the results in the
+    same way (see forward_split), or one without moving more bytes.  The pass by its own name always joins.
+    """
+
+    name = "join_fully_connected"
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        layers: dict[Value, list[FullyConnected]] = {}
+        for op in graph.ops:
+            if isinstance(op, FullyConnected):
+                layers.setdefault(op.input, []).append(op)
+        return sum(self._join_alike(graph, ops, context) for ops in layers.values() if len(ops) > 1)
+
+    def _join_alike(self, graph: Graph, ops: list[FullyConnected], context: Context) -> int:
+        """Join the layers ``ops`` of one input, as far as they are alike; return how many were made."""
+        groups: dict[Hashable, list[FullyConnected]] = {}
+        for op in ops:
+            sentence = _layer_refusal(op)
+            if sentence is None:
+                groups.setdefault(_kind(op), []).append(op)
+            else:
+                context.refuse(self.name, op, sentence, progress=3)
+        count = 0
+        for alike in groups.values():
+            if len(alike) == 1:
+                name, data = alike[0].output.name, alike[0].input.name
+                sentence = f"%{name}: no other layer of %{data} has the same attributes and dtypes"
+                context.refuse(self.name, alike[0], sentence, progress=2)
+                continue
+            sentence = _gain_refusal(graph, alike) if context.exact else None
+            if context.accepts(self.name, alike[0], sentence, progress=3):
+                _join(graph, alike)
+                count += 1
+        return count
+
+
+def _layer_refusal(op: FullyConnected) -> str | None:
+    """Return why the constants of ``op`` cannot be joined with those of another layer."""
+    if len(op.results) > 1 or op.weights_format is not WeightsFormat.DEFAULT:
+        return f"%{op.output.name}: weights_format is {op.weights_format.name}, expected DEFAULT"
+    if op.output.shape is None:
+        return f"%{op.output.name}: expected a known rank"
+    for value in (op.weights, op.bias):
+        if value is not None and not value.is_plain:
+            return f"%{value.name}: expected a constant that is not packed"
+        if value is not None and value.quantization is not None and value.quantization.details is not None:
+            return f"%{value.name}: has quantization parameters of its own kind"
+    if op.weights.other_user([op]) is not None:
+        return f"%{op.weights.name}: has other users, so a second copy would be made"
+    return None
+
+
+def _kind(op: FullyConnected) -> Hashable:
+    """Return what layers of one input have in common if they can be joined."""
+    bias = None if op.bias is None else op.bias.dtype
+    if bias is None and op.weights.quantization is None:
+        bias = op.weights.dtype  # zeros can stand for it
+    scales = [
+        "per channel" if v is not None and v.quantization is not None and v.quantization.is_per_channel
+        else None if v is None else v.quantization
+        for v in (op.weights, op.bias)
+    ]  # fmt: skip
+    result = op.output
+    attributes = frozen(op.attribute_items())
+    return (
+        attributes,
+        op.weights.dtype,
+        bias,
+        *scales,
+        result.dtype,
+        len(result.shape or ()),
+        result.quantization,
+    )
+
+
+def _gain_refusal(graph: Graph, ops: Sequence[FullyConnected]) -> str | None:
+    """Refuse to join ``ops`` in a pipeline if too little is gained."""
+    results = [op.output for op in ops]
+    is_read_alike = not isinstance(parallel_users(graph, results, len(results[0].shape or ()) - 1), str)
+    removed = len(ops) - 2 + (len(ops) - 1) * is_read_alike
+    saved = (len(ops) - 1) * size_in_bytes(ops[0].input) - 2 * sum(map(size_in_bytes, results))
+    if removed >= 2 or (removed == 1 and saved >= 0):
+        return None
+    effect = f"would remove {removed} operators and move {-saved} bytes more"
+    return f"%{results[0].name}: joining {len(ops)} layers {effect}"
+
+
+def _join(graph: Graph, ops: Sequence[FullyConnected]) -> None:
+    """Replace ``ops``, which _kind maps to the same key, by one layer and a split of its result."""
+    first = ops[0]
+    new = Inserter(graph, first)
+    weights = _joined(new, "weights", [op.weights for op in ops])
+    bias = None
+    if any(op.bias is not None for op in ops):
+        zeros = [np.zeros(op.weights.static_shape[0], op.weights.dtype.numpy) for op in ops]
+        bias = _joined(
+            new, "bias", [op.bias or Value.constant("", z) for op, z in zip(ops, zeros, strict=True)]
+        )
+    full = new.make(FullyConnected(first.input, weights, bias, **first.attribute_items()))
+    full.quantization = first.output.quantization
+    _split(new, full, len(full.shape or ()) - 1, [op.output for op in ops])
+    for op in ops:
+        graph.remove(op)
+
+
+def _joined(new: Inserter, name: str, values: Sequence[Value]) -> Value:
+    """Return a constant with the rows of ``values``; a large one is kept in a file."""
+    arrays = [value.array() for value in values]
+    if arrays[0].ndim != 2:
+        arrays = [array.reshape(-1) for array in arrays]
+    shape = (sum(len(array) for array in arrays), *arrays[0].shape[1:])
+    is_large = prod(shape) * arrays[0].itemsize >= LARGE_BYTES
+    joined: Array = (new_in_file if is_large else np.empty)(shape, arrays[0].dtype)
+    np.concatenate(arrays, out=joined)
+    value = new.constant(name, joined)
+    value.quantization = _joined_quantization([v.quantization for v in values])
+    return value
+
+
+def _joined_quantization(parameters: Sequence[Quantization | None]) -> Quantization | None:
+    """Return the parameters of joined rows: the common ones, or one scale per row."""
+    first = parameters[0]
+    if first is None or not first.is_per_channel:
+        return first
+    quantizations = [quantization for quantization in parameters if quantization is not None]
+    scales = np.concatenate([q.scale for q in quantizations])
+    zero_points = np.concatenate([q.zero_point for q in quantizations])
+    return dataclasses.replace(first, scale=scales, zero_point=zero_points, min=None, max=None)
+
+
+# -- operators on the parts of a SPLIT ---------------------------------------------------------
+
+
+class ForwardSplit(GraphPass):
+    """f(part 1), f(part 2), ... of a split x  ==  the parts of f(x), if all parts are read in the same way.
+
+    f is a Transpose, a Reshape that keeps the axis apart, or an elementwise function.
+    """
+
+    name = "forward_split"
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        return sum(self._forward(graph, op, context) for op in graph.ops if isinstance(op, SplitOperator))
+
+    def _forward(self, graph: Graph, split: SplitOperator, context: Context) -> int:
+        """Move ``split`` behind its users, as often as possible; return how often."""
+        count = 0
+        while True:
+            axis = static_int(split.split_dim, "split_dim")
+            if axis is None or split.value.shape is None or len(split.results) < 2:
+                return count
+            users = parallel_users(graph, split.results, normalized_axis(axis, len(split.value.shape)))
+            sentence = users if isinstance(users, str) else None
+            if not context.accepts(self.name, split, sentence, progress=3) or isinstance(users, str):
+                return count
+            split = _move_behind(graph, split, *users)
+            count += 1
+
+
+def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[list[Op], int] | str:
+    """Return the users of ``parts`` of a value along ``axis``, and the axis of the parts in their results.
+
+    Return a sentence if one operator on the whole value could not replace the users.
+    """
+    for value in parts:
+        if graph.is_output(value) or value.use_count != 1:
+            return f"%{value.name}: expected one user, got {value.use_count + graph.is_output(value)}"
+    users = [value.users[0] for value in parts]
+    first = users[0]
+    for op in users:
+        if type(op) is not type(first):
+            return f"%{op.output.name}: is a {type(op).__name__}, expected {type(first).__name__}"
+        if len(set(users)) < len(users) or len(op.results) != 1:
+            return f"%{op.output.name}: reads several parts, or has several results"
+        result, other = op.output, first.output
+        if result.quantization != other.quantization or (
+            result.quantization is not None and result.quantization.is_per_channel
+        ):
+            return f"%{result.name}: expected the quantization of %{other.name}, per tensor"
+    moved: int | None = None
+    if isinstance(first, Reshape):
+        moved = _axis_behind_reshape([v.shape for v in parts], [op.output.shape for op in users], axis)
+    elif isinstance(first, Transpose):
+        perms = {constant_perm(op) for op in users}
+        perm = perms.pop()
+        moved = None if perms or perm is None else perm.index(axis)
+    elif first.elementwise and sum(v is not None for v in first.inputs) == 1:
+        moved = axis if len({frozen(op.attribute_items()) for op in users}) == 1 else None
+    if moved is None:
+        return (
+            f"%{first.output.name}: the parts are not moved alike along axis {axis} by {type(first).__name__}"
+        )
+    return users, moved
+
+
+def _axis_behind_reshape(olds: Sequence[Shape | None], news: Sequence[Shape | None], axis: int) -> int | None:
+    """Return the axis along which Reshapes of parts along ``axis`` can be joined; None if there is none.
+
+    ``olds``, ``news``: the shapes of the parts before and behind their Reshapes.
+    """
+    first = news[0]
+    if first is None or any(new is None or len(new) != len(first) for new in news):
+        return None
+    shapes = [(old, new) for old, new in zip(olds, news, strict=True) if old is not None and new is not None]
+    for new_axis in reversed(range(len(first))):
+        rows = {(new[:new_axis], new[new_axis + 1 :]) for _, new in shapes}
+        is_apart = all(
+            _elements(old[:axis]) == _elements(new[:new_axis]) and _elements(old) == _elements(new)
+            for old, new in shapes
+        )
+        if len(rows) == 1 and is_apart and all(new[new_axis] for _, new in shapes):
+            return new_axis
+    return None
+
+
+def _elements(shape: Shape) -> tuple[int, int] | None:
+    """Return the product of the known dimensions and the number of unknown ones; None for more than one."""
+    unknown = shape.count(None)
+    return (prod(d for d in shape if d is not None), unknown) if unknown < 2 else None
+
+
+def _move_behind(graph: Graph, split: SplitOperator, users: Sequence[Op], axis: int) -> SplitOperator:
+    """Apply the first of ``users`` to the operand of ``split``, and split the result along ``axis``."""
+    first, results = users[0], [op.output for op in users]
+    new = Inserter(graph, split)
+    new.base = results[0].name
+    if isinstance(first, Reshape):
+        dims = list(results[0].shape or ())
+        dims[axis] = sum((v.shape or ())[axis] or 0 for v in results)
+        full = new.reshaped(split.value, dims)
+    else:
+        operands = [split.value if v is split.results[0] else v for v in first.inputs]
+        full = new.make(type(first)(*operands, **first.attribute_items()))
+    full.quantization = results[0].quantization
+    moved = _split(new, full, axis, results)
+    for op in users:
+        graph.remove(op)
+    graph.remove(split)
+    return moved
+
+
+def _split(new: Inserter, value: Value, axis: int, parts: Sequence[Value]) -> SplitOperator:
+    """Insert the operator that splits ``value`` along ``axis`` into ``parts``, which it then produces."""
+    sizes = [(part.shape or ())[axis] or 0 for part in parts]
+    dim = new.constant("split_dim", np.array(axis, np.int32))
+    op: SplitOperator
+    if len(set(sizes)) == 1:
+        op = Split(dim, value, num_splits=len(parts))
+    else:
+        op = SplitV(value, new.constant("size_splits", np.array(sizes, np.int32)), dim, num_splits=len(parts))
+    new.graph.insert_before(new.op, op)
+    for index, part in enumerate(parts):
+        op.take_result(index, part)
+    return op
