@@ -151,6 +151,13 @@ JOIN = Phase(
     ("join_fully_connected", "forward_split"),
 )
 
+MERGE_MOVEMENT = Phase(
+    "merge data movement",
+    "What is left between operators is written as the fewest operators that move data. This comes after "
+    "fusion, which absorbs some of them one by one.",
+    ("merge_data_movement", "join_slices"),
+)
+
 LEGALIZE = Phase(
     "legalize",
     "Runtimes have RESHAPE, PAD and SPLIT in more forms than the operators that are replaced here. This "
@@ -178,7 +185,18 @@ ORDER = Phase(
     ("reorder_for_memory",),
 )
 
-O1 = (CLEAN_UP_IMPORT, FOLD, CANONICALIZE, LAYOUT, FUSE_NORMALIZATION, FUSE, JOIN, LEGALIZE, CLEAN_UP)
+O1 = (
+    CLEAN_UP_IMPORT,
+    FOLD,
+    CANONICALIZE,
+    LAYOUT,
+    FUSE_NORMALIZATION,
+    FUSE,
+    JOIN,
+    MERGE_MOVEMENT,
+    LEGALIZE,
+    CLEAN_UP,
+)
 
 PIPELINES: dict[str, tuple[Phase, ...]] = {"O1": O1, "Omem": (*O1, ORDER)}
 """The phases of each pipeline, in the order in which they run."""

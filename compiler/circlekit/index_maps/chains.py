@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chains of data movement: from which values, and by which maps, a result can be computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from circlekit.index_maps.index_map import Factor, IndexMap
+from circlekit.index_maps.of_operators import Movement, movement_of
+from circlekit.index_maps.steps import MovementCost
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze
+
+MAX_CHAIN_OPS = 32
+"""The most operators that are seen as one map, so that the time for a long chain is linear."""
+
+
+class Origin(NamedTuple):
+    """A way to compute a result: by ``map`` from ``sources``, several of which count as one vector.
+
+    ``ops``: the operators that compute it now, the last one first; those between a source and the result.
+    """
+
+    sources: tuple[Value, ...]
+    map: IndexMap
+    ops: tuple[Op, ...]
+
+
+def origins(result: Value) -> Iterator[Origin]:
+    """Yield the ways to compute ``result``, which is produced by a data movement; the nearest one first."""
+    ops: list[Op] = []
+    value, found = result, IndexMap.identity(result.numel) if result.is_static and result.numel else None
+    while found is not None and len(ops) < MAX_CHAIN_OPS:
+        movement = movement_of(value.producer)
+        if movement is None or value.producer is None:
+            return
+        ops.append(value.producer)
+        step = movement.maps[value.result_index]
+        found = None if step is None else found.after(step)
+        if found is None:
+            return
+        if len(movement.sources) > 1:
+            part = movement.part_of(found) or _common_source(movement, found, ops)
+            if part is None:
+                yield Origin(movement.sources, found, tuple(ops))
+                return
+            value, found = part
+        else:
+            value = movement.sources[0]
+        yield Origin((value,), found, tuple(ops))
+
+
+def _common_source(movement: Movement, found: IndexMap, ops: list[Op]) -> tuple[Value, IndexMap] | None:
+    """Return the value of which all operands of a join are parts, and the map ``found`` from it.
+
+    The parts must be evenly spaced.  None if there is no such value; else the operators that make the parts
+    are added to ``ops``.
+    """
+    parts = []
+    for value in movement.sources:
+        own = movement_of(value.producer)
+        step = None if own is None else own.maps[value.result_index]
+        if own is None or step is None or len(own.sources) > 1:
+            return None
+        parts.append((own.sources[0], step))
+    root, first = parts[0]
+    distance = parts[1][1].offset - first.offset
+    for index, (source, step) in enumerate(parts):
+        if source is not root or step.factors != first.factors:
+            return None
+        if step.offset != first.offset + index * distance:
+            return None
+    joined = IndexMap.of(first.source_size, [Factor(len(parts), distance), *first.factors], first.offset)
+    whole = found.after(joined)
+    if whole is None:
+        return None
+    ops += dict.fromkeys(v.producer for v in movement.sources if v.producer is not None)
+    return root, whole
+
+
+def removable(graph: Graph, result: Value, ops: tuple[Op, ...]) -> list[Op]:
+    """Return those of ``ops`` that nothing needs any more if ``result`` is computed in another way."""
+    dead: dict[Op, None] = {}
+    for op in ops:
+        others = [value for value in op.results if value is not result]
+        if all(not graph.is_output(v) and all(user in dead for user in v.users) for v in others):
+            dead[op] = None
+    return list(dead)
+
+
+def present_cost(op: Op) -> MovementCost:
+    """Return the cost of an operator that moves data; a reshape moves nothing."""
+    is_view = isinstance(op, Reshape | Squeeze | ExpandDims)
+    bits = 0 if is_view else sum(value.numel * value.dtype.bits for value in op.results)
+    return MovementCost((bits + 7) // 8, 1)

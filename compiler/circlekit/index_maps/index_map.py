@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The index map: which element of its source each element of a result is.
+
+Both sides count elements in memory order, so a reshape is the identity.  The position in the result is
+written with one digit per *factor* (mixed radix, the first digit is the most significant); each digit moves
+the position in the source by the factor's stride:
+
+    source position  =  offset + sum of digit[k] * stride[k]
+
+A transpose orders the factors, a slice changes extents and the offset, a reversed axis has a negative stride,
+a repeated one the stride 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from circlekit.ir.value import Array
+
+
+class Factor(NamedTuple):
+    """A digit of the position in the result: its number of values, and the step in the source for each."""
+
+    extent: int
+    stride: int
+
+
+class AxisStep(NamedTuple):
+    """A digit of ``extent`` values, each of which moves ``step`` indices along ``axis``; no axis: repeats."""
+
+    axis: int | None
+    extent: int
+    step: int
+
+
+@dataclass(frozen=True)
+class IndexMap:
+    """A map from the positions of a result to those of a source with ``source_size`` elements.
+
+    ``IndexMap.of`` brings the factors into canonical form: no extent of 1, and no two neighbours that are one
+    factor.  So maps that are equal as functions are equal objects.  Neither side is empty.
+    """
+
+    source_size: int
+    factors: tuple[Factor, ...]
+    offset: int = 0
+
+    # -- construction --------------------------------------------------------------------------
+
+    @staticmethod
+    def of(source_size: int, factors: Iterable[tuple[int, int]], offset: int = 0) -> IndexMap:
+        """Return the map in canonical form; ``factors`` are pairs of extent and stride."""
+        merged: list[Factor] = []
+        for extent, stride in factors:
+            if extent == 1:
+                continue
+            if merged and merged[-1].stride == stride * extent:
+                merged[-1] = Factor(merged[-1].extent * extent, stride)
+            else:
+                merged.append(Factor(extent, stride))
+        return IndexMap(source_size, tuple(merged), offset)
+
+    @staticmethod
+    def identity(size: int) -> IndexMap:
+        """Return the map of a reshape."""
+        return IndexMap.of(size, [(size, 1)])
+
+    @staticmethod
+    def transposed(shape: Sequence[int], perm: Sequence[int]) -> IndexMap:
+        """Return the map of transpose(x, perm) for x of ``shape``."""
+        strides = strides_of(shape)
+        return IndexMap.of(math.prod(shape), [(shape[axis], strides[axis]) for axis in perm])
+
+    @staticmethod
+    def sliced(shape: Sequence[int], ranges: Sequence[range]) -> IndexMap:
+        """Return the map that takes the indices ``ranges[a]`` along each axis a of x of ``shape``."""
+        pairs = list(zip(strides_of(shape), ranges, strict=True))
+        factors = [(len(taken), stride * taken.step) for stride, taken in pairs]
+        return IndexMap.of(math.prod(shape), factors, sum(stride * taken.start for stride, taken in pairs))
+
+    @staticmethod
+    def tiled(shape: Sequence[int], multiples: Sequence[int]) -> IndexMap:
+        """Return the map of tile(x, multiples) for x of ``shape``."""
+        triples = zip(shape, strides_of(shape), multiples, strict=True)
+        factors = [factor for dim, stride, times in triples for factor in ((times, 0), (dim, stride))]
+        return IndexMap.of(math.prod(shape), factors)
+
+    # -- queries -------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        """The number of elements of the result."""
+        return math.prod(factor.extent for factor in self.factors)
+
+    @property
+    def is_identity(self) -> bool:
+        return self == IndexMap.identity(self.source_size)
+
+    @property
+    def is_permutation(self) -> bool:
+        """Whether each element of the source occurs once in the result, and no axis is reversed."""
+        size = 1
+        for extent, stride in sorted(self.factors, key=lambda factor: factor.stride):
+            if stride != size:
+                return False
+            size *= extent
+        return size == self.source_size
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The lowest and the highest source position that occur."""
+        ends = [(extent - 1) * stride for extent, stride in self.factors]
+        return self.offset + sum(min(end, 0) for end in ends), self.offset + sum(max(end, 0) for end in ends)
+
+    def apply(self, array: Array) -> Array:
+        """Return the result, a vector, for the elements of ``array``."""
+        places = np.array([self.offset])
+        for extent, stride in self.factors:
+            places = (places[:, None] + np.arange(extent) * stride).reshape(-1)
+        return np.asarray(array.reshape(-1)[places])
+
+    # -- algebra -------------------------------------------------------------------------------
+
+    def after(self, earlier: IndexMap) -> IndexMap | None:
+        """Return the map of applying ``earlier``, then this one; None if it has no such form."""
+        radix = earlier.factors or (Factor(1, 1),)
+        found = self.on_axes([factor.extent for factor in radix])
+        if found is None:
+            return None
+        start, steps = found
+        offset = earlier.offset + sum(
+            index * factor.stride for index, factor in zip(start, radix, strict=True)
+        )
+        strides = [0 if s.axis is None else s.step * radix[s.axis].stride for s in steps]
+        pairs = [(step.extent, stride) for step, stride in zip(steps, strides, strict=True)]
+        return IndexMap.of(earlier.source_size, pairs, offset)
+
+    def inverse(self) -> IndexMap:
+        """Return the map that undoes this permutation."""
+        by_stride = sorted(range(len(self.factors)), key=lambda k: -self.factors[k].stride)
+        return IndexMap.transposed([factor.extent for factor in self.factors], by_stride)
+
+    def within(self, start: int, size: int) -> IndexMap | None:
+        """Return the map to elements ``start`` to ``start + size`` alone; None if it takes others."""
+        low, high = self.bounds
+        if low < start or high >= start + size:
+            return None
+        return IndexMap(size, self.factors, self.offset - start)
+
+    def on_axes(self, shape: Sequence[int]) -> tuple[list[int], list[AxisStep]] | None:
+        """Return the map in coordinates of a source of ``shape``: a start, and a step per digit.
+
+        The digits, in the order of the result, are those of the factors, divided where a factor goes over
+        several axes.  Return None if a digit would carry from one axis to another.
+        """
+        strides = strides_of(shape)
+        start = [self.offset // stride % dim for stride, dim in zip(strides, shape, strict=True)]
+        axes = [axis for axis in range(len(shape)) if shape[axis] > 1]
+        steps: list[AxisStep] = []
+        for factor in self.factors:
+            parts = _divided(factor, shape, strides, start, axes)
+            if parts is None:
+                return None
+            steps += parts
+        low, high = list(start), list(start)
+        for axis, extent, step in steps:
+            if axis is not None:
+                low[axis] += min((extent - 1) * step, 0)
+                high[axis] += max((extent - 1) * step, 0)
+        if min(low, default=0) < 0 or any(h >= dim for h, dim in zip(high, shape, strict=True)):
+            return None
+        return start, steps
+
+
+def strides_of(shape: Sequence[int]) -> list[int]:
+    """Return by how many elements the indices of each axis of ``shape`` are apart in memory."""
+    strides = [1]
+    for dim in reversed(shape[1:]):
+        strides.append(strides[-1] * dim)
+    return strides[::-1][: len(shape)]
+
+
+def _divided(
+    factor: Factor, shape: Sequence[int], strides: Sequence[int], start: Sequence[int], axes: Sequence[int]
+) -> list[AxisStep] | None:
+    """Return ``factor`` as digits that each move along one of ``axes``; None if that is not possible.
+
+    ``start``: the coordinates of the first element.
+    """
+    extent, stride = factor
+    if stride == 0:
+        return [AxisStep(None, extent, 0)]
+    sign, distance = (1, stride) if stride > 0 else (-1, -stride)
+    parts: list[AxisStep] = []
+    while extent > 1:
+        axis = next((a for a in axes if strides[a] <= distance < strides[a] * shape[a]), None)
+        if axis is None or distance % strides[axis]:
+            return None
+        step, dim = distance // strides[axis], shape[axis]
+        taken = extent
+        if not 0 <= start[axis] + sign * (extent - 1) * step < dim:  # the digit goes on along the next axis
+            if dim % step or extent % (dim // step):
+                return None
+            taken = dim // step
+        parts.append(AxisStep(axis, taken, sign * step))
+        extent //= taken
+        distance *= taken
+    return parts[::-1]

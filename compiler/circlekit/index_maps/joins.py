@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write an index map of several sources back: PACK or CONCATENATION, then what is left of the map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from circlekit.index_maps.index_map import IndexMap
+from circlekit.index_maps.of_operators import joined_map
+from circlekit.index_maps.steps import MovementCost, Plan, Shape, cost_of
+from circlekit.index_maps.write_back import plans_for
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ops.movement.join import Concatenation, Pack
+
+
+class Join(NamedTuple):
+    """Sources joined along ``axis``, which is a new one for a PACK, then the operators of ``rest``."""
+
+    is_pack: bool
+    axis: int
+    rest: Plan
+
+    def op(self, sources: tuple[Value, ...]) -> Op:
+        """Return the operator that joins ``sources``."""
+        if self.is_pack:
+            return Pack(*sources, values_count=len(sources), axis=self.axis)
+        return Concatenation(*sources, axis=self.axis)
+
+    def cost(self, sources: tuple[Value, ...]) -> MovementCost:
+        """Return the cost of the join and of the operators behind it."""
+        bits = sources[0].dtype.bits
+        moved = (sum(value.numel for value in sources) * bits + 7) // 8
+        return MovementCost(moved, 1).plus(cost_of(self.rest, bits))
+
+
+def joins_for(index_map: IndexMap, sources: tuple[Value, ...], result: Shape) -> list[Join]:
+    """Return the ways to join ``sources``, all of one shape, and compute ``result``; the cheapest first."""
+    return sorted(_joins(index_map, sources, result), key=lambda join: join.cost(sources))
+
+
+def _joins(index_map: IndexMap, sources: tuple[Value, ...], result: Shape) -> Iterator[Join]:
+    shape, count = sources[0].static_shape, len(sources)
+    if any(value.shape != shape for value in sources):
+        return
+    for is_pack in (True, False):
+        for axis in range(len(shape) + is_pack):
+            rest = index_map.after(joined_map(shape, count, axis).inverse())
+            if rest is None:
+                continue
+            whole = (count,) if is_pack else (count * shape[axis],)
+            behind = shape[axis:] if is_pack else shape[axis + 1 :]
+            plans = plans_for(rest, (*shape[:axis], *whole, *behind), result, sources[0].dtype.bits)
+            yield from (Join(is_pack, axis, plan) for plan in plans[:1])

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The index maps of operators that move data: a table from operator class to function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import NamedTuple
+
+from circlekit.errors import CirclekitError
+from circlekit.index_maps.index_map import IndexMap
+from circlekit.ir.enums import Activation
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ops.constant_operands import static_int_vector
+from circlekit.ops.dimensions import normalized_axis
+from circlekit.ops.movement.gather import Gather, ReverseV2
+from circlekit.ops.movement.join import Concatenation, Pack, Split, SplitV, Unpack
+from circlekit.ops.movement.shape import (
+    BroadcastTo,
+    ExpandDims,
+    Reshape,
+    Squeeze,
+    Tile,
+    Transpose,
+    checked_perm,
+)
+from circlekit.ops.movement.slice import Slice, StridedSlice
+from circlekit.ops.movement.space import DepthToSpace, SpaceToDepth
+
+
+class Movement(NamedTuple):
+    """What an operator that moves data does.
+
+    ``sources``: the operands that it moves.  Several count as one vector, one behind the other.  ``maps``:
+    from the positions of each result; None if the map has no such form.
+    """
+
+    sources: tuple[Value, ...]
+    maps: tuple[IndexMap | None, ...]
+
+    def part_of(self, index_map: IndexMap) -> tuple[Value, IndexMap] | None:
+        """Return the only source that ``index_map`` reads, and the map from it; None if it reads several."""
+        start = 0
+        for source in self.sources:
+            found = index_map.within(start, source.numel)
+            if found is not None:
+                return source, found
+            start += source.numel
+        return None
+
+
+def movement_of(op: Op | None) -> Movement | None:
+    """Return what ``op`` does; None if it does more than to move elements, or shapes are not known.
+
+    Its sources and results have the same dtype and the same quantization, which is not per channel.
+    """
+    if op is None or not op.data_movement or not op.results:
+        return None
+    try:
+        found = _movement(op)
+    except (CirclekitError, IndexError, ValueError):  # an operator that does not fit its operands
+        return None
+    if found is None:
+        return None
+    first = found.sources[0]
+    if first.quantization is not None and first.quantization.is_per_channel:
+        return None
+    for value in (*found.sources, *op.results):
+        is_known = value.is_static and value.numel > 0 and not value.is_variable
+        if not is_known or value.dtype is not first.dtype or value.quantization != first.quantization:
+            return None
+    sizes = [None if found_map is None else found_map.size for found_map in found.maps]
+    fits = all(size in (None, result.numel) for size, result in zip(sizes, op.results, strict=True))
+    return found if fits else None
+
+
+@singledispatch
+def _movement(op: Op) -> Movement | None:
+    """Return the movement of an operator of static shapes."""
+    return None
+
+
+@_movement.register(Reshape)
+@_movement.register(Squeeze)
+@_movement.register(ExpandDims)
+def _reshape(op: Reshape | Squeeze | ExpandDims) -> Movement | None:
+    return Movement((op.input,), (IndexMap.identity(op.input.numel),))
+
+
+@_movement.register
+def _transpose(op: Transpose) -> Movement | None:
+    perm = static_int_vector(op.perm)
+    if perm is None:
+        return None
+    shape = op.input.static_shape
+    return Movement((op.input,), (IndexMap.transposed(shape, checked_perm(perm, len(shape))),))
+
+
+@_movement.register
+def _slice(op: Slice) -> Movement | None:
+    begin = static_int_vector(op.begin)
+    if begin is None or static_int_vector(op.size) is None:
+        return None
+    ranges = [range(first, first + n) for first, n in zip(begin, op.output.static_shape, strict=True)]
+    return Movement((op.input,), (IndexMap.sliced(op.input.static_shape, ranges),))
+
+
+@_movement.register
+def _strided_slice(op: StridedSlice) -> Movement | None:
+    begin, end, strides = (static_int_vector(v) for v in (op.begin, op.end, op.strides))
+    if begin is None or end is None or strides is None:
+        return None
+    shape = op.input.static_shape
+    parts = [part for part in op.axis_slices(begin, end, strides, len(shape)) if part is not None]
+    indices = [op.axis_index(part, dim) for part, dim in zip(parts, shape, strict=True)]
+    ranges = [
+        range(dim)[index] if isinstance(index, slice) else range(index % dim, index % dim + 1)
+        for index, dim in zip(indices, shape, strict=True)
+    ]
+    return Movement((op.input,), (IndexMap.sliced(shape, ranges),))
+
+
+@_movement.register(Split)
+@_movement.register(SplitV)
+def _split(op: Split | SplitV) -> Movement | None:
+    axes = static_int_vector(op.split_dim)
+    if axes is None:
+        return None
+    shape = op.value.static_shape
+    axis = normalized_axis(axes[0], len(shape))
+    sizes = [result.static_shape[axis] for result in op.results]
+    return Movement((op.value,), tuple(_parts(shape, axis, sizes)))
+
+
+@_movement.register
+def _unpack(op: Unpack) -> Movement | None:
+    shape = op.input.static_shape
+    return Movement((op.input,), tuple(_parts(shape, normalized_axis(op.axis, len(shape)), [1] * op.num)))
+
+
+def _parts(shape: Sequence[int], axis: int, sizes: Sequence[int]) -> list[IndexMap]:
+    """Return the maps of consecutive parts of ``sizes`` along ``axis``."""
+    whole = [range(dim) for dim in shape]
+    starts = [sum(sizes[:index]) for index in range(len(sizes))]
+    pairs = zip(starts, sizes, strict=True)
+    return [
+        IndexMap.sliced(shape, [*whole[:axis], range(start, start + size), *whole[axis + 1 :]])
+        for start, size in pairs
+    ]
+
+
+@_movement.register
+def _concatenation(op: Concatenation) -> Movement | None:
+    axis = normalized_axis(op.axis, len(op.output.static_shape))
+    return None if op.act is not Activation.NONE else joined(op.values, axis)
+
+
+@_movement.register
+def _pack(op: Pack) -> Movement | None:
+    return joined(op.values, normalized_axis(op.axis, len(op.output.static_shape)))
+
+
+def joined(values: Sequence[Value], axis: int) -> Movement | None:
+    """Return the movement of ``values`` that are joined along ``axis``: a digit that selects the operand."""
+    shapes = [value.static_shape for value in values]
+    outer, sizes = math.prod(shapes[0][:axis]), [math.prod(shape) for shape in shapes]
+    if outer == 1:
+        return Movement(tuple(values), (IndexMap.identity(sum(sizes)),))
+    if len({*sizes}) > 1:
+        return Movement(tuple(values), (None,))
+    return Movement(tuple(values), (joined_map(shapes[0], len(values), axis),))
+
+
+def joined_map(shape: Sequence[int], count: int, axis: int) -> IndexMap:
+    """Return the map of a join of ``count`` tensors of ``shape`` along ``axis``; they count as one vector."""
+    outer, size = math.prod(shape[:axis]), math.prod(shape)
+    return IndexMap.of(count * size, [(outer, size // outer), (count, size), (size // outer, 1)])
+
+
+@_movement.register
+def _reverse(op: ReverseV2) -> Movement | None:
+    axes = static_int_vector(op.axis)
+    if axes is None:
+        return None
+    shape = op.input.static_shape
+    reversed_axes = {normalized_axis(axis, len(shape)) for axis in axes}
+    ranges = [range(dim)[::-1] if axis in reversed_axes else range(dim) for axis, dim in enumerate(shape)]
+    return Movement((op.input,), (IndexMap.sliced(shape, ranges),))
+
+
+@_movement.register
+def _tile(op: Tile) -> Movement | None:
+    multiples = static_int_vector(op.multiples)
+    if multiples is None:
+        return None
+    return Movement((op.input,), (IndexMap.tiled(op.input.static_shape, multiples),))
+
+
+@_movement.register
+def _broadcast(op: BroadcastTo) -> Movement | None:
+    shape, result = op.input.static_shape, op.output.static_shape
+    shape = (1,) * (len(result) - len(shape)) + shape
+    multiples = [new // old for old, new in zip(shape, result, strict=True)]
+    return Movement((op.input,), (IndexMap.tiled(shape, multiples),))
+
+
+@_movement.register
+def _gather(op: Gather) -> Movement | None:
+    """Constant indices that are an arithmetic progression are a slice with a stride."""
+    indices, shape = static_int_vector(op.indices), op.params.static_shape
+    if not indices or op.batch_dims:
+        return None
+    axis = normalized_axis(op.axis, len(shape))
+    step = indices[1] - indices[0] if len(indices) > 1 else 1
+    taken = range(indices[0], indices[0] + step * len(indices), step or 1)
+    if list(taken) != indices or min(indices) < 0 or max(indices) >= shape[axis]:
+        return None
+    ranges = [taken if a == axis else range(dim) for a, dim in enumerate(shape)]
+    return Movement((op.params,), (IndexMap.sliced(shape, ranges),))
+
+
+@_movement.register
+def _depth_to_space(op: DepthToSpace) -> Movement | None:
+    return Movement((op.input,), (depth_to_space(op.input.static_shape, op.block_size),))
+
+
+@_movement.register
+def _space_to_depth(op: SpaceToDepth) -> Movement | None:
+    return Movement((op.input,), (space_to_depth(op.input.static_shape, op.block_size),))
+
+
+def depth_to_space(shape: Sequence[int], block: int) -> IndexMap:
+    """Return the map of DEPTH_TO_SPACE of a tensor of ``shape``, [N,H,W,block*block*C]."""
+    n, h, w, c = shape
+    return IndexMap.transposed((n, h, w, block, block, c // (block * block)), (0, 1, 3, 2, 4, 5))
+
+
+def space_to_depth(shape: Sequence[int], block: int) -> IndexMap:
+    """Return the map of SPACE_TO_DEPTH of a tensor of ``shape``, [N,block*H,block*W,C]."""
+    n, h, w, c = shape
+    return IndexMap.transposed((n, h // block, block, w // block, block, c), (0, 1, 3, 2, 4, 5))

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators from which an index map is written back: what each gives, moves, and how it is made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ops.movement.shape import Reshape, Tile, Transpose
+from circlekit.ops.movement.slice import Slice, StridedSlice
+from circlekit.ops.movement.space import DepthToSpace, SpaceToDepth
+
+Shape = tuple[int, ...]
+Vector = Callable[[str, Sequence[int]], Value]
+"""Makes a constant vector; the first argument is a part of its name."""
+
+
+class MovementCost(NamedTuple):
+    """The cost of data movement: bytes written by operators that are no reshapes, and operators."""
+
+    bytes: int = 0
+    ops: int = 0
+
+    def plus(self, other: MovementCost) -> MovementCost:
+        return MovementCost(self.bytes + other.bytes, self.ops + other.ops)
+
+    def improves_on(self, other: MovementCost) -> bool:
+        """Return whether bytes or operators are fewer, and neither is more."""
+        return self != other and self.bytes <= other.bytes and self.ops <= other.ops
+
+
+class Step(Protocol):
+    """One operator of a plan.  ``shape``: of its result.  ``moves``: whether it writes the elements anew."""
+
+    @property
+    def shape(self) -> Shape: ...
+
+    @property
+    def moves(self) -> bool: ...
+
+    def op(self, value: Value, vector: Vector) -> Op:
+        """Return the operator for the operand ``value``."""
+
+
+@dataclass(frozen=True)
+class Reshaped:
+    """RESHAPE to ``shape``."""
+
+    shape: Shape
+    moves = False
+
+    def op(self, value: Value, vector: Vector) -> Op:
+        return Reshape(value, vector("shape", self.shape), new_shape=self.shape)
+
+
+@dataclass(frozen=True)
+class Transposed:
+    """TRANSPOSE of a tensor of shape ``source`` by ``perm``."""
+
+    source: Shape
+    perm: tuple[int, ...]
+    moves = True
+
+    @property
+    def shape(self) -> Shape:
+        return tuple(self.source[axis] for axis in self.perm)
+
+    def op(self, value: Value, vector: Vector) -> Op:
+        return Transpose(value, vector("perm", self.perm))
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """SLICE or STRIDED_SLICE of the indices ``ranges`` along each axis; ``dropped``: axes that it removes."""
+
+    ranges: tuple[range, ...]
+    dropped: frozenset[int] = frozenset()
+    moves = True
+
+    @property
+    def shape(self) -> Shape:
+        return tuple(len(taken) for axis, taken in enumerate(self.ranges) if axis not in self.dropped)
+
+    def op(self, value: Value, vector: Vector) -> Op:
+        begin = vector("begin", [taken.start for taken in self.ranges])
+        if not self.dropped and all(taken.step == 1 for taken in self.ranges):
+            return Slice(value, begin, vector("size", [len(taken) for taken in self.ranges]))
+        end = [max(taken.stop, 0) for taken in self.ranges]
+        to_start = sum((taken.stop < 0) << axis for axis, taken in enumerate(self.ranges))
+        steps = vector("strides", [taken.step for taken in self.ranges])
+        shrunk = sum(1 << axis for axis in self.dropped)
+        return StridedSlice(
+            value, begin, vector("end", end), steps, end_mask=to_start, shrink_axis_mask=shrunk
+        )
+
+
+@dataclass(frozen=True)
+class Tiled:
+    """TILE of a tensor of shape ``source`` by ``multiples``."""
+
+    source: Shape
+    multiples: tuple[int, ...]
+    moves = True
+
+    @property
+    def shape(self) -> Shape:
+        return tuple(dim * times for dim, times in zip(self.source, self.multiples, strict=True))
+
+    def op(self, value: Value, vector: Vector) -> Op:
+        return Tile(value, vector("multiples", self.multiples))
+
+
+@dataclass(frozen=True)
+class BlocksMoved:
+    """DEPTH_TO_SPACE or, if ``to_depth``, SPACE_TO_DEPTH, with a result of ``shape``."""
+
+    shape: Shape
+    block: int
+    to_depth: bool
+    moves = True
+
+    def op(self, value: Value, vector: Vector) -> Op:
+        kind = SpaceToDepth if self.to_depth else DepthToSpace
+        return kind(value, block_size=self.block)
+
+
+Plan = tuple[Step, ...]
+
+
+def cost_of(plan: Plan, element_bits: int) -> MovementCost:
+    """Return the cost of the operators of ``plan`` for elements of ``element_bits``."""
+    moved = sum(math.prod(step.shape) for step in plan if step.moves)
+    return MovementCost((moved * element_bits + 7) // 8, len(plan))
+
+
+def sum_of(costs: Iterable[MovementCost]) -> MovementCost:
+    """Return the sum of ``costs``."""
+    total = MovementCost()
+    for cost in costs:
+        total = total.plus(cost)
+    return total

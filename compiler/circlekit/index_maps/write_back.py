@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write an index map back as operators: all sequences that may be the cheapest one.
+
+Every map without irregular steps is a slice, then a permutation, then a repetition; each of the three may be
+missing.  Reshapes stand between them where the factors of the map are no axes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, product
+
+from circlekit.index_maps.index_map import Factor, IndexMap, strides_of
+from circlekit.index_maps.of_operators import depth_to_space, space_to_depth
+from circlekit.index_maps.steps import (
+    BlocksMoved,
+    Plan,
+    Reshaped,
+    Shape,
+    Sliced,
+    Step,
+    Tiled,
+    Transposed,
+    cost_of,
+)
+
+
+def plans_for(index_map: IndexMap, shape: Shape, result: Shape, bits: int) -> list[Plan]:
+    """Return plans that compute a tensor of shape ``result`` by ``index_map`` from one of ``shape``.
+
+    The cheapest comes first: fewest bytes, then fewest operators, for elements of ``bits``.  The list is
+    empty if the map needs irregular steps.
+    """
+    plans = dict.fromkeys(_plans(index_map, shape, result))
+    return sorted(plans, key=lambda plan: (cost_of(plan, bits), _rank(plan)))
+
+
+def _rank(plan: Plan) -> int:
+    """Return the highest rank that ``plan`` moves."""
+    return max((len(step.shape) for step in plan if step.moves), default=0)
+
+
+def _plans(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
+    if index_map.is_identity:
+        yield _reshaped(shape, result)
+    elif any(factor.stride == 0 for factor in index_map.factors):
+        yield from _repetitions(index_map, shape, result)
+    elif index_map.is_permutation:
+        yield from _permutations(index_map, shape, result)
+    else:
+        yield from _slices(index_map, shape, result)
+
+
+def _reshaped(shape: Shape, result: Shape) -> Plan:
+    """Return the plan for a reshape, which is empty if the shapes are equal."""
+    return () if shape == result else (Reshaped(result),)
+
+
+# -- permutations ------------------------------------------------------------------------------
+
+
+def _permutations(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
+    """Yield plans with one Transpose, or one move of blocks, and a Reshape before and behind it if needed."""
+    yield from _block_moves(index_map, shape, result)
+    for by_source, by_result in product((False, True), repeat=2):
+        factors = list(index_map.factors)
+        if by_source:
+            factors = _cut_at_axes(factors, shape)
+        if by_result:
+            factors = _cut_at_result(factors, result)
+        yield _transposed(factors, shape, result)
+
+
+def _cut_at_axes(factors: Sequence[Factor], shape: Shape) -> list[Factor]:
+    """Divide factors that go over several axes of a source of ``shape``, where that is possible."""
+    bounds = sorted({*strides_of(shape)}, reverse=True)
+    cut: list[Factor] = []
+    for extent, stride in factors:
+        for bound in bounds:
+            if stride < bound < stride * extent and not bound % stride and not stride * extent % bound:
+                cut.append(Factor(stride * extent // bound, bound))
+                extent = bound // stride
+        cut.append(Factor(extent, stride))
+    return cut
+
+
+def _cut_at_result(factors: Sequence[Factor], result: Shape) -> list[Factor]:
+    """Divide factors that go over several axes of the result, where that is possible."""
+    bounds = sorted({*strides_of(result)}, reverse=True)
+    cut: list[Factor] = []
+    inner = math.prod(factor.extent for factor in factors)
+    for extent, stride in factors:
+        inner //= extent
+        for bound in bounds:
+            if inner < bound < inner * extent and not bound % inner and not inner * extent % bound:
+                cut.append(Factor(inner * extent // bound, stride * (bound // inner)))
+                extent = bound // inner
+        cut.append(Factor(extent, stride))
+    return cut
+
+
+def _transposed(factors: Sequence[Factor], shape: Shape, result: Shape) -> Plan:
+    """Return the plan in which the Transpose has one axis per factor, besides axes of dimension 1.
+
+    ``shape`` and ``result`` are used as they are if they have these axes.
+    """
+    order = sorted(range(len(factors)), key=lambda k: -factors[k].stride)
+    source = tuple(factors[k].extent for k in order)
+    perm = [order.index(k) for k in range(len(order))]
+    moved = tuple(source[axis] for axis in perm)
+    takes_shape, gives_result = _without_ones(shape) == source, _without_ones(result) == moved
+    if takes_shape:
+        ones = [axis for axis, dim in enumerate(shape) if dim == 1]
+        others = [axis for axis, dim in enumerate(shape) if dim != 1]
+    else:
+        count = len(result) - len(moved) if gives_result else 0
+        ones, others = list(range(count)), list(range(count, count + len(source)))
+        shape_needed = (1,) * count + source
+    first: Plan = () if takes_shape else (Reshaped(shape_needed),)
+    if takes_shape:
+        shape_needed = shape
+    axes = iter([others[axis] for axis in perm])
+    if gives_result and len(ones) == len(result) - len(moved):
+        unused = iter(ones)
+        full = tuple(next(unused) if dim == 1 else next(axes) for dim in result)
+        return *first, Transposed(shape_needed, full)
+    return *first, Transposed(shape_needed, (*ones, *axes)), Reshaped(result)
+
+
+def _without_ones(shape: Shape) -> Shape:
+    return tuple(dim for dim in shape if dim != 1)
+
+
+def _block_moves(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
+    """Yield plans of a DEPTH_TO_SPACE or SPACE_TO_DEPTH of data of rank 4."""
+    if len(shape) != 4:
+        return
+    n, h, w, c = shape
+    for block in sorted({factor.extent for factor in index_map.factors}):
+        if not c % block**2 and depth_to_space(shape, block) == index_map:
+            moved = (n, h * block, w * block, c // block**2)
+            yield BlocksMoved(moved, block, False), *_reshaped(moved, result)
+        if not h % block and not w % block and space_to_depth(shape, block) == index_map:
+            moved = (n, h // block, w // block, c * block**2)
+            yield BlocksMoved(moved, block, True), *_reshaped(moved, result)
+
+
+# -- slices ------------------------------------------------------------------------------------
+
+
+def _slices(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
+    """Yield plans that begin with a slice, of the source as it is or with an axis for each stride."""
+    for axes in dict.fromkeys((shape, _axes_of_strides(index_map))):
+        found = None if axes is None else sliced(index_map, axes)
+        if axes is None or found is None:
+            continue
+        cut, rest = found
+        for plan in _plans(rest, cut.shape, result):
+            yield *_reshaped(shape, axes), cut, *plan
+            dropped = _dropped_axes(cut.shape, plan, result)
+            if dropped is not None:
+                yield *_reshaped(shape, axes), Sliced(cut.ranges, dropped)
+
+
+def _axes_of_strides(index_map: IndexMap) -> Shape | None:
+    """Return the shape of the source in which each stride is that of an axis; None if there is none."""
+    strides = sorted({abs(factor.stride) for factor in index_map.factors}, reverse=True)
+    bounds = [index_map.source_size, *strides, 1]
+    if any(outer % inner for outer, inner in pairwise(bounds)):
+        return None
+    return tuple(outer // inner for outer, inner in pairwise(bounds))
+
+
+def sliced(index_map: IndexMap, shape: Shape) -> tuple[Sliced, IndexMap] | None:
+    """Return the slice of a source of ``shape`` that takes exactly the elements of the map, and the rest.
+
+    The rest is a permutation of the slice.  None if the indices along an axis are no progression.
+    """
+    found = index_map.on_axes(shape)
+    if found is None:
+        return None
+    start, steps = found
+    ranges = []
+    for axis, first in enumerate(start):
+        count, step = 1, 1
+        for _, extent, distance in sorted((s for s in steps if s.axis == axis), key=lambda s: abs(s.step)):
+            if count > 1 and distance != step * count:
+                return None
+            step = distance if count == 1 else step
+            count *= extent
+        ranges.append(range(first, first + count * step, step))
+    cut = Sliced(tuple(ranges))
+    strides = strides_of(cut.shape)
+    factors = [
+        (s.extent, s.step // ranges[s.axis].step * strides[s.axis]) for s in steps if s.axis is not None
+    ]
+    return cut, IndexMap.of(math.prod(cut.shape), factors)
+
+
+def _dropped_axes(shape: Shape, plan: Plan, result: Shape) -> frozenset[int] | None:
+    """Return the axes of dimension 1 whose removal makes ``result`` of ``shape``.
+
+    None if there is no such set, or if ``plan`` does more than to remove them.
+    """
+    if [type(step) for step in plan] != [Reshaped] or len(result) >= len(shape):
+        return None
+    dropped, left = set(), list(result)
+    for axis, dim in enumerate(shape):
+        if left and dim == left[0]:
+            left.pop(0)
+        elif dim == 1:
+            dropped.add(axis)
+        else:
+            return None
+    return None if left else frozenset(dropped)
+
+
+# -- repetition --------------------------------------------------------------------------------
+
+
+def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
+    """Yield plans that end in a Tile, of axes of the result or with an axis for each factor."""
+    single = IndexMap.of(index_map.source_size, [f for f in index_map.factors if f.stride], index_map.offset)
+    factors = _cut_at_result(index_map.factors, result)
+    by_axis = _multiples(factors, result)
+    by_factor = [(1, extent) if not stride else (extent, 1) for extent, stride in index_map.factors]
+    for pairs in (by_axis, by_factor):
+        if pairs is None:
+            continue
+        tile = Tiled(tuple(dim for dim, _ in pairs), tuple(times for _, times in pairs))
+        behind: tuple[Step, ...] = _reshaped(tile.shape, result)
+        for plan in _plans(single, shape, tile.source):
+            yield *plan, tile, *behind
+
+
+def _multiples(factors: Sequence[Factor], result: Shape) -> list[tuple[int, int]] | None:
+    """Return the dimension and the multiple of a Tile for each axis of ``result``.
+
+    None if some axis is no repetition of the elements along it.
+    """
+    pairs, left = [], list(factors)
+    for dim in result:
+        size, times = 1, 1
+        while size * times < dim and left:
+            extent, stride = left.pop(0)
+            if stride == 0 and size > 1:
+                return None
+            size, times = (size, times * extent) if stride == 0 else (size * extent, times)
+        if size * times != dim:
+            return None
+        pairs.append((size, times))
+    return None if left else pairs

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slices that together are all of one value become one SPLIT, SPLIT_V or UNPACK."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from circlekit.index_maps.of_operators import movement_of
+from circlekit.index_maps.write_back import sliced
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ops.movement.gather import Gather
+from circlekit.ops.movement.join import Split, SplitV, Unpack
+from circlekit.ops.movement.shape import Reshape
+from circlekit.ops.movement.slice import Slice, StridedSlice
+from circlekit.rewrite.base import Context, GraphPass
+
+
+class _Part(NamedTuple):
+    """The indices from ``start`` to ``stop`` along ``axis`` that ``op`` takes."""
+
+    start: int
+    stop: int
+    op: Op
+    axis: int
+
+    @property
+    def result(self) -> Value:
+        return self.op.results[0]
+
+
+class JoinSlices(GraphPass):
+    """x[:, 0:n], x[:, n:2n], ...  ==  split(x), or unpack(x) if most slices remove an axis of size n = 1.
+
+    A slice that has another shape than its part gets a Reshape.
+    """
+
+    name = "join_slices"
+    obeys_target = True
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        groups: dict[tuple[Value | None, int], list[_Part]] = {}
+        for op in graph.ops:
+            part = _part_of(op) if isinstance(op, Slice | StridedSlice | Gather) else None
+            if part is not None:
+                groups.setdefault((op.inputs[0], part.axis), []).append(part)
+        order = {op: index for index, op in enumerate(graph.ops)} if groups else {}
+        ordered = [sorted(parts, key=lambda part: part.start) for parts in groups.values()]
+        return sum(self.join(graph, parts, order, context) for parts in ordered)
+
+    def join(self, graph: Graph, parts: Sequence[_Part], order: Mapping[Op, int], context: Context) -> bool:
+        """Replace ``parts``, in order, by one operator; return whether they are all of a value, each once."""
+        old = [part.op for part in parts]
+        first = min(old, key=order.__getitem__)
+        sentence, new = _obstacle(parts), []
+        if sentence is None:
+            new = _joined(graph, parts, first.results[0].name)
+            if len(new) > len(old):
+                sentence = f"%{first.output.name}: would need {len(new) - 1} Reshapes"
+            elif context.target is not None:
+                sentence = context.target.refusal(old, new)
+        if not context.accepts(self.name, first, sentence, len(parts)):
+            for op in reversed(new):
+                op.drop_inputs()
+            return False
+        for op in new:
+            graph.insert_before(first, op)
+        reshapes = {op.inputs[0]: op for op in new[1:]}
+        for part, value in zip(parts, tuple(new[0].results), strict=True):
+            producer = reshapes.get(value, new[0])
+            producer.take_result(0 if value in reshapes else value.result_index, part.result)
+            graph.remove(part.op)
+        return True
+
+
+def _part_of(op: Op) -> _Part | None:
+    """Return the part that a slice along one axis takes; None for other operators."""
+    movement = movement_of(op)
+    if movement is None or movement.maps[0] is None:
+        return None
+    shape = movement.sources[0].static_shape
+    found = sliced(movement.maps[0], shape)
+    if found is None or not found[1].is_identity:
+        return None
+    ranges = found[0].ranges
+    axes = [axis for axis, dim in enumerate(shape) if len(ranges[axis]) != dim]
+    if len(axes) != 1 or ranges[axes[0]].step != 1:
+        return None
+    return _Part(ranges[axes[0]].start, ranges[axes[0]].stop, op, axes[0])
+
+
+def _obstacle(parts: Sequence[_Part]) -> str | None:
+    """Refuse if ``parts``, in order, are not all of their value, each once."""
+    source, axis = parts[0].op.inputs[0], parts[0].axis
+    assert source is not None  # the operand of a slice
+    expected, dim = 0, source.static_shape[axis]
+    for part in parts:
+        if part.start != expected:
+            break
+        expected = part.stop
+    else:
+        if expected == dim:
+            return None
+    return f"%{source.name}: the slices are not all {dim} indices of axis {axis}, each once"
+
+
+def _joined(graph: Graph, parts: Sequence[_Part], base: str) -> list[Op]:
+    """Return an operator whose results are ``parts``, and Reshapes of some results.
+
+    They are named after ``base``, and are not in the graph yet.
+    """
+    axis, sizes = parts[0].axis, [part.stop - part.start for part in parts]
+    source = parts[0].op.inputs[0]
+    assert source is not None  # the operand of a slice
+
+    def constant(name: str, numbers: int | Sequence[int]) -> Value:
+        return Value.constant(graph.unique_name(f"{base}/{name}"), np.array(numbers, np.int32))
+
+    dropped = source.static_shape[:axis] + source.static_shape[axis + 1 :]
+    joined: Op
+    if sizes == [1] * len(parts) and 2 * sum(part.result.shape == dropped for part in parts) >= len(parts):
+        joined = Unpack(source, num=len(parts), axis=axis)
+    elif len({*sizes}) == 1:
+        joined = Split(constant("split_dim", axis), source, num_splits=len(parts))
+    else:
+        joined = SplitV(
+            source, constant("size_splits", sizes), constant("split_dim", axis), num_splits=len(parts)
+        )
+    pairs = [(v, p.result.static_shape) for v, p in zip(joined.results, parts, strict=True)]
+    reshapes = [
+        Reshape(value, constant("shape", shape), new_shape=shape)
+        for value, shape in pairs
+        if value.shape != shape
+    ]
+    for op in (joined, *reshapes):
+        for value in op.results:
+            value.name = graph.unique_name(f"{base}/{type(op).__name__}")
+            value.quantization = source.quantization
+    return [joined, *reshapes]

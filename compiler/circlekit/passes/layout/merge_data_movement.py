@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replace chains of operators that only move data by the cheapest operators with the same effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from circlekit.index_maps.chains import Origin, origins, present_cost, removable
+from circlekit.index_maps.joins import Join, joins_for
+from circlekit.index_maps.of_operators import movement_of
+from circlekit.index_maps.steps import MovementCost, Plan, cost_of, sum_of
+from circlekit.index_maps.write_back import plans_for
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.passes.support.conditions import remove_unused
+from circlekit.rewrite.base import Context, GraphPass
+
+
+class MergeDataMovement(GraphPass):
+    """Replace reshapes, transposes, slices, joins and others by fewer operators that move fewer bytes.
+
+    A chain of such operators is one index map, from which the cheapest operators are written that the target
+    runs.  Neither the bytes moved nor the number of operators increases.
+    """
+
+    name = "merge_data_movement"
+    obeys_target = True
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        ops = [op for op in graph.ops if op.data_movement and len(op.results) == 1]
+        return sum(op.graph is graph and _Chain(graph, op, context).shorten() for op in ops)
+
+
+class _Way(NamedTuple):
+    """A cheaper way to compute the result of a chain.
+
+    ``change``: of bytes and operators, which are negative or 0.  ``join``: of the sources, if there are
+    several.  ``steps``: what follows.
+    """
+
+    change: MovementCost
+    origin: Origin
+    join: Join | None
+    steps: Plan
+
+    @property
+    def is_alias(self) -> bool:
+        """Whether the result is the source itself."""
+        return self.join is None and not self.steps
+
+
+class _Chain:
+    """The operators that move data up to ``last``, which has one result."""
+
+    def __init__(self, graph: Graph, last: Op, context: Context) -> None:
+        self.graph, self.last, self.context = graph, last, context
+        self.result = last.results[0]
+
+    def shorten(self) -> bool:
+        """Replace the chain by the cheapest operators that the target runs; return whether it changed."""
+        if movement_of(self.last) is None:
+            return False
+        sentence: str | None = None
+        for way in sorted(self.ways(), key=lambda way: way.change):
+            ops = [] if way.is_alias else self.built(way)
+            sentence = self.refusal(way, ops)
+            if self.context.accepts(MergeDataMovement.name, self.last, sentence, len(way.origin.ops) + 2):
+                self.replace(way, ops)
+                return True
+            for op in reversed(ops):
+                op.drop_inputs()
+        if sentence is None and self.context.refusals is not None:
+            self.context.accepts(MergeDataMovement.name, self.last, self.obstacle(), 2)
+        return False
+
+    def ways(self, keep_used: bool = True) -> Iterator[_Way]:
+        """Yield all cheaper ways; the chain may begin at any of its values.
+
+        ``keep_used``: whether operators with other users stay; if not, these users are ignored.
+        """
+        for origin in origins(self.result):
+            ops = removable(self.graph, self.result, origin.ops) if keep_used else origin.ops
+            old = sum_of(map(present_cost, ops))
+            for join, steps in _forms(origin, self.result):
+                new = cost_of(steps, self.result.dtype.bits)
+                if join is not None:
+                    new = join.cost(origin.sources)
+                if new.improves_on(old):
+                    yield _Way(MovementCost(new.bytes - old.bytes, new.ops - old.ops), origin, join, steps)
+
+    def refusal(self, way: _Way, ops: Sequence[Op]) -> str | None:
+        """Return why the operators ``ops`` cannot replace the chain; None if they can."""
+        source, result = way.origin.sources[0], self.result
+        if way.is_alias and not self.graph.can_stand_for(result, source):
+            return f"%{result.name}: is an output of the graph, and so is, or is an input, %{source.name}"
+        target = self.context.target
+        sentence = None if target is None else target.refusal(way.origin.ops, ops)
+        return None if sentence is None else f"%{result.name}: {sentence}"
+
+    def obstacle(self) -> str:
+        """Return why no other operators are cheaper."""
+        blocked = next(self.ways(keep_used=False), None)
+        if blocked is None:
+            return f"%{self.result.name}: no operators that compute it are cheaper"
+        dead = removable(self.graph, self.result, blocked.origin.ops)
+        held = next(op for op in blocked.origin.ops if op not in dead)
+        value = next(v for v in held.results if v.use_count or self.graph.is_output(v))
+        if self.graph.is_output(value):
+            return f"%{value.name}: is an output of the graph"
+        user = next((user for user in value.users if user not in blocked.origin.ops), value.users[0])
+        return f"%{value.name}: is also read by {type(user).__name__} %{user.output.name}"
+
+    def replace(self, way: _Way, ops: Sequence[Op]) -> None:
+        """Compute the result by ``ops``; without any, it is the source itself."""
+        graph, result = self.graph, self.result
+        if way.is_alias:
+            graph.replace(result, way.origin.sources[0])
+        for op in ops:
+            graph.insert_before(self.last, op)
+        if ops:
+            ops[-1].take_result(0, result)
+        remove_unused(graph, *(value for op in way.origin.ops for value in op.results))
+
+    def built(self, way: _Way) -> list[Op]:
+        """Return the new operators, which are not in the graph yet."""
+        ops: list[Op] = []
+        base = self.result.name
+
+        def vector(name: str, numbers: Sequence[int]) -> Value:
+            return Value.constant(self.graph.unique_name(f"{base}/{name}"), np.array(numbers, np.int32))
+
+        if way.join is not None:
+            ops.append(way.join.op(way.origin.sources))
+        for step in way.steps:
+            ops.append(step.op(ops[-1].results[0] if ops else way.origin.sources[0], vector))
+        for op in ops:
+            op.results[0].name = self.graph.unique_name(f"{base}/{type(op).__name__}")
+            op.results[0].quantization = self.result.quantization
+        return ops
+
+
+def _forms(origin: Origin, result: Value) -> Iterator[tuple[Join | None, Plan]]:
+    """Yield all ways to write the map of ``origin``."""
+    shape = result.static_shape
+    if len(origin.sources) > 1:
+        yield from ((join, join.rest) for join in joins_for(origin.map, origin.sources, shape))
+    else:
+        source = origin.sources[0]
+        plans = plans_for(origin.map, source.static_shape, shape, result.dtype.bits)
+        yield from ((None, plan) for plan in plans)

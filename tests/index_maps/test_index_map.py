@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Index maps against numpy: maps of operators, their composition, and the operators written back."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from circlekit.index_maps.index_map import IndexMap
+from circlekit.index_maps.joins import joins_for
+from circlekit.index_maps.of_operators import movement_of
+from circlekit.index_maps.steps import BlocksMoved, MovementCost, Reshaped, Sliced, Tiled, Transposed, cost_of
+from circlekit.index_maps.write_back import plans_for
+from circlekit.ir.dtypes import i32
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.movement.gather import Gather, ReverseV2
+from circlekit.ops.movement.join import Concatenation, Pack, Split, SplitV, Unpack
+from circlekit.ops.movement.shape import BroadcastTo, ExpandDims, Reshape, Squeeze, Tile, Transpose
+from circlekit.ops.movement.slice import Slice, StridedSlice
+from circlekit.ops.movement.space import DepthToSpace, SpaceToDepth
+
+MAX_ELEMENTS = 600
+
+
+def vector(_: str, numbers: Any) -> Value:
+    return Value.constant("", np.array(numbers, np.int32))
+
+
+def positions(shape: tuple[int, ...]) -> Array:
+    return np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
+
+
+def results_of(op: Op, array: Array) -> list[Array]:
+    """Run the kernel of ``op`` with ``array`` as the moved operand, which has no data."""
+    found = op.kernel(*(array if v is not None and v.data is None else v and v.data for v in op.inputs))
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+def drawn_op(draw: Any, x: Value) -> Op:
+    """Draw a data movement of ``x``."""
+    shape, rank = x.static_shape, len(x.static_shape)
+    axis = draw(st.integers(0, rank - 1))
+    dim = shape[axis]
+    ranges = [sorted(draw(st.lists(st.integers(0, d), min_size=2, max_size=2, unique=True))) for d in shape]
+    begin, end = vector("", [r[0] for r in ranges]), vector("", [r[1] for r in ranges])
+    parts = draw(st.sampled_from([n for n in range(1, dim + 1) if dim % n == 0]))
+    kinds: dict[str, Any] = {
+        "reshape": lambda: Reshape(x, vector("", draw(st.permutations(factors(math.prod(shape)))))),
+        "squeeze": lambda: Squeeze(x),
+        "expand": lambda: ExpandDims(x, vector("", axis)),
+        "transpose": lambda: Transpose(x, vector("", draw(st.permutations(range(rank))))),
+        "slice": lambda: Slice(x, begin, vector("", [b - a for a, b in ranges])),
+        "strided": lambda: StridedSlice(x, begin, end, vector("", [1 + draw(st.booleans()) for _ in shape])),
+        "shrink": lambda: StridedSlice(
+            x, begin, end, vector("", [1] * rank), shrink_axis_mask=1 << axis, end_mask=1
+        ),
+        "backwards": lambda: StridedSlice(
+            x, vector("", [-1] * rank), begin, vector("", [-1] * rank), end_mask=(1 << rank) - 1
+        ),
+        "reverse": lambda: ReverseV2(x, vector("", [axis])),
+        "split": lambda: Split(vector("", axis), x, num_splits=parts),
+        "split_v": lambda: SplitV(x, vector("", [1, dim - 1]), vector("", axis), num_splits=2),
+        "unpack": lambda: Unpack(x, num=dim, axis=axis),
+        "tile": lambda: Tile(x, vector("", [1 + draw(st.booleans()) for _ in shape])),
+        "broadcast": lambda: BroadcastTo(x, vector("", (2, *shape))),
+        "gather": lambda: Gather(x, vector("", list(range(dim))[::-1]), axis=axis),
+        "join twice": lambda: Concatenation(x, axis=axis),
+        "pack": lambda: Pack(x, values_count=1, axis=axis),
+    }
+    if rank == 4:
+        kinds["depth"] = lambda: DepthToSpace(x, block_size=2 if shape[3] % 4 == 0 else 1)
+        kinds["space"] = lambda: SpaceToDepth(x, block_size=2 if shape[1] % 2 + shape[2] % 2 == 0 else 1)
+    if dim < 2:
+        del kinds["split_v"]
+    return kinds[draw(st.sampled_from(sorted(kinds)))]()  # type: ignore[no-any-return]
+
+
+def factors(size: int) -> list[int]:
+    """Return prime factors of ``size``."""
+    found = []
+    while size > 1:
+        found.append(next(p for p in range(2, size + 1) if size % p == 0))
+        size //= found[-1]
+    return found or [1]
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.data())
+def test_chains_equal_numpy_and_are_written_back(data: st.DataObject) -> None:
+    """The map of a chain takes the elements that the kernels take; each plan computes the same."""
+    shape = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=1, max_size=4)))
+    source = now = positions(shape)
+    whole: IndexMap | None = IndexMap.identity(source.size)
+    for _ in range(data.draw(st.integers(1, 4))):
+        if not now.ndim:
+            break
+        op = drawn_op(data.draw, Value("x", i32, now.shape))
+        movement = movement_of(op)
+        results = results_of(op, now)
+        sizes = [result.size for result in results]
+        if movement is None or not 0 < min(sizes) <= max(sizes) <= MAX_ELEMENTS:
+            break
+        index = data.draw(st.integers(0, len(results) - 1))
+        step = movement.maps[index]
+        assert step is not None
+        assert np.array_equal(step.apply(now), results[index].reshape(-1))
+        later = step.after(whole)
+        if later is None:
+            break
+        now, whole = results[index], later
+    assert whole is not None
+    assert np.array_equal(whole.apply(source), now.reshape(-1))
+    for plan in plans_for(whole, source.shape, now.shape, 32):
+        array = source
+        for made in plan:
+            (array,) = results_of(made.op(Value("x", i32, array.shape), vector), array)
+            assert array.shape == made.shape
+        assert np.array_equal(array, now)
+
+
+def test_equal_maps_are_equal_objects() -> None:
+    one = IndexMap.transposed((2, 3, 4), (2, 0, 1))
+    other = IndexMap.transposed((6, 4), (1, 0))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one.inverse().after(one).is_identity  # type: ignore[union-attr]
+    assert IndexMap.sliced((4, 6), (range(1, 3), range(6))) == IndexMap.sliced((24,), (range(6, 18),))
+
+
+def test_a_slice_across_rows_has_no_common_map() -> None:
+    """Elements 2 to 9 of a [3,4] tensor that is then transposed do not lie on a grid."""
+    assert IndexMap.sliced((12,), (range(2, 10),)).after(IndexMap.transposed((4, 3), (1, 0))) is None
+
+
+SHAPE = (1, 4, 6, 8)
+
+FORMS = {
+    "view": (IndexMap.identity(192), (4, 48), [Reshaped]),
+    "nothing": (IndexMap.identity(192), SHAPE, []),
+    "transpose of the axes": (IndexMap.transposed(SHAPE, (0, 3, 1, 2)), (1, 8, 4, 6), [Transposed]),
+    "dimensions of 1": (IndexMap.transposed(SHAPE, (0, 3, 1, 2)), (8, 1, 4, 6), [Transposed]),
+    "merged axes": (IndexMap.transposed(SHAPE, (0, 3, 1, 2)), (8, 24), [Reshaped, Transposed]),
+    "depth to space": (
+        IndexMap.transposed((1, 4, 6, 2, 2, 2), (0, 1, 3, 2, 4, 5)), (1, 8, 12, 2), [BlocksMoved],
+    ),
+    "space to depth": (
+        IndexMap.transposed((1, 2, 2, 3, 2, 8), (0, 1, 3, 2, 4, 5)), (1, 2, 3, 32), [BlocksMoved],
+    ),
+    "slice": (IndexMap.sliced(SHAPE, (range(1), range(4), range(1, 3), range(8))), (1, 4, 2, 8), [Sliced]),
+    "dropped axis": (
+        IndexMap.sliced(SHAPE, (range(1), range(1, 2), range(6), range(8))), (1, 6, 8), [Sliced],
+    ),
+    "tile": (IndexMap.tiled(SHAPE, (1, 1, 2, 1)), (1, 4, 12, 8), [Tiled]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_cheapest_form(name: str) -> None:
+    index_map, result, kinds = FORMS[name]
+    plan = plans_for(index_map, SHAPE, result, 32)[0]
+    assert [type(step) for step in plan] == kinds
+
+
+def test_a_shuffle_of_two_tensors_is_a_pack() -> None:
+    sources = tuple(Value(name, i32, (1, 2, 2, 3)) for name in "ab")
+    joined = movement_of(Concatenation(*sources, axis=3))
+    assert joined is not None
+    joined_map = joined.maps[0]
+    assert joined_map is not None
+    shuffled = IndexMap.transposed((4, 2, 3), (0, 2, 1)).after(joined_map)
+    assert shuffled is not None
+    best = joins_for(shuffled, sources, (1, 2, 2, 6))[0]
+    assert (best.is_pack, best.axis, best.rest) == (True, 4, (Reshaped((1, 2, 2, 6)),))
+    assert best.cost(sources) == MovementCost(24 * 4, 2)
+    assert cost_of(best.rest, 32).bytes == 0
