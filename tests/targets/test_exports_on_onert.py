@@ -11,6 +11,7 @@ import pytest
 
 import circlekit
 from circlekit.api.rewriting import Options
+from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
 from circlekit.targets.target import target_names
 from tests.passes.kit import make_input
@@ -46,3 +47,41 @@ def test_export_runs_in_onert(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", TICO, ids=lambda path: path.stem)
 def test_export_of_tico_runs_in_onert(path: Path, tmp_path: Path) -> None:
     check(circlekit.load(path), tmp_path / "model.circle")
+
+
+DENSE = """
+graph main(%x: f32[{batch},3,4]) -> {outputs} {{
+  %w = const f32[{units},4] gaussian(0, 1)
+  %a = FullyConnected(%x, %w, none) {{keep_num_dims: true}}
+  {rest}
+}}
+"""
+
+
+@needs_onert
+@pytest.mark.parametrize(
+    ("runs", "batch", "units", "rest", "outputs"),
+    [
+        (True, 1, 4, "%b = Logistic(%a)\n%y = Mul(%b, %x)", "%y"),
+        (True, 2, 4, "%b = Gelu(%a)\n%c = Add(%b, [1.0, 2.0, 3.0, 4.0])\n%y = Reshape(%c, [6, 4])", "%y"),
+        (True, 2, 4, "%b = FullyConnected(%x, %w, none) {keep_num_dims: true}\n"
+                     "%c = Mul(%a, %b)\n%y = Reshape(%c, [3, 8])", "%y"),
+        (False, 2, 4, "%y = Add(%a, %x)", "%y"),
+        (False, 3, 4, "%b = Add(%a, %x)\n%y = Reshape(%b, [36])", "%y"),
+        (False, 2, 4, "%y = Transpose(%a, [1, 0, 2])", "%y"),
+        (False, 2, 4, "%y = Reshape(%a, [3, 8])", "%y, %a"),
+    ],
+)  # fmt: skip
+def test_a_shape_that_onert_computes_otherwise(
+    runs: bool, batch: int, units: int, rest: str, outputs: str
+) -> None:
+    """The attribute that onert ignores is a finding only where a reader tells the difference."""
+    model = circlekit.parse(DENSE.format(batch=batch, units=units, rest=rest, outputs=outputs))
+    inputs = [make_input(value, "normal") for value in model.main.inputs]
+    (ran,) = run_jobs(RUNTIMES["onert"], [Job(to_bytes(model, "circle"), inputs)])
+    wanted = circlekit.run(model, inputs)
+    equal = ran.outputs is not None and all(
+        a.shape == b.shape and np.allclose(a, b, atol=1e-4) for a, b in zip(wanted, ran.outputs, strict=True)
+    )
+    assert equal == runs
+    assert bool(circlekit.check(model, "onert")) != runs

@@ -184,7 +184,7 @@ def test_every_table_can_be_read() -> None:
         found = find_target(name)
         assert found.name == name
         for code, entry in {**found.operators, **found.delegated}.items():
-            assert {"version", "forms"} <= entry.keys() <= {"version", "forms", "source"}, code
+            assert {"version", "forms"} <= entry.keys() <= {"version", "forms", "source", "ignores"}, code
             for form, constraints in () if entry["forms"] == "any" else entry["forms"].items():
                 operands, _, results = form.partition(":")
                 assert {*operands.split(","), *results.split(",")} <= types, (name, code, form)

@@ -94,14 +94,15 @@ def new_table(name: str) -> dict[str, Any]:
 def enter(table: dict[str, Any], old: dict[str, Any], code: str, found: Measured | None) -> None:
     """Replace the entry of an operator, of the delegate if the table has one.
 
-    Forms of the old table with a source of their own are not measured by this tool, and kept.
+    Forms of the old table with a source of their own, and ``ignores``, are not measured but kept.
     """
     part = "delegated" if "delegated" in table else "operators"
-    forms = old.get(part, {}).get(code, {"forms": {}})["forms"]
+    entry = old.get(part, {}).get(code, {"forms": {}})
+    forms = entry["forms"]
     kept = {} if forms == "any" else {form: c for form, c in forms.items() if "source" in c}
     table[part].pop(code, None)
     if found is not None and (found.forms or kept):
-        table[part][code] = {"version": found.version, "forms": {**found.forms, **kept}}
+        table[part][code] = {**entry, "version": found.version, "forms": {**found.forms, **kept}}
 
 
 def text_of(table: dict[str, Any]) -> str:

@@ -26,11 +26,17 @@ LUCK = 0.7
 """A constraint may be broken by models that run, up to this part of those that it keeps from wrong values:
 a runtime that ignores an activation gives the right values where there is nothing to clip."""
 
+LUCK_OF = {"row_multiple": 4.0}
+"""The same for single constraints: rows that begin in whole bytes may be the only ones that are read."""
+
 LUCK_COST = 1.0
 """Failures that a constraint must explain for each model that runs and breaks it, to be preferred."""
 
 FIXED_SCALE_SAMPLES = 4
 """Models that run, all with the same scale of a result, before it counts as the only one."""
+
+BYTE_ELEMENTS = 2
+"""Elements of int4 in a byte; some kernels take rows that begin in the middle of one for others."""
 
 Constraints = dict[str, Any]
 
@@ -53,7 +59,8 @@ def learn(observed: Sequence[Observation]) -> Constraints:
     for constraint in candidates(passed, [o.op for o in failed]):
         broken = {i for i, o in enumerate(failed) if is_broken(o.op, constraint)}
         lucky = sum(is_broken(op, constraint) for op in passed)
-        if broken and lucky <= LUCK * sum(failed[i].harms for i in broken):
+        (kind,) = constraint
+        if broken and lucky <= LUCK_OF.get(kind, LUCK) * sum(failed[i].harms for i in broken):
             useful.append((constraint, broken, lucky))
     chosen: Constraints = {}
     left = set(range(len(failed)))
@@ -111,6 +118,8 @@ def candidates(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constrain
         yield {"same_dims": [[first, -1, second, -1]]}
     yield from ({"computed": [name]} for name in operands)
     yield from ({"nonempty": [name]} for name in names)
+    packed = {n for op in every for n, v in op.operand_items() if v.dtype is DType.INT4}
+    yield from ({"row_multiple": {name: BYTE_ELEMENTS}} for name in sorted(packed))
     for first, second in permutations(names, 2):
         yield {"same_shape": [[first, second]]}
     yield from SUSPECTS.get(passed[0].code, ())

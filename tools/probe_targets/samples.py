@@ -25,7 +25,7 @@ from circlekit.interp import run
 from circlekit.ir.declaration import Operand
 from circlekit.ir.dtypes import DType, f32, i32, i64
 from circlekit.ir.enums import Activation, Named
-from circlekit.ir.graph import Graph
+from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.constant_operands import packed
@@ -51,8 +51,8 @@ FILTERS = ("filter", "weights", "weight")
 """Operands that may have a dtype of their own, and scales per channel."""
 
 
-LARGE_BIAS = 300
-"""Biases of integers are multiples of this, so that one that is read as another dtype changes the result."""
+LARGE_FACTOR = 300
+"""Biases of integers, and int16 slopes, are multiples of this: read as another dtype, they change results."""
 
 FROM_RECIPES = NOT_COMPARED | {
     *("BITCAST", "BUCKETIZE", "CONV_3D", "CONV_3D_TRANSPOSE", "EMBEDDING_LOOKUP_SPARSE", "REVERSE_SEQUENCE"),
@@ -130,6 +130,34 @@ def is_index(spec: Operand) -> bool:
     """Return whether an operand holds axes, sizes or indices."""
     data = (*FILTERS, "bias", "gamma", "beta")
     return spec.name == "k" or (is_parameter(spec) and spec.name not in data)
+
+
+def has_activation(cls: type[Op]) -> bool:
+    """Return whether an activation may be fused into an operator."""
+    return any(isinstance(item.default, Activation) for item in cls.attributes)
+
+
+def slopes(cls: type[Op] | Op) -> tuple[str, ...]:
+    """Return the names of the operands that are multiplied with negative numbers only."""
+    return cls.quantization_rule.slopes if cls.quantization_rule is not None else ()
+
+
+@cache
+def takes_negatives(code: str) -> bool:
+    """Return whether an operator gets negative numbers: one with slopes, or a function of one operand.
+
+    The function must have finite results for floats below 0.
+    """
+    cls = REGISTRY[code]
+    if slopes(cls):
+        return True
+    if not cls.elementwise or len(cls.operands) > 1 or f32 not in (cls.operands[0].dtypes or (f32,)):
+        return False
+    numbers = np.array([-0.3, -0.7], np.float32)
+    with suppress(CirclekitError), np.errstate(all="ignore"):
+        graph = graph_of(cls(Value("", f32, numbers.shape), results=[Value("", f32, numbers.shape)]))
+        return bool(np.isfinite(run(Model([graph]), [numbers])[0]).all())
+    return False
 
 
 def _may_be_per_channel(cls: type[Op], index: int) -> bool:
@@ -322,10 +350,12 @@ class _Retyping:
             is_integer = dtype.numpy is None or dtype.numpy.kind in "iu"
             most = 7 if quantization is None or dtype is DType.INT4 else 60
             array = self.rng.integers(1, most, shape, endpoint=True) if is_integer else self._reals(shape)
-            if any(isinstance(item.default, Activation) for item in self.op.attributes):
+            if has_activation(type(self.op)) or takes_negatives(self.op.code):
                 array = array * np.where(self.rng.random(shape) < 0.5, -1, 1)
-            if spec.name == "bias" and is_integer:
-                array = array * LARGE_BIAS
+            if is_integer and (
+                spec.name == "bias" or (dtype is DType.INT16 and spec.name in slopes(self.op))
+            ):
+                array = array * LARGE_FACTOR
             array = np.abs(array + zero) if dtype.short.startswith("u") else array + zero
         array = np.asarray(array).astype(np.int8 if dtype.numpy is None else dtype.numpy)
         value = Value("", dtype, shape, None, quantization)
@@ -337,8 +367,7 @@ class _Retyping:
 
     def _reals(self, shape: tuple[int, ...]) -> Array:
         """Return numbers that every function takes; larger ones where an activation may be fused."""
-        has_activation = any(isinstance(item.default, Activation) for item in self.op.attributes)
-        return self.rng.uniform(0.1, 4 if has_activation else 0.9, shape)
+        return self.rng.uniform(0.1, 4 if has_activation(type(self.op)) else 0.9, shape)
 
     def _quantization(
         self,

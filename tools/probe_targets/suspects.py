@@ -60,7 +60,10 @@ SUSPECTS: dict[str, tuple[dict[str, Any], ...]] = {
     ),
     **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), _RESIZE),
     **dict.fromkeys(("ARG_MAX", "ARG_MIN"), _ARG),
-    "SLICE": ({"any_of": [[{"constant": ["begin"]}, {"ranks": {"input": [1]}}]]},),
+    "SLICE": (
+        {"any_of": [[{"constant": ["begin"]}, {"ranks": {"input": [1]}}]]},
+        {"any_of": [[{"constant": ["begin"]}, {"lowest": {"size": 0}}]]},
+    ),
     "STRIDED_SLICE": ({"numbers": {"strides": [1]}},),
     "ONE_HOT": ({"values": {"axis": list(range(-1, 9))}},),
     "REVERSE_V2": ({"consecutive": ["axis"]},),

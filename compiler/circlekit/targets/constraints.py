@@ -7,11 +7,13 @@
     ranks           operand or result -> the ranks that it may have
     least           operand or result -> the least size of each of its dimensions
     elements        operand -> the greatest number of elements that it may have
+    row_multiple    operand -> a number of which the elements behind the first dimension are a multiple
     nonempty        names of operands and results that must have elements
     constant        names of operands that must be constant
     computed        names of operands that must not be constant
     consecutive     names of operands with axes that must be one, or constant and consecutive
     numbers         operand -> the numbers that its elements may be, if it is constant
+    lowest          operand -> the lowest number that its elements may be, if it is constant
     symmetric       names of operands and results whose zero point must be 0
     same_scale      pairs of operands or results that must have the same scale and zero point
     same_shape      pairs of operands or results that must have the same shape
@@ -26,6 +28,7 @@ What the model leaves open (an unknown dimension, an absent operand) breaks no c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -83,6 +86,13 @@ def _elements(op: Op, allowed: Mapping[str, int]) -> Iterator[str]:
         for value in values_named(op, name):
             if value.is_static and value.numel > most:
                 yield f"{name} of at most {most} elements, got {value.numel}"
+
+
+def _row_multiple(op: Op, wanted: Mapping[str, int]) -> Iterator[str]:
+    for name, factor in wanted.items():
+        for value in values_named(op, name):
+            if value.is_static and (count := math.prod(value.static_shape[1:])) % factor:
+                yield f"rows of {name} whose length is a multiple of {factor}, got {count}"
 
 
 def _nonempty(op: Op, names: Sequence[str]) -> Iterator[str]:
@@ -152,6 +162,13 @@ def _numbers(op: Op, allowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
                 yield f"{name} of {', '.join(map(str, numbers))}, got {', '.join(map(str, wrong))}"
 
 
+def _lowest(op: Op, allowed: Mapping[str, int]) -> Iterator[str]:
+    for name, lowest in allowed.items():
+        for value in values_named(op, name):
+            if value.is_plain and value.array().min(initial=lowest) < lowest:
+                yield f"{name} of numbers from {lowest} on, got {value.array().min()}"
+
+
 # -- quantization ------------------------------------------------------------------------------
 
 
@@ -199,11 +216,13 @@ KINDS: dict[str, Callable[[Op, Any], Iterator[str]]] = {
     "ranks": _ranks,
     "least": _least,
     "elements": _elements,
+    "row_multiple": _row_multiple,
     "nonempty": _nonempty,
     "constant": _constant,
     "computed": _computed,
     "consecutive": _consecutive,
     "numbers": _numbers,
+    "lowest": _lowest,
     "symmetric": _symmetric,
     "same_scale": _same_scale,
     "same_shape": _same_shape,

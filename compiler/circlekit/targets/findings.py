@@ -9,6 +9,7 @@ from typing import Any
 
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op, OpaqueOp
+from circlekit.targets.ignored_attributes import tolerated
 from circlekit.targets.target import DEFAULT_TARGETS, Target, find_target, target_names
 
 NO_TARGET = "none"
@@ -110,14 +111,16 @@ class Finding:
 def find_unsupported(model: Model, target: Target, refusal: Refusal | None = None) -> list[Finding]:
     """Return every operator of ``model`` that ``target`` cannot run.
 
+    Operators that it runs in another form, which makes no difference in this model, do not count.
     ``refusal``: used instead of ``target.refusal``.
     """
     refusal = refusal or target.refusal
+    fine = {op for graph in model.graphs for op in tolerated(graph, target)}
     return [
         Finding(target.name, graph.name, index, code_of(op), op.results[0].name if op.results else "", reason)
         for graph in model.graphs
         for index, op in enumerate(graph.ops)
-        if (reason := refusal(op)) is not None
+        if op not in fine and (reason := refusal(op)) is not None
     ]
 
 

@@ -10,6 +10,8 @@ A table is JSON:
 ``version`` is the highest operator version.  A form (see ``operator_form``) may carry constraints (see
 ``constraints``), and a ``source``: where it is from, if not the source of the table.
 
+``ignores``, beside ``forms``: see ``ignored_attributes``.
+
 If ``version`` is null, every version runs; if ``forms`` is "any", every form.  ``extends`` names a table
 whose operators the target has, too.  ``custom`` lists the custom codes that run.  ``delegated`` has the
 layout of ``operators`` and holds what a delegate of the runtime executes.  ``"complete": true`` says that
@@ -72,6 +74,11 @@ class Target:
         """Return what an exporter has to write instead of ``op``, as the end of a sentence; "" if it runs."""
         shortfall = self._shortfall(op)
         return "" if shortfall is None else shortfall.change
+
+    def ignored(self, op: Op) -> Mapping[str, Any]:
+        """Return the attributes of operators like ``op`` that the runtime ignores, as what it takes them."""
+        found: Mapping[str, Any] = self.operators.get(op.code, {}).get("ignores", {})
+        return found
 
     def _shortfall(self, op: Op) -> _Shortfall | None:
         if isinstance(op, OpaqueOp) and op.custom_code is not None:

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators whose results a runtime computes in another shape, where no other operator tells the difference.
+
+An entry of a table may have ``ignores``: attributes, such as ``keep_num_dims`` of FULLY_CONNECTED, with the
+values as which the runtime takes them.  It then computes equal elements, in the same order, in another shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from circlekit.errors import CirclekitError
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.targets.planners import VIEWS
+from circlekit.targets.target import Target
+
+Dims = tuple[int, ...]
+
+
+def tolerated(graph: Graph, target: Target) -> set[Op]:
+    """Return operators that ``target`` refuses as such, but that give right outputs in this graph."""
+    found = {op for op in graph if target.ignored(op) and target.refusal(op) is not None}
+    while found:
+        wrong = _Shapes(graph, target, found).first_wrong()
+        if not wrong:
+            break
+        found -= wrong
+    return found
+
+
+class _Shapes:
+    """The shapes that a runtime gives to results, if it takes attributes of ``ops`` for others.
+
+    ``shapes``: of the values that have another shape than declared.  ``origins``: the operators from which
+    each of them has it.
+    """
+
+    def __init__(self, graph: Graph, target: Target, ops: set[Op]) -> None:
+        self.graph, self.target, self.ops = graph, target, ops
+        self.shapes: dict[Value, Dims] = {}
+        self.origins: dict[Value, set[Op]] = {}
+
+    def first_wrong(self) -> set[Op]:
+        """Return the operators of ``ops`` from which the first wrong result or operand comes."""
+        for op in self.graph:
+            changed = [v for v in op.inputs if v is not None and v in self.shapes]
+            origins = set[Op]().union(*(self.origins[v] for v in changed))
+            if op not in self.ops and (not changed or self.target.ignored(op)):
+                continue  # the latter reads every shape, and gives its result the declared one
+            shape = self._shape(op)
+            if shape is None:
+                return origins or {op}
+            value = op.results[0]
+            if op in self.ops:
+                origins = {op}
+            if shape != value.shape:
+                if self.graph.is_output(value):
+                    return origins
+                self.shapes[value], self.origins[value] = shape, origins
+        return set()
+
+    def _shape(self, op: Op) -> Dims | None:
+        """Return the shape that the runtime computes for the result; None if it differs in more than that."""
+        operands = [None if v is None else self._copy(v) for v in op.inputs]
+        attributes = {**op.attribute_values, **(self.target.ignored(op) if op in self.ops else {})}
+        if len(op.results) != 1 or not all(v.is_static for v in (*op.results, *filter(None, op.inputs))):
+            return None
+        result = Value("", op.output.dtype, None, None, op.output.quantization)
+        trial = type(op)(*operands, results=[result], **attributes)
+        try:
+            shape = trial.inferred()[0].shape
+        except CirclekitError:
+            return None
+        sizes = tuple(size for size in shape or () if size is not None)
+        if shape is None or len(sizes) < len(shape) or prod(sizes) != op.output.numel:
+            return None
+        result.shape = shape
+        if self.target.refusal(trial) is not None or not self._keeps_order(op, operands, sizes):
+            return None
+        return sizes
+
+    def _copy(self, value: Value) -> Value:
+        shape = self.shapes.get(value, value.shape)
+        return Value("", value.dtype, shape, value.data, value.quantization)
+
+    def _keeps_order(self, op: Op, operands: Sequence[Value | None], shape: Dims) -> bool:
+        """Return whether the elements of the result are the same, in the same order."""
+        if op in self.ops or op.code in VIEWS:
+            return True
+        if not op.elementwise:
+            return False
+        pairs = [(a, b) for a, b in zip(op.inputs, operands, strict=True) if a is not None and b is not None]
+        if all(_core(a.shape) == _core(b.shape) for a, b in pairs) and _core(shape) == _core(op.output.shape):
+            return True
+        whole, last = op.output.numel, op.output.static_shape[-1:]
+        return tuple(shape[-1:]) == last and all(
+            b.numel == whole or _core(b.shape) in ((), last) for _, b in pairs
+        )
+
+
+def _core(shape: Sequence[int | None] | None) -> tuple[int | None, ...]:
+    """Return a shape without the dimensions of 1 in front."""
+    sizes = list(shape or ())
+    while sizes and sizes[0] == 1:
+        sizes.pop(0)
+    return tuple(sizes)
