@@ -15,6 +15,7 @@ from circlekit.io.write.save import encoded
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
+from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.passes.engine.legalize import legalize, legalize_in_place
 from circlekit.passes.engine.optimization_report import Summary, summarize
 from circlekit.quant.apply import apply
@@ -274,3 +275,9 @@ def _interface(side: str, name: str, scheme: Scheme) -> DType | None:
 def _summary(model: Model) -> Summary:
     file = encoded(legalize(model, model.format), model.format)
     return summarize(model, file.size)
+
+
+def expand_weights(model: Model) -> None:
+    """Make the float16 weights of ``model`` float32, as ONE's quantizer needs them."""
+    if any(isinstance(op, Dequantize) and op.input.is_const for op in model.ops()):
+        optimize(model, ONE_PREPARATION, target="none")

@@ -186,10 +186,59 @@ def convert(
     progress().begin("reading the model")
     model, content = read(source)
     format = format or model.format
+    epochs = _epochs(model)
+    done = _convert(model, options, format, target_name, None if content is None else len(content))
+    report = done.report
+    if done.verifier is not None and options.record is not None:
+        write_record(options.record, done.model, done.verifier)
+    origin: Origin = model.extra.get("origin") or NO_ORIGIN
+    is_same = model.format == format and origin.is_complete and not options.profile
+    if content is not None and is_same and not report.changes and _epochs(done.model) == epochs:
+        report.unchanged = True
+        file = Encoded(content, [], len(content), origin.source)
+    else:
+        file = encoded(done.model, format)
+    if content is not None:
+        report.growth = explain_growth(origin, len(content), file)
+    report.source, report.target = str(model.source), target_name
+    report.after = summarize(done.model, write(file, target, model.source), done.planner)
+    report.after.format = format
+    _conclude(report, done.verifier, started)
+    return report
+
+
+def convert_model(model: Model, options: Options, format: str) -> tuple[Model, Report]:
+    """Return the model that ``convert`` would write for ``model``, which changes, and the report.
+
+    ``options``: without ``record``.
+    """
+    check_model(model)
+    check_format(format)
+    started = time.monotonic()
+    done = _convert(model, checked_options(options), format, str(model.source), None)
+    done.report.after = summarize(done.model, planner=done.planner)
+    done.report.after.format = format
+    _conclude(done.report, done.verifier, started)
+    return done.model, done.report
+
+
+@dataclass
+class _Converted:
+    """A ``model`` that is ready to be written; how it was made and verified; who plans its memory."""
+
+    model: Model
+    report: Report
+    verifier: Verifier | None
+    planner: Any
+
+
+def _convert(
+    model: Model, options: Options, format: str, target_name: str, file_size: int | None
+) -> _Converted:
+    """Optimize ``model`` in place, and return a copy with operators that ``format`` has."""
     name = str(model.source)
     if options.validate:
         check_structure(model, name)
-    epochs = _epochs(model)
     records = records_of(model, options.inputs)
     special = any(find_pass(name).makes_special_forms for name in pass_names(options.passes))
     target_watch = TargetWatch(model, options.target, format, special)
@@ -197,7 +246,7 @@ def convert(
     original = clone(model) if options.bisect is not None or options.profile else model
     guard = nullcontext() if options.validate else blaming_model(model, name)
     with guard, _bisecting(original, options, target_watch, records):
-        report = _optimize(model, options, target_watch, verifier, None if content is None else len(content))
+        report = _optimize(model, options, target_watch, verifier, file_size)
         keep = {"fused_activations"} if options.keep_activations else ()
         legal = clone(model)
         report.legalizations = legalize_in_place(legal, format, keep, target_watch.targets.legalized)
@@ -207,24 +256,9 @@ def convert(
             progress().begin(f"verifying the legalization for {format}")
             verifier.check(legal, f"the legalization for {format}")
         target_watch.conclude(report, legal)
-    if verifier is not None and options.record is not None:
-        write_record(options.record, legal, verifier)
     if options.profile:
         add_profile(original, legal)
-    origin: Origin = model.extra.get("origin") or NO_ORIGIN
-    is_same = model.format == format and origin.is_complete and not options.profile
-    if content is not None and is_same and not report.changes and _epochs(legal) == epochs:
-        report.unchanged = True
-        file = Encoded(content, [], len(content), origin.source)
-    else:
-        file = encoded(legal, format)
-    if content is not None:
-        report.growth = explain_growth(origin, len(content), file)
-    report.source, report.target = name, target_name
-    report.after = summarize(legal, write(file, target, model.source), target_watch.planner)
-    report.after.format = format
-    _conclude(report, verifier, started)
-    return report
+    return _Converted(legal, report, verifier, target_watch.planner)
 
 
 def _legalize(model: Model, target: TargetWatch, verifier: Verifier | None, report: Report) -> None:

@@ -7,8 +7,9 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from circlekit.api import load, optimize, save
+from circlekit.api import load, save
 from circlekit.api.models import check_target
+from circlekit.api.quantizing import expand_weights
 from circlekit.api.rewriting import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command
@@ -16,13 +17,18 @@ from circlekit.errors import CirclekitError, FileError, FormatError, ParseError,
 from circlekit.io.write.save import format_of
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
-from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.given_parameters import copy_parameters, force_parameters, requantize_int8_to_uint8
 from circlekit.quant.one.onnx_quantized import quantize_onnx_model
-from circlekit.quant.one.scheme import PREPARATION
-from circlekit.quant.one.settings import CHANNEL, Settings, layer_setting, port_types, read_layers
+from circlekit.quant.one.settings import (
+    CHANNEL,
+    Settings,
+    check_source,
+    layer_setting,
+    port_types,
+    read_layers,
+)
 from circlekit.quant.one.weights import WEIGHT_DTYPES, quantize_dequantize_weights, quantize_weights
 from circlekit.quant.one.with_minmax import quantize_with_minmax
 
@@ -92,8 +98,8 @@ def _run(arguments: argparse.Namespace) -> int:
     model = _loaded(arguments.input)
     check_structure(model, arguments.input)
     reads_weights = modes[0] in ("quantize_dequantize_weights", "quantize_with_minmax")
-    if reads_weights and any(isinstance(op, Dequantize) and op.input.is_const for op in model.ops()):
-        optimize(model, PREPARATION, target="none")  # float16 weights become float32
+    if reads_weights:
+        expand_weights(model)
     original = clone(model) if arguments.generate_profile_data else None
     _quantize(model, modes[0], arguments)
     if original is not None:
@@ -130,7 +136,7 @@ def _quantize(model: Model, mode: str, arguments: argparse.Namespace) -> None:
         case "quantize_with_minmax":
             quantize_with_minmax(model, _settings(words, arguments))
         case "quantize_weights":
-            _check_source(words[0], "float32")
+            check_source(words[0], "float32")
             if words[1].lower() not in WEIGHT_DTYPES:
                 known = ", ".join(WEIGHT_DTYPES)
                 raise UnsupportedError(
@@ -142,7 +148,7 @@ def _quantize(model: Model, mode: str, arguments: argparse.Namespace) -> None:
                 )
             quantize_weights(model, WEIGHT_DTYPES[words[1].lower()])
         case "requantize":
-            _check_source(words[0], "int8")
+            check_source(words[0], "int8")
             if words[1].lower() != "uint8":
                 raise UnsupportedError(
                     f"Unsupported output type {words[1]!r}. List of supported output types: uint8"
@@ -160,7 +166,7 @@ def _quantize(model: Model, mode: str, arguments: argparse.Namespace) -> None:
 
 def _settings(words: list[str], arguments: argparse.Namespace) -> Settings:
     """Return the settings for the three words behind a mode and for the options."""
-    _check_source(words[0], "float32")
+    check_source(words[0], "float32")
     ports = {side: getattr(arguments, f"{side}_type") for side in ("input", "output")}
     types = {side: None if text is None else port_types(text, side) for side, text in ports.items()}
     return Settings(
@@ -171,11 +177,6 @@ def _settings(words: list[str], arguments: argparse.Namespace) -> Settings:
         max_pool_keeps_scale=arguments.TF_style_maxpool,
         keeps_range=arguments.save_min_max,
     )
-
-
-def _check_source(word: str, expected: str) -> None:
-    if word.lower() != expected:
-        raise UnsupportedError(f"Unsupported input type {word!r}. List of supported input types: {expected}")
 
 
 def _forced(arguments: argparse.Namespace, name: str, scale: str, zero_point: str) -> tuple[str, float, int]:

@@ -14,7 +14,6 @@ from circlekit.api.models import check_apart, check_target
 from circlekit.cli.arguments import Parser, add_model_flags
 from circlekit.cli.command import Command
 from circlekit.cli.output.terminal import printable
-from circlekit.cli.quant.record_minmax import samples_of
 from circlekit.errors import FileError, ParseError, UnsupportedError
 from circlekit.io.file_map import map_file
 from circlekit.io.write.file_writer import write_file
@@ -22,6 +21,7 @@ from circlekit.io.write.save import format_of
 from circlekit.ir.graph import Model
 from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Configuration, Solver
 from circlekit.quant.mixed.visq import read_errors
+from circlekit.quant.one.sample_data import samples_of
 from circlekit.quant.one.settings import Settings, layer_setting, port_types
 
 DESCRIPTION = """Quantize a float model to uint8, and the operators that need it to int16, as ONE does.

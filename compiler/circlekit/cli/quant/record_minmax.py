@@ -4,27 +4,22 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from circlekit.api import load, save
 from circlekit.api.models import check_target
 from circlekit.cli.arguments import Parser, add_model_flags, positive_count
 from circlekit.cli.command import Command
-from circlekit.errors import FileError, UnsupportedError
+from circlekit.errors import UnsupportedError
 from circlekit.io.write.save import format_of
 from circlekit.ir.clone import clone
-from circlekit.ir.graph import Model
 from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.quant.calibration import Runner, collect
 from circlekit.quant.calibration.recorded_ranges import record_ranges
-from circlekit.quant.calibration.sample_files import RandomSamples, SampleFile
+from circlekit.quant.one.sample_data import samples_of
 
 DESCRIPTION = """Write min and max of every tensor on samples into a model file, as ONE's record-minmax does.
 
 Without --input_data the samples are three seeded random ones, whose ranges are not those of real data."""
-
-HDF5_FORMATS, LIST_FORMATS, FOLDER_FORMATS = ("h5", "hdf5"), ("list", "filelist"), ("directory", "dir")
-RANDOM_SAMPLES = 3
 
 
 def _declare(parser: Parser) -> None:
@@ -75,20 +70,6 @@ def _run(arguments: argparse.Namespace) -> int:
     remark = "" if arguments.input_data else " (seeded random data: ranges of real data differ)"
     print(f"Recording finished. Number of recorded data: {calibration.samples}{remark}")
     return 0
-
-
-def samples_of(model: Model, data: str | None, form: str) -> RandomSamples | SampleFile:
-    """Return the samples in ``data``, a file or folder of the format ``form``; random ones for None."""
-    if form not in HDF5_FORMATS + LIST_FORMATS + FOLDER_FORMATS:
-        raise UnsupportedError(
-            f"Unsupported input data format {form!r} "
-            "(supported formats: h5/hdf5 (default), list/filelist, directory/dir)"
-        )
-    if data is None:
-        return RandomSamples(model, RANDOM_SAMPLES, like_one=True)
-    if form in FOLDER_FORMATS and not Path(data).is_dir():
-        raise FileError(f"{data}: expected a folder of raw files")
-    return SampleFile(data, model, form in LIST_FORMATS)
 
 
 record_minmax = Command(

@@ -83,6 +83,12 @@ def layer_setting(dtype: str, granularity: str) -> LayerSetting:
     return LayerSetting(DTYPES[dtype.lower()], granularity.lower())
 
 
+def check_source(word: str, expected: str) -> None:
+    """Raise UnsupportedError, in ONE's wording, if the dtype of the model to quantize is not ``expected``."""
+    if word.lower() != expected:
+        raise UnsupportedError(f"Unsupported input type {word!r}. List of supported input types: {expected}")
+
+
 def port_types(text: str, side: str) -> list[DType]:
     """Return the dtypes in a list separated by commas; ``side``: input or output, for the message."""
     words = [word.strip().lower() for word in text.split(",")]

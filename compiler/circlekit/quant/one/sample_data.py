@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples for ONE's quantizer: formats by ONE's names, errors in ONE's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from circlekit.errors import FileError, FormatError, ShapeError, UnsupportedError
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+from circlekit.quant.calibration.sample_files import RandomSamples, SampleFile
+
+HDF5_FORMATS, LIST_FORMATS, FOLDER_FORMATS = ("h5", "hdf5"), ("list", "filelist"), ("directory", "dir")
+RANDOM_SAMPLES = 3
+FILE_HEADS = (b"\x89HDF", b"PK", b"\x93NUMPY")
+"""First bytes of the files that the format h5 stands for: HDF5, and npz and npy, which ONE does not read."""
+
+
+@dataclass(frozen=True)
+class OneSamples:
+    """The samples of ``file``; an error begins with ONE's words."""
+
+    file: SampleFile
+    form: str
+
+    def __iter__(self) -> Iterator[list[Array]]:
+        """Yield arrays in graph order."""
+        with _in_words_of_one():
+            yield from self.file
+
+    def __length_hint__(self) -> int:
+        with _in_words_of_one():
+            return self.file.__length_hint__()
+
+    def __str__(self) -> str:
+        return str(self.file)
+
+
+@contextmanager
+def _in_words_of_one() -> Iterator[None]:
+    """Put ONE's words before the message of an error about samples."""
+    try:
+        yield
+    except (ShapeError, FileError, FormatError) as error:
+        words = "Cannot open file"
+        if isinstance(error, ShapeError):
+            is_count = "one for each of" in error.message
+            words = "Wrong number of inputs" if is_count else "Buffer size does not match"
+        raise type(error)(f"{words}: {error.message}", *error.where) from None
+
+
+def samples_of(model: Model, data: str | None, form: str = "h5") -> RandomSamples | OneSamples:
+    """Return the samples in ``data``, a file or folder of the format ``form``; random ones for None."""
+    if form not in HDF5_FORMATS + LIST_FORMATS + FOLDER_FORMATS:
+        raise UnsupportedError(
+            f"Unsupported input data format {form!r} "
+            "(supported formats: h5/hdf5 (default), list/filelist, directory/dir)"
+        )
+    if data is None:
+        return RandomSamples(model, RANDOM_SAMPLES, like_one=True)
+    path = Path(data)
+    if form in FOLDER_FORMATS and not path.is_dir():
+        raise FileError(f"Cannot open directory: {data}: expected a folder of raw files")
+    if not path.exists():
+        raise FileError(f"Cannot open file: {data}: no such file")
+    if form in HDF5_FORMATS and path.is_file():
+        with path.open("rb") as file:
+            head = file.read(8)
+        if not head.startswith(FILE_HEADS):
+            raise FormatError(f"Given data file is not HDF5: {data}")
+    return OneSamples(SampleFile(data, model, form in LIST_FORMATS), form)

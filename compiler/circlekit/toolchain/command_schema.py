@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that describe the options of a backend's program, so that a configuration file can give them as keys.
+
+Such a file defines ``command_schema()``, which returns an ArgumentParser.  It imports these classes with
+``from onelib import argumentparse``, as in ONE; ``load_schema`` provides that module while the file runs.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from circlekit.toolchain.option import SWITCH_WORDS, DriverError
+
+
+class Action:
+    """What an argument of a program is for."""
+
+
+class DriverName(Action):
+    """The name of the program."""
+
+
+class NormalOption(Action):
+    """An option, or a positional argument, that a key gives."""
+
+
+class TargetOption(Action):
+    """The option that takes the name of the target."""
+
+
+@dataclass
+class Argument:
+    """An argument: its names, what it is for, and ``bool`` for a flag without a value."""
+
+    names: tuple[str, ...]
+    action: type[Action]
+    dtype: type
+
+    @property
+    def keys(self) -> list[str]:
+        """The names without dashes."""
+        return [name.lstrip("-") for name in self.names]
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether a flag stands in front of the value."""
+        return self.names[0].startswith("-")
+
+
+@dataclass
+class ArgumentParser:
+    """The arguments of a program of a backend, in their order on the command line.
+
+    ``driver``: the name of the program.  ``target``: the target that it is called for.
+    """
+
+    driver: str | None = None
+    target: str | None = None
+    arguments: list[Argument] = field(default_factory=list)
+
+    def add_argument(self, *names: str, action: type[Action] | None = None, dtype: type = str) -> None:
+        """Add an argument; raise DriverError, worded as ONE does, for one that is not valid."""
+        known = {key for argument in self.arguments for key in argument.keys}
+        dashed = [name.startswith("-") for name in names]
+        faults = {
+            "Duplicate option names": bool(known & {name.lstrip("-") for name in names}),
+            '"action" keyword argument is required': action is None,
+            "Invalid action": action not in (None, DriverName, NormalOption, TargetOption),
+            "Invalid option name": not names,
+            "onecc doesn't support multiple driver name": action is DriverName and len(names) > 1,
+            "Only normal option can be boolean type": dtype is bool and action is not NormalOption,
+            'Boolean type option should start with dash("-")': dtype is bool and not all(dashed),
+            "Invalid option names. Only either of option type is allowed: positional or optional":
+                action is not DriverName and len(set(dashed)) > 1,
+        }  # fmt: skip
+        for message, is_wrong in faults.items():
+            if is_wrong:
+                raise DriverError("RuntimeError", f"{message}: {', '.join(names)}")
+        if action is DriverName:
+            self.driver = names[0]
+        elif action is not None:
+            self.arguments.append(Argument(names, action, dtype))
+
+    def words(self, keys: Mapping[str, str]) -> tuple[list[str], list[str]]:
+        """Return the arguments for the ``keys`` of a section, and the keys that name no argument."""
+        words: list[str] = []
+        used: set[str] = set()
+        for argument in self.arguments:
+            if argument.action is TargetOption:
+                words += [*argument.names[:1] * argument.is_flag, self.target or ""]
+                continue
+            given = next((key for key in argument.keys if keys.get(key)), None)
+            if given is None:
+                continue
+            used.add(given)
+            if argument.dtype is bool and not SWITCH_WORDS.get(keys[given].lower(), True):
+                continue
+            words += argument.names[:1] * argument.is_flag
+            if argument.dtype is not bool:
+                words.append(keys[given])
+        return words, [key for key in keys if key not in used]
+
+
+def load_schema(path: Path, target: str | None) -> ArgumentParser:
+    """Run a schema file and return what it describes; raise DriverError if that fails."""
+    with _onelib():
+        try:
+            names = runpy.run_path(str(path))
+            if "command_schema" not in names:
+                raise DriverError("RuntimeError", f'You must implement "command_schema" function: {path}')
+            schema: Any = names["command_schema"]()
+        except DriverError as error:
+            raise DriverError(error.kind, f"{error.message} ({path})") from None
+        except Exception as error:  # the code of a user may raise anything
+            raise DriverError(type(error).__name__, f"{error} ({path})") from error
+    if not isinstance(schema, ArgumentParser) or schema.driver is None:
+        raise DriverError("RuntimeError", f"expected an ArgumentParser with a DriverName from {path}")
+    schema.target = target
+    return schema
+
+
+@contextmanager
+def _onelib() -> Iterator[None]:
+    """Make this module importable as ``onelib.argumentparse`` in the block."""
+    package = ModuleType("onelib")
+    module = sys.modules[__name__]
+    package.argumentparse = module  # type: ignore[attr-defined]  # a module that exists only here
+    before = {name: sys.modules.get(name) for name in ("onelib", "onelib.argumentparse")}
+    sys.modules["onelib"], sys.modules["onelib.argumentparse"] = package, module
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = old

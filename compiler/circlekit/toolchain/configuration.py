@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration files: INI as ONE reads it, or TOML; sections of keys and texts."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from circlekit.errors import did_you_mean
+from circlekit.toolchain.option import DriverError, Option
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ONECC, ENVIRONMENT, BACKEND = "onecc", "Environment", "backend"
+"""Sections that belong to no driver: what to run, environment variables, the target."""
+
+
+@dataclass
+class Configuration:
+    """A configuration file: the texts of its sections, by name and key."""
+
+    path: str
+    sections: dict[str, dict[str, str]]
+
+    def section(self, name: str) -> dict[str, str]:
+        """Return a section; raise DriverError if the file has none of this name."""
+        if name not in self.sections:
+            near = did_you_mean(name, list(self.sections))
+            raise DriverError(
+                "AssertionError", f"configuration file must have '{name}' section: {self.path}{near}"
+            )
+        return self.sections[name]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of the section [Environment]."""
+        return self.sections.get(ENVIRONMENT, {})
+
+    @property
+    def target(self) -> str | None:
+        """The target of the section [backend]."""
+        return self.sections.get(BACKEND, {}).get("target") or None
+
+    def values(self, name: str, options: Collection[Option], *, is_open: bool = False) -> dict[str, Any]:
+        """Return the values of ``options`` in the section ``name``.
+
+        Raise DriverError for a key that is none of them, unless ``is_open``, or a value that is not valid.
+        """
+        known = {option.key: option for option in options}
+        section = self.section(name)
+        unknown = [] if is_open else [key for key in section if key.replace("-", "_") not in known]
+        if unknown:
+            near = did_you_mean(unknown[0], list(known))
+            where = f"in section [{name}] of {self.path}"
+            raise DriverError(
+                "", f"the following arguments are unrecognized: {' '.join(unknown)} ({where}{near})"
+            )
+        return dict(self._read(name, known))
+
+    def _read(self, name: str, options: Mapping[str, Option]) -> Iterator[tuple[str, Any]]:
+        for key, text in self.sections[name].items():
+            option = options.get(key.replace("-", "_"))
+            try:
+                if option is not None:
+                    yield option.key, option.read(text)
+            except ValueError as error:
+                raise DriverError("ValueError", f"{self.path}: [{name}] {key}: {error}") from None
+
+
+def read_configuration(path: str) -> Configuration:
+    """Read a configuration file: TOML if its name ends in .toml, else INI.
+
+    Raise DriverError, worded as ONE does, for a missing or damaged file.
+    """
+    file = Path(path).expanduser()
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        problem = "it is not UTF-8 text" if file.is_file() else "no such file"
+        message = f"Not found given configuration file: {path}: {problem}"
+        raise DriverError("FileNotFoundError", message) from None
+    return Configuration(path, _toml(text, path) if file.suffix == ".toml" else ini_sections(text, path))
+
+
+def ini_sections(text: str, path: str) -> dict[str, dict[str, str]]:
+    """Return the sections of an INI file: ``#`` and ``;`` begin comments, keys are case-sensitive."""
+    parser = configparser.ConfigParser(inline_comment_prefixes=("#", ";"))
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # the documented way to keep the case
+    try:
+        parser.read_string(text, source=path)
+        return {name: dict(parser[name]) for name in parser.sections()}
+    except configparser.Error as error:
+        raise DriverError(type(error).__name__, str(error).replace("\n", " ")) from None
+
+
+def _toml(text: str, path: str) -> dict[str, dict[str, str]]:
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DriverError("ParsingError", f"{path}: {error}") from None
+    loose = [name for name, table in tables.items() if not isinstance(table, dict)]
+    if loose:
+        raise DriverError("ParsingError", f"{path}: expected sections, got the key {loose[0]} outside of one")
+    return {
+        name: {key: _text(value, f"{path}: [{name}] {key}") for key, value in table.items()}
+        for name, table in tables.items()
+    }
+
+
+def _text(value: Any, where: str) -> str:
+    """Return the text that a value of a TOML file has in an INI file."""
+    if isinstance(value, list):
+        return ",".join(_text(item, where) for item in value)
+    if isinstance(value, dict):
+        raise DriverError("ParsingError", f"{where}: expected a text, a number, true or false, or a list")
+    return value if isinstance(value, str) else str(value)
+
+
+def read_json(path: str) -> Any:
+    """Return the content of a workflow file; raise DriverError, worded as ONE does."""
+    try:
+        return json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+    except OSError:
+        raise DriverError("FileNotFoundError", f"Not found given workflow file: {path}") from None
+    except ValueError as error:
+        raise DriverError("ImportError", f"Invalid workflow file: {path}: {error}") from None

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A driver: one of ONE's one-* commands, as a list of options and a function."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from itertools import groupby
+from typing import Any
+
+from circlekit.errors import CirclekitError
+from circlekit.toolchain.configuration import Configuration, read_configuration
+from circlekit.toolchain.option import DriverError, Kind, Option, StepFailed, UsageFault, Values, merged
+from circlekit.toolchain.session import FAILED, Session
+
+USAGE_ERROR, INTERRUPTED = 2, 130
+"""Exit codes: wrong usage, as argparse has it, and that of shells for the signal INT."""
+
+STANDARD = (
+    Option("version", "show program's version number and exit", "-v", Kind.SWITCH),
+    Option("verbose", "output additional information to stdout or stderr", "-V", Kind.SWITCH),
+    Option("config", "run with configuration file (.cfg, or .toml)", "-C"),
+    Option("section", "section of the configuration file to read", "-S", is_shown=False),
+)
+"""Options of all drivers; they are no keys of configuration files."""
+
+
+@dataclass
+class Invocation:
+    """A driver and what it is asked to do: its ``values``, and the ``words`` for a program of a backend.
+
+    ``command``: the values that the command line gave.  ``configuration``: the file, if there is one.
+    """
+
+    driver: Driver
+    values: Values
+    command: Values
+    words: list[str]
+    configuration: Configuration | None
+
+    def flags(self, *names: str) -> list[str]:
+        """Return the words that stand for some of the values on a command line, for the log."""
+        known = {option.key: option for option in self.driver.options}
+        return [word for name in names for word in known[name].words(self.values.get(name))]
+
+
+@dataclass(frozen=True)
+class Driver:
+    """One of ONE's one-* commands.
+
+    ``declare`` returns its options.  ``run`` does the work.  ``check`` raises UsageFault for values that do
+    not fit together.  ``usage``: the usage line.  ``words``: which words for another program may follow:
+    "no", those "behind" ``--``, or "any" that the driver does not know, too.  ``log``: the value that names
+    the log file, "" for none.  ``standard``: which of STANDARD it has.  ``has_open_section``: its section
+    may have keys of others.  ``group`` returns values that come behind those of the configuration file.
+    ``details`` returns the end of the help.  ``prepare`` raises errors that are known before an earlier step
+    runs.
+    """
+
+    name: str
+    description: str
+    declare: Callable[[], Sequence[Option]]
+    run: Callable[[Invocation, Session], None]
+    check: Callable[[Values], None] = field(default=lambda values: None)
+    usage: str | None = None
+    words: str = "no"
+    log: str = "output_path"
+    standard: tuple[str, ...] = ("version", "verbose", "config", "section")
+    has_open_section: bool = False
+    group: Callable[[Values, Session], Mapping[str, Any]] = field(default=lambda values, session: {})
+    details: Callable[[Session], str] = field(default=lambda session: "")
+    prepare: Callable[[Invocation, Session], None] = field(default=lambda invocation, session: None)
+
+    def __call__(self, argv: Sequence[str] | None = None) -> int:
+        """Run with the arguments ``argv``, by default those of the process; return the exit code."""
+        return self.call(sys.argv[1:] if argv is None else argv, Session())
+
+    def call(self, words: Sequence[str], session: Session) -> int:
+        """Run with arguments in a session; print errors; return the exit code."""
+        return guarded(
+            self.name, self.print_usage, lambda: self.execute(self.resolve(words, session), session)
+        )
+
+    @cached_property
+    def options(self) -> tuple[Option, ...]:
+        """The options of the driver, without those of STANDARD."""
+        return tuple(self.declare())
+
+    def parser(self, session: Session | None = None) -> argparse.ArgumentParser:
+        """Return the parser of the command line."""
+        details = self.details(session) if session is not None else ""
+        parser = argparse.ArgumentParser(
+            self.name, self.usage, self.description, details or None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        groups: dict[str, argparse._ActionsContainer] = {}
+        for option in (*(o for o in STANDARD if o.name in self.standard), *self.options):
+            if option.exclusive and option.exclusive not in groups:
+                groups[option.exclusive] = parser.add_mutually_exclusive_group()
+            option.add_to(groups[option.exclusive] if option.exclusive else parser)
+        return parser
+
+    def print_usage(self) -> None:
+        """Print the usage on the standard error, as argparse does before an error."""
+        self.parser().print_usage(sys.stderr)
+
+    # -- from words to values --------------------------------------------------------------------
+
+    def resolve(self, words: Sequence[str], session: Session) -> Invocation:
+        """Return what ``words`` ask for, with the values of the configuration file and the defaults.
+
+        Raise UsageFault or DriverError if it is wrong; nothing has been done then.
+        """
+        own, rest = self._split(list(words), session)
+        command = vars(own)
+        if command.pop("version", False):
+            print(version_text(self.name))
+            raise SystemExit(0)
+        verbose = command.pop("verbose", False)
+        path, section = command.pop("config", None), command.pop("section", self.name)
+        configuration = None if path is None else read_configuration(path)
+        session.verbose = session.verbose or verbose
+        given: Mapping[str, Any] = {}
+        if configuration is not None:
+            given = configuration.values(section, self.options, is_open=self.has_open_section)
+            session.environment.update(configuration.environment)
+        group = self.group({**given, **command}, session)
+        values = merged(self.options, command, given, group)
+        self._require(values)
+        self.check(values)
+        return Invocation(self, values, command, rest, configuration)
+
+    def _split(self, words: list[str], session: Session) -> tuple[argparse.Namespace, list[str]]:
+        """Parse ``words``; return the driver's own values, and the words for another program."""
+        parser = self.parser(session)
+        if self.words == "no":
+            return parser.parse_args(words), []
+        parts = [list(part) for is_separator, part in groupby(words, lambda w: w == "--") if not is_separator]
+        own, rest = (parts[0] if parts else []), (parts[1] if len(parts) > 1 else [])
+        if self.words == "any" and len(parts) == 1:
+            return parser.parse_known_args(own)
+        return parser.parse_args(own), rest
+
+    def _require(self, values: Values) -> None:
+        missing = ["/".join(o.flags) for o in self.options if o.required and o.key not in values]
+        if missing:
+            raise UsageFault(f"the following arguments are required: {' '.join(missing)}")
+
+    # -- the work --------------------------------------------------------------------------------
+
+    def execute(self, invocation: Invocation, session: Session) -> None:
+        """Do what is asked for, with a log file."""
+        output = invocation.values.get(self.log)
+        with session.logging(str(output)) if output else nullcontext():
+            self.run(invocation, session)
+
+
+def guarded(name: str, print_usage: Callable[[], None], work: Callable[[], None]) -> int:
+    """Do ``work``; print an error as ONE's driver ``name`` does; return the exit code."""
+    try:
+        work()
+        return 0
+    except StepFailed as failure:
+        return failure.code
+    except UsageFault as fault:
+        print_usage()
+        return _print(f"{name}: error: {fault.message}", USAGE_ERROR)
+    except DriverError as error:
+        kind = f"{error.kind}: " if error.kind else "error: "
+        return _print(f"{name}: {kind}{error.message}", FAILED if error.kind else USAGE_ERROR)
+    except CirclekitError as error:
+        return _print(f"{name}: {type(error).__name__}: {error}", FAILED)
+    except SystemExit as exit:
+        return exit.code if isinstance(exit.code, int) else 0 if exit.code is None else FAILED
+    except KeyboardInterrupt:
+        return _print(f"{name}: interrupted", INTERRUPTED)
+    except Exception as error:  # a fault in circlekit ends with one line and an exit code too
+        if "-V" in sys.argv or "--verbose" in sys.argv:
+            traceback.print_exc()
+        return _print(f"{name}: {type(error).__name__}: {error}", FAILED)
+
+
+def _print(line: str, code: int) -> int:
+    print(line, file=sys.stderr, flush=True)
+    return code
+
+
+def version_text(name: str) -> str:
+    """Return what ``--version`` of the command ``name`` prints."""
+    return f"{name} version {version('circlekit')}\ncirclekit, licensed under the Apache License, Version 2.0"

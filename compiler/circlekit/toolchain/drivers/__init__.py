@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The drivers: every module here defines some; ``all_drivers`` finds them."""
+
+from __future__ import annotations
+
+import pkgutil
+from functools import cache
+from importlib import import_module
+
+from circlekit.toolchain.driver import Driver
+
+
+@cache
+def all_drivers() -> dict[str, Driver]:
+    """Return every driver by name."""
+    modules = [import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+    found = [item for module in modules for item in vars(module).values() if isinstance(item, Driver)]
+    return {driver.name: driver for driver in sorted(found, key=lambda driver: driver.name)}

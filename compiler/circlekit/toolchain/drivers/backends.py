@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""one-codegen and one-profile: programs of backends, for a backend or for a target of one."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from circlekit.toolchain.command_schema import load_schema
+from circlekit.toolchain.configuration import Configuration
+from circlekit.toolchain.driver import Driver, Invocation
+from circlekit.toolchain.option import Option, StepFailed, UsageFault
+from circlekit.toolchain.session import Session
+
+OPTIONS = (
+    Option("backend", "backend name to use", "-b"),
+    Option("target", "run with specific target of the backend", "-T"),
+)
+
+
+def run_program(session: Session, name: str, words: list[str]) -> None:
+    """Run the program ``name`` of a backend; raise StepFailed if it fails."""
+    program = session.installation.find_program(name)
+    if isinstance(program, Path):
+        session.require([str(program), *words], name)
+        return
+    code = program(words)
+    if code:
+        raise StepFailed(name, code)
+
+
+def _run(suffix: str, invocation: Invocation, session: Session) -> None:
+    """Run ``BACKEND-suffix`` for each backend that is asked for."""
+    for name, words in plan(suffix, invocation, session):
+        run_program(session, name, words)
+
+
+def _prepare(suffix: str, invocation: Invocation, session: Session) -> None:
+    """Raise what ``_run`` would raise before it runs a program."""
+    for name, _ in plan(suffix, invocation, session, is_dry=True):
+        session.installation.find_program(name)
+
+
+def _own_section(invocation: Invocation) -> dict[str, str]:
+    configuration = invocation.configuration
+    return {} if configuration is None else configuration.section(invocation.driver.name)
+
+
+def plan(
+    suffix: str, invocation: Invocation, session: Session, *, is_dry: bool = False
+) -> list[tuple[str, list[str]]]:
+    """Return the programs to run and their arguments.
+
+    Words of the command line win over the key ``command`` of the section, or the key with the name of the
+    backend if ``backends`` lists several.  With a target, a schema file of its backend says what other keys
+    mean; without one, ``--target NAME`` precedes the words.
+    ``is_dry``: say nothing about keys that a schema file does not know.
+    Raise UsageFault, worded as ONE does, if something is missing or does not fit.
+    """
+    if {"backend", "target"} <= invocation.command.keys():
+        raise UsageFault("'backend' option and 'target' option cannot be used simultaneously.")
+    section = _own_section(invocation)
+    backend, target = invocation.command.get("backend"), _target(invocation)
+    named = section.get("backends", "").split(",") if section.get("backends") else []
+    _check_backends(section, named, backend)
+    if not (backend or section.get("backend") or named or target):
+        raise UsageFault("the following arguments are required: [-b/--backend | -T/--target]")
+    front = ["--target", target] if target else []
+    if invocation.words and (invocation.configuration is None or backend):
+        chosen = backend or session.installation.backend_of(str(target))
+        return [(f"{chosen}-{suffix}", [*front, *invocation.words])]
+    if invocation.configuration is None:
+        raise UsageFault("commands for the backend is missing.")
+    if not backend and target:
+        chosen = session.installation.backend_of(target)
+        command = {"compile": "codegen"}.get(suffix, suffix)
+        schema = session.installation.schema_file(chosen, command)
+        if schema is not None and not section.get("command"):
+            return [_by_schema(schema, target, section, None if is_dry else session)]
+        if schema is not None or not (section.get("backend") or named):
+            return [(f"{chosen}-{suffix}", [*front, *_command(section, invocation.configuration)])]
+    if backend or not named:
+        command_key = backend if named else "command"
+        return [(f"{backend or section['backend']}-{suffix}", [*front, *section[str(command_key)].split()])]
+    return [(f"{name}-{suffix}", [*front, *section[name].split()]) for name in named]
+
+
+def _target(invocation: Invocation) -> str | None:
+    """Return the target: of the command line, else of the section [backend]."""
+    given = invocation.command.get("target")
+    if given is None and invocation.configuration is not None and not invocation.command.get("backend"):
+        given = invocation.configuration.target
+    return None if given is None else str(given)
+
+
+def _check_backends(section: dict[str, str], named: list[str], backend: object) -> None:
+    """Raise UsageFault if the keys of a section do not fit together, or lack the given ``backend``."""
+    if section.get("backend") and named:
+        raise UsageFault("'backend' option and 'backends' option cannot be used simultaneously.")
+    if backend and section.get("backend") and backend != section["backend"]:
+        raise UsageFault(f"Not found the command of given backend: {backend}")
+    if section.get("backend") and not section.get("command"):
+        raise UsageFault("'command' key is missing in the configuration file.")
+    for name in named:
+        if not section.get(name):
+            raise UsageFault(f"Not found the command for {name}")
+    if backend and named and backend not in named:
+        raise UsageFault(f"Not found the command of given backend: {backend}")
+
+
+def _command(section: dict[str, str], configuration: Configuration) -> list[str]:
+    if not section.get("command"):
+        raise UsageFault(f"'command' key is missing in the configuration file. ({configuration.path})")
+    return section["command"].split()
+
+
+def _by_schema(
+    schema: Path, target: str, section: dict[str, str], session: Session | None
+) -> tuple[str, list[str]]:
+    """Return the program that a schema file describes, and the arguments that the keys of a section mean.
+
+    ``session``: where to warn about keys that it does not know; None: nowhere.
+    """
+    parser = load_schema(schema, target)
+    words, unknown = parser.words(section)
+    driver = str(parser.driver)
+    if unknown and session is not None:
+        session.say(f"WARNING: there are invalid options {unknown}")
+        run_program(session, driver, ["-h"])
+    return driver, words
+
+
+def _driver(name: str, description: str, suffix: str) -> Driver:
+    def details(session: Session) -> str:
+        found = ", ".join(session.installation.backends(f"-{suffix}"))
+        return f"available backend drivers: {found}" if found else "There is no available backend driver."
+
+    return Driver(
+        name, description, lambda: OPTIONS, partial(_run, suffix), words="any", log="", has_open_section=True,
+        usage=f"{name} [-h] [-v] [-C CONFIG] [-b BACKEND | -T TARGET] [--] [COMMANDS FOR BACKEND]",
+        details=details,
+        prepare=partial(_prepare, suffix),
+    )  # fmt: skip
+
+
+one_codegen = _driver("one-codegen", "command line tool for code generation", "compile")
+one_profile = _driver("one-profile", "command line tool for profiling backend model", "profile")

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""one-create-quant-dataset and rawdata2hdf5: files of samples as one HDF5 file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from circlekit.toolchain.driver import Driver, Invocation
+from circlekit.toolchain.option import DriverError, Option
+from circlekit.toolchain.session import Session
+
+DATA_LIST = Option(
+    "data_list",
+    "a text file with a line for each sample: a data file, or one for each input, with spaces between",
+    "-l",
+    required=True,
+)
+
+
+def _run(invocation: Invocation, session: Session) -> None:
+    values = invocation.values
+    form = str(values.get("input_data_format", "rawdata"))
+    count = write_dataset(str(values["data_list"]), str(values["output_path"]), form)
+    kind = "Raw" if form == "rawdata" else "Numpy"
+    session.say(f"{kind} data have been packaged to {values['output_path']}")
+    session.say(f"Number of packaged data: {count}")
+
+
+def write_dataset(data_list: str, output: str, form: str) -> int:
+    """Write the files that ``data_list`` names into the HDF5 file ``output``; return the number of samples.
+
+    ``form``: rawdata, or numpy for npy files.  The layout is that of ONE: the group ``value`` has a group for
+    each sample, with a data set for each input, numbered from 0.  Raw samples are bytes, and the attribute
+    ``rawData`` of ``value`` says so.
+    """
+    import h5py  # slow to import
+    import numpy as np  # as above
+
+    samples = list(_listed(data_list))
+    arrays = [[_array(path, form) for path in paths] for paths in samples]
+    temporary = f"{output}.{os.getpid()}"
+    try:
+        with h5py.File(temporary, "w") as file:
+            group = file.create_group("value")
+            if form == "rawdata":
+                group.attrs["rawData"] = "1"
+            for number, (paths, inputs) in enumerate(zip(samples, arrays, strict=True)):
+                sample = group.create_group(str(number))
+                for index, array in enumerate(inputs):
+                    sample.create_dataset(str(index), data=np.asarray(array))
+                sample.attrs["desc"] = ",".join(Path(path).name for path in paths)
+        os.replace(temporary, output)  # noqa: PTH105  # both are strings
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        raise DriverError(type(error).__name__, f"{output} cannot be written: {error}") from None
+    return len(samples)
+
+
+def _listed(path: str) -> Iterator[list[str]]:
+    """Yield the paths in each line of a list; raise DriverError, worded as ONE does, for a missing file."""
+    if not Path(path).is_file():
+        raise DriverError("FileNotFoundError", f"No such file. {path}")
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise DriverError("UnicodeDecodeError", f"{path}: {error}") from None
+    for line in lines:
+        paths = line.split()
+        for name in paths:
+            if not Path(name).is_file():
+                raise DriverError("FileNotFoundError", f"No such file. {name} (listed in {path})")
+        if paths:
+            yield paths
+
+
+def _array(path: str, form: str) -> object:
+    import numpy as np  # slow to import
+
+    if form == "rawdata":
+        return np.fromfile(path, np.uint8)
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError):
+        raise DriverError(
+            "RuntimeError", f"{path} is not loadable by np.load. Please check it is a numpy file."
+        ) from None
+
+
+one_create_quant_dataset = Driver(
+    "one-create-quant-dataset",
+    "command line tool to convert data files to hdf5 file",
+    lambda: [
+        Option(
+            "input_data_format", "format of the data files: rawdata or numpy", "-i",
+            choices=("rawdata", "numpy"), required=True,
+        ),
+        DATA_LIST,
+        Option("output_path", "path to the output file", "-p", required=True),
+    ],
+    _run,
+    log="",
+    standard=(),
+)  # fmt: skip
+
+rawdata2hdf5 = Driver(
+    "rawdata2hdf5",
+    "command line tool to convert raw data files to hdf5 file (one-create-quant-dataset does more)",
+    lambda: [DATA_LIST, Option("output_path", "path to the output hdf5 file", "-o", required=True)],
+    _run,
+    log="",
+    standard=(),
+)

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""one-import-tf, -tflite, -bcq, -onnx and -pytorch: models of other frameworks become circle; one-import."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from circlekit.toolchain.driver import Driver, Invocation, guarded, version_text
+from circlekit.toolchain.importers import ONNX, PYTORCH, TENSORFLOW
+from circlekit.toolchain.option import (
+    INPUT_PATH,
+    OUTPUT_PATH,
+    SAVE_INTERMEDIATE,
+    Kind,
+    Option,
+    StepFailed,
+)
+from circlekit.toolchain.session import Session
+
+KEEP_BATCHMATMUL = Option(
+    "experimental_disable_batchmatmul_unfold", "keep BATCH_MATMUL: no FULLY_CONNECTED for each batch",
+    kind=Kind.SWITCH,
+)  # fmt: skip
+
+_TENSORFLOW_OPTIONS = (
+    Option(
+        "converter_version", exclusive="converter",
+        constants={"v1": "has no effect (deprecated)", "v2": "has no effect (deprecated)"},
+    ),
+    INPUT_PATH, OUTPUT_PATH,
+    Option("input_arrays", "names of the input arrays, comma-separated", "-I"),
+    Option("input_shapes", 'shapes of --input_arrays, colon-separated (ex:"1,4,4,3:1,20,20,3")', "-s"),
+    Option("output_arrays", "names of the output arrays, comma-separated", "-O"),
+)  # fmt: skip
+
+MODEL_FORMAT = Option(
+    "model_format", exclusive="format", default="graph_def",
+    choices=("graph_def", "saved_model", "keras_model"),
+    constants={
+        "graph_def": "use graph def file(default)", "saved_model": "use saved model",
+        "keras_model": "use keras model",
+    },
+)  # fmt: skip
+
+
+# -- TensorFlow ----------------------------------------------------------------------------------
+
+
+def _run_tf(invocation: Invocation, session: Session) -> None:
+    _import_tensorflow(invocation, session, is_bcq=False)
+
+
+def _run_bcq(invocation: Invocation, session: Session) -> None:
+    _import_tensorflow(invocation, session, is_bcq=True)
+
+
+def _import_tensorflow(invocation: Invocation, session: Session, *, is_bcq: bool) -> None:
+    values = invocation.values
+    source, target = str(Path(str(values["input_path"])).expanduser()), str(values["output_path"])
+    kind = str(values.get("model_format", "graph_def"))
+    arrays = invocation.flags("input_arrays", "input_shapes", "output_arrays")
+    more = ["--bcq"] * is_bcq + ["--keep_batchmatmul"] * bool(values.get(KEEP_BATCHMATMUL.key))
+    with session.intermediate(values) as folder:
+        stem = Path(source).stem + "_withmeta" if is_bcq else Path(target).stem
+        path = str(folder / f"{stem}.tflite")
+        shown = [f"--{kind}", "--input_path", source, "--output_path", path, *arrays]
+        TENSORFLOW.run(session, [kind, source, path, *arrays, *more], "tf2tfliteV2.py", shown)
+        _write_circle(session, path, target)
+
+
+def _write_circle(session: Session, source: str, target: str) -> None:
+    """Write the TFLite model in ``source`` as circle."""
+    with session.program("tflite2circle", [source, target]):
+        session.save(session.load(source), target, "Failed to write circle")
+
+
+one_import_tf = Driver(
+    "one-import-tf", "command line tool to convert TensorFlow to circle",
+    lambda: [MODEL_FORMAT, *_TENSORFLOW_OPTIONS, SAVE_INTERMEDIATE, KEEP_BATCHMATMUL], _run_tf,
+)  # fmt: skip
+
+one_import_bcq = Driver(
+    "one-import-bcq", "command line tool to convert TensorFlow with BCQ to circle",
+    lambda: _TENSORFLOW_OPTIONS, _run_bcq,
+)  # fmt: skip
+
+
+# -- TFLite, PyTorch -----------------------------------------------------------------------------
+
+
+def _run_tflite(invocation: Invocation, session: Session) -> None:
+    _write_circle(session, str(invocation.values["input_path"]), str(invocation.values["output_path"]))
+
+
+one_import_tflite = Driver(
+    "one-import-tflite", "command line tool to convert TensorFlow lite to circle",
+    lambda: [INPUT_PATH, OUTPUT_PATH], _run_tflite,
+)  # fmt: skip
+
+
+def _run_pytorch(invocation: Invocation, session: Session) -> None:
+    source, target = (str(invocation.values[key]) for key in ("input_path", "output_path"))
+    with session.intermediate({}) as folder:
+        path = str(folder / "model.circle")
+        PYTORCH.run(session, [source, path], "tico", [source, target])
+        with session.program("tico", [source, target]):
+            session.save(session.load(path), target, "Failed to write circle")
+
+
+one_import_pytorch = Driver(
+    "one-import-pytorch", "command line tool to convert a ExportedProgram (.pt2) into a circle",
+    lambda: [INPUT_PATH, OUTPUT_PATH], _run_pytorch,
+)  # fmt: skip
+
+
+# -- ONNX ----------------------------------------------------------------------------------------
+
+EXTENSION = "one-import-onnx-ext"
+"""A program of a user that converts what the converter does not, or with ``force_ext`` all."""
+
+_ONNX_SWITCHES = {
+    "unroll_rnn": "unroll RNN operators",
+    "unroll_lstm": "unroll LSTM operators",
+    "keep_io_order": "has no effect: inputs and outputs always have the order of the ONNX model",
+    "dynamic_batch_to_single_batch": "make unknown first dimensions of inputs 1",
+}
+
+
+def _onnx_options() -> list[Option]:
+    switches = [Option(name, text, kind=Kind.SWITCH) for name, text in _ONNX_SWITCHES.items()]
+    return [
+        INPUT_PATH, OUTPUT_PATH, *switches,
+        Option("force_ext", f"use {EXTENSION}", kind=Kind.SWITCH, exclusive="ext"),
+        Option("disable_ext", f"never use {EXTENSION}", kind=Kind.SWITCH, exclusive="ext"),
+        SAVE_INTERMEDIATE, KEEP_BATCHMATMUL,
+    ]  # fmt: skip
+
+
+def _run_onnx(invocation: Invocation, session: Session) -> None:
+    values = invocation.values
+    extension = session.installation.bin / EXTENSION
+    has_extension = extension.is_file()
+    is_forced = values.get("force_ext") or _is_set(session, "FORCE")
+    if not (has_extension and is_forced):
+        if is_forced:
+            session.say("onnx-import-onnx: 'force_ext' is True, but one-import-onnx-ext is not installed.")
+        try:
+            _convert_onnx(invocation, session)
+            return
+        except StepFailed:
+            if not has_extension or values.get("disable_ext") or _is_set(session, "DISABLE"):
+                raise
+            session.say("onnx-import-onnx: Conversion failed. Fallback to use one-import-onnx-ext")
+    names = ("unroll_rnn", "unroll_lstm", KEEP_BATCHMATMUL.key, "save_intermediate", "keep_io_order")
+    flags = invocation.flags(*names)
+    session.require([str(extension), *flags, str(values["input_path"]), str(values["output_path"])])
+
+
+def _is_set(session: Session, name: str) -> bool:
+    return session.environment.get(f"ONE_IMPORT_ONNX_EXT_{name}") in ("1", "Y")
+
+
+def _convert_onnx(invocation: Invocation, session: Session) -> None:
+    """Convert with onnx2tf, and restore the interface of the ONNX model, whose values are compared."""
+    values = invocation.values
+    source, target = str(Path(str(values["input_path"])).expanduser()), str(values["output_path"])
+    unroll = bool(values.get("unroll_rnn") or values.get("unroll_lstm"))
+    flags = ["--single_batch"] * bool(values.get("dynamic_batch_to_single_batch")) + ["--unroll"] * unroll
+    flags += ["--keep_batchmatmul"] * bool(values.get(KEEP_BATCHMATMUL.key)) + ["--verbose"] * session.verbose
+    with session.intermediate(values) as folder:
+        path, record = (str(folder / f"{Path(target).stem}.{suffix}") for suffix in ("tflite", "npz"))
+        ONNX.run(session, [source, path, record, *flags], "onnx2circle", [source, target])
+        with session.program("onnx2circle", [path, target]):
+            import numpy as np  # slow to import
+
+            from circlekit.toolchain.importers.onnx_interface import restore_interface  # as above
+
+            model = session.load(path)
+            with np.load(record) as arrays:
+                restore_interface(model, dict(arrays))
+            session.save(model, target, "Failed to write circle")
+
+
+one_import_onnx = Driver(
+    "one-import-onnx", "command line tool to convert ONNX to circle", _onnx_options, _run_onnx
+)
+
+
+def onnx2circle(argv: Sequence[str] | None = None) -> int:
+    """Run ONE's program onnx2circle: [--dynamic_batch_to_single_batch] ONNX CIRCLE."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    flags, paths = [w for w in words if w.startswith("-")], [w for w in words if not w.startswith("-")]
+    is_help = bool({"-h", "--help"} & {*words})
+    if len(paths) != 2 or is_help:
+        usage = "usage: onnx2circle [--dynamic_batch_to_single_batch] ONNX CIRCLE"
+        print(usage, file=sys.stdout if is_help else sys.stderr)
+        return 0 if is_help else 255
+    session = Session()
+    invocation = ["-i", paths[0], "-o", paths[1], *flags]
+    return guarded(
+        "onnx2circle",
+        lambda: None,
+        lambda: _convert_onnx(one_import_onnx.resolve(invocation, session), session),
+    )
+
+
+# -- one-import ----------------------------------------------------------------------------------
+
+KINDS = {
+    driver.name.removeprefix("one-import-"): driver
+    for driver in (one_import_bcq, one_import_onnx, one_import_pytorch, one_import_tf, one_import_tflite)
+}
+"""The import drivers, by what follows ``one-import``."""
+
+
+def one_import(argv: Sequence[str] | None = None) -> int:
+    """Run ``one-import KIND ...`` with the arguments ``argv``; return the exit code."""
+    return run_import(list(sys.argv[1:] if argv is None else argv), Session())
+
+
+def run_import(words: list[str], session: Session) -> int:
+    """Run the import driver that the first word which is no option names."""
+    kinds = ", ".join(KINDS)
+    usage = f"usage: one-import [-h] [-v] [-C CONFIG] KIND ...\nKIND: {kinds}"
+    kind = next((word for word in words if word in KINDS), None)
+    if words[:1] in (["-v"], ["--version"]):
+        print(version_text("one-import"))
+        return 0
+    if kind is None and words[:1] in (["-h"], ["--help"]):
+        print(usage)
+        return 0
+    if kind is None:
+        print(
+            f"{usage}\none-import: error: expected one of {kinds}, got {' '.join(words) or 'nothing'}",
+            file=sys.stderr,
+        )
+        return 2
+    words.remove(kind)
+    return KINDS[kind].call(words, session)

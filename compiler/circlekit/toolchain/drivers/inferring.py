@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""one-infer: run a model with the program of a backend, or with a runtime that is installed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from circlekit.toolchain.driver import Driver, Invocation
+from circlekit.toolchain.drivers.backends import run_program
+from circlekit.toolchain.inference import RUNTIMES, infer
+from circlekit.toolchain.option import Option, UsageFault, Values
+from circlekit.toolchain.session import Session
+
+
+def _program(values: Values) -> str:
+    return str(values.get("driver") or f"{values['backend']}-infer")
+
+
+def _check(values: Values) -> None:
+    if "driver" not in values and "backend" not in values:
+        raise UsageFault("the following arguments are required: -d/--driver")
+
+
+def _run(invocation: Invocation, session: Session) -> None:
+    values = invocation.values
+    program = _program(values)
+    words = [*invocation.words, *str(values.get("command", "")).split()]
+    built_in = _built_in(program, session)
+    if built_in is not None:
+        with session.program(program, words):
+            for line in built_in(words):
+                session.say(line)
+    else:
+        run_program(session, program, words)
+    if "post_process" in values:
+        session.require([sys.executable, *str(values["post_process"]).split()], "one-infer")
+
+
+def _built_in(program: str, session: Session) -> Callable[[list[str]], list[str]] | None:
+    """Return the function for ``RUNTIME-infer``; a program of this name beside the commands wins."""
+    runtime = program.removesuffix("-infer")
+    if runtime not in RUNTIMES or program == runtime or session.installation.programs(program):
+        return None
+    return lambda words: infer(runtime, words)
+
+
+def _prepare(invocation: Invocation, session: Session) -> None:
+    program = _program(invocation.values)
+    if _built_in(program, session) is None and not Path(program).is_file():
+        session.installation.find_program(program)
+
+
+one_infer = Driver(
+    "one-infer",
+    "command line tool to infer model",
+    lambda: [
+        Option(
+            "driver",
+            f"program that infers; built in: {', '.join(f'{name}-infer' for name in RUNTIMES)}",
+            "-d",
+        ),
+        Option("backend", "use the program BACKEND-infer", is_shown=False),
+        Option("post-process", "Python script with arguments, run behind the program"),
+        Option("command", "arguments for the program", is_shown=False),
+    ],
+    _run,
+    check=_check,
+    words="behind",
+    log="",
+    usage="one-infer [-h] [-v] [-C CONFIG] [-d DRIVER] [--post-process POST_PROCESS] [--] "
+    "[COMMANDS FOR BACKEND DRIVER]",
+    prepare=_prepare,
+)

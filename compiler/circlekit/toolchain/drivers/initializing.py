@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""one-init: write a first configuration file for a model and a backend; one-version."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from circlekit.toolchain.driver import Driver, Invocation, version_text
+from circlekit.toolchain.drivers.backends import run_program
+from circlekit.toolchain.option import INPUT_PATH, DriverError, Kind, Option, UsageFault, Values
+from circlekit.toolchain.session import Session
+
+TYPES = ("onnx", "tflite")
+LAYOUT = "convert_nchw_to_nhwc"
+LAYOUT_SWITCHES = (LAYOUT, "nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape")
+
+
+def _check(values: Values) -> None:
+    if "model_type" in values and values["model_type"] not in TYPES:
+        raise UsageFault('Allowed value for --model_type: "onnx" or "tflite"')
+    if any(values.get(name) for name in LAYOUT_SWITCHES[1:]) and not values.get(LAYOUT):
+        raise UsageFault(f"the following arguments are required: --{LAYOUT}")
+    if _model_type(values) not in TYPES:
+        raise UsageFault('following file extensions are supported: ".onnx" ".tflite"')
+
+
+def _model_type(values: Values) -> str:
+    return str(values.get("model_type") or Path(str(values["input_path"])).suffix[1:])
+
+
+def configuration_text(values: Values) -> str:
+    """Return a configuration file that imports, optimizes and quantizes the model, and compiles it.
+
+    Each step reads what the one before it writes, beside the model.
+    """
+    source = Path(str(values["input_path"]))
+    importer = f"one-import-{_model_type(values)}"
+    paths = [source, *(source.with_name(source.name.split(".")[0] + end) for end in ENDS)]
+    steps: dict[str, dict[str, object]] = {
+        name: {"input_path": before, "output_path": after}
+        for name, before, after in zip(
+            (importer, "one-optimize", "one-quantize"), paths, paths[1:], strict=False
+        )
+    }
+    steps["one-optimize"].update({name: True for name in LAYOUT_SWITCHES if values.get(name)})
+    if "backend" in values:
+        target = paths[-1].with_suffix(".tvn")
+        steps["one-codegen"] = {"backend": values["backend"], "command": f"-o {target} {paths[-1]}"}
+    sections = {"onecc": {**dict.fromkeys(steps, True), "include": "O1"}, **steps}
+    return "\n".join(
+        "\n".join([f"[{name}]", *(f"{key}={value}" for key, value in keys.items()), ""])
+        for name, keys in sections.items()
+    )
+
+
+ENDS = (".circle", ".opt.circle", ".q.circle")
+"""What follows the name of the model in the files that the steps write."""
+
+
+def _run(invocation: Invocation, session: Session) -> None:
+    values = invocation.values
+    if "backend" in values:
+        session.installation.find_program(f"{values['backend']}-init")
+    path = Path(str(values["output_path"]))
+    try:
+        path.write_text(configuration_text(values))
+    except OSError as error:
+        raise DriverError(type(error).__name__, f"{path}: {error.strerror}") from None
+    if "backend" in values:
+        run_program(session, f"{values['backend']}-init", invocation.words)
+
+
+one_init = Driver(
+    "one-init",
+    "Command line tool to generate initial cfg file. Currently tflite and onnx models are supported",
+    lambda: [
+        INPUT_PATH,
+        Option("output_path", "full filepath of the output cfg file", "-o", required=True),
+        Option("model_type", 'type of input model: "onnx", "tflite" (default: by the extension)', "-m"),
+        Option(LAYOUT, "convert NCHW operators to NHWC, for a model in NCHW", kind=Kind.SWITCH),
+        *(
+            Option(n, f"also its shape (argument for {LAYOUT})", kind=Kind.SWITCH)
+            for n in LAYOUT_SWITCHES[1:]
+        ),
+        Option("backend", "backend that runs the model; its program BACKEND-init is called", "-b"),
+    ],
+    _run,
+    check=_check,
+    words="behind",
+    log="",
+    standard=("version", "verbose"),
+)
+
+
+def one_version(argv: Sequence[str] | None = None) -> int:
+    """Print the version of circlekit, or what ``--version`` of the commands prints that are named."""
+    names = list(sys.argv[1:] if argv is None else argv)
+    text = version_text(" ".join(names) or "circlekit")
+    print(text if names else text.splitlines()[0].split()[-1], end="\n" if names else "")
+    return 0

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""one-pack and model2nnpkg: packages for ONE's runtime.
+
+Source of the format: docs/nnpackage of ONE.  A package is a folder with the models and ``metadata/MANIFEST``,
+a JSON object: the versions of the format, the names of the models, their types and their configurations, and,
+for several models, how they are connected: ``pkg-inputs``, ``pkg-outputs`` and ``model-connect`` with ports
+"MODEL:GRAPH:INDEX".
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from circlekit.toolchain.driver import Driver, Invocation
+from circlekit.toolchain.option import INPUT_PATH, OUTPUT_PATH, DriverError, Kind, Option, StepFailed
+from circlekit.toolchain.session import Session
+
+FORMAT_VERSION = {"major-version": "1", "minor-version": "2", "patch-version": "0"}
+
+
+def pack(
+    models: Sequence[Path], folder: Path, name: str, configs: Sequence[Path] = (), links: Sequence[Path] = ()
+) -> Path:
+    """Write a package with ``models`` into ``folder``/``name`` and return its path.
+
+    ``configs``: a configuration for each model, or none.  ``links``: a JSON file for each model that says how
+    its inputs and outputs are those of the original model, as circle-partitioner writes them.
+    Raise DriverError, worded as ONE does, before anything is written.
+    """
+    if configs and len(configs) != len(models):
+        raise DriverError(
+            "error", f"expected a config file for each of {len(models)} models, got {len(configs)}"
+        )
+    for path in (*models, *configs, *links):
+        if not path.is_file():
+            raise DriverError("error", f"{path} does not exist.")
+    for path in models:
+        if not path.suffix:
+            raise DriverError("error", f"modelfile does not have extension: {path}")
+    manifest: dict[str, Any] = {
+        **FORMAT_VERSION,
+        "configs": [path.name for path in configs] or [""],
+        "models": [path.name for path in models],
+        "model-types": [path.suffix[1:] for path in models],
+        **(connections([_link(path) for path in links]) if links else {}),
+    }
+    package = folder / name
+    try:
+        (package / "metadata").mkdir(parents=True, exist_ok=True)
+        for path in models:
+            shutil.copy2(path, package)
+        for path in configs:
+            shutil.copy2(path, package / "metadata")
+        (package / "metadata/MANIFEST").write_text(json.dumps(manifest, indent=2) + "\n")
+    except (OSError, shutil.SameFileError) as error:
+        raise DriverError("error", f"{package} cannot be written: {error}") from None
+    return package
+
+
+def _link(path: Path) -> Mapping[str, Any]:
+    try:
+        link: Mapping[str, Any] = json.loads(path.read_text())
+        for side in ("inputs", "outputs"):
+            _ = link["org-model-io"][side]["new-indices"], link["new-model-io"][side]["org-indices"]
+    except (ValueError, LookupError, TypeError):
+        raise DriverError("error", f"io info file {path} is not json file of the expected form.") from None
+    return link
+
+
+def connections(links: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return how models are connected, for the manifest.
+
+    ``org-model-io`` of a link has, for each port of the original model, the index of the tensor in this
+    model, or -1; ``new-model-io`` has, for each port of this model, that index, and the one in the original.
+    """
+    found: dict[str, Any] = {}
+    for side in ("inputs", "outputs"):
+        ports: list[Any] = list(range(len(links[0]["org-model-io"][side]["new-indices"])))
+        for number, link in enumerate(links):
+            own = list(link["new-model-io"][side]["new-indices"])
+            for port, index in enumerate(link["org-model-io"][side]["new-indices"]):
+                if index in own:
+                    ports[port] = f"{number}:0:{own.index(index)}"
+        found[f"pkg-{side}"] = ports
+    edges: dict[str, list[str]] = {}
+    for reader, link in enumerate(links):
+        for port, wanted in enumerate(link["new-model-io"]["inputs"]["org-indices"]):
+            for writer, other in enumerate(links):
+                results = list(other["new-model-io"]["outputs"]["org-indices"])
+                if writer != reader and wanted in results:
+                    edges.setdefault(f"{writer}:0:{results.index(wanted)}", []).append(f"{reader}:0:{port}")
+    found["model-connect"] = [{"from": source, "to": targets} for source, targets in edges.items()]
+    return found
+
+
+def _run(invocation: Invocation, session: Session) -> None:
+    source, folder = (Path(str(invocation.values[key])).expanduser() for key in ("input_path", "output_path"))
+    session.write_log(f"model2nnpkg -o {folder} -m {source}\n")
+    _pack(session, [source], folder, source.stem)
+
+
+def _pack(session: Session, models: Sequence[Path], folder: Path, name: str, **more: Sequence[Path]) -> None:
+    try:
+        session.say(f"model2nnpkg: Generating nnpkg {name} in {folder}")
+        pack(models, folder, name, **more)
+    except DriverError as error:
+        session.report(f"error: {error.message}", "model2nnpkg")
+        raise StepFailed("model2nnpkg", 1) from None
+
+
+one_pack = Driver(
+    "one-pack", "command line tool to package circle and metadata into nnpackage",
+    lambda: [INPUT_PATH, OUTPUT_PATH], _run,
+)  # fmt: skip
+
+
+def _run_model2nnpkg(invocation: Invocation, session: Session) -> None:
+    values = invocation.values
+    paths = {key: [Path(path) for path in values.get(key, [])] for key in ("models", "config", "io_info")}
+    name = str(values.get("nnpkg_name") or paths["models"][0].stem)
+    folder = Path(str(values["outdir"]))
+    _pack(session, paths["models"], folder, name, configs=paths["config"], links=paths["io_info"])
+
+
+model2nnpkg = Driver(
+    "model2nnpkg",
+    "Convert model files (tflite, circle or tvn) to nnpkg.",
+    lambda: [
+        Option("outdir", "folder to write the package into", "-o", default="."),
+        Option("nnpkg-name", "name of the package (default: that of the first model)", "-p"),
+        Option("config", "a configuration file for each model", "-c", Kind.REPEATED),
+        Option("models", "the model files", "-m", Kind.REPEATED, required=True),
+        Option("io-info", "a JSON file for each model with its connections", "-i", Kind.REPEATED),
+    ],
+    _run_model2nnpkg,
+    log="",
+    standard=(),
+)

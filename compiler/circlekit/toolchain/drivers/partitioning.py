@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""one-partition: divide a model into parts for several backends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from circlekit.toolchain.driver import Driver, Invocation
+from circlekit.toolchain.option import Option
+from circlekit.toolchain.session import Session
+
+
+def _run(invocation: Invocation, session: Session) -> None:
+    values = invocation.values
+    words = invocation.flags("backends", "default", "work_path", "part_file", "input_file")
+    with session.program("circle-partitioner", words):
+        from circlekit.api.structure import partition, save_parts  # imports the passes
+        from circlekit.structure.part_table import read_part_file  # as above
+
+        folder = Path(str(values.get("work_path", "")))
+        source = str(values["input_file"])
+        model = session.load(str(folder / source))
+        table = read_part_file(folder / str(values["part_file"]))
+        table.backends = str(values["backends"]).split(",") if "backends" in values else table.backends
+        table.default = str(values.get("default", table.default))
+        save_parts(partition(model, table), folder, source)
+
+
+one_partition = Driver(
+    "one-partition",
+    "command line tool to partition circle model by multiple backends",
+    lambda: [
+        Option("backends", "backends in CSV to use for partitioning"),
+        Option("default", "default backend to assign"),
+        Option("part_file", "partition file which provides backend to assign", required=True),
+        Option("input_file", "input circle model filename", required=True),
+        Option("work_path", "folder of the input files and of the parts"),
+    ],
+    _run,
+    log="part_file",
+)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""one-quantize: post-training quantization by ONE's rules, and its other modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from circlekit.toolchain.driver import Driver, Invocation
+from circlekit.toolchain.drivers.optimizing import PROFILE
+from circlekit.toolchain.option import (
+    INPUT_PATH,
+    OUTPUT_PATH,
+    SAVE_INTERMEDIATE,
+    Kind,
+    Option,
+    UsageFault,
+    Values,
+)
+from circlekit.toolchain.quantizer_modes import GROUPS, METRICS
+from circlekit.toolchain.session import Session
+
+
+def _number(kind: Callable[[str], object], message: str) -> Callable[[str], object]:
+    """Return a check that raises UsageFault with ``message`` for a text that ``kind`` refuses."""
+
+    def parse(text: str) -> object:
+        try:
+            return kind(text)
+        except ValueError:
+            raise UsageFault(message) from None
+
+    return parse
+
+
+def _declare() -> list[Option]:
+    switch = Kind.SWITCH
+    return [
+        INPUT_PATH,
+        Option("input_data", "samples to calibrate on; without them, seeded random ones", "-d"),
+        Option(
+            "input_data_format",
+            "h5/hdf5 (default; also npz, npy), list/filelist (a text with a line of raw files per sample), "
+            "dir/directory (a folder of raw files)",
+            "-f",
+        ),
+        OUTPUT_PATH, PROFILE, SAVE_INTERMEDIATE,
+        Option("input_dtype", "dtype of the input model (deprecated: use input_model_dtype)"),
+        Option("input_model_dtype", "dtype of the input model: float32 (default); int8 with requantize"),
+        Option("quantized_dtype", "uint8 (default) or int16"),
+        Option("granularity", "of weights: layer (default) or channel"),
+        Option("input_type", "dtype of the inputs, or one each (default: quantized_dtype)"),
+        Option("output_type", "dtype of the outputs, or one each (default: quantized_dtype)"),
+        Option("min_percentile", "percentile of the samples' minima, 0 to 100", default="1.0"),
+        Option("max_percentile", "percentile of the samples' maxima, 0 to 100", default="99.0"),
+        Option("moving_avg_batch", "samples whose min and max are averaged as one", default="16"),
+        Option("moving_avg_const", "weight of a new batch in the moving average", default="0.1"),
+        Option("mode", "estimator of ranges: percentile or moving_average", default="percentile"),
+        Option("TF-style_maxpool", "MAX_POOL_2D keeps the scale", kind=switch),
+        Option("save_min_max", "keep the recorded min and max in the model", kind=switch),
+        Option("quant_config", "JSON file with dtype and granularity of single layers"),
+        Option("evaluate_result", "compare the quantized model with the float model", kind=switch),
+        Option("test_data", "samples to evaluate on"),
+        *(Option(f"print_{m}", f"print {m.upper()} of the evaluation", kind=switch) for m in METRICS),
+        Option("force_quantparam", "overwrite scale and zero point of tensors", kind=switch),
+        Option("tensor_name", "a tensor of force_quantparam", kind=Kind.REPEATED),
+        Option("scale", "its scale", kind=Kind.REPEATED, parse=float),
+        Option("zero_point", "its zero point", kind=Kind.REPEATED, parse=int),
+        Option("copy_quantparam", "copy scale and zero point between tensors", kind=switch),
+        Option("src_tensor_name", "a source of copy_quantparam", kind=Kind.REPEATED),
+        Option("dst_tensor_name", "its target", kind=Kind.REPEATED),
+        Option("fake_quantize", "make a quantized model float, with rounding operators", kind=switch),
+        Option("requantize", "change the dtype of a quantized model: int8 to uint8", kind=switch),
+        Option("ampq", "mix uint8 and int16 (circle-mpqsolver)", kind=switch),
+        Option("ampq_qerror_ratio", "allowed share of uint8's additional error, 0 to 1", parse=float),
+        Option("ampq_algorithm", "bisection or pattern", default="bisection"),
+        Option("bisection_type", "auto, i16_front or i16_back", default="auto"),
+        Option("ampq_bisection_visq", "file of visq for bisection_type auto"),
+        Option("u8_layernorm_with_s16_variance", "pattern: int16 for variances of layer norms", kind=switch),
+        Option("u8_softmax_with_s16_sub_exp", "pattern: int16 inside softmaxes", kind=switch),
+    ]  # fmt: skip
+
+
+def _check(values: Values) -> None:
+    missing: list[str] = []
+    if values.get("requantize"):
+        has_source = "input_model_dtype" in values or "input_dtype" in values
+        missing += [] if has_source else ["--input_model_dtype"]
+        missing += [] if "quantized_dtype" in values else ["--quantized_dtype"]
+    for mode, names in GROUPS.items():
+        if values.get(mode):
+            missing += [f"--{name}" for name in names if name not in values]
+    if missing:
+        raise UsageFault(f"the following arguments are required: {' '.join(missing)}")
+    for mode, names in GROUPS.items():
+        if values.get(mode) and len({len(values[name]) for name in names}) > 1:
+            listed = f"{', '.join(names[:-1])}, and {names[-1]}" if len(names) > 2 else " and ".join(names)
+            raise UsageFault(f"The same number of {listed} should be given.")
+    for text in values.get("scale", []):
+        _number(float, f"argument --scale: invalid float value: {text!r}")(text)
+    for text in values.get("zero_point", []):
+        _number(int, f"argument --zero_point: invalid int value: {text!r}")(text)
+    if values["mode"] not in ESTIMATORS:
+        raise UsageFault(f"Unsupported mode: {values['mode']!r} (expected {' or '.join(ESTIMATORS)})")
+    for name, (kind, word) in ESTIMATORS[values["mode"]].items():
+        _number(kind, f"{name} must be {word}")(values[name])
+
+
+ESTIMATORS: dict[str, dict[str, tuple[Callable[[str], object], str]]] = {
+    "percentile": {"min_percentile": (float, "float"), "max_percentile": (float, "float")},
+    "moving_average": {"moving_avg_batch": (int, "integer"), "moving_avg_const": (float, "float")},
+}
+"""Values of ``mode``, and the options that each reads: their types, and the words for these."""
+
+
+def _run(invocation: Invocation, session: Session) -> None:
+    from circlekit.toolchain.quantization import quantize  # imports the passes, which --help does not need
+
+    quantize(invocation, session)
+
+
+one_quantize = Driver(
+    "one-quantize", "command line tool to quantize circle model", _declare, _run, check=_check
+)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of other frameworks: scripts that call their converters, in processes of their own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from circlekit.toolchain.option import StepFailed
+from circlekit.toolchain.session import Session
+
+MISSING = 3
+"""Exit code of a script whose converter is not installed."""
+
+
+@dataclass(frozen=True)
+class Importer:
+    """A converter: the ``script`` that calls it, the ``package`` that it is, and circlekit's ``extra``."""
+
+    script: str
+    package: str
+    extra: str
+
+    def run(self, session: Session, words: Sequence[str], program: str, shown: Sequence[str]) -> None:
+        """Run the script with ``words`` as arguments; raise StepFailed if that fails.
+
+        It runs in this Python if the package is installed there, else in that of ONE's virtual environment
+        beside the commands.  ``program``, ``shown``: the command line of ONE's program, for the log.
+        """
+        session.write_log(" ".join([program, *shown]) + "\n")
+        own = Path(sys.executable)
+        python = own if find_spec(self.package) else session.installation.venv_python or own
+        code = session.run([str(python), str(Path(__file__).with_name(self.script)), *words], is_listed=False)
+        if code == MISSING:
+            session.report(
+                f"ERROR: {self.package} is not installed in {python}: pip install 'circlekit[{self.extra}]'",
+                program,
+            )
+        if code:
+            raise StepFailed(program, 255 if code == MISSING or code < 0 else code)
+
+
+TENSORFLOW = Importer("tensorflow_model.py", "tensorflow", "tf")
+ONNX = Importer("onnx_model.py", "onnx2tf", "onnx")
+PYTORCH = Importer("pytorch_model.py", "tico", "pytorch")

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Give a model that onnx2tf made the interface of the ONNX model, and check its values."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from circlekit.errors import EquivalenceError, ModelError
+from circlekit.interp.interpreter import run
+from circlekit.ir.dtypes import i32
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array, Value
+from circlekit.ops.movement.shape import Transpose
+
+TOLERANCE = 1e-3
+"""Allowed difference, relative to the largest magnitude of an output; other kernels sum in another order."""
+
+MAX_RANK = 6
+"""Largest rank whose axes are permuted in the search."""
+
+
+def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
+    """Order and name the inputs and outputs of ``model`` as in the ONNX model, in its layout.
+
+    ``record``: names and values of the ONNX model, as ``onnx_model.py`` writes them.  The values tell which
+    output is which and how its axes are permuted.  Raise EquivalenceError if no output has the values of one
+    of the ONNX model, ModelError if the inputs do not correspond.
+    """
+    names = {side: [str(name) for name in record[side]] for side in ("inputs", "outputs")}
+    inputs = [_input(model, name, record[f"in{n}"], n) for n, name in enumerate(names["inputs"])]
+    if len({*inputs}) != len(model.main.inputs):
+        raise ModelError(
+            f"expected the inputs {', '.join(names['inputs'])}, got {len(model.main.inputs)} inputs"
+        )
+    model.main.inputs = inputs
+    arrays = run(model, [record[f"in{n}"] for n in range(len(inputs))])
+    found = list(zip(model.main.outputs, arrays, strict=True))
+    outputs = [_output(model, name, record[f"out{n}"], found) for n, name in enumerate(names["outputs"])]
+    model.main.outputs = outputs
+    model.signatures = []
+    taken = {*inputs, *outputs}
+    others = {value.name: value for value in model.main.values() if value not in taken}
+    for value, name in zip((*inputs, *outputs), (*names["inputs"], *names["outputs"]), strict=True):
+        if name in others:
+            others[name].name = model.main.unique_name(name)
+        value.name = name
+
+
+def _input(model: Model, name: str, array: Array, index: int) -> Value:
+    """Return the input of ``model`` that the ONNX model calls ``name``."""
+    given = {key: value for signature in model.signatures for key, value in signature.inputs.items()}
+    given.update({value.name: value for value in model.main.inputs})
+    for key, value in given.items():
+        if _plain(key) == _plain(name):
+            return value
+    fitting = [v for v in model.main.inputs if v.shape == array.shape]
+    if len(fitting) == 1:
+        return fitting[0]
+    return model.main.inputs[index]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\W", "_", name).strip("_").lower()
+
+
+def _output(model: Model, name: str, expected: Array, found: list[tuple[Value, Array]]) -> Value:
+    """Return the output with the values ``expected``, behind a TRANSPOSE if its axes are permuted."""
+    limit = TOLERANCE * max(float(np.abs(expected).max(initial=0)), 1e-6)
+    nearest = float("inf")
+    for axes, (value, array) in itertools.product(_permutations(expected.ndim), found):
+        permuted = np.transpose(array, axes) if array.ndim == len(axes) else array
+        if permuted.shape != expected.shape:
+            continue
+        difference = float(np.abs(permuted.astype(np.float64) - expected).max(initial=0))
+        nearest = min(nearest, difference)
+        if difference <= limit:
+            return value if axes == tuple(range(len(axes))) else _transposed(model, value, axes)
+    raise EquivalenceError(
+        f"onnx2tf made a model with other values than the ONNX model at output {name}: "
+        f"the smallest difference is {nearest:g}, {limit:g} is allowed"
+    )
+
+
+def _permutations(rank: int) -> Iterator[tuple[int, ...]]:
+    """Yield the orders of axes, the given one first."""
+    return itertools.permutations(range(rank)) if rank <= MAX_RANK else iter([tuple(range(rank))])
+
+
+def _transposed(model: Model, value: Value, axes: tuple[int, ...]) -> Value:
+    graph = model.main
+    order = Value(graph.unique_name("permutation"), i32, (len(axes),), np.array(axes, np.int32))
+    assert value.shape is not None  # its array had as many axes
+    shape = tuple(value.shape[axis] for axis in axes)
+    result = Value(
+        graph.unique_name(f"{value.name}_transposed"), value.dtype, shape, None, value.quantization
+    )
+    graph.append(Transpose(value, order, results=[result]))
+    return result

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write an ONNX model as TFLite with onnx2tf, and its values on seeded inputs.
+
+    onnx_model.py INPUT OUTPUT VALUES [--single_batch] [--unroll] [--keep_batchmatmul]
+
+Runs as a program of its own, in any Python that has onnx2tf.  VALUES: an npz file with the arrays in0, ...
+and out0, ... of the ONNX model by onnxruntime, and the names of its inputs and outputs.  --single_batch:
+unknown first dimensions become 1.  --unroll: recurrent operators become one for each step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+MISSING = 3
+"""Exit code without onnx2tf."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("input", "output", "values"):
+        parser.add_argument(name)
+    for flag in ("--single_batch", "--unroll", "--keep_batchmatmul", "--verbose"):
+        parser.add_argument(flag, action="store_true")
+    arguments = parser.parse_args()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    try:
+        import numpy as np  # of the converter
+        import onnx  # of the converter
+        import onnx2tf  # of the converter
+        import onnxruntime  # of the converter
+    except ModuleNotFoundError as error:
+        print(error, file=sys.stderr)
+        return MISSING
+    try:
+        model = onnx.load(arguments.input)
+        if arguments.single_batch:
+            make_batch_single(model)
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/model.onnx"
+            onnx.save(model, path)
+            np.savez(arguments.values, **values_of(np, onnxruntime, path))
+            onnx2tf.convert(
+                input_onnx_file_path=path,
+                output_folder_path=f"{folder}/out",
+                copy_onnx_input_output_names_to_tflite=True,
+                keep_shape_absolutely_input_names=[item.name for item in graph_inputs(model)],
+                enable_rnn_unroll=arguments.unroll,
+                enable_batchmatmul_unfold=not arguments.keep_batchmatmul,
+                disable_model_save=False,
+                non_verbose=not arguments.verbose,
+                verbosity="debug" if arguments.verbose else "error",
+            )
+            (result,) = Path(f"{folder}/out").glob("*_float32.tflite")
+            shutil.move(result, arguments.output)
+    except SystemExit as error:  # onnx2tf ends the process at an operator that it lacks
+        print("onnx2tf: it could not convert the model", file=sys.stderr)
+        return int(error.code or 255) if isinstance(error.code, int) else 255
+    except Exception as error:  # whatever the converter raises becomes one line
+        print(f"onnx2tf: {type(error).__name__}: {error}", file=sys.stderr)
+        return 255
+    return 0
+
+
+def graph_inputs(model: Any) -> list[Any]:
+    """Return the inputs of an ONNX model that are no constants."""
+    constants = {item.name for item in model.graph.initializer}
+    return [item for item in model.graph.input if item.name not in constants]
+
+
+def make_batch_single(model: Any) -> None:
+    """Set unknown first dimensions of inputs and outputs to 1."""
+    for item in (*model.graph.input, *model.graph.output):
+        sizes = item.type.tensor_type.shape.dim
+        if sizes and not sizes[0].dim_value:
+            sizes[0].dim_value = 1
+
+
+def values_of(np: Any, onnxruntime: Any, path: str) -> dict[str, Any]:
+    """Return the arrays of the ONNX model on seeded inputs, unknown sizes taken as 1."""
+    run = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    random = np.random.default_rng(0)
+    inputs = {}
+    for item in run.get_inputs():
+        shape = [size if isinstance(size, int) else 1 for size in item.shape]
+        kind = item.type.removeprefix("tensor(").removesuffix(")")
+        dtype = {"float": "float32", "double": "float64"}.get(kind, kind)
+        array = random.normal(0, 1, shape) if dtype.startswith("float") else random.integers(0, 2, shape)
+        inputs[item.name] = array.astype(dtype)
+    outputs = run.run(None, inputs)
+    names = [[item.name for item in items] for items in (run.get_inputs(), run.get_outputs())]
+    return {
+        **{f"in{n}": array for n, array in enumerate(inputs.values())},
+        **{f"out{n}": array for n, array in enumerate(outputs)},
+        "inputs": np.array(names[0]),
+        "outputs": np.array(names[1]),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

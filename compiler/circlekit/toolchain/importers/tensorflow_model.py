@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write a TensorFlow model as TFLite; runs as a program of its own, in any Python that has tensorflow.
+
+    tensorflow_model.py KIND INPUT OUTPUT [--input_arrays A,B] [--input_shapes 1,2:3] [--output_arrays C]
+        [--bcq] [--keep_batchmatmul]
+
+KIND: graph_def (a file with a GraphDef, binary or text), saved_model, keras_model.  --bcq: add ONE's metadata
+of binary-coded weights to the graph and to its outputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+MISSING = 3
+"""Exit code without tensorflow."""
+
+BCQ_NAMES = (
+    "do_w_x", "alpha", "packed_binary_code", "number_of_clusters", "size_of_clusters", "qbits_of_clusters",
+)  # fmt: skip
+BCQ_OPTIONAL = "dequant_weight"
+"""The constants that describe the binary-coded weights NAME are NAME/bcqinfo_..."""
+
+BCQ_MARK = "/bcqinfo_"
+BCQ_METADATA = "one_compiler/bcqinfo_one_metadata"
+BCQ_START, BCQ_VERSION, BCQ_END = -1_999_999_973, 1, 1_999_999_973
+"""ONE's metadata: start, version, number of outputs, number of constants for each weight and 1, end."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=("graph_def", "saved_model", "keras_model"))
+    parser.add_argument("input")
+    parser.add_argument("output")
+    for flag in ("--input_arrays", "--input_shapes", "--output_arrays"):
+        parser.add_argument(flag)
+    for flag in ("--bcq", "--keep_batchmatmul"):
+        parser.add_argument(flag, action="store_true")
+    arguments = parser.parse_args()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    try:
+        import tensorflow as tf  # of the converter
+    except ModuleNotFoundError as error:
+        print(error, file=sys.stderr)
+        return MISSING
+    try:
+        check(arguments)
+        content = convert(tf, arguments)
+    except Exception as error:  # whatever the converter raises becomes ONE's line
+        name = "generate_bcq_metadata.py" if getattr(error, "is_bcq", False) else "tf2tfliteV2.py"
+        print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
+        return 255
+    with open(arguments.output, "wb") as file:  # noqa: PTH123  # this script has no other use of pathlib
+        file.write(content)
+    return 0
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Raise ValueError for names and shapes that do not fit together."""
+    shapes, names = arguments.input_shapes, arguments.input_arrays
+    if shapes and not names:
+        raise ValueError("--input_shapes must be used with --input_arrays")
+    if shapes and shapes.count(":") != names.count(","):
+        raise ValueError("--input_shapes and --input_arrays must have the same number of items")
+    if arguments.kind == "graph_def" and not (names and arguments.output_arrays):
+        raise ValueError(f"--{'output' if names else 'input'}_arrays must be provided")
+
+
+def convert(tf: Any, arguments: argparse.Namespace) -> bytes:
+    """Return the bytes of the TFLite model."""
+    if arguments.kind == "saved_model":
+        converter = tf.lite.TFLiteConverter.from_saved_model(arguments.input)
+    elif arguments.kind == "keras_model":
+        converter = tf.lite.TFLiteConverter.from_keras_model(tf.keras.models.load_model(arguments.input))
+    else:
+        function = frozen_function(tf, arguments)
+        converter = tf.lite.TFLiteConverter.from_concrete_functions([function])
+    if arguments.keep_batchmatmul:
+        converter._experimental_disable_batchmatmul_unfold = True
+    converter.allow_custom_ops = True
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    content: bytes = converter.convert()
+    return content
+
+
+def frozen_function(tf: Any, arguments: argparse.Namespace) -> Any:
+    """Return the function from the named inputs to the named outputs of a frozen graph."""
+    inputs, outputs = arguments.input_arrays.split(","), arguments.output_arrays.split(",")
+    shapes = arguments.input_shapes.split(":") if arguments.input_shapes else []
+    sizes = [[int(size) for size in shape.split(",")] for shape in shapes]
+    if arguments.bcq:
+        try:
+            graph_def = tf.compat.v1.GraphDef()
+            with open(arguments.input, "rb") as file:  # noqa: PTH123  # as above
+                graph_def.ParseFromString(file.read())
+            outputs = add_bcq_metadata(tf, graph_def, outputs)
+        except Exception as error:
+            error.is_bcq = True  # type: ignore[attr-defined]  # for the name in the message
+            raise
+    else:
+        graph_def = read_graph(tf, arguments.input)
+
+    def restore() -> None:
+        tf.compat.v1.import_graph_def(graph_def, name="")
+
+    wrapped = tf.compat.v1.wrap_function(restore, [])
+
+    def tensors(names: list[str]) -> list[Any]:
+        return [wrapped.graph.as_graph_element(n if ":" in n else f"{n}:0") for n in names]
+
+    function = wrapped.prune(tensors(inputs), tensors(outputs))
+    for tensor, size in zip(function.inputs, sizes):  # noqa: B905  # weights are inputs, too
+        tensor.set_shape(size)
+    return function
+
+
+def read_graph(tf: Any, path: str) -> Any:
+    """Return the GraphDef in a file, binary or text."""
+    from google.protobuf import text_format  # of the converter
+    from google.protobuf.message import DecodeError  # of the converter
+
+    with open(path, "rb") as file:  # noqa: PTH123  # as above
+        content = file.read()
+    graph_def = tf.compat.v1.GraphDef()
+    try:
+        graph_def.ParseFromString(content)
+    except DecodeError:
+        graph_def = tf.compat.v1.GraphDef()
+        try:
+            text_format.Merge(content, graph_def)
+        except (text_format.ParseError, UnicodeDecodeError):
+            raise OSError(f"Unable to parse input file '{path}'.") from None
+    return graph_def
+
+
+def add_bcq_metadata(tf: Any, graph_def: Any, outputs: list[str]) -> list[str]:
+    """Add the metadata of binary-coded weights to a graph; return its outputs and what describes them."""
+    described: dict[str, set[str]] = {}
+    for node in graph_def.node:
+        if node.op == "Const" and BCQ_MARK in node.name and node.name != BCQ_METADATA:
+            weight, _, name = node.name.partition(BCQ_MARK)
+            described.setdefault(weight, set()).add(name)
+    sizes = {len(names) for names in described.values()}
+    known = {*BCQ_NAMES, BCQ_OPTIONAL}
+    if len(sizes) != 1 or not sizes <= {6, 7} or not all(names <= known for names in described.values()):
+        return outputs
+    if all(node.name != BCQ_METADATA for node in graph_def.node):
+        values = [BCQ_START, BCQ_VERSION, len(outputs), sizes.pop() + 1, BCQ_END]
+        node = graph_def.node.add(op="Const", name=BCQ_METADATA)
+        node.attr["dtype"].type = tf.int32.as_datatype_enum
+        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(values, tf.int32))
+    found = [BCQ_METADATA, *outputs]
+    has_more = any(BCQ_OPTIONAL in names for names in described.values())
+    for weight in sorted(described):
+        found += [f"{weight}{BCQ_MARK}{name}" for name in BCQ_NAMES]
+        found += [weight, *([f"{weight}{BCQ_MARK}{BCQ_OPTIONAL}"] if has_more else [])]
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

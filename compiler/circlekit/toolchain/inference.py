@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a model file on samples with circlekit's interpreter, LiteRT or ONE's runtime onert."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from circlekit.errors import UnsupportedError
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+
+Run = Callable[[Sequence[Array]], list[Array]]
+
+
+def infer(runtime: str, words: Sequence[str]) -> list[str]:
+    """Run the program RUNTIME-infer with the arguments ``words``; return the lines to print.
+
+    MODEL [--inputs DATA] [--output FILE.npz]: without data, one seeded random sample.  The outputs are the
+    arrays ``SAMPLE/NAME``, with samples counted from 0.
+    """
+    from circlekit.api import load  # imports the passes
+    from circlekit.quant.calibration.sample_files import RandomSamples, open_samples  # as above
+    from circlekit.quant.calibration.samples import checked_samples  # as above
+
+    parser = argparse.ArgumentParser(f"{runtime}-infer", description="Run a circle or TFLite model.")
+    parser.add_argument("model")
+    parser.add_argument("--inputs", help="samples: npz, npy, h5, raw, a folder, or a list of files")
+    parser.add_argument("--output", help="an npz file to write the outputs to")
+    arguments = parser.parse_args(list(words))
+    model = load(arguments.model)
+    run = RUNTIMES[runtime](model, arguments.model)
+    data = RandomSamples(model, 1) if arguments.inputs is None else open_samples(arguments.inputs, model)
+    names = [value.name for value in model.main.outputs]
+    outputs: dict[str, Array] = {}
+    for number, sample in enumerate(checked_samples(model, data)):
+        outputs.update({f"{number}/{n}": a for n, a in zip(names, run(sample), strict=True)})
+    if arguments.output:
+        _write(arguments.output, outputs)
+    return [_line(name, array) for name, array in outputs.items()]
+
+
+def _write(path: str, outputs: dict[str, Array]) -> None:
+    from circlekit.io.write.file_writer import require_directory  # imports the encoder
+
+    require_directory(Path(path))
+    with Path(path).open("wb") as file:
+        np.savez(file, **outputs)  # type: ignore[arg-type]  # names of arrays are no parameters
+
+
+def _line(name: str, array: Array) -> str:
+    real = array.astype(np.float64) if array.dtype.kind in "fiub" and array.size else np.zeros(1)
+    ends = f"min {real.min():g}  max {real.max():g}  mean {real.mean():g}"
+    return f"{name}  {array.dtype}{list(array.shape)}  {ends}"
+
+
+# -- runtimes ------------------------------------------------------------------------------------
+
+
+def _circlekit(model: Model, path: str) -> Run:
+    from circlekit.interp.interpreter import run  # imports the kernels
+
+    return lambda sample: run(model, list(sample))
+
+
+def _litert(model: Model, path: str) -> Run:
+    try:
+        from ai_edge_litert.interpreter import Interpreter  # an optional package
+    except ModuleNotFoundError:
+        raise UnsupportedError("LiteRT is not installed: pip install ai-edge-litert") from None
+    from circlekit.api import save  # imports the passes
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.tflite"
+        save(model, file)
+        interpreter = Interpreter(model_content=file.read_bytes())
+    inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
+
+    def run(sample: Sequence[Array]) -> list[Array]:
+        for item, array in zip(inputs, sample, strict=True):
+            interpreter.resize_tensor_input(item["index"], array.shape)
+        interpreter.allocate_tensors()
+        for item, array in zip(inputs, sample, strict=True):
+            interpreter.set_tensor(item["index"], array)
+        interpreter.invoke()
+        return [np.array(interpreter.get_tensor(item["index"])) for item in outputs]
+
+    return run
+
+
+def _onert(model: Model, path: str) -> Run:
+    try:
+        from onert.native import libnnfw_api_pybind  # an optional package
+    except ModuleNotFoundError:
+        raise UnsupportedError("onert is not installed: pip install onert") from None
+    session = libnnfw_api_pybind.infer.nnfw_session(path, "cpu")
+    session.prepare()
+
+    def run(sample: Sequence[Array]) -> list[Array]:
+        for index, array in enumerate(sample):
+            session.set_input(index, np.ascontiguousarray(array))
+        results = []
+        for index, value in enumerate(model.main.outputs):
+            info = session.output_tensorinfo(index)
+            results.append(np.zeros(info.dims[: info.rank], value.dtype.numpy))
+            session.set_output(index, results[-1])
+        session.run()
+        return results
+
+    return run
+
+
+RUNTIMES: dict[str, Callable[[Model, str], Run]] = {
+    "circlekit": _circlekit,
+    "litert": _litert,
+    "onert": _onert,
+}
+"""How each runtime makes a function that runs a model."""

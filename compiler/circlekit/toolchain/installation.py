@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files around the commands: optimization groups, targets, and the programs of backends.
+
+As in an installation of ONE, the folder ``bin`` of the commands has the siblings ``optimization``, ``target``
+and ``backends``.  Programs of backends are also found on the PATH, and as entry points in the group
+``circlekit.backends``: a function that takes the list of arguments and returns the exit code or None.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata, resources
+from pathlib import Path
+
+from circlekit.toolchain.configuration import ini_sections
+from circlekit.toolchain.option import DriverError
+
+ENTRY_POINTS = "circlekit.backends"
+"""The group of entry points by which packages provide programs of backends."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """The folder with the commands."""
+
+    bin: Path
+
+    @property
+    def root(self) -> Path:
+        """The folder above that of the commands."""
+        return self.bin.parent
+
+    # -- programs --------------------------------------------------------------------------------
+
+    def programs(self, pattern: str) -> dict[str, Path]:
+        """Return the executable files beside the commands and below ``backends``, by name.
+
+        ``pattern``: of the names, such as ``*-compile``.  The first place wins.
+        """
+        found: dict[str, Path] = {}
+        for path in (*sorted(self.bin.glob(pattern)), *sorted(self.root.glob(f"backends/**/{pattern}"))):
+            if path.is_file() and os.access(path, os.X_OK):
+                found.setdefault(path.name, path)
+        return found
+
+    def find_program(self, name: str) -> Path | Callable[[list[str]], int | None]:
+        """Return the program ``name`` of a backend: a file, or the function of an entry point.
+
+        Raise DriverError if there is none.
+        """
+        beside = self.programs(name).get(name) or shutil.which(name)
+        if beside:
+            return Path(beside)
+        for point in metadata.entry_points(group=ENTRY_POINTS):
+            if point.name == name:
+                main: Callable[[list[str]], int | None] = point.load()
+                return main
+        raise DriverError(
+            "FileNotFoundError",
+            f"{name} not found: expected it in {self.bin}, below {self.root / 'backends'} or on the PATH",
+        )
+
+    def backends(self, suffix: str) -> list[str]:
+        """Return the names of the programs that end in ``suffix``, for help pages."""
+        points = [p.name for p in metadata.entry_points(group=ENTRY_POINTS) if p.name.endswith(suffix)]
+        return sorted({*self.programs(f"*{suffix}"), *points})
+
+    @property
+    def venv_python(self) -> Path | None:
+        """The Python of the virtual environment that ONE keeps beside its commands."""
+        path = self.bin / "venv/bin/python"
+        return path if path.exists() else None
+
+    # -- groups and targets ----------------------------------------------------------------------
+
+    def groups(self) -> dict[str, str]:
+        """Return the texts of the optimization groups, by name (``O1``); files win over built-in ones."""
+        own = resources.files("circlekit.toolchain") / "optimization"
+        built_in = {p.name: p.read_text() for p in own.iterdir() if p.name.endswith(".cfg")}
+        files = {p.name: p.read_text() for p in self._siblings("optimization", "O*.cfg")}
+        return {name.removesuffix(".cfg"): text for name, text in sorted({**built_in, **files}.items())}
+
+    def group(self, name: str) -> dict[str, str]:
+        """Return the keys of an optimization group; raise DriverError if it is none."""
+        groups = self.groups()
+        if name not in groups:
+            known = ", ".join(groups)
+            raise DriverError(
+                "FileNotFoundError",
+                f"Not found given optimization configuration file: {name} (known groups: {known})",
+            )
+        sections = ini_sections(groups[name], f"optimization/{name}.cfg")
+        if list(sections) != ["one-optimize"]:
+            raise DriverError(
+                "AssertionError",
+                f"Optimization configuration file only allowed to have a 'one-optimize' section: {name}",
+            )
+        return sections["one-optimize"]
+
+    def targets(self) -> list[str]:
+        """Return the names of the target files."""
+        return [path.stem for path in self._siblings("target", "*.ini")]
+
+    def backend_of(self, target: str) -> str:
+        """Return the backend that a target file names."""
+        path = self.root / "target" / f"{target}.ini"
+        try:
+            text = path.read_text()
+        except OSError:
+            known = ", ".join(self.targets()) or "none"
+            raise DriverError(
+                "FileNotFoundError",
+                f"Not found given target configuration: {target} (expected {path}; there: {known})",
+            ) from None
+        keys = ini_sections(f"[target]\n{text}", str(path))["target"]
+        if keys.get("TARGET") != target:
+            raise DriverError("RuntimeError", f"Invalid target file: {path}: expected TARGET={target}")
+        if "BACKEND" not in keys:
+            raise DriverError("RuntimeError", f"Not found 'BACKEND' key in target configuration: {path}")
+        return keys["BACKEND"]
+
+    def schema_file(self, backend: str, command: str) -> Path | None:
+        """Return the file that describes the options of a backend's program, if there is one."""
+        path = self.root / "backends/command" / backend / f"{command}.py"
+        return path if path.is_file() else None
+
+    def _siblings(self, folder: str, pattern: str) -> Iterator[Path]:
+        for path in sorted((self.root / folder).glob(pattern)):
+            if " " not in path.name and path.is_file() and os.access(path, os.R_OK):
+                yield path
+
+
+def find_installation() -> Installation:
+    """Return the folder of the running command; links to it are followed."""
+    return Installation(Path(sys.argv[0]).resolve().parent)

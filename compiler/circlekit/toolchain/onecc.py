@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""onecc: run the drivers that a configuration file or a workflow names, in one process."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from circlekit.errors import did_you_mean
+from circlekit.toolchain.configuration import BACKEND, ENVIRONMENT, ONECC, Configuration, read_configuration
+from circlekit.toolchain.driver import Driver, Invocation, guarded, version_text
+from circlekit.toolchain.drivers import all_drivers
+from circlekit.toolchain.drivers.importing import run_import
+from circlekit.toolchain.option import SWITCH_WORDS, DriverError, StepFailed, UsageFault
+from circlekit.toolchain.session import Session
+from circlekit.toolchain.workflow import Step, read_workflow
+
+IMPORTS = "one-import-"
+
+ORDER = (
+    "one-optimize", "one-quantize", "one-pack", "one-codegen", "one-profile", "one-partition", "one-infer",
+)  # fmt: skip
+"""The order in which the drivers of a configuration file run; import drivers come first."""
+
+SUBCOMMANDS = {
+    "compile to circle model": {
+        "import": "Convert given model to circle",
+        "optimize": "Optimize circle model",
+        "quantize": "Quantize circle model",
+        "partition": "Divide a circle model into parts",
+    },
+    "package circle model": {"pack": "Package circle and metadata into nnpackage"},
+    "run backend tools": {
+        "codegen": "Code generation tool",
+        "profile": "Profile backend model file",
+        "infer": "Infer backend model file",
+        "init": "Generate an initial configuration file",
+    },
+}
+"""What may follow onecc, by group."""
+
+WITH_BACKEND = ("one-codegen", "one-profile")
+"""Drivers that take -b and -T of onecc."""
+
+
+def onecc(argv: Sequence[str] | None = None) -> int:
+    """Run onecc with the arguments ``argv``, by default those of the process; return the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    session = Session()
+    if words and any(words[0] in commands for commands in SUBCOMMANDS.values()):
+        name, rest = words[0], words[1:]
+        return (
+            run_import(rest, session)
+            if name == "import"
+            else all_drivers()[f"one-{name}"].call(rest, session)
+        )
+    return guarded("onecc", lambda: _parser(session).print_usage(sys.stderr), lambda: _main(words, session))
+
+
+def _parser(session: Session) -> argparse.ArgumentParser:
+    groups = ", ".join(f"-{name}" for name in session.installation.groups())
+    targets = ", ".join(session.installation.targets())
+    commands = "\n\n".join(
+        "\n".join([f"{title}:", *(f"  {name:10} {text}" for name, text in names.items())])
+        for title, names in SUBCOMMANDS.items()
+    )
+    parser = argparse.ArgumentParser(
+        "onecc",
+        "onecc [-h] [-v] [-C CONFIG | -W WORKFLOW] [-b BACKEND | -T TARGET] [-O OPTIMIZATION] "
+        "[COMMAND <args>]",
+        "Run ONE driver via several commands or configuration file",
+        commands,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("-v", "--version", action="store_true", help="show program's version number and exit")
+    parser.add_argument("-V", "--verbose", action="store_true", help="output additional information")
+    parser.add_argument("-C", "--config", help="run with configuration file (.cfg, or .toml)")
+    parser.add_argument("-S", "--section", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "-O",
+        metavar="OPTIMIZATION",
+        help=f"optimization name to use (Available optimization options: {groups})",
+    )
+    parser.add_argument("-W", "--workflow", help="run with workflow file")
+    parser.add_argument("-b", "--backend", help="generate code for given backend")
+    known = f"Available target: {targets}" if targets else "No available target"
+    parser.add_argument("-T", "--target", help=f"run with specific target of the backend ({known})")
+    return parser
+
+
+def _main(words: list[str], session: Session) -> None:
+    arguments = _parser(session).parse_args(words)
+    if arguments.version:
+        print(version_text("onecc"))
+        return
+    if not arguments.config and not arguments.workflow:
+        raise UsageFault("-C/--config or -W/--workflow argument is required")
+    _check(arguments, session)
+    session.verbose = arguments.verbose
+    if arguments.config:
+        chosen = Choice(arguments.O, arguments.backend, arguments.target)
+        steps = configured_steps(read_configuration(arguments.config), session, chosen)
+    else:
+        steps = [
+            ready
+            for step in read_workflow(arguments.workflow)
+            for ready in (
+                [_step(step, arguments.workflow, session)]
+                if step.tool
+                else configured_steps(read_configuration(step.configuration), session, Choice())
+            )
+        ]
+    run_steps(steps)
+
+
+def _check(arguments: argparse.Namespace, session: Session) -> None:
+    """Raise UsageFault, worded as ONE does, for options that do not fit together."""
+    if arguments.O:
+        if " " in arguments.O:
+            raise UsageFault("Not allowed to have space in the optimization name")
+        if f"O{arguments.O}" not in session.installation.groups():
+            known = ", ".join(f"-{name}" for name in session.installation.groups())
+            raise UsageFault(f"Invalid optimization option: -O{arguments.O} (there are {known})")
+    if arguments.backend and arguments.workflow:
+        raise UsageFault("'backend' option can be used only with 'config' option")
+    if arguments.backend and arguments.target:
+        raise UsageFault(
+            "'backend' and 'target' are mutually exclusive option. "
+            "'target' option automatically set a backend."
+        )
+
+
+# -- steps ---------------------------------------------------------------------------------------
+
+Ready = Callable[[], int]
+"""A step whose options are checked: it runs, prints its errors, and returns its exit code."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the command line of onecc adds to a configuration: an optimization group, a backend, a target."""
+
+    group: str | None = None
+    backend: str | None = None
+    target: str | None = None
+
+
+def run_steps(steps: Iterable[Ready]) -> None:
+    """Run steps one after the other; raise StepFailed at the first that fails."""
+    for step in steps:
+        code = step()
+        if code:
+            raise StepFailed("onecc", code)
+
+
+def configured_steps(configuration: Configuration, session: Session, choice: Choice) -> list[Ready]:
+    """Return the steps that a configuration asks for, in their order; all of its sections are checked.
+
+    Raise DriverError for a file that is wrong, and StepFailed for wrong options of a step.
+    """
+    if ONECC not in configuration.sections:
+        path = configuration.path
+        raise DriverError("ImportError", f"[{ONECC}] section is required in configuration file: {path}")
+    own = Session(session.installation, {**session.environment, **configuration.environment}, session.verbose)
+    names = _drivers_to_run(configuration, own)
+    groups = _groups(configuration, choice)
+    steps = []
+    for name in names:
+        words = ["--config", configuration.path, "--section", name]
+        if name == "one-optimize" and groups:
+            words += ["-O", groups]
+        if name in WITH_BACKEND:
+            words += ["-b", choice.backend] if choice.backend else []
+            words += ["-T", choice.target] if choice.target else []
+        steps.append(_ready(name, words, own))
+    return steps
+
+
+def _drivers_to_run(configuration: Configuration, session: Session) -> list[str]:
+    """Return the drivers that are switched on, in the order to run them.
+
+    Raise DriverError for a section or a key of [onecc] that is no driver.
+    """
+    known = {**all_drivers(), **dict.fromkeys(session.installation.programs(f"{IMPORTS}*"))}
+    sections = configuration.sections
+    for name in sections:
+        if name not in (ONECC, ENVIRONMENT, BACKEND) and name not in known:
+            near = did_you_mean(name, [*known, ONECC, ENVIRONMENT, BACKEND])
+            raise DriverError("ValueError", f"{configuration.path}: unknown section [{name}]{near}")
+    on = []
+    for key, text in sections[ONECC].items():
+        if key == INCLUDE:
+            continue
+        if key not in known:
+            near = did_you_mean(key, [*known, INCLUDE])
+            raise DriverError("ValueError", f"{configuration.path}: [{ONECC}] unknown key {key}{near}")
+        if text.lower() not in SWITCH_WORDS and text:
+            raise DriverError("ValueError", f"{configuration.path}: [{ONECC}] {key}: Not a boolean: {text}")
+        if SWITCH_WORDS.get(text.lower()):
+            on.append(key)
+    imports = sorted(name for name in on if name.startswith(IMPORTS))
+    return [*imports, *(name for name in ORDER if name in on)]
+
+
+INCLUDE = "include"
+"""The key of [onecc] that names optimization groups."""
+
+
+def _groups(configuration: Configuration, choice: Choice) -> str:
+    """Return the names of the optimization groups without their O, with spaces between; later ones win."""
+    names = configuration.sections[ONECC].get(INCLUDE, "").replace(",", " ").split()
+    for name in names:
+        if name == "O" or not name.startswith("O"):
+            where = f"{configuration.path}: [{ONECC}] {INCLUDE}"
+            raise DriverError("ValueError", f"Invalid group option: {name} ({where})")
+    return " ".join([*(name[1:] for name in names), *([choice.group] if choice.group else [])])
+
+
+def _ready(name: str, words: list[str], session: Session) -> Ready:
+    """Return a step of the driver ``name``; its words are checked now, and errors printed."""
+    own = session.installation.programs(name) if name not in all_drivers() else {}
+    if own:  # an import driver of the user
+        return lambda: session.run([str(own[name]), *words])
+    driver = all_drivers()[name]
+    found: list[Invocation] = []
+
+    def resolve() -> None:
+        found.append(driver.resolve(words, session))
+        driver.prepare(found[0], session)
+
+    code = guarded(name, driver.print_usage if not _has_file(words) else lambda: None, resolve)
+    if code:
+        raise StepFailed(name, code)
+    return lambda: guarded(name, lambda: None, lambda: driver.execute(found[0], session))
+
+
+def _has_file(words: Sequence[str]) -> bool:
+    return "--config" in words
+
+
+def _step(step: Step, path: str, session: Session) -> Ready:
+    """Return a step of a workflow file."""
+    driver = all_drivers().get(step.tool)
+    if driver is None:
+        near = did_you_mean(step.tool, list(all_drivers()))
+        raise DriverError("ValueError", f"{path}: unknown one-cmd {step.tool}{near}")
+    return _ready(step.tool, words_of(driver, step.keys or {}), session)
+
+
+def words_of(driver: Driver, keys: Mapping[str, str]) -> list[str]:
+    """Return the command line for the keys of a step; ``command`` follows behind ``--``."""
+    options = {option.key: option for option in driver.options}
+    words: list[str] = []
+    for key, text in keys.items():
+        option = options.get(key.replace("-", "_"))
+        if key == "command":
+            continue
+        try:
+            words += [f"--{key}", text] if option is None else option.words(option.read(text))
+        except ValueError as error:
+            raise DriverError("ValueError", f"{driver.name}: {key}: {error}") from None
+    return [*words, *(["--", *keys["command"].split()] if "command" in keys else [])]

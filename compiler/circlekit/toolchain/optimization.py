@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The work of one-optimize: the passes that are switched on, by flags, keys and groups."""
+
+from __future__ import annotations
+
+from circlekit.api.rewriting import Options, convert_model
+from circlekit.passes.engine.registry import all_passes, pass_names
+from circlekit.passes.pipelines import PIPELINES, in_order
+from circlekit.toolchain.driver import Invocation
+from circlekit.toolchain.pass_log import log_lines
+from circlekit.toolchain.session import Session
+
+
+def optimize(invocation: Invocation, session: Session) -> None:
+    """Do what one-optimize is asked for.
+
+    Pipelines run first, then passes in the order of ``in_order``.  Passes that are switched off do not run
+    in a pipeline either.  Settings of passes that do not run have no effect, as in ONE.
+    """
+    values = invocation.values
+    passes = all_passes()
+    owners = {setting.name: name for name, item in passes.items() for setting in item.options}
+    asked = [key for key, value in values.items() if value and (key in passes or owners.get(key) == key)]
+    pipelines = [name for name in PIPELINES if values.get(name)]
+    running = {*asked, *pass_names(pipelines)}
+    parsers = {option.key: option.parse for option in invocation.driver.options}
+    settings = {
+        key: parsers[key](value) if isinstance(value, str) else value
+        for key, value in values.items()
+        if owners.get(key) in running
+    }
+    options = Options(
+        passes=[*pipelines, *in_order(asked)],
+        disable=[key for key in passes if values.get(key) is False],
+        settings=settings,
+        profile=bool(values.get("generate_profile_data")),
+    )
+    source, target = str(values["input_path"]), str(values["output_path"])
+    with session.program("circle2circle", [source, target, *_flags(invocation), *VERBOSE * session.verbose]):
+        model, report = convert_model(session.load(source), options, "circle")
+        if session.verbose or session.environment.get("LUCI_LOG", "0") not in ("", "0"):
+            for line in log_lines(report):
+                session.say(line)
+        session.save(model, target)
+
+
+VERBOSE = ("--verbose",)
+
+
+def _flags(invocation: Invocation) -> list[str]:
+    """Return the flags of circle2circle for everything but the paths and the group."""
+    names = {option.key for option in invocation.driver.options} - {"input_path", "output_path", "O"}
+    return invocation.flags(*sorted(names))

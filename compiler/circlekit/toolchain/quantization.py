@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The work of one-quantize, step by step as ONE's programs do it, on one model in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from circlekit.api.quantizing import expand_weights
+from circlekit.api.rewriting import check_structure
+from circlekit.errors import UnsupportedError
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
+from circlekit.passes.engine.origin_tables import add_profile
+from circlekit.quant.calibration import Runner, collect
+from circlekit.quant.calibration.recorded_ranges import record_ranges
+from circlekit.quant.calibration.samples import checked_samples
+from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Solver
+from circlekit.quant.mixed.visq import read_errors, tensor_errors
+from circlekit.quant.one.fake_quantized import fake_quantize
+from circlekit.quant.one.given_parameters import copy_parameters, force_parameters, requantize_int8_to_uint8
+from circlekit.quant.one.sample_data import samples_of
+from circlekit.quant.one.settings import Settings, check_source, layer_setting, port_types, read_layers
+from circlekit.quant.one.weights import quantize_dequantize_weights
+from circlekit.quant.one.with_minmax import quantize_with_minmax
+from circlekit.toolchain.driver import Invocation
+from circlekit.toolchain.evaluation import evaluate
+from circlekit.toolchain.option import Values
+from circlekit.toolchain.quantizer_modes import CHANGES, GROUPS, METRICS
+from circlekit.toolchain.session import Session
+
+
+def quantize(invocation: Invocation, session: Session) -> None:
+    """Do what one-quantize is asked for: quantize, or one of its other modes."""
+    values = invocation.values
+    if values.get("ampq"):
+        _mix(invocation, session)
+    elif any(values.get(mode) for mode in CHANGES):
+        _change(values, session)
+    else:
+        _quantize(invocation, session)
+
+
+# -- post-training quantization ------------------------------------------------------------------
+
+
+def _quantize(invocation: Invocation, session: Session) -> None:
+    """Round the weights, record ranges, quantize; evaluate if that is asked for."""
+    values = invocation.values
+    source, target = str(values["input_path"]), str(values["output_path"])
+    words = [_source_dtype(values), _dtype(values), _granularity(values)]
+    config = ["--config", str(values["quant_config"])] if "quant_config" in values else []
+    profile = ["--generate_profile_data"] * bool(values.get("generate_profile_data"))
+    with session.intermediate(values) as folder:
+        stem = str(folder / Path(source).stem)
+        rounded, recorded = f"{stem}.weights_fake_quant.circle", f"{stem}.minmax_recorded.circle"
+        with session.program(
+            QUANTIZER, ["--quantize_dequantize_weights", *words, *config, source, rounded, *profile]
+        ):
+            model = session.load(source)
+            check_structure(model, source)
+            expand_weights(model)
+            original = clone(model) if profile else None
+            quantize_dequantize_weights(model, _settings(values))
+            _keep(values, session, model, rounded)
+        _record(invocation, session, model, rounded, recorded)
+        ports = invocation.flags("TF_style_maxpool", "save_min_max", "input_type", "output_type")
+        with session.program(
+            QUANTIZER, ["--quantize_with_minmax", *words, *ports, *config, recorded, target, *profile]
+        ):
+            expand_weights(model)
+            quantize_with_minmax(model, _settings(values))
+            if original is not None:
+                add_profile(original, model)
+            session.save(model, target)
+        if values.get("evaluate_result"):
+            _evaluate(invocation, session, f"{stem}.fake_quant.circle")
+
+
+QUANTIZER = "circle-quantizer"
+
+
+def _record(invocation: Invocation, session: Session, model: Model | None, source: str, target: str) -> Model:
+    """Record the ranges of the tensors of ``model`` as record-minmax does; None: of that in ``source``."""
+    values = invocation.values
+    words = invocation.flags(
+        "input_data", "input_data_format", "min_percentile", "max_percentile", "moving_avg_batch",
+        "moving_avg_const", "mode",
+    )  # fmt: skip
+    with session.program("record-minmax", ["--input_model", source, "--output_model", target, *words]):
+        model = session.load(source) if model is None else model
+        samples = samples_of(model, values.get("input_data"), values.get("input_data_format", "h5"))
+        if values["mode"] == "percentile":
+            ends = {"low": float(values["min_percentile"]), "high": float(values["max_percentile"])}
+            if not all(0 <= end <= 100 for end in ends.values()):
+                raise UnsupportedError("Percentile must be ranged from 0 to 100")
+            record_ranges(model, collect(model, samples, runner=Runner()), "sample_percentile", **ends)
+        else:
+            batch, constant = int(values["moving_avg_batch"]), float(values["moving_avg_const"])
+            calibration = collect(model, samples, runner=Runner())
+            record_ranges(model, calibration, "moving_average", batch=batch, constant=constant)
+        _keep(values, session, model, target)
+    return model
+
+
+def _keep(values: Values, session: Session, model: Model, path: str) -> None:
+    """Write an intermediate model if ``save_intermediate`` is set."""
+    if values.get("save_intermediate"):
+        session.save(model, path)
+
+
+def _settings(values: Values) -> Settings:
+    check_source(_source_dtype(values), "float32")
+    ports = {side: values.get(f"{side}_type") for side in ("input", "output")}
+    types = {side: None if text is None else port_types(str(text), side) for side, text in ports.items()}
+    return Settings(
+        default=layer_setting(_dtype(values), _granularity(values)),
+        layers=[{}] if "quant_config" not in values else read_layers(str(values["quant_config"])),
+        input_types=types["input"],
+        output_types=types["output"],
+        max_pool_keeps_scale=bool(values.get("TF_style_maxpool")),
+        keeps_range=bool(values.get("save_min_max")),
+    )
+
+
+def _source_dtype(values: Values) -> str:
+    return str(values.get("input_model_dtype") or values.get("input_dtype") or "float32")
+
+
+def _dtype(values: Values) -> str:
+    return str(values.get("quantized_dtype") or _default(values, "default_quantization_dtype") or "uint8")
+
+
+def _granularity(values: Values) -> str:
+    return str(values.get("granularity") or _default(values, "default_granularity") or "layer")
+
+
+def _default(values: Values, key: str) -> object:
+    """Return a default in the configuration file of the layers; None if it has none, or is not read here."""
+    try:
+        document = json.loads(Path(str(values["quant_config"])).read_text())
+    except (KeyError, OSError, ValueError):
+        return None  # ``read_layers`` reports what is wrong with the file
+    return document.get(key) if isinstance(document, dict) else None
+
+
+# -- evaluation ----------------------------------------------------------------------------------
+
+
+def _evaluate(invocation: Invocation, session: Session, fake_path: str) -> None:
+    """Compare the float model with the quantized one, and print the metrics that were asked for."""
+    values = invocation.values
+    source, quantized, data = str(values["input_path"]), str(values["output_path"]), values.get("test_data")
+    with session.program(QUANTIZER, ["--fake_quantize", quantized, fake_path]):
+        rounding = session.load(quantized)
+        fake_quantize(rounding)
+        _keep(values, session, rounding, fake_path)
+    metrics = [metric for metric in METRICS if values.get(f"print_{metric}")]
+    words = ["--first_model", source, "--second_model", fake_path]
+    words += ["--first_input_data", str(data), "--second_input_data", str(data)] if data else []
+    words += invocation.flags("input_data_format", *(f"print_{metric}" for metric in metrics))
+    with session.program("circle-eval-diff", words):
+        form = str(values.get("input_data_format", "h5"))
+        for line in evaluate(
+            session.load(source), rounding, None if data is None else str(data), form, metrics
+        ):
+            session.say(line)
+
+
+# -- other modes ---------------------------------------------------------------------------------
+
+
+def _change(values: Values, session: Session) -> None:
+    """Run one of the modes that change a quantized model."""
+    source, target = str(values["input_path"]), str(values["output_path"])
+    mode = next(mode for mode in CHANGES if values.get(mode))
+    tuples = list(zip(*(values[name] for name in GROUPS.get(mode, ())), strict=True))
+    words = [w for items in tuples for w in (f"--{mode}", *items)] if tuples else [f"--{mode}"]
+    words += [_source_dtype(values), _dtype(values)] if mode == "requantize" else []
+    with session.program(QUANTIZER, [*words, source, target]):
+        model = session.load(source)
+        match mode:
+            case "force_quantparam":
+                force_parameters(model, [(name, float(scale), int(zero)) for name, scale, zero in tuples])
+            case "copy_quantparam":
+                copy_parameters(model, tuples)
+            case "fake_quantize":
+                fake_quantize(model)
+            case _:
+                check_source(_source_dtype(values), "int8")
+                if _dtype(values).lower() != "uint8":
+                    known = "List of supported output types: uint8"
+                    raise UnsupportedError(f"Unsupported output type {_dtype(values)!r}. {known}")
+                requantize_int8_to_uint8(model)
+        session.save(model, target)
+
+
+def _mix(invocation: Invocation, session: Session) -> None:
+    """Quantize to uint8, and to int16 where that is needed, as circle-mpqsolver does."""
+    values = invocation.values
+    source, target = str(values["input_path"]), str(values["output_path"])
+    with session.intermediate(values) as folder:
+        recorded = str(folder / f"{Path(source).stem}.minmax_recorded.circle")
+        model = _record(invocation, session, None, source, recorded)
+        data, form = values.get("input_data"), str(values.get("input_data_format", "h5"))
+        words = ["--input_model", recorded, "--output_model", target, "--granularity", _granularity(values)]
+        words += ["--data", str(data)] if data else []
+        with session.program("circle-mpqsolver", words):
+            settings = _settings({"input_type": "uint8", "output_type": "uint8", **values})
+            solver = Solver(model, settings, session.say)
+            if values["ampq_algorithm"] == "pattern":
+                found = solver.patterns([name for name in ONE_PATTERNS if values.get(name)])
+            elif values["ampq_algorithm"] != "bisection" or values["bisection_type"] not in SIDES:
+                given = f"{values['ampq_algorithm']}, {values['bisection_type']}"
+                raise UnsupportedError(
+                    f"expected bisection (auto, i16_front, i16_back) or pattern, got {given}"
+                )
+            else:
+                side = SIDES[str(values["bisection_type"])]
+                errors = _visq_errors(values, model, session) if side is None else None
+                ratio = float(values.get("ampq_qerror_ratio", 0.5))
+                if not 0 <= ratio <= 1:
+                    raise UnsupportedError("quantization ratio must be in [0, 1]")
+                found = solver.bisect(samples_of(model, data, form), ratio, side, errors, None, None)
+            session.save(solver.quantized(found), target)
+
+
+SIDES = {"i16_front": True, "i16_back": False, "auto": None}
+
+
+def _visq_errors(values: Values, recorded: Model, session: Session) -> dict[str, float]:
+    """Return the error of each tensor: those of the file that is given, or of the model in uint8."""
+    if "ampq_bisection_visq" in values:
+        path = str(values["ampq_bisection_visq"])
+        return read_errors(json.loads(Path(path).read_text()), path)
+    original, quantized = session.load(str(values["input_path"])), clone(recorded)
+    ports = {"input_type": "uint8", "output_type": "uint8", "granularity": "channel"}
+    quantize_with_minmax(quantized, _settings({**values, "quantized_dtype": "uint8", **ports}))
+    data = samples_of(original, values.get("input_data"), str(values.get("input_data_format", "h5")))
+    found = next(iter(tensor_errors(original, quantized, checked_samples(original, data), ["TAE"])))
+    return read_errors(found.document(str(values["input_path"])), "visq")

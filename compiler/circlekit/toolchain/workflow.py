@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workflow files: JSON that names workflows, each a configuration file or steps, and their order.
+
+{"workflows": ["A", "B"],
+"A": {"cfg-reference": {"path": "a.cfg"}},
+"B": {"run-after": ["A"], "steps": ["S"],
+"S": {"one-cmd": "one-pack", "commands": {"input_path": "a.circle", "output_path": "a_pkg"}}}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from circlekit.errors import did_you_mean
+from circlekit.toolchain.configuration import read_json
+from circlekit.toolchain.option import DriverError
+
+WORKFLOWS, AFTER, REFERENCE, STEPS = "workflows", "run-after", "cfg-reference", "steps"
+TOOL, COMMANDS = "one-cmd", "commands"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a workflow: the ``tool`` and its keys, or a ``configuration`` file if ``tool`` is empty."""
+
+    tool: str = ""
+    keys: Mapping[str, str] | None = None
+    configuration: str = ""
+
+
+def read_workflow(path: str) -> list[Step]:
+    """Return the steps of a workflow file in the order to run them.
+
+    Workflows that others do not wait for keep the order in which the file lists them.  Raise DriverError,
+    worded as ONE does, if the file is wrong or workflows wait for each other in a cycle.
+    """
+    document = read_json(path)
+    names = _workflows(document, path)
+    graph = TopologicalSorter({name: document[name].get(AFTER, []) for name in names})
+    try:
+        graph.prepare()
+    except CycleError as error:
+        cycle = " -> ".join(error.args[1])
+        raise DriverError("RuntimeError", f"Workflows should not have a cycle: {path}: {cycle}") from None
+    order: list[str] = []
+    while graph.is_active():
+        ready = sorted(graph.get_ready(), key=names.index)
+        order += ready
+        graph.done(*ready)
+    return [step for name in order for step in _steps(document[name], f"{path}: {name}")]
+
+
+def _workflows(document: Any, path: str) -> list[str]:
+    """Return the names of the workflows; raise DriverError if one lacks what it needs."""
+
+    def fault(message: str) -> DriverError:
+        return DriverError("ValueError", f"{message} ({path})")
+
+    if not isinstance(document, dict) or not isinstance(document.get(WORKFLOWS), list):
+        raise fault(f'Not found "{WORKFLOWS}" key in workflow file')
+    names: list[str] = document[WORKFLOWS]
+    for name in names:
+        if not isinstance(document.get(name), dict):
+            raise fault(f'Not found {name} key listed in "{WORKFLOWS}"')
+    for name in names:
+        given = [key for key in (STEPS, REFERENCE) if key in document[name]]
+        if not given:
+            raise fault(f'Each workflow should have either "{STEPS}" or "{REFERENCE}": {name}')
+        if len(given) > 1:
+            raise fault(f'"{STEPS}" and "{REFERENCE}" are exclusive key: {name}')
+        for before in document[name].get(AFTER, []):
+            if before not in names:
+                near = did_you_mean(before, names)
+                raise fault(f'Not found {before} key listed in "{AFTER}" of {name}{near}')
+    return names
+
+
+def _steps(workflow: Mapping[str, Any], where: str) -> list[Step]:
+    if REFERENCE in workflow:
+        path = workflow[REFERENCE].get("path") if isinstance(workflow[REFERENCE], dict) else None
+        if not isinstance(path, str):
+            raise DriverError("ValueError", f'"{REFERENCE}" should have "path" ({where})')
+        return [Step(configuration=path)]
+    return [_step(workflow.get(name), f"{where}: {name}") for name in workflow[STEPS]]
+
+
+def _step(step: Any, where: str) -> Step:
+    if not isinstance(step, dict) or TOOL not in step or not isinstance(step.get(COMMANDS), dict):
+        raise DriverError("ValueError", f'Each step should have "{TOOL}" and "{COMMANDS}" ({where})')
+    return Step(str(step[TOOL]), {key: str(value) for key, value in step[COMMANDS].items()})

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The single drivers: help, versions, data sets, packages, quantization, inference, first configurations."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.toolchain.configuration import read_configuration
+from circlekit.toolchain.drivers import all_drivers
+from circlekit.toolchain.importers.onnx_interface import restore_interface
+from circlekit.toolchain.option import Option
+from tests.cli.test_scripts import SCRIPTS
+
+TOOLCHAIN = {name: path for name, path in SCRIPTS.items() if path.startswith("circlekit.toolchain")}
+
+
+@pytest.mark.parametrize("name", TOOLCHAIN)
+def test_every_driver_has_help_and_a_version(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    module, function = TOOLCHAIN[name].split(":")
+    main = getattr(import_module(module), function)
+    if name != "one-version":
+        assert main(["--help"]) == 0
+        assert capsys.readouterr().out.startswith(f"usage: {name} ")
+    if name in all_drivers() and all_drivers()[name].standard:
+        assert main(["--version"]) == 0
+        assert capsys.readouterr().out.startswith(f"{name} version ")
+
+
+def test_every_driver_is_a_command() -> None:
+    assert all_drivers().keys() <= TOOLCHAIN.keys()
+
+
+def test_the_keys_of_a_driver_are_distinct() -> None:
+    for driver in all_drivers().values():
+        keys = [option.key for option in driver.options]
+        assert len(keys) == len(set(keys)), driver.name
+
+
+def call(name: str, *words: str) -> int:
+    return all_drivers()[name](words)
+
+
+def test_data_sets_hold_the_files_of_a_list(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arrays = [np.arange(4, dtype=np.float32), np.ones((2, 2), np.int32)]
+    for number, array in enumerate(arrays):
+        np.save(f"{number}.npy", array)
+        array.tofile(f"{number}.raw")
+    Path("npy.txt").write_text("0.npy 1.npy\n\n1.npy 0.npy\n")
+    Path("raw.txt").write_text("0.raw\n1.raw\n")
+    assert not call("one-create-quant-dataset", "-i", "numpy", "-l", "npy.txt", "-p", "npy.h5")
+    assert not call("rawdata2hdf5", "-l", "raw.txt", "-o", "raw.h5")
+    assert "Number of packaged data: 2" in capsys.readouterr().out
+    with h5py.File("npy.h5") as file:
+        np.testing.assert_array_equal(file["value/1/0"], arrays[1])
+        assert file["value/0"].attrs["desc"] == "0.npy,1.npy"
+    with h5py.File("raw.h5") as file:
+        assert file["value"].attrs["rawData"] == "1"
+        assert file["value/0/0"][:].tobytes() == arrays[0].tobytes()
+    Path("bad.txt").write_text("none.raw\n")
+    assert call("rawdata2hdf5", "-l", "bad.txt", "-o", "bad.h5") == 255
+    assert "rawdata2hdf5: FileNotFoundError: No such file. none.raw" in capsys.readouterr().err
+    assert not Path("bad.h5").exists()
+
+
+def test_quantized_models_are_evaluated(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "-i net.tflite -o q.circle --granularity channel --evaluate_result --print_mae --print_top1_match"
+    assert call("one-quantize", *words.split()) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert float(next(line for line in lines if line.startswith("MAE for z is ")).split()[-1]) < 0.1
+    assert (
+        float(next(li for li in lines if li.startswith("Mean Top-1 match ratio for z is ")).split()[-1]) <= 1
+    )
+
+
+def test_quantization_parameters_are_set(work: Path) -> None:
+    assert call("one-quantize", "-i", "net.tflite", "-o", "q.circle") == 0
+    words = "-i q.circle -o f.circle --force_quantparam --tensor_name x --scale 0.5 --zero_point 3"
+    assert call("one-quantize", *words.split()) == 0
+    quantization = circlekit.load("f.circle").main.inputs[0].quantization
+    assert quantization is not None
+    assert (quantization.scale.tolist(), quantization.zero_point.tolist()) == ([0.5], [3])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "expected"),
+    [
+        ("--mode average", 2, "one-quantize: error: Unsupported mode: 'average'"),
+        ("--mode moving_average --moving_avg_batch 0.1", 2, "moving_avg_batch must be integer"),
+        ("--max_percentile 101", 255, "record-minmax: ERROR: Percentile must be ranged from 0 to 100"),
+        ("--requantize --quantized_dtype uint8", 2, "following arguments are required: --input_model_dtype"),
+        ("--input_dtype float64", 255, "circle-quantizer: ERROR: Unsupported input type 'float64'"),
+        ("--input_data net.tflite", 255, "record-minmax: ERROR: Given data file is not HDF5: net.tflite"),
+        ("--input_data . --input_data_format list", 255, "record-minmax: ERROR: Cannot open file: "),
+        (
+            "--input_data net.tflite --input_data_format dir",
+            255,
+            "record-minmax: ERROR: Cannot open directory",
+        ),
+        ("--granularity layered", 255, "circle-quantizer: ERROR: Unsupported granularity 'layered'"),
+    ],
+)
+def test_wrong_options_of_a_quantization(
+    work: Path, capsys: pytest.CaptureFixture[str], words: str, code: int, expected: str
+) -> None:
+    assert call("one-quantize", "-i", "net.tflite", "-o", "q.circle", *words.split()) == code
+    assert expected in capsys.readouterr().err
+    assert not Path("q.circle").exists()
+
+
+def test_a_package_connects_several_models(work: Path) -> None:
+    """The first model's output, tensor 5 of the original, is the second model's input."""
+
+    def link(inputs: list[int], outputs: list[int], own: dict[str, list[list[int]]]) -> str:
+        sides = {"inputs": inputs, "outputs": outputs}
+        return json.dumps(
+            {
+                "org-model-io": {side: {"new-indices": new} for side, new in sides.items()},
+                "new-model-io": {
+                    side: {"org-indices": org, "new-indices": new} for side, (org, new) in own.items()
+                },
+            }
+        )
+
+    for name in "ab":
+        circlekit.save(circlekit.load("net.tflite"), f"{name}.circle")
+    Path("a.json").write_text(link([0], [-1], {"inputs": [[0], [0]], "outputs": [[5], [2]]}))
+    Path("b.json").write_text(link([-1], [3], {"inputs": [[5], [1]], "outputs": [[9], [3]]}))
+    words = "-o out -p net -m a.circle b.circle -i a.json b.json"
+    assert call("model2nnpkg", *words.split()) == 0
+    manifest = json.loads(Path("out/net/metadata/MANIFEST").read_text())
+    assert manifest["pkg-inputs"] == ["0:0:0"]
+    assert manifest["pkg-outputs"] == ["1:0:0"]
+    assert manifest["model-connect"] == [{"from": "0:0:0", "to": ["1:0:0"]}]
+
+
+def test_a_model_that_cannot_be_packed(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("sample").touch()
+    assert call("one-pack", "-i", "sample", "-o", "out") == 1
+    assert "modelfile does not have extension" in capsys.readouterr().err
+    assert call("one-pack", "-i", "none.circle", "-o", "out") == 1
+    assert "none.circle does not exist" in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
+def test_inference_with_our_interpreter(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.random.default_rng(0).normal(size=(1, 4, 4, 2)).astype(np.float32)
+    np.savez("in.npz", x=x)
+    words = "-d circlekit-infer -- net.tflite --inputs in.npz --output out.npz"
+    assert call("one-infer", *words.split()) == 0
+    (expected,) = circlekit.run(circlekit.load("net.tflite"), [x])
+    np.testing.assert_array_equal(np.load("out.npz")["0/z"], expected)
+    assert call("one-infer", "-d", "none-infer", "--", "a") == 255
+    assert capsys.readouterr().err.startswith("one-infer: FileNotFoundError: none-infer not found")
+
+
+def test_a_first_configuration_runs(
+    work: Path, program: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("one-init", "-i", "net.tflite", "-o", "net.cfg", "-b", "npu") == 255
+    assert "npu-init not found" in capsys.readouterr().err
+    assert not Path("net.cfg").exists()
+    program("npu-init")
+    assert call("one-init", "-i", "net.tflite", "-o", "net.cfg", "-b", "npu", "--", "x") == 0
+    assert Path("called.txt").read_text().startswith("npu-init x")
+    sections = read_configuration("net.cfg").sections
+    assert sections["one-quantize"] == {"input_path": "net.opt.circle", "output_path": "net.q.circle"}
+    assert sections["one-codegen"]["backend"] == "npu"
+
+
+def test_a_missing_converter_is_named(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The script of the importer runs in a Python of ONE that has nothing."""
+    python = work.parent / "bin/venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nexit 3\n")
+    python.chmod(0o755)
+    missing = [
+        n for n, p in (("pytorch", "tico"), ("onnx", "onnx2tf")) if p not in sys.modules and not _has(p)
+    ]
+    for kind in missing:
+        assert call(f"one-import-{kind}", "-i", "a", "-o", "b.circle") == 255
+        error = capsys.readouterr().err
+        assert f"is not installed in {python}: pip install 'circlekit[{kind}]'" in error
+
+
+def _has(package: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(package) is not None
+
+
+def test_a_repeated_option_takes_several_texts() -> None:
+    option = Option("scale", parse=float)
+    with pytest.raises(ValueError, match="could not convert"):
+        option.read("large")
+
+
+def test_an_onnx_interface_is_found_by_its_values() -> None:
+    """The converter changed the order and the layout of the outputs, and all names."""
+    model = circlekit.parse(
+        "graph main(%b: f32[1,2,3,4], %a: f32[1,3]) -> %q, %p {\n"
+        "  %p = Relu(%b)  : f32[1,2,3,4]\n"
+        "  %q = Neg(%a)   : f32[1,3]\n"
+        "}\n"
+    )
+    random = np.random.default_rng(0)
+    a, b = random.normal(size=(1, 3)).astype(np.float32), random.normal(size=(1, 2, 3, 4)).astype(np.float32)
+    record = {
+        "inputs": np.array(["a", "b"]), "outputs": np.array(["image", "vector"]), "in0": a, "in1": b,
+        "out0": np.maximum(b, 0).transpose(0, 3, 1, 2), "out1": -a,
+    }  # fmt: skip
+    restore_interface(model, record)
+    assert [value.name for value in model.main.inputs] == ["a", "b"]
+    assert [value.name for value in model.main.outputs] == ["image", "vector"]
+    for result, expected in zip(circlekit.run(model, [a, b]), (record["out0"], record["out1"]), strict=True):
+        np.testing.assert_array_equal(result, expected)
+    record["out1"] = a
+    with pytest.raises(circlekit.CirclekitError, match="other values than the ONNX model at output vector"):
+        restore_interface(model, record)

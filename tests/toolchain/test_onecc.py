@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""onecc: what a configuration, a workflow and a command line run, write and refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import circlekit
+from circlekit.toolchain.drivers import all_drivers
+
+Run = Callable[..., tuple[int, str, str]]
+
+PIPELINE = """
+[onecc]
+one-import-tflite=True
+one-optimize=True
+one-quantize=True
+one-partition=True
+one-pack=True
+include=O1
+
+[one-import-tflite]
+input_path=net.tflite # a comment
+output_path=net.circle
+
+[one-optimize]
+input_path=net.circle
+output_path=net.opt.circle
+
+[one-quantize]
+input_path=net.opt.circle
+output_path=net.q.circle
+granularity=channel
+
+[one-partition]
+part_file=net.part
+input_file=net.opt.circle
+
+[one-pack]
+input_path=net.q.circle
+output_path=pack
+"""
+
+
+def test_a_configuration_gives_what_its_drivers_give_one_by_one(run: Run, work: Path) -> None:
+    (work / "net.part").write_text("[partition]\nbackends=cpu,npu\ndefault=cpu\ncomply=opcode\n")
+    code, _, errors = run([], PIPELINE)
+    assert (code, errors) == (0, "")
+    written = {path.name: path.read_bytes() for path in work.glob("net.*circle")}
+    assert {"net.circle", "net.opt.circle", "net.q.circle", "net.opt.00001_cpu.circle"} <= written.keys()
+    drivers = all_drivers()
+    assert not drivers["one-import-tflite"](["-i", "net.tflite", "-o", "net.circle"])
+    assert not drivers["one-optimize"](["-i", "net.circle", "-o", "net.opt.circle", "-O", "1"])
+    assert not drivers["one-quantize"](
+        ["-i", "net.opt.circle", "-o", "net.q.circle", "--granularity", "channel"]
+    )
+    for name, content in written.items():
+        assert (work / name).read_bytes() == content, name
+    optimized = circlekit.load("net.opt.circle")
+    assert [type(op).__name__ for op in optimized.main] == ["Conv2D"]
+    assert circlekit.compare(circlekit.load("net.tflite"), optimized)
+    assert circlekit.load("net.q.circle").main.inputs[0].dtype.short == "u8"
+    manifest = json.loads((work / "pack/net.q/metadata/MANIFEST").read_text())
+    assert (manifest["models"], manifest["model-types"]) == (["net.q.circle"], ["circle"])
+    assert "--fold_add_v2" in (work / "net.opt.circle.log").read_text()
+    assert "record-minmax --input_model" in (work / "net.q.circle.log").read_text()
+
+
+def test_toml_is_as_good_as_ini(run: Run, work: Path) -> None:
+    text = """
+    [onecc]
+    one-optimize = true
+    [one-optimize]
+    input_path = "net.tflite"
+    output_path = "net.opt.circle"
+    fuse_mul_with_conv = true
+    """
+    assert run([], text, "test.toml")[0] == 0
+    names = [type(op).__name__ for op in circlekit.load("net.opt.circle").main]
+    assert names == ["Conv2D", "Add"]
+
+
+def test_the_command_line_wins_over_the_file_and_the_file_over_a_group(run: Run, work: Path) -> None:
+    (work / "../optimization/OFUSE.cfg").write_text(
+        "[one-optimize]\nfuse_mul_with_conv=True\nfuse_add_with_conv=True\n"
+    )
+    text = "[onecc]\none-optimize=True\n[one-optimize]\ninput_path=net.tflite\noutput_path=a.circle\n"
+    assert run(["-OFUSE"], text)[0] == 0
+    assert len(circlekit.load("a.circle").main) == 1
+    assert run(["-OFUSE"], f"{text}fuse_mul_with_conv=False\n")[0] == 0
+    assert len(circlekit.load("a.circle").main) == 3
+    (work / "test.cfg").write_text(f"{text}fuse_mul_with_conv=False\n")
+    assert not all_drivers()["one-optimize"](["-C", "test.cfg", "-o", "b.circle", "--fuse_mul_with_conv"])
+    assert len(circlekit.load("b.circle").main) == 2
+
+
+BEGIN = "[onecc]\none-import-tflite=True\n"
+IMPORT = "[one-import-tflite]\ninput_path=net.tflite\noutput_path=net.circle\n"
+OPTIMIZE = "one-optimize=True\n[one-optimize]\ninput_path=net.circle\noutput_path=opt.circle\n"
+
+FAULTS = {
+    "section": (
+        f"{BEGIN}{IMPORT}[one-optimise]\n",
+        "onecc: ValueError: test.cfg: unknown section [one-optimise]; did you mean one-optimize",
+    ),
+    "driver": (
+        f"{BEGIN}one-optimise=True\n{IMPORT}",
+        "onecc: ValueError: test.cfg: [onecc] unknown key one-optimise; did you mean one-optimize",
+    ),
+    "missing section": (
+        f"{BEGIN}one-pack=True\n{IMPORT}",
+        "one-pack: AssertionError: configuration file must have 'one-pack' section: test.cfg",
+    ),
+    "no onecc": (IMPORT, "onecc: ImportError: [onecc] section is required in configuration file: test.cfg"),
+    "twice": (f"{BEGIN}{IMPORT}{IMPORT}", "onecc: DuplicateSectionError: While reading from 'test.cfg'"),
+    "key": (
+        f"{BEGIN}{OPTIMIZE}fuse_gelo=True\n{IMPORT}",
+        "one-optimize: error: the following arguments are unrecognized: fuse_gelo "
+        "(in section [one-optimize] of test.cfg; did you mean fuse_gelu",
+    ),
+    "switch": (
+        f"{BEGIN}{OPTIMIZE}fuse_gelu=maybe\n{IMPORT}",
+        "one-optimize: ValueError: test.cfg: [one-optimize] fuse_gelu: expected True or False, got 'maybe'",
+    ),
+    "required": (
+        f"{BEGIN}one-pack=True\n{IMPORT}[one-pack]\ninput_path=net.circle\n",
+        "one-pack: error: the following arguments are required: -o/--output_path",
+    ),
+    "group": (
+        f"{BEGIN}include=1\n{IMPORT}",
+        "onecc: ValueError: Invalid group option: 1 (test.cfg: [onecc] include)",
+    ),
+    "backend": (
+        f"{BEGIN}one-codegen=True\n{IMPORT}[one-codegen]\nbackend=npu\ncommand=net.circle\n",
+        "one-codegen: FileNotFoundError: npu-compile not found",
+    ),
+    "target": (
+        f"{BEGIN}one-codegen=True\n{IMPORT}[backend]\ntarget=rose\n[one-codegen]\n",
+        "one-codegen: FileNotFoundError: Not found given target configuration: rose",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wrong_configuration_is_one_line_and_nothing_runs(run: Run, work: Path, fault: str) -> None:
+    text, expected = FAULTS[fault]
+    code, out, errors = run([], text)
+    assert code
+    assert out == ""
+    assert errors.startswith(expected)
+    assert errors.count("\n") == 1
+    assert {path.name for path in work.iterdir()} == {"net.tflite", "test.cfg"}
+
+
+def test_a_step_that_fails_ends_the_run(run: Run, work: Path) -> None:
+    text = f"{BEGIN}{OPTIMIZE}{IMPORT}".replace("net.tflite", "none.tflite")
+    code, _, errors = run([], text)
+    assert code == 1
+    assert errors.startswith("tflite2circle: Failed to open file: none.tflite: ")
+    assert errors.count("\n") == 1
+    assert errors in (work / "net.circle.log").read_text()
+    assert not [*work.glob("*.circle")]
+    code, _, errors = run([], f"{BEGIN}{IMPORT}".replace("net.circle", "."))
+    assert code == 255
+    assert errors.startswith("tflite2circle: ERROR: Failed to write circle '.': ")
+
+
+def test_environment_and_backends(run: Run, work: Path, program: Callable[[str], None]) -> None:
+    program("npu-compile")
+    text = "[onecc]\none-codegen=True\n[Environment]\nVARIABLE=set\n[one-codegen]\n"
+    assert run([], f"{text}backend=npu\ncommand=-o a b\n") == (0, "npu-compile -o a b\n", "")
+    assert (work / "called.txt").read_text() == "npu-compile -o a b set\n"
+    assert run([], f"{text}backend=npu\ncommand=fail\n") == (7, "", "npu-compile: broken\n")
+    (work / "../target/rose.ini").write_text("TARGET=rose\nBACKEND=npu\n")
+    assert run(["-T", "rose"], f"{text}command=x\n")[0] == 0
+    assert (work / "called.txt").read_text() == "npu-compile --target rose x set\n"
+    assert run(["codegen", "-b", "npu", "--", "-o", "c"])[0] == 0
+    assert (work / "called.txt").read_text() == "npu-compile -o c \n"
+    schema = work / "../backends/command/npu"
+    schema.mkdir(parents=True)
+    (schema / "codegen.py").write_text(
+        "from onelib import argumentparse\n"
+        "from onelib.argumentparse import DriverName, NormalOption, TargetOption\n"
+        "def command_schema():\n"
+        "    parser = argumentparse.ArgumentParser()\n"
+        "    parser.add_argument('npu-compile', action=DriverName)\n"
+        "    parser.add_argument('--target', action=TargetOption)\n"
+        "    parser.add_argument('--fast', '-f', action=NormalOption, dtype=bool)\n"
+        "    parser.add_argument('input', action=NormalOption)\n"
+        "    return parser\n"
+    )
+    assert run(["-T", "rose"], f"{text}input=a.circle\nf=True\n")[0] == 0
+    assert (work / "called.txt").read_text() == "npu-compile --target rose --fast a.circle set\n"
+
+
+# -- workflows -----------------------------------------------------------------------------------
+
+
+def workflow(*names: str, after: dict[str, list[str]]) -> dict[str, object]:
+    """Return a workflow file whose workflows each optimize the model into NAME.circle."""
+    step = {"one-cmd": "one-optimize", "commands": {"input_path": "net.tflite", "output_path": ""}}
+    document: dict[str, object] = {"workflows": list(names)}
+    for name in names:
+        commands = {"input_path": "net.tflite", "output_path": f"{name}.circle"}
+        document[name] = {
+            "steps": ["S"],
+            "S": {**step, "commands": commands},
+            "run-after": after.get(name, []),
+        }
+    return document
+
+
+def test_workflows_run_in_their_order(run: Run, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(
+        "circlekit.toolchain.optimization.optimize",
+        lambda invocation, session: order.append(invocation.values["output_path"]),
+    )
+    document = workflow("A", "B", "C", "D", after={"A": ["C"], "C": ["D"]})
+    (work / "flow.json").write_text(json.dumps(document))
+    assert run(["-W", "flow.json"]) == (0, "", "")
+    assert order == ["B.circle", "D.circle", "C.circle", "A.circle"]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"B": {"run-after": ["A"], "steps": []}, "A": {"run-after": ["B"], "steps": []}},
+         "RuntimeError: Workflows should not have a cycle: flow.json: "),
+        ({"workflows": ["A", "Z"]}, 'ValueError: Not found Z key listed in "workflows" (flow.json)'),
+        ({"A": {}}, 'ValueError: Each workflow should have either "steps" or "cfg-reference": A (flow.json)'),
+        ({"A": {"steps": [], "cfg-reference": {}}},
+         'ValueError: "steps" and "cfg-reference" are exclusive key: A (flow.json)'),
+        ({"A": {"steps": ["S"], "S": {"one-cmd": "one-pack"}}},
+         'ValueError: Each step should have "one-cmd" and "commands" (flow.json: A: S)'),
+        ({"A": {"steps": ["S"], "S": {"one-cmd": "one-pak", "commands": {}}}},
+         "ValueError: flow.json: unknown one-cmd one-pak; did you mean one-pack?"),
+        ({"A": {"cfg-reference": {"path": "none.cfg"}}},
+         "FileNotFoundError: Not found given configuration file: none.cfg"),
+    ],
+)  # fmt: skip
+def test_a_wrong_workflow_is_one_line(run: Run, work: Path, change: dict[str, object], expected: str) -> None:
+    (work / "flow.json").write_text(json.dumps({**workflow("A", "B", after={}), **change}))
+    code, out, errors = run(["-W", "flow.json"])
+    assert (code, out) == (255, "")
+    assert errors.startswith(f"onecc: {expected}")
+    assert errors.count("\n") == 1
+
+
+def test_wrong_usage_of_onecc(run: Run, work: Path) -> None:
+    for words, expected in (
+        ([], "error: -C/--config or -W/--workflow argument is required"),
+        (["-C", "a.cfg", "-O9"], "error: Invalid optimization option: -O9"),
+        (["-W", "a.json", "-b", "npu"], "error: 'backend' option can be used only with 'config' option"),
+        (["-C", "a.cfg", "-b", "npu", "-T", "rose"], "error: 'backend' and 'target' are mutually exclusive"),
+    ):
+        code, _, errors = run(words)
+        assert code == 2
+        assert expected in errors
+    assert run(["-C", "none.cfg"])[2].startswith(
+        "onecc: FileNotFoundError: Not found given configuration file"
+    )
