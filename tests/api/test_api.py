@@ -104,10 +104,13 @@ def test_the_public_surface_is_pinned() -> None:
         "explain_op": "(model: 'Model', which: 'str', format: 'str | None' = None, "
         "settings: 'Mapping[str, Any] | None' = None, target: 'TargetChoice' = None) "
         "-> 'list[OpExplanation]'",
+        "extract": "(model: 'Model', inputs: 'Sequence[str]' = (), outputs: 'Sequence[str]' = ()) -> 'Model'",
         "fake_quantize": "(model: 'Model', *, samples: 'Samples | None' = None, "
         "calibration: 'Calibration | None' = None, optimize: 'bool' = True, **options: 'Any') "
         "-> 'list[Inserted]'",
         "load": "(source: 'ModelFile') -> 'Model'",
+        "merge": "(models: 'Sequence[Model]', connect: 'Mapping[str, str] | None' = None, "
+        "outputs: 'Sequence[str]' = ()) -> 'Model'",
         "optimize": "(model: 'Model', passes: 'str | Iterable[str] | Pipeline' = 'O1', "
         "verify: 'bool' = False, record: 'FilePath | None' = None, explain: 'str | None' = None, "
         "disable: 'Collection[str]' = (), format: 'str | None' = None, "
@@ -124,8 +127,10 @@ def test_the_public_surface_is_pinned() -> None:
         "budget: 'str | None' = None, raise_to: 'str' = 'float') -> 'QuantizationReport'",
         "read_pipeline": "(path: 'FilePath') -> 'Pipeline'",
         "register_custom": "(name: 'str', kernel: 'CustomKernel') -> 'None'",
+        "resize": "(model: 'Model', shapes: 'Shapes') -> 'Model'",
         "run": "(model: 'Model', inputs: 'Inputs') -> 'list[Array]'",
         "save": "(model: 'Model', path: 'FilePath', format: 'str | None' = None) -> 'None'",
+        "select": "(model: 'Model', ids: 'Iterable[int]' = (), names: 'Iterable[str]' = ()) -> 'Model'",
     }
     assert circlekit.__all__ == sorted([*classes, *functions, "passes"])
 

@@ -17,7 +17,7 @@ import pytest
 import circlekit
 from circlekit.cli import front_door
 
-PAGE_LINES, PAGE_COLUMNS = 40, 80
+PAGE_LINES, PAGE_COLUMNS = 48, 80
 
 RECIPE = """
 graph main(%x: f32[2,3]) -> %y {

@@ -9,7 +9,7 @@ from circlekit.api.fake_quantizing import fake_quantize
 from circlekit.api.models import FilePath, ModelFile, compare, load, parse, run, save
 from circlekit.api.quantizing import calibrate, quantize
 from circlekit.api.rewriting import Options, convert, optimize, read_pipeline
-from circlekit.api.structure import partition
+from circlekit.api.structure import extract, merge, partition, resize, select
 
 __all__ = [
     "FilePath",
@@ -21,13 +21,17 @@ __all__ = [
     "convert",
     "explain",
     "explain_op",
+    "extract",
     "fake_quantize",
     "load",
+    "merge",
     "optimize",
     "parse",
     "partition",
     "quantize",
     "read_pipeline",
+    "resize",
     "run",
     "save",
+    "select",
 ]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +17,14 @@ from circlekit.io.file_map import translated
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
+from circlekit.structure import merge as merging
+from circlekit.structure import resize as resizing
+from circlekit.structure import selection
 from circlekit.structure.connection import Connection, connection, read_connection
 from circlekit.structure.part_table import PartTable, read_part_file
 from circlekit.structure.partition import Partition
 from circlekit.structure.partition import partition as divide
+from circlekit.structure.resize import Shapes
 from circlekit.structure.run_parts import run_parts
 
 
@@ -36,6 +40,55 @@ def partition(model: Model, table: PartTable | FilePath, fewest: bool = False) -
     """
     check_model(model)
     return divide(model, table if isinstance(table, PartTable) else read_part_file(Path(table)), fewest)
+
+
+def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> Model:
+    """Return a model of chosen operators of the main graph: by their numbers, from 0, or by result names.
+
+    Its inputs are what they read from elsewhere, its outputs what others read or ``model`` returns.  Raise
+    ModelError for a number or name that is no operator, or if nothing is chosen; UnsupportedError if the
+    chosen operators share state with others.
+    """
+    check_model(model)
+    return selection.select(model, ids, names)
+
+
+def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Model:
+    """Return the part of the main graph that computes ``outputs`` from ``inputs``: names of any values.
+
+    By default these are the inputs and outputs of the graph.  Inputs of the graph on which the outputs
+    depend, too, become inputs behind the named ones.  Raise ModelError for an unknown name and for an input
+    on which no output depends; UnsupportedError if the operators share state with others.
+    """
+    check_model(model)
+    return selection.extract(model, inputs, outputs)
+
+
+def resize(model: Model, shapes: Shapes) -> Model:
+    """Return a copy of ``model`` whose inputs have other shapes.
+
+    ``shapes``: one for each input, or a dict by name for some; -1 or None is an unknown dimension.  The
+    shapes of all results follow, and so do constants that state a shape, such as that of a RESHAPE.  Raise
+    ModelError for a wrong number of shapes or an unknown name; ShapeError, with the place, if an operator
+    does not fit the new shapes.
+    """
+    check_model(model)
+    return resizing.resize(model, shapes)
+
+
+def merge(
+    models: Sequence[Model], connect: Mapping[str, str] | None = None, outputs: Sequence[str] = ()
+) -> Model:
+    """Return one model that computes what ``models`` do one after the other.
+
+    An input takes the output of another model with the same name, or the one that ``connect`` gives for it
+    ({input: output}); otherwise it is an input of the result.  ``outputs``: names of the outputs; by default
+    all that no other model reads.  Raise ModelError for equal names of outputs, unknown names and circles,
+    ShapeError if the types of a connection differ.
+    """
+    for model in models:
+        check_model(model)
+    return merging.merge(models, connect, outputs)
 
 
 def save_parts(divided: Partition, folder: FilePath, source: str) -> Connection:

@@ -20,7 +20,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "optimize": "Optimize a circle or TFLite model.",
         "convert": "Write a model in the other format.",
         "quantize": "Quantize a float model.",
+        "resize": "Give the inputs of a model other shapes.",
+        "extract": "Cut a submodel out of a model.",
         "partition": "Divide a model into parts for several backends.",
+        "merge": "Connect models to one.",
         "reduce": "Find the smallest model on which a command still succeeds.",
     },
     "quantize a model": {
@@ -59,6 +62,12 @@ def find(name: str) -> Command:
             from circlekit.cli.optimize import convert_command as command
         case "quantize":
             from circlekit.cli.quant.quantize import quantize_command as command
+        case "resize":
+            from circlekit.cli.structure.resize import resize_command as command
+        case "extract":
+            from circlekit.cli.structure.submodel import extract_command as command
+        case "merge":
+            from circlekit.cli.structure.submodel import merge_command as command
         case "partition":
             from circlekit.cli.structure.partition import partition_command as command
         case "reduce":

@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
+from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.movement.shape import Reshape, Tile, Transpose
@@ -143,3 +146,18 @@ def sum_of(costs: Iterable[MovementCost]) -> MovementCost:
     for cost in costs:
         total = total.plus(cost)
     return total
+
+
+def built(plan: Plan, source: Value, result: Value, graph: Graph) -> list[Op]:
+    """Return the operators of ``plan`` on ``source``, named after ``result``; ``graph`` lacks them yet."""
+    ops: list[Op] = []
+
+    def vector(name: str, numbers: Sequence[int]) -> Value:
+        return Value.constant(graph.unique_name(f"{result.name}/{name}"), np.array(numbers, np.int32))
+
+    for step in plan:
+        op = step.op(ops[-1].output if ops else source, vector)
+        op.output.name = graph.unique_name(f"{result.name}/{type(op).__name__}")
+        op.output.quantization = result.quantization
+        ops.append(op)
+    return ops

@@ -222,6 +222,16 @@ class Declaration:
         """Return the multiply-accumulates of one run; unknown dimensions count as 1."""
         return 0
 
+    def for_new_shapes(self, old: Mapping[str, Any], outer: bool) -> dict[str, Any]:
+        """Return what must change in this operator because the shapes of its operands changed.
+
+        ``old``: the shapes before, by the name of the operand, and of the first result as "output"; the
+        operands have the new ones.  ``outer``: a leading dimension of 1 takes up a change of axis 0, such as
+        that of a batch which was folded into it.  The returned dict has new attributes and new constants
+        (lists of integers) of parameter operands, by name.  Raise ShapeError if no constant fits.
+        """
+        return {}
+
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         """Return what must change in this operator if the axes of its data are permuted; None if impossible.
 

@@ -60,6 +60,58 @@ def product(dims: Sequence[Dim]) -> Dim:
     return result
 
 
+def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[int] | None:
+    """Return the shape, with at most one -1, of a reshape whose operand changes from ``before`` to ``after``.
+
+    ``result``: the shape of the reshape of ``before``.  Both are divided into the shortest groups of
+    dimensions with equal products, and each group of ``result`` follows its group of ``before``: its
+    outermost dimension if that has changed there, its innermost one likewise.  ``outer``: in the first group,
+    that may be a dimension of 1; else dimensions of 1 stay where others can change.  None if that is
+    impossible.
+    """
+    if len(before) != len(after) or {None, 0} & {*before, *result}:
+        return None
+    dims: list[int] = []
+    i = j = 0
+    while i < len(before) or j < len(result):
+        first, start = i, j
+        i, j = min(i + 1, len(before)), min(j + 1, len(result))
+        while (left := product(before[first:i]) or 0) != (right := product(result[start:j]) or 0):
+            i, j = (i + 1, j) if left < right else (i, j + 1)
+            if i > len(before) or j > len(result):
+                return None
+        if i == len(before) or j == len(result):  # what is left has the product 1
+            i, j = len(before), len(result)
+        group = _regrouped_dims(before[first:i], after[first:i], result[start:j], outer and not start)
+        if group is None:
+            return None
+        dims += group
+    return dims if dims.count(-1) <= 1 else None
+
+
+def _regrouped_dims(before: Shape, after: Shape, result: Shape, outer: bool) -> list[int] | None:
+    """Return the new dimensions of one group of ``regrouped``; None if none follow from ``after``."""
+    dims = [d or 0 for d in result]
+    if before == after:
+        return dims
+    changed = [axis for axis, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
+    wide = [axis for axis, d in enumerate(dims) if d != 1]
+    outermost = all(d == 1 for d in before[: changed[0]])
+    if outer and outermost:
+        axis = 0
+    elif len(dims) == 1 or len(wide) <= 1:
+        axis = wide[0] if wide else 0
+    elif len(changed) == 1 and (outermost or all(d == 1 for d in before[changed[0] + 1 :])):
+        axis = wide[0] if outermost else wide[-1]
+    else:
+        return None
+    total, rest = product(after), (product(result) or 0) // dims[axis]
+    if total is not None and total % rest:
+        return None
+    dims[axis] = -1 if total is None else total // rest
+    return dims
+
+
 def element_count(dims: Sequence[Dim] | None) -> int:
     """Return the product of ``dims``, of which unknown ones count as 1; 0 if the rank is unknown."""
     return 0 if dims is None else product([1 if dim is None else dim for dim in dims]) or 0

@@ -70,7 +70,7 @@ REFUSED = {
     "comes from Relu": [
         "%u = Relu(%x)",
         "%r = Reshape(%u, [1,3,36])",
-        "%t = Neg(%x)",
+        "%t = Exp(%x)",
         "%s = Reshape(%t, [1,36,3])",
         "%p = BatchMatMul(%r, %s)",
         "%y = Mul(%p, 2.0)",

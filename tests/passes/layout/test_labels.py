@@ -60,7 +60,7 @@ def problems(draw: st.DrawFn) -> Problem:
     end = st.sampled_from([*range(count), *FIXED])
     cost = st.builds(Cost, st.sampled_from([0, 1, 2, 3, 8]), st.integers(0, 1), st.integers(0, 3))
     demand = st.builds(Demand, end, st.lists(end, max_size=4), cost)
-    charge = st.tuples(st.integers(0, 4), st.integers(0, 4))
+    charge = st.tuples(cost, cost)
     return Problem(
         draw(st.lists(st.integers(0, 1), min_size=count, max_size=count)),
         draw(st.lists(demand, max_size=8)),

@@ -16,7 +16,8 @@ from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.enums import Activation, Padding
 from circlekit.ir.op import attribute, operand, optional_operand
 from circlekit.ir.quantization_rule import QuantizationRule
-from circlekit.ir.value import Array, format_shape
+from circlekit.ir.value import Array, Shape, format_shape
+from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 from circlekit.ops.convolution.correlation import correlate_depthwise
 from circlekit.ops.dimensions import Dim, dims_differ
@@ -158,6 +159,17 @@ class TransposeConv(
 
     act: Activation = attribute(Activation.NONE, "fused_activation_function")
     quantized_bias_type: DType = attribute(f32, quantized_only=True)
+
+    def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
+        dims, before, after = static_int_vector(self.output_shape), old["input"], self.input.shape
+        if dims is None or before is None or after is None or len(dims) != 4 or len(after) != 4:
+            return {}
+        for axis, factor in ((0, 1), (1, self.stride_h), (2, self.stride_w)):
+            a, b = before[axis], after[axis]
+            if b is None:
+                raise ShapeError("output_shape: a constant cannot hold an unknown dimension")
+            dims[axis] = dims[axis] if a is None else dims[axis] + factor * (b - a)
+        return {"output_shape": dims}
 
     def kernel(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
         return self.convolve(input, filter, bias, output_shape)

@@ -7,7 +7,7 @@ Source: TFLite reshape, squeeze, expand_dims, shape, rank, transpose, broadcast_
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +27,14 @@ from circlekit.ops.constant_operands import (
     static_int_vector,
     vector_length,
 )
-from circlekit.ops.dimensions import broadcast_shapes, dims_differ, normalized_axis, product, unknown_dims
+from circlekit.ops.dimensions import (
+    broadcast_shapes,
+    dims_differ,
+    normalized_axis,
+    product,
+    regrouped,
+    unknown_dims,
+)
 from circlekit.ops.operand_dtypes import ANY, NUMBERS
 from circlekit.ops.quantization import rearranged_type
 
@@ -79,6 +86,26 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
             old = format_shape(shape)
             raise ShapeError(f"{count} elements ({old}) do not fit into shape {list(requested)}")
         return tuple(missing if d == -1 else d for d in requested)
+
+    def for_new_shapes(self, old: Mapping[str, Dims | None], outer: bool) -> dict[str, list[int]]:
+        """Let the new shape follow the operand; one with -1 stays if it fits, unless only axis 0 changed."""
+        requested, before, after = self.requested_shape(), old["input"], self.input.shape
+        if requested is None or before is None or after is None or old["output"] is None:
+            return {}
+        try:
+            literal = self.resolved_shape(requested, after)
+        except ShapeError:
+            literal = None
+        dims = regrouped(before, after, old["output"], outer)
+        if dims is None and literal is None:
+            change = f"from {format_shape(before)} to {format_shape(after)}"
+            raise ShapeError(f"shape {requested} does not follow from the operand's change {change}")
+        is_batch = before[1:] == after[1:]
+        is_kept = literal is not None and (-1 in requested or product(after) is not None)
+        if dims is None or (is_kept and not is_batch) or self.resolved_shape(dims, after) == literal:
+            return {}
+        changes = {} if self.shape is None else {"shape": dims}
+        return changes if self.new_shape is None else {**changes, "new_shape": dims}
 
     def kernel(self, input: Array, shape: Array | None) -> Array:
         requested = self.requested_shape() if shape is None else int_list(shape)
@@ -220,6 +247,16 @@ class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=(
             pair = f"{format_shape(self.input.shape)} does not broadcast to {format_shape(dims)}"
             raise ShapeError(f"shape {pair}")
         return rearranged_type(self.input, dims)
+
+    def for_new_shapes(self, old: Mapping[str, Dims | None], outer: bool) -> dict[str, list[int]]:
+        dims, before, after = static_int_vector(self.shape), old["input"], self.input.shape
+        if dims is None or before is None or after is None or len(before) != len(after):
+            return {}
+        for axis, (a, b) in enumerate(zip(before, after, strict=True), len(dims) - len(after)):
+            if b is None:
+                raise ShapeError("shape: a constant cannot hold an unknown dimension")
+            dims[axis] = b if dims[axis] == a else dims[axis]
+        return {"shape": dims}
 
     def kernel(self, input: Array, shape: Array) -> Array:
         return np.broadcast_to(input, int_list(shape))

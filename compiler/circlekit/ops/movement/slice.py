@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from circlekit.ir.dtypes import DType, boolean, f16, i8, i16, i32, i64, u32
 from circlekit.ir.enums import MirrorPadMode
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.quantization_rule import QuantizationRule
-from circlekit.ir.value import Array, TensorType, format_shape
+from circlekit.ir.value import Array, Shape, TensorType, format_shape
 from circlekit.ops.checks import require_length, require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, static_int_vector, vector_length
 from circlekit.ops.dimensions import Dim, unknown_dims
@@ -44,6 +44,16 @@ class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
         require_length(self.size.shape, rank, "size")
         dims = zip(shape or (None,) * rank, begin or (None,) * rank, size or (None,) * rank, strict=True)
         return rearranged_type(self.input, tuple(_slice_dim(*d) for d in dims))
+
+    def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
+        """Let slices that extend to the end of an axis do so again."""
+        begin, size = static_int_vector(self.begin), static_int_vector(self.size)
+        before, after = old["input"], self.input.shape
+        if begin is None or size is None or before is None or after is None or len(size) != len(before):
+            return {}
+        ends = [first + count == dim for first, count, dim in zip(begin, size, before, strict=True)]
+        pairs = zip(size, ends, before, after, strict=True)
+        return {"size": [-1 if end and a != b else count for count, end, a, b in pairs]}
 
     def kernel(self, input: Array, begin: Array, size: Array) -> Array:
         axes = zip(input.shape, int_list(begin), int_list(size), strict=True)
@@ -126,6 +136,19 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
             if not part.shrink:
                 dims.append(len(range(size or 0)[index]) if isinstance(index, slice) else None)
         return rearranged_type(self.input, tuple(dims))
+
+    def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, int]:
+        """Let slices that extend to the end of an axis do so again."""
+        end, strides = static_int_vector(self.end), static_int_vector(self.strides)
+        before, after = old["input"], self.input.shape
+        masks = self.ellipsis_mask | self.new_axis_mask
+        if end is None or strides is None or before is None or after is None or masks or self.offset:
+            return {}
+        mask = self.end_mask
+        for axis, (last, stride, a, b) in enumerate(zip(end, strides, before, after, strict=False)):
+            if stride > 0 and last == a != b and not self.shrink_axis_mask >> axis & 1:
+                mask |= 1 << axis
+        return {"end_mask": mask}
 
     def axis_slices(
         self, begin: Sequence[int], end: Sequence[int], strides: Sequence[int], rank: int

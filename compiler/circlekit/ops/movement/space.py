@@ -8,6 +8,7 @@ resize_nearest_neighbor.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from math import prod
 from typing import Any, NamedTuple
 
@@ -189,6 +190,16 @@ class Resize(Op, versions={i8: 2, i16: 4}):
         n, _, _, c = shape or (None,) * 4
         height, width = size or (None, None)
         return rearranged_type(self.input, (n, height, width, c))
+
+    def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
+        """Scale the images by the same factor as before."""
+        size, before, after = static_int_vector(self.size), old["input"], self.input.shape
+        if size is None or before is None or after is None or len(size) != 2 or len(after) != 4:
+            return {}
+        for axis, (a, b) in enumerate(zip(before[1:3], after[1:3], strict=True)):
+            if a and b and a != b and size[axis] * b % a == 0:
+                size[axis] = size[axis] * b // a
+        return {"size": size}
 
     def required_version(self) -> int:
         return max(super().required_version(), 3 if self.half_pixel_centers else 1)

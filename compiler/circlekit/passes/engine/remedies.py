@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -25,18 +26,30 @@ def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> 
     """Return ``findings``, all of ``target``, each with the first remedy after which it is gone.
 
     Remedies are, in this order: writing the model as a format that the target reads, a pipeline, a single
-    pass that keeps values and interface.  What leaves as many unsupported operators as before is none.
+    pass that keeps values and interface.  What makes unsupported operators of another kind is none.
     ``model`` stays as it is.
     """
     remedies: dict[tuple[str, str], str] = {}
     for text, changed in _candidates(model, target) if findings else ():
-        left = {finding.place for finding in find_unsupported(changed, target)}
-        if len(left) < len(findings):
-            gone = (finding.place for finding in findings if finding.place not in left)
-            remedies = {**dict.fromkeys(gone, text), **remedies}
+        gone = _gone(findings, find_unsupported(changed, target))
+        remedies = {**dict.fromkeys(gone, text), **remedies}
         if len(remedies) == len(findings):
             break
     return [replace(finding, remedy=remedies.get(finding.place, "")) for finding in findings]
+
+
+def _gone(before: Sequence[Finding], after: Sequence[Finding]) -> list[tuple[str, str]]:
+    """Return the places of the findings that are gone; of a kind only if it is known which they are.
+
+    A place may be gone because the result of the operator has another name now.
+    """
+    old, new = (Counter(finding.operator for finding in findings) for findings in (before, after))
+    if any(count > old[operator] for operator, count in new.items()):
+        return []
+    left = {finding.place for finding in after}
+    gone = [finding for finding in before if finding.place not in left]
+    counts = Counter(finding.operator for finding in gone)
+    return [f.place for f in gone if counts[f.operator] == old[f.operator] - new[f.operator]]
 
 
 def optimized_delegation(model: Model, target: Target, passes: str = "O1") -> Delegation | None:

@@ -237,33 +237,3 @@ def _forward(graph: Graph, op: Add | Mul, concat: Concatenation, constant: Value
         values.append(new.make(type(op)(value, number, act=op.act)))
     new.finish(new.make(Concatenation(*values, axis=concat.axis)))
     remove_unused(graph, *concat.results)
-
-
-class _Factor(Rewrite):
-    """batch_matmul($old) * c  ==  batch_matmul($new) with m = x * c, for a constant c of one element."""
-
-    before = """
-        y = BatchMatMul($old)
-        z = Mul(y, c: const f32[*, 1])
-    """
-    after = """
-        m = Mul(x, d)
-        z = BatchMatMul($new)                  {like y}
-    """
-
-    @condition
-    def follows_a_linear_operator(self, x: Value) -> str | None:
-        return producer_refusal(x, is_offset=False)
-
-    def constants(self, c: Array) -> dict[str, Array]:
-        return {"d": c.reshape(())}
-
-
-class ForwardNumber(Rules):
-    """Move a factor of one number before a BATCH_MATMUL if one operand comes from a linear operator.
-
-    For example, the scale of an attention moves to the layer that computes the queries.
-    """
-
-    name = "forward_number"
-    rules = (_Factor.member(old="x, w", new="m, w"), _Factor.member(old="w, x", new="w, m"))

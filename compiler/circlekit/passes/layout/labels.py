@@ -155,17 +155,19 @@ class Demand:
 class Problem:
     """The labels to choose; ``current``: the labels now; ``demands``: one for each tensor.
 
-    ``charges``: for each variable, the bytes that count for it if its label is 0, and if it is 1.
+    ``charges``: for each variable, what it costs if its label is 0, and if it is 1.
     """
 
     current: list[int] = field(default_factory=list)
     demands: list[Demand] = field(default_factory=list)
-    charges: Sequence[tuple[int, int]] = ()
+    charges: Sequence[tuple[Cost, Cost]] = ()
 
     def cost(self, labels: Sequence[int]) -> Cost:
         """Return the cost of all copies, and the charges, for these labels."""
         all_labels = [*labels, 1, 0]  # indices -1 and -2 are FIXED
-        total = Cost(sum(charge[label] for charge, label in zip(self.charges, labels, strict=False)))
+        total = Cost()
+        for charge, label in zip(self.charges, labels, strict=False):
+            total = total.plus(charge[label])
         for demand in self.demands:
             if any(all_labels[c] != all_labels[demand.producer] for c in demand.consumers):
                 total = total.plus(demand.cost)
@@ -184,7 +186,7 @@ class Problem:
         ends = [*nodes, SINK, SOURCE]
         for node, label in zip(nodes, self.current, strict=True):
             network.add_edge(*((node, SINK) if label else (SOURCE, node)), 1)
-        costs = [d.cost for d in self.demands] + [Cost(bytes) for pair in self.charges for bytes in pair]
+        costs = [d.cost for d in self.demands] + [cost for pair in self.charges for cost in pair]
         weights = self._weights(costs, moves_first)
         charged = weights[len(self.demands) :]
         for node, zero, one in zip(nodes, charged[::2], charged[1::2], strict=False):

@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from circlekit.index_maps.chains import Origin, origins, present_cost, removable
 from circlekit.index_maps.joins import Join, joins_for
 from circlekit.index_maps.of_operators import movement_of
-from circlekit.index_maps.steps import MovementCost, Plan, cost_of, sum_of
+from circlekit.index_maps.steps import MovementCost, Plan, built, cost_of, sum_of
 from circlekit.index_maps.write_back import plans_for
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
@@ -128,19 +126,12 @@ class _Chain:
     def built(self, way: _Way) -> list[Op]:
         """Return the new operators, which are not in the graph yet."""
         ops: list[Op] = []
-        base = self.result.name
-
-        def vector(name: str, numbers: Sequence[int]) -> Value:
-            return Value.constant(self.graph.unique_name(f"{base}/{name}"), np.array(numbers, np.int32))
-
         if way.join is not None:
             ops.append(way.join.op(way.origin.sources))
-        for step in way.steps:
-            ops.append(step.op(ops[-1].results[0] if ops else way.origin.sources[0], vector))
-        for op in ops:
-            op.results[0].name = self.graph.unique_name(f"{base}/{type(op).__name__}")
-            op.results[0].quantization = self.result.quantization
-        return ops
+            ops[0].output.name = self.graph.unique_name(f"{self.result.name}/{type(ops[0]).__name__}")
+            ops[0].output.quantization = self.result.quantization
+        source = ops[0].output if ops else way.origin.sources[0]
+        return ops + built(way.steps, source, self.result, self.graph)
 
 
 def _forms(origin: Origin, result: Value) -> Iterator[tuple[Join | None, Plan]]:

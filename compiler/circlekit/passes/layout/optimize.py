@@ -7,6 +7,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.layout.apply import Applier, Constants
+from circlekit.passes.layout.movement_op import collapse, expand
 from circlekit.passes.layout.region import Region, RegionFinder
 from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.rewrite.base import Context, GraphPass
@@ -43,6 +44,8 @@ class OptimizeLayout(GraphPass):
         constants = Constants(graph)
         for perm in transposes_of(graph):
             transposes = transposes_of(graph).get(perm, [])
+            epoch, moved = graph.epoch, set[Op]()
+            collapse(graph, perm)
             finder = RegionFinder(graph, perm, run_bytes)
             better = []
             for region in finder.regions(transposes):
@@ -53,8 +56,13 @@ class OptimizeLayout(GraphPass):
                 applier = Applier(finder, constants)
                 for region, labels in better:
                     applier.apply(region, labels)
-                    changes += sum(labels[v.number] != v.side for v in region.variables)
+                    changed = [v.op for v in region.variables if labels[v.number] != v.side]
+                    moved.update(changed)
+                    changes += len(changed)
                     changes += sum(len(tensor.moves) for tensor in region.tensors)
+            expand(graph, moved)
+            if not better:
+                graph.epoch = epoch  # the graph is what it was
         return changes
 
     def explain(self, graph: Graph, perm: Perm, transposes: list[Transpose], context: Context) -> None:

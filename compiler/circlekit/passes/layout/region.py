@@ -20,14 +20,15 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Shape, Value
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.layout.labels import FIXED, Cost, Demand, Problem
+from circlekit.passes.layout.movement_op import MovementOp
 from circlekit.passes.support.axes import (
     Perm,
-    constant_perm,
     inverse,
     is_movable,
     is_movable_constant,
     keeps_order,
     keeps_shape,
+    perm_of,
     permuted_quantization,
     permuted_shape,
     size_in_bytes,
@@ -59,7 +60,7 @@ class Variable:
 
     ``number``: its index in the region.  ``operands``: the indices of its inputs that have a side.
     ``changes``: the attributes and operands that change for the other side, from ``Op.permuted``.
-    ``charges``: the bytes that count for it on side 0 and on side 1.
+    ``charges``: what it costs on side 0 and on side 1.
     """
 
     op: Op
@@ -67,7 +68,7 @@ class Variable:
     side: int
     operands: frozenset[int]
     changes: dict[str, Any]
-    charges: tuple[int, int] = (0, 0)
+    charges: tuple[Cost, Cost] = (Cost(), Cost())
 
 
 @dataclass(eq=False, repr=False)
@@ -79,12 +80,14 @@ class Region:
 
     def current_cost(self) -> Cost:
         """Return the cost of the transposes and reshapes that the graph contains now, and the charges."""
-        return Cost(
-            sum(size_in_bytes(t.root) * sum(isinstance(m, Transpose) for m in t.moves) for t in self.tensors)
-            + sum(v.charges[v.side] for v in self.variables),
+        total = Cost(
+            sum(size_in_bytes(t.root) * sum(isinstance(m, Transpose) for m in t.moves) for t in self.tensors),
             sum(len(t.moves) for t in self.tensors),
             sum(t.ops_after * len(t.moves) for t in self.tensors),
         )
+        for variable in self.variables:
+            total = total.plus(variable.charges[variable.side])
+        return total
 
 
 class RegionFinder:
@@ -135,13 +138,7 @@ class RegionFinder:
 
     def perm_of(self, op: Op) -> Perm | None:
         """Return the permutation of a Transpose, or of a Reshape that does the same; else None."""
-        if not isinstance(op, Reshape):
-            return constant_perm(op)
-        before, after = op.input.shape, op.output.shape
-        if before is None or len(before) != self.rank or None in before:
-            return None
-        perms = (p for p in self.perms if permuted_shape(before, p) == after and keeps_order(before, p))
-        return next(perms, None)
+        return perm_of(op, self.perms)
 
     def is_pure_move(self, op: Transpose | Reshape) -> bool:
         """Return whether operand and result differ only in the order of axes, and both can be transposed."""
@@ -250,19 +247,30 @@ class RegionFinder:
             if self.sides[value] != side:
                 return f"{kind} reads data in both layouts"
         charges = self.charges(op, data, side)
+        if charges is None:
+            return f"{kind} cannot work on permuted axes"
         return Variable(op, len(region.variables), side, operands, changes, charges)
 
-    def charges(self, op: Op, data: list[Value], side: int) -> tuple[int, int]:
-        """Return what the runs that ``op`` copies cost on side 0 and on side 1; it is now on ``side``.
+    def charges(self, op: Op, data: list[Value], side: int) -> tuple[Cost, Cost] | None:
+        """Return what ``op`` costs on side 0 and on side 1, now on ``side``: the runs that it copies.
 
+        A chain of data movement costs what its operators do; None if there are none for the other side.
         ``data``: its operands and results that have a side.
         """
+        if isinstance(op, MovementOp):
+            costs = op.cost_on(None), op.cost_on(self.perms[side])
+            if costs[0] is None or costs[1] is None:
+                return None
+            here, there = (Cost(cost.bytes, cost.ops) for cost in costs if cost is not None)
+            return (there, here) if side else (here, there)
         if not self.run_bytes or not op.data_movement:
-            return 0, 0
+            return Cost(), Cost()
         pairs = [(v.shape, r.shape) for v in data if v not in op.results for r in op.results]
         now, other = (
-            self.run_bytes
-            * sum(_copied_runs(permuted_shape(a or (), p), permuted_shape(b or (), p)) for a, b in pairs)
+            Cost(
+                self.run_bytes
+                * sum(_copied_runs(permuted_shape(a or (), p), permuted_shape(b or (), p)) for a, b in pairs)
+            )
             for p in (tuple(range(self.rank)), self.perms[side])
         )
         return (other, now) if side else (now, other)

@@ -12,7 +12,7 @@ import numpy as np
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Shape, Value
 from circlekit.ops.constant_operands import static_int_vector
-from circlekit.ops.movement.shape import Transpose
+from circlekit.ops.movement.shape import Reshape, Transpose
 
 Perm = tuple[int, ...]
 
@@ -52,6 +52,16 @@ def keeps_shape(shape: Shape, perm: Perm) -> bool:
     """
     dims = (1,) * (len(perm) - len(shape)) + shape
     return len(dims) == len(perm) and all(dims[axis] == 1 for new, axis in enumerate(perm) if axis != new)
+
+
+def perm_of(op: Op, perms: Sequence[Perm]) -> Perm | None:
+    """Return the permutation of a Transpose, or of a Reshape that does the same as one of ``perms``."""
+    if not isinstance(op, Reshape):
+        return constant_perm(op)
+    before, after = op.input.shape, op.output.shape
+    if before is None or len(before) != len(perms[0]) or None in before:
+        return None
+    return next((p for p in perms if permuted_shape(before, p) == after and keeps_order(before, p)), None)
 
 
 def size_in_bytes(value: Value) -> int:

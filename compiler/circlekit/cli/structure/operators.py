@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circle-operator lists the operators of a model, circle-input-names the operands of all kinds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import circlekit.ops  # noqa: F401  # declares the operators
+from circlekit.cli.arguments import Parser, output_path
+from circlekit.cli.command import Command, OneCodes
+from circlekit.io.write.file_writer import write_file
+from circlekit.ir.op import REGISTRY
+from circlekit.recipes.model_file import ModelFile, name_of
+
+OPERATOR = "List the operators of the main graph of a model: their results or their kinds, one a line."
+
+
+def _declare_operator(parser: Parser) -> None:
+    parser.add_argument("circle", help="a .circle or .tflite file")
+    parser.add_switch("--name", help="list the names of the results")
+    parser.add_switch("--code", help="list the kinds of the operators")
+    parser.add_argument(
+        "--output_path", type=output_path, metavar="FILE", help="write to a file (default: print)"
+    )
+
+
+def _operator(arguments: argparse.Namespace) -> int:
+    if arguments.name and arguments.code:
+        arguments.refuse("Cannot use --name and --code at the same time")
+    file = ModelFile(arguments.circle)
+    lines: list[str] = []
+    for graph in file.graphs[:1]:
+        tensors = graph.get("tensors", ())
+        for op in graph.get("operators", ()):
+            names = [name_of(tensors[index]) for index in op.get("outputs", ())]
+            lines += [file.code_of(op)] if arguments.code else names if arguments.name else []
+    text = "".join(f"{line}\n" for line in lines)
+    if arguments.output_path is None:
+        print(text, end="")
+    else:
+        write_file(arguments.output_path, [text.encode()])
+    return 0
+
+
+circle_operator = Command(
+    "circle-operator",
+    OPERATOR,
+    "circle",
+    _declare_operator,
+    _operator,
+    one=OneCodes(unread=255),
+)
+
+
+INPUT_NAMES = "Print the names of the operands of every operator as JSON."
+
+
+def _declare_names(parser: Parser) -> None:
+    pass
+
+
+def _names(arguments: argparse.Namespace) -> int:
+    kinds = sorted(REGISTRY.values(), key=lambda kind: kind.__name__)
+    rows = [f'  "{kind.__name__}" : {json.dumps([o.name for o in kind.operands])}' for kind in kinds]
+    print("{\n" + ",\n".join(rows) + "\n}")
+    return 0
+
+
+circle_input_names = Command(
+    "circle-input-names",
+    INPUT_NAMES,
+    "",
+    _declare_names,
+    _names,
+    limits=False,
+    one=OneCodes(),
+)

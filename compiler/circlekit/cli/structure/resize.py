@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit resize, and ONE's circle-resizer."""
+
+from __future__ import annotations
+
+import argparse
+
+from circlekit.api.models import check_target, load, save
+from circlekit.api.rewriting import check_structure
+from circlekit.api.structure import resize
+from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
+from circlekit.cli.command import Command, OneCodes
+from circlekit.errors import CirclekitError, ModelError
+from circlekit.io.write.save import format_of
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Shape, Value
+from circlekit.structure.resize import parse_shapes
+
+RESIZER = """Give the inputs of a model other shapes; the shapes of all results follow."""
+
+
+def _declare_resizer(parser: Parser) -> None:
+    parser.add_argument("--input_path", required=True, metavar="MODEL", help=MODEL_HELP)
+    parser.add_argument(
+        "--output_path", required=True, metavar="MODEL", type=output_path, help="file to write"
+    )
+    parser.add_argument(
+        "--input_shapes",
+        required=True,
+        metavar="SHAPES",
+        help="a shape for each input, as [1,2],[3,4]; -1: unknown",
+    )
+
+
+def _resizer(arguments: argparse.Namespace) -> int:
+    try:
+        model = load(arguments.input_path)
+        _print_interface(model, "before")
+        resized = resize(model, parse_shapes(arguments.input_shapes))
+        _print_interface(resized, "after")
+        check_structure(resized, arguments.input_path)
+        save(resized, arguments.output_path, format_of(arguments.output_path) or "circle")
+    except CirclekitError as error:
+        error.message = f"Exception during resizing: {error.message}"
+        raise
+    print(f"Resizing complete, the model saved to: {arguments.output_path}")
+    return 0
+
+
+def _print_interface(model: Model, when: str) -> None:
+    for kind, values in (("inputs", model.main.inputs), ("outputs", model.main.outputs)):
+        print(f"Shapes of {kind} {when} resizing:")
+        for index, value in enumerate(values):
+            print(f"{index} -> {_text(value.shape)}")
+
+
+def _text(shape: Shape | None) -> str:
+    """Format a shape as ONE does: [1, 2], -1 for an unknown dimension."""
+    return "[" + ", ".join("-1" if d is None else str(d) for d in shape or ()) + "]"
+
+
+circle_resizer = Command(
+    "circle-resizer",
+    RESIZER,
+    "--input_path MODEL --output_path MODEL --input_shapes SHAPES",
+    _declare_resizer,
+    _resizer,
+    one=OneCodes(failed=1, usage=1),
+)
+
+
+# -- circlekit resize --------------------------------------------------------------------------
+
+RESIZE = """Give the inputs of a model other shapes.
+
+The shapes of all results follow, and so do constants that state a shape, such as that of a RESHAPE."""
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("model", help=MODEL_HELP)
+    parser.add_argument(
+        "-o", "--output", required=True, type=output_path, metavar="MODEL", help="file to write"
+    )
+    parser.add_argument(
+        "--shapes",
+        metavar="SHAPES",
+        help="a shape for each input, as [1,2],[3,4]; -1 is an unknown dimension",
+    )
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=SHAPE",
+        help="the shape of one input; repeatable",
+    )
+    parser.add_argument(
+        "--batch", type=int, metavar="N", help="the first dimension of every input; -1: unknown"
+    )
+
+
+def _resize(arguments: argparse.Namespace) -> int:
+    given = [arguments.shapes is not None, bool(arguments.input), arguments.batch is not None]
+    if sum(given) != 1:
+        arguments.refuse("expected one of --shapes, --input and --batch")
+    check_target(arguments.output)
+    model = load(arguments.model)
+    resized = resize(model, _shapes(arguments, model))
+    check_structure(resized, arguments.model)
+    save(resized, arguments.output)
+    for before, after in zip(
+        (*model.main.inputs, *model.main.outputs), (*resized.main.inputs, *resized.main.outputs), strict=True
+    ):
+        print(f"{_change(before, after)}")
+    return 0
+
+
+def _shapes(
+    arguments: argparse.Namespace, model: Model
+) -> list[list[int]] | list[list[int | None]] | dict[str, list[int]]:
+    if arguments.shapes is not None:
+        return parse_shapes(arguments.shapes)
+    if arguments.batch is not None:
+        scalar = next((v for v in model.main.inputs if not v.shape), None)
+        if scalar is not None:
+            raise ModelError(f"input %{scalar.name} has no first dimension; name the inputs with --input")
+        return [[arguments.batch, *(v.shape or ())[1:]] for v in model.main.inputs]
+    pairs = [word.rpartition("=") for word in arguments.input]
+    return {name: parse_shapes(shape)[0] for name, _, shape in pairs}
+
+
+def _change(before: Value, after: Value) -> str:
+    change = "" if before.shape == after.shape else f" -> {_text(after.shape)}"
+    return f"{before.name}: {_text(before.shape)}{change}"
+
+
+resize_command = Command("circlekit resize", RESIZE, "MODEL -o MODEL", _declare, _resize)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit extract and merge, and ONE's circle-opselector."""
+
+from __future__ import annotations
+
+import argparse
+
+from circlekit.api.models import check_target, load, save
+from circlekit.api.rewriting import check_structure
+from circlekit.api.structure import extract, merge, select
+from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
+from circlekit.cli.command import Command, OneCodes
+from circlekit.io.write.save import format_of
+from circlekit.ir.graph import Model
+from circlekit.structure.selection import parse_ids
+
+
+def _csv(text: str | None) -> list[str]:
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
+
+
+def _summary(model: Model) -> str:
+    sides = [", ".join(map(repr, side)) for side in (model.main.inputs, model.main.outputs)]
+    return f"{len(model.main)} operators\n  inputs:  {sides[0]}\n  outputs: {sides[1]}"
+
+
+# -- circle-opselector -------------------------------------------------------------------------
+
+SELECTOR = """Make a model of chosen operators of the main graph.
+
+What they read from elsewhere becomes an input; what others read, or the model returns, an output."""
+
+
+def _declare_selector(parser: Parser) -> None:
+    parser.add_argument("input", help=MODEL_HELP)
+    parser.add_argument("output", type=output_path, help="file to write")
+    parser.add_argument("--by_id", metavar="IDS", help="numbers of operators, from 0, as 1-3,5")
+    parser.add_argument("--by_name", metavar="NAMES", help="names of results, separated by commas")
+
+
+def _select(arguments: argparse.Namespace) -> int:
+    if (arguments.by_id is None) == (arguments.by_name is None):
+        arguments.refuse("Either option '--by_id' or '--by_name' must be specified")
+    ids = parse_ids(arguments.by_id) if arguments.by_id is not None else []
+    check_target(arguments.output)
+    model = load(arguments.input)
+    chosen = select(model, ids, _csv(arguments.by_name))
+    check_structure(chosen, arguments.input)
+    save(chosen, arguments.output, format_of(arguments.output) or "circle")
+    return 0
+
+
+circle_opselector = Command(
+    "circle-opselector",
+    SELECTOR,
+    "input output",
+    _declare_selector,
+    _select,
+    one=OneCodes(failed=1, usage=1),
+)
+
+
+# -- circlekit extract -------------------------------------------------------------------------
+
+EXTRACT = """Cut a submodel out of a model.
+
+Everything that computes the outputs from the inputs; or, with --ops or --names, these operators: what they
+read becomes an input, what others read of them an output."""
+
+
+def _declare_extract(parser: Parser) -> None:
+    parser.add_argument("model", help=MODEL_HELP)
+    parser.add_argument(
+        "-o", "--output", required=True, type=output_path, metavar="MODEL", help="file to write"
+    )
+    parser.add_argument(
+        "--inputs", metavar="NAMES", help="values to begin with (default: the model's inputs)"
+    )
+    parser.add_argument("--outputs", metavar="NAMES", help="values to compute (default: the model's outputs)")
+    parser.add_argument("--ops", metavar="IDS", help="numbers of operators, from 0, as 1-3,5")
+    parser.add_argument("--names", metavar="NAMES", help="operators with results of these names")
+
+
+def _extract(arguments: argparse.Namespace) -> int:
+    by_values = arguments.inputs is not None or arguments.outputs is not None
+    by_operators = arguments.ops is not None or arguments.names is not None
+    if by_values == by_operators:
+        arguments.refuse("expected --inputs or --outputs, or else --ops or --names")
+    check_target(arguments.output)
+    model = load(arguments.model)
+    if by_values:
+        part = extract(model, _csv(arguments.inputs), _csv(arguments.outputs))
+    else:
+        ids = [] if arguments.ops is None else parse_ids(arguments.ops)
+        part = select(model, ids, _csv(arguments.names))
+    check_structure(part, arguments.model)
+    save(part, arguments.output)
+    print(f"{arguments.output}: {_summary(part)}")
+    return 0
+
+
+extract_command = Command("circlekit extract", EXTRACT, "MODEL -o MODEL", _declare_extract, _extract)
+
+
+# -- circlekit merge ---------------------------------------------------------------------------
+
+MERGE = """Connect models to one.
+
+An input takes the output of another model with the same name, or the one that --connect names; other inputs
+are inputs of the result."""
+
+
+def _declare_merge(parser: Parser) -> None:
+    parser.add_argument("models", nargs="+", metavar="model", help=MODEL_HELP)
+    parser.add_argument(
+        "-o", "--output", required=True, type=output_path, metavar="MODEL", help="file to write"
+    )
+    parser.add_argument(
+        "--connect", action="append", default=[], metavar="OUTPUT=INPUT",
+        help="connect an output with an input of another name; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--outputs", metavar="NAMES", help="outputs of the result (default: those nobody reads)"
+    )
+
+
+def _merge(arguments: argparse.Namespace) -> int:
+    pairs = [word.rpartition("=")[::2] for word in arguments.connect]
+    if not all(all(pair) for pair in pairs):
+        arguments.refuse("--connect: expected OUTPUT=INPUT")
+    check_target(arguments.output)
+    models = [load(path) for path in arguments.models]
+    merged = merge(models, {input: output for output, input in pairs}, _csv(arguments.outputs))
+    check_structure(merged, arguments.output)
+    save(merged, arguments.output)
+    print(f"{arguments.output}: {_summary(merged)}")
+    return 0
+
+
+merge_command = Command("circlekit merge", MERGE, "model ... -o MODEL", _declare_merge, _merge)

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fold a factor of one number into the weights of the layer from which its operand comes, far up the graph.
+
+For example the scale of an attention: behind the product of queries and keys, before a mask, behind a rotary
+embedding, or on the part of a layer that also computes keys and values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from circlekit.ir.dtypes import f32
+from circlekit.ir.enums import Activation, WeightsFormat
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.resources.scratch_files import copied_to_file
+from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.binary import Add, Mul, Sub
+from circlekit.ops.arithmetic.division import Div
+from circlekit.ops.arithmetic.unary import Neg
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
+from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
+from circlekit.ops.movement.join import Concatenation, Pack
+from circlekit.passes.support.axis_indices import moved_operand
+from circlekit.rewrite.base import Context, GraphPass
+
+Layer = Conv2D | DepthwiseConv2D | TransposeConv | FullyConnected
+"""What has weights that can be multiplied."""
+
+MAX_DEPTH = 24
+"""The layer is looked for among this many operators before the factor, to limit the time."""
+
+MAX_CHANNEL_NUMBERS = 1 << 22
+"""Largest result of a layer whose channels are followed through the operators that move them."""
+
+
+class ForwardNumber(GraphPass):
+    """f(layer(x)) * c  ==  f(c * layer(x)) for linear operators f between the layer and the factor.
+
+    The product with the number c, or the quotient by it, disappears; the weights and bias of the layer are
+    multiplied, if only some channels reach the factor, only the rows of these.  f may have other operands,
+    for example keys or tables of sines; other users of the values between layer and factor are refused.
+    """
+
+    name = "forward_number"
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        return sum(self._fold(graph, op, context) for op in graph.ops if isinstance(op, Mul | Div))
+
+    def _fold(self, graph: Graph, op: Mul | Div, context: Context) -> bool:
+        number, data = op.rhs, op.lhs
+        if isinstance(op, Mul) and data.is_const:
+            number, data = data, number
+        if not number.is_plain or number.numel != 1 or data.is_const or op.output.dtype is not f32:
+            return False
+        region = _Region(graph, op, data)
+        sentence = (
+            _factor_refusal(op, data, number)
+            or (region.add(data) and region.nearest[1])
+            or region.outside_user()
+        )
+        constants = [] if sentence else region.constants(_factor(op, number))
+        if constants is None:
+            sentence = f"%{op.output.name}: weights times {_factor(op, number):g} leave the range of f32"
+        if not context.accepts(self.name, op, sentence, progress=2 * len(region.ops) - 1):
+            return False
+        for layer, index, array in constants or ():
+            name = graph.unique_name(f"{layer.output.name}/{op.output.name}")
+            layer.set_input(index, Value.constant(name, array))
+        graph.replace(op.output, data)
+        graph.remove(op)
+        return True
+
+
+def _factor(op: Op, number: Value) -> float:
+    value = float(number.array().reshape(-1)[0])
+    return 1 / value if isinstance(op, Div) and value else value
+
+
+def _factor_refusal(op: Mul | Div, data: Value, number: Value) -> str | None:
+    factor = _factor(op, number)
+    if factor == 0 or not np.isfinite(factor):
+        return f"%{number.name}: expected a finite number other than 0, got {factor:g}"
+    if op.act is not Activation.NONE:
+        return f"%{op.output.name}: act is {op.act.name}, expected NONE"
+    if data.shape is None or data.shape != op.output.shape:
+        return f"%{op.output.name}: expected the shape of %{data.name}"
+    if not op.graph or not op.graph.can_stand_for(op.output, data):
+        return f"%{op.output.name}: is an output of the graph, and so is, or is an input, %{data.name}"
+    return None
+
+
+class _Region:
+    """The linear operators from some layers to the factor, the operator ``root``.
+
+    ``ops``: for each, the operands that must be multiplied.  ``layers``: whose results reach the factor.
+    ``nearest``: the depth of the refusal that is farthest from the root, and its sentence.
+    """
+
+    def __init__(self, graph: Graph, root: Op, data: Value) -> None:
+        self.graph, self.root = graph, root
+        self.ops: dict[Op, list[Value]] = {root: [data]}
+        self.layers: dict[Layer, None] = {}
+        self.nearest = -1, ""
+
+    def add(self, value: Value, depth: int = 0) -> str | None:
+        """Add what must be multiplied so that ``value`` is; return why that is not possible."""
+        op = value.producer
+        if op is None or depth > MAX_DEPTH:
+            what = "a constant" if value.is_const else "an input" if op is None else "an operator far away"
+            return self._refuse(
+                depth, value, f"comes from {what}, expected a convolution or fully connected layer"
+            )
+        if value.dtype is not f32 or value.quantization is not None or value.shape is None:
+            return self._refuse(depth, value, "expected f32 without quantization, and a known rank")
+        if op in self.ops or op in self.layers:
+            return None
+        if isinstance(op, Layer):
+            self.layers[op] = None
+            return self._refuse(depth, value, _layer_refusal(op))
+        if getattr(op, "act", Activation.NONE) is not Activation.NONE:
+            return self._refuse(depth, value, f"act is {op.attribute_items()['act'].name}, expected NONE")
+        for operands in _operands_to_multiply(op):
+            saved = self.ops.copy(), self.layers.copy()
+            self.ops[op] = operands
+            if not any(self.add(operand, depth + 1) for operand in operands):
+                return None
+            self.ops, self.layers = saved
+        if not op.data_movement and not isinstance(op, LINEAR_OPERATORS):
+            self._refuse(depth, value, f"comes from {type(op).__name__}, which is not linear")
+        return self.nearest[1]
+
+    def _refuse(self, depth: int, value: Value, sentence: str | None) -> str | None:
+        """Return ``sentence`` on ``value``, and keep it if it is the farthest from the root."""
+        if sentence is not None and depth > self.nearest[0]:
+            self.nearest = depth, sentence if sentence.startswith("%") else f"%{value.name}: {sentence}"
+        return sentence
+
+    def outside_user(self) -> str | None:
+        """Return which operator reads a multiplied value and expects the old one; None if there is none.
+
+        Channels behind a layer are looked at by ``channels``.
+        """
+        behind = {value for layer in self.layers for value, _ in _behind(layer)}
+        for op in self.ops:
+            for value in () if op is self.root else op.results:
+                if value not in behind and (sentence := self._outside(value)):
+                    return sentence
+        return next((sentence for layer in self.layers if (sentence := self.channels(layer)[1])), None)
+
+    def _outside(self, value: Value) -> str | None:
+        """Return the sentence on a user of ``value`` that does not expect it multiplied."""
+        if self.graph.is_output(value):
+            return f"%{value.name}: is an output of the graph"
+        outside = next((user for user in value.users if value not in self.ops.get(user, ())), None)
+        return f"%{value.name}: is also read by {type(outside).__name__}" if outside else None
+
+    def channels(self, layer: Layer) -> tuple[Array | None, str | None]:
+        """Return which channels of ``layer`` are multiplied, None for all; a sentence if others read them."""
+        multiplied: list[Array | None] = []
+        others: list[tuple[Array | None, str]] = []
+        for value, numbers in _behind(layer):
+            users = [user for user in value.users if moved_operand(user) is not value]
+            if any(value in self.ops.get(user, ()) for user in users):
+                multiplied.append(numbers)
+            if any(value not in self.ops.get(user, ()) for user in users) or self.graph.is_output(value):
+                others.append((numbers, f"%{value.name}: channels of it are also read elsewhere"))
+        if not others:
+            return None, None
+        known = [numbers for numbers in multiplied if numbers is not None]
+        if len(known) < len(multiplied):
+            return None, others[0][1]
+        channels = np.unique(np.concatenate([numbers.reshape(-1) for numbers in known]))
+        for numbers, sentence in others:
+            if numbers is None or np.isin(channels, numbers).any():
+                return None, sentence
+        return channels, None
+
+    def constants(self, factor: float) -> list[tuple[Layer, int, Array]] | None:
+        """Return the new weights and biases, each with its layer and the index of the operand.
+
+        None if they leave the range of f32.
+        """
+        found: list[tuple[Layer, int, Array]] = []
+        for layer in self.layers:
+            arrays = _multiplied(layer, self.channels(layer)[0], factor)
+            if arrays is None:
+                return None
+            found += [(layer, index, array) for index, array in arrays.items()]
+        return found
+
+
+LINEAR_OPERATORS = (Add, Sub, Neg, Div, Mul, BatchMatMul)
+"""Operators that are linear in some operands, besides movements of data."""
+
+
+def _operands_to_multiply(op: Op) -> Iterator[list[Value]]:
+    """Yield each choice of operands of ``op`` so that its result is multiplied if these are."""
+    values = [value for value in op.inputs if value is not None]
+    if isinstance(op, Add | Sub | Concatenation | Pack):
+        yield values
+    elif isinstance(op, Neg | Div):
+        yield values[:1]
+    elif isinstance(op, Mul | BatchMatMul):
+        yield from ([value] for value in values if not value.is_const and values.count(value) == 1)
+    elif op.data_movement and op.quantization_rule is not None and op.quantization_rule.results_follow:
+        yield [getattr(op, op.quantization_rule.results_follow)]
+
+
+def _weights(layer: Layer) -> Value:
+    return layer.weights if isinstance(layer, FullyConnected) else layer.filter
+
+
+def _layer_refusal(layer: Layer) -> str | None:
+    """Return why the weights and the bias of ``layer`` cannot be multiplied; None if they can."""
+    items = layer.attribute_items()
+    if items["act"] is not Activation.NONE:
+        return f"%{layer.output.name}: act is {items['act'].name}, expected NONE"
+    if items.get("weights_format", WeightsFormat.DEFAULT) is not WeightsFormat.DEFAULT:
+        return f"%{layer.output.name}: weights_format is {items['weights_format'].name}, expected DEFAULT"
+    weights = _weights(layer)
+    for value in (weights, layer.bias):
+        if value is not None and not (value.is_plain and value.dtype is f32 and value.quantization is None):
+            return f"%{value.name}: expected a constant of f32 without quantization"
+    if weights.other_user([layer]) is not None:
+        return f"%{weights.name}: has other users"
+    return None
+
+
+def _behind(layer: Layer) -> Iterator[tuple[Value, Array | None]]:
+    """Yield the result of ``layer`` and what is moved from it, each with the channels of its elements.
+
+    The channels are None if shapes are unknown or large.
+    """
+    result = layer.output
+    channels = (result.shape or (None,))[-1]
+    numbers: Array | None = None
+    if result.is_static and channels is not None and prod(result.static_shape) <= MAX_CHANNEL_NUMBERS:
+        numbers = np.broadcast_to(np.arange(channels, dtype=np.int32), result.static_shape)
+    todo = [(result, numbers)]
+    while todo:
+        value, numbers = todo.pop()
+        yield value, numbers
+        for op in dict.fromkeys(value.users):
+            if moved_operand(op) is not value:
+                continue
+            moved: Any = [None] * len(op.results)
+            if numbers is not None:
+                operands = [None if v is None else numbers if v is value else v.array() for v in op.inputs]
+                moved = op.kernel(*operands)
+            todo += zip(op.results, moved if isinstance(moved, tuple | list) else (moved,), strict=True)
+
+
+def _multiplied(layer: Layer, channels: Array | None, factor: float) -> dict[int, Array] | None:
+    """Return the new weights and bias of ``layer``, by operand index; None if they leave the range of f32."""
+    constants: dict[int, Array] = {}
+    weights = _weights(layer)
+    for index, value in enumerate(layer.inputs):
+        if value is None or value not in (weights, layer.bias):
+            continue
+        array = copied_to_file(value.array())
+        is_depthwise = value is weights and isinstance(layer, DepthwiseConv2D)
+        rows = array.reshape(-1, array.shape[-1]).T if is_depthwise else array
+        if value is not weights:
+            rows = array.reshape(-1)
+        with np.errstate(all="ignore"):
+            rows[slice(None) if channels is None else channels] *= np.float32(factor)
+        largest = max(-float(array.min()), float(array.max())) if array.size else 1.0
+        if not np.isfinite(largest) or (largest < np.finfo(np.float32).tiny and value.array().any()):
+            return None
+        constants[index] = array
+    return constants

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chains of data movement as single operators, while layouts are chosen.
+
+A channel shuffle is a Reshape to five axes, a Transpose, and a Reshape back.  None of the three can work on
+permuted axes, but all together can: their index map between permuted axes is another map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from circlekit.index_maps.chains import present_cost
+from circlekit.index_maps.index_map import IndexMap
+from circlekit.index_maps.of_operators import movement_of
+from circlekit.index_maps.steps import MovementCost, Reshaped, built, cost_of, sum_of
+from circlekit.index_maps.write_back import plans_for
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op, attribute, operand
+from circlekit.ir.value import TensorType, Value
+from circlekit.ops.operand_dtypes import ANY
+from circlekit.passes.support.axes import Perm, inverse, perm_of
+
+
+class MovementOp(Op, data_movement=True, layout_operands=("input",)):
+    """The elements of ``input`` in the order of ``map``, which is no operator of a file.
+
+    ``chain``: the operators that it stands for, which are in no graph meanwhile, with their versions.
+    """
+
+    input = operand(*ANY)
+
+    map: IndexMap = attribute(IndexMap.identity(1))
+    chain: tuple[tuple[Op, int | None], ...] = attribute(())
+
+    def infer(self) -> TensorType:
+        return self.output.type
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        """Return the map between the permuted operand and the permuted result."""
+        changed = self.permuted_map(perm)
+        return None if changed is None else {"map": changed}
+
+    def permuted_map(self, perm: Perm) -> IndexMap | None:
+        """Return the map between transpose(input, perm) and transpose(output, perm); None if irregular."""
+        back = inverse(perm)
+        source = [self.input.static_shape[axis] for axis in perm]
+        changed = self.map.after(IndexMap.transposed(source, back))
+        behind = IndexMap.transposed(self.output.static_shape, perm)
+        return None if changed is None else behind.after(changed)
+
+    def cost_on(self, perm: Perm | None) -> MovementCost | None:
+        """Return the cost of the operators for transpose(input, perm); those of now for None.
+
+        None if no operators compute that.
+        """
+        if perm is None:
+            return sum_of(present_cost(op) for op, _ in self.chain)
+        changed = self.permuted_map(perm)
+        if changed is None:
+            return None
+        shape, result = (tuple(v.static_shape[axis] for axis in perm) for v in (self.input, self.output))
+        bits = self.input.dtype.bits
+        plans = plans_for(changed, shape, result, bits)
+        return cost_of(plans[0], bits) if plans else None
+
+
+def collapse(graph: Graph, perm: Perm) -> None:
+    """Replace chains by MovementOps that begin and end with values that have the axes of ``perm``.
+
+    Transposes by ``perm`` or its inverse, and reshapes that do the same, stay at both ends.
+    """
+    perms = (perm, inverse(perm))
+    for chain in list(_chains(graph)):
+        while chain and perm_of(chain[0], perms) in perms:
+            chain.pop(0)
+        while chain and perm_of(chain[-1], perms) in perms:
+            chain.pop()
+        if len(chain) > 1 or (chain and not chain[0].layout_operands):
+            _replace(graph, chain, len(perm))
+
+
+def _chains(graph: Graph) -> Iterator[list[Op]]:
+    """Yield the longest chains of operators that move data, and whose results between have one use."""
+    seen: set[Op] = set()
+    for op in graph.ops:
+        if op in seen or not _is_link(op):
+            continue
+        chain = [op]
+        while len(users := chain[-1].output.uses) == 1 and not graph.is_output(chain[-1].output):
+            if not _is_link(users[0][0]):
+                break
+            chain.append(users[0][0])
+        seen.update(chain)
+        yield chain
+
+
+def _is_link(op: Op) -> bool:
+    """Return whether ``op`` moves one operand to one result by an index map."""
+    movement = movement_of(op)
+    if movement is None or None in movement.maps:
+        return False
+    return len(movement.sources) == len(movement.maps) == 1
+
+
+def _replace(graph: Graph, chain: list[Op], rank: int) -> None:
+    """Replace ``chain`` by a MovementOp if it begins and ends with values of ``rank`` and has one map."""
+    movements = [movement_of(op) for op in chain]
+    assert movements[0] is not None  # every operator is a link
+    source, result = movements[0].sources[0], chain[-1].output
+    if source.rank != rank or result.rank != rank:
+        return
+    whole: IndexMap | None = IndexMap.identity(source.numel)
+    for movement in movements:
+        step = None if movement is None else movement.maps[0]
+        whole = None if step is None or whole is None else step.after(whole)
+    if whole is None:
+        return
+    versions = tuple((op, op.version) for op in chain)
+    index = chain[0].inputs.index(source)
+    chain[-1].take_result(0, Value("", result.dtype, result.shape, None, result.quantization))
+    graph.insert_before(chain[0], MovementOp(source, results=[result], map=whole, chain=versions))
+    chain[0].set_input(index, None)
+    for op in chain:
+        graph.unlink(op)
+
+
+def expand(graph: Graph, ops: Collection[Op]) -> None:
+    """Replace the MovementOps of ``graph`` by operators; those with an unchanged map by their old ones.
+
+    ``ops``: those whose layout has changed.
+    """
+    for move in [op for op in graph.ops if isinstance(op, MovementOp)]:
+        if move in ops:
+            _write_back(graph, move)
+        else:
+            _restore(graph, move)
+
+
+def _restore(graph: Graph, move: MovementOp) -> None:
+    """Put the operators of the chain back."""
+    first, last = move.chain[0][0], move.chain[-1][0]
+    first.set_input(first.inputs.index(None), move.input)
+    for op, _ in move.chain:
+        graph.insert_before(move, op)
+    last.take_result(0, move.output)
+    for op, version in move.chain:
+        op.version = version
+    graph.remove(move)
+
+
+def _write_back(graph: Graph, move: MovementOp) -> None:
+    """Insert the cheapest operators for the map of ``move``."""
+    source, result = move.input, move.output
+    plan = plans_for(move.map, source.static_shape, result.static_shape, source.dtype.bits)[0]
+    if not plan and not graph.can_stand_for(result, source):
+        plan = (Reshaped(result.static_shape),)
+    for op, _ in move.chain:
+        op.drop_inputs()
+    ops = built(plan, source, result, graph)
+    for op in ops:
+        graph.insert_before(move, op)
+    if ops:
+        ops[-1].take_result(0, result)
+    else:
+        graph.replace(result, source)
+    graph.remove(move)

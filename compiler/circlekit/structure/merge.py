@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connect models: outputs of one become inputs of others, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+
+from circlekit.errors import ModelError, ShapeError, did_you_mean
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Graph, Model, postorder
+from circlekit.ir.value import Value
+
+
+def merge(
+    models: Sequence[Model], connect: Mapping[str, str] | None = None, outputs: Sequence[str] = ()
+) -> Model:
+    """Return one model that computes what ``models`` do one after the other.
+
+    An input takes the output of another model with the same name, or the one that ``connect`` gives for it
+    ({input: output}); otherwise it is an input of the result, shared by all models that name it.
+    ``outputs``: names of the outputs; by default all that no other model reads.  Other names are changed
+    where two models use the same one.  Signatures and metadata are dropped.
+
+    Raise ModelError if two models have an output of the same name, if models read from each other in a
+    circle, or for an unknown name; ShapeError if the types of a connection differ.
+    """
+    if not models:
+        raise ModelError("expected at least one model, got none")
+    links = dict(connect or {})
+    interface = [v.name for model in models for v in (*model.main.inputs, *model.main.outputs)]
+    merger = _Merger(models[0].main.name, links, interface)
+    for model in _in_order(models, links):
+        merger.add(clone(model))
+    unused = [name for name in links if name not in merger.linked]
+    if unused:
+        raise ModelError(f"no model has an input {unused[0]!r} to connect")
+    return merger.finish(models[0], outputs)
+
+
+def _in_order(models: Sequence[Model], links: Mapping[str, str]) -> list[Model]:
+    """Return the models, each after those from which it reads."""
+    providers: dict[str, Model] = {}
+    for model in models:
+        for name in dict.fromkeys(v.name for v in model.main.outputs if not model.main.is_input(v)):
+            if name in providers:
+                raise ModelError(f"two models have an output {name!r}; rename one of them")
+            providers[name] = model
+    for output in links.values():
+        if output not in providers:
+            raise ModelError(f"no model has an output {output!r}{did_you_mean(output, providers, 3)}")
+
+    def sources(model: Model) -> list[Model]:
+        wanted = [links.get(v.name, v.name) for v in model.main.inputs]
+        return [m for name in wanted if (m := providers.get(name)) is not None and m is not model]
+
+    ordered = postorder(models, sources)
+    for index, model in enumerate(ordered):
+        for source in sources(model):
+            if source not in ordered[:index]:
+                raise ModelError("the models read from each other in a circle")
+    return ordered
+
+
+class _Merger:
+    """Moves the operators of copied models into one graph.
+
+    ``interface``: the names of inputs and outputs, which no other value gets.  ``given``: outputs of the
+    models so far, by name.  ``read``: those that an input has taken.
+    """
+
+    def __init__(self, name: str, links: Mapping[str, str], interface: Sequence[str]) -> None:
+        self.graph = Graph(name)
+        for word in interface:
+            self.graph.unique_name(word)  # reserves it
+        self.callees: list[Graph] = []
+        self.links = links
+        self.linked: set[str] = set()
+        self.inputs: dict[str, Value] = {}
+        self.given: dict[str, Value] = {}
+        self.read: set[str] = set()
+
+    def add(self, model: Model) -> None:
+        main = model.main
+        taken: dict[Value, Value] = {}
+        for value in main.inputs:
+            source = self._source(value)
+            if source is not value:
+                main.replace_uses(value, source)
+            taken[value] = source
+        self._keep_names_distinct(model, taken)
+        for op in main.ops:
+            main.unlink(op)
+            self.graph.append(op)
+        for value in main.outputs:
+            self.given.setdefault(value.name, taken.get(value, value))
+        self.callees += model.graphs[1:]
+
+    def _source(self, value: Value) -> Value:
+        """Return what takes the place of an input: an output of another model, or an input of the result."""
+        name = self.links.get(value.name, value.name)
+        self.linked.add(value.name)
+        source = self.given.get(name)
+        if source is None:
+            source = self.inputs.setdefault(name, value)
+        else:
+            self.read.add(name)
+        if (source.dtype, source.quantization) != (value.dtype, value.quantization) or not _fit(
+            source, value
+        ):
+            raise ShapeError(f"input {value!r} cannot be connected to {source!r}: their types differ")
+        return source
+
+    def _keep_names_distinct(self, model: Model, taken: Mapping[Value, Value]) -> None:
+        """Rename values and graphs of ``model`` that have a name in use, but no outputs."""
+        fixed = {*taken, *taken.values()}
+        for value in model.main.values():
+            if value not in fixed and not model.main.is_output(value):
+                value.name = self.graph.unique_name(value.name)
+        known = {graph.name for graph in self.callees}
+        for graph in model.graphs[1:]:
+            base, number = graph.name, 0
+            while graph.name in known:
+                number += 1
+                graph.name = f"{base}_{number}"
+            known.add(graph.name)
+
+    def finish(self, first: Model, outputs: Sequence[str]) -> Model:
+        available = {**self.inputs, **self.given}
+        names = list(outputs) or [name for name in self.given if name not in self.read]
+        for name in names:
+            if name not in available:
+                raise ModelError(f"no model has an output {name!r}{did_you_mean(name, available, 3)}")
+        self.graph.inputs = list(self.inputs.values())
+        self.graph.outputs = [available[name] for name in names]
+        merged = copy(first)
+        merged.graphs = [self.graph, *self.callees]
+        merged.signatures, merged.metadata, merged.extra, merged.source = [], [], {}, None
+        return merged
+
+
+def _fit(source: Value, value: Value) -> bool:
+    """Return whether the shapes are equal where both are known."""
+    if source.shape is None or value.shape is None:
+        return True
+    return len(source.shape) == len(value.shape) and all(
+        a == b or None in (a, b) for a, b in zip(source.shape, value.shape, strict=True)
+    )

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Give the inputs of a model other shapes; all shapes, and constants that state shapes, follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import numpy as np
+
+from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError, did_you_mean
+from circlekit.interp.evaluate import evaluate
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.location import place
+from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import result_types
+from circlekit.ir.value import Array, Shape, Value, format_shape
+
+MAX_KNOWN_ELEMENTS = 1024
+"""Results with at most so many elements are computed if their operands are known: they may be shapes."""
+
+PROBE_FACTOR = 3
+"""Unknown dimensions are tried as this multiple of the dimensions before."""
+
+Shapes = Sequence[Sequence[int | None]] | Mapping[str, Sequence[int | None]]
+"""A shape for each input, or for some by name; None or -1 for an unknown dimension."""
+
+
+def resize(model: Model, shapes: Shapes) -> Model:
+    """Return a copy of ``model`` whose inputs have ``shapes``.
+
+    The shapes of all results follow, through the graphs that operators call, too.  Constants that state a
+    shape (of RESHAPE, TRANSPOSE_CONV, SLICE...) follow the operand; integers computed from shapes are
+    computed again.  Raise ModelError for a wrong number of shapes or an unknown name; ShapeError, with the
+    place, if an operator does not fit any more.
+    """
+    wanted = _shapes_by_input(model.main, shapes)
+    copy = clone(model)
+    _Resizer(copy, _takes_outer(model, wanted)).graph(copy.main, wanted)
+    return copy
+
+
+def _takes_outer(model: Model, shapes: Sequence[Shape | None]) -> bool:
+    """Return the ``outer`` of ``Op.for_new_shapes`` with which the operators fit each other.
+
+    It is found on shapes without unknown dimensions, because those contradict nothing.
+    """
+    probe = [
+        shape if v.shape is None or shape is None or len(shape) != len(v.shape) else _probe(v.shape, shape)
+        for v, shape in zip(model.main.inputs, shapes, strict=True)
+    ]
+    for outer in (False, True):
+        copy = clone(model)
+        with suppress(CirclekitError):
+            _Resizer(copy, outer).graph(copy.main, probe)
+            return outer
+    return False
+
+
+def _probe(before: Shape, after: Shape) -> Shape:
+    return tuple(PROBE_FACTOR * (a or 1) if b is None else b for a, b in zip(before, after, strict=True))
+
+
+def parse_shapes(text: str) -> list[list[int]]:
+    """Parse shapes such as ``[1,2],[3,-1],[]``; raise ShapeError for other text."""
+    rest = text.strip()
+    found: list[list[int]] = []
+    while rest:
+        head, close, rest = rest.partition("]")
+        words = head.strip().lstrip(",").strip()
+        if not close or not words.startswith("["):
+            raise ShapeError(f"Invalid shape format: {text}")
+        try:
+            found.append([int(word) for word in words[1:].split(",")] if words[1:].strip() else [])
+        except ValueError:
+            raise ShapeError(f"Error during shape processing: {words[1:]}") from None
+        rest = rest.strip()
+    if not found:
+        raise ShapeError(f"No shapes found in the input string: {text}")
+    return found
+
+
+def _shapes_by_input(graph: Graph, shapes: Shapes) -> list[Shape | None]:
+    """Return the new shape of each input."""
+    if isinstance(shapes, Mapping):
+        by_name = {v.name: v for v in graph.inputs}
+        for name in shapes:
+            if name not in by_name:
+                hint = did_you_mean(name, by_name, 3)
+                raise ModelError(f"graph {graph.name} has no input named {name!r}{hint}")
+        return [_checked(shapes[v.name]) if v.name in shapes else v.shape for v in graph.inputs]
+    if len(shapes) != len(graph.inputs):
+        given = f"only {len(shapes)}" if len(shapes) < len(graph.inputs) else str(len(shapes))
+        raise ModelError(f"Expected {len(graph.inputs)} shapes but provided {given}")
+    return [_checked(shape) for shape in shapes]
+
+
+def _checked(shape: Sequence[int | None]) -> Shape:
+    dims = tuple(None if d in (-1, None) else d for d in shape)
+    if any(d is not None and d < 0 for d in dims):
+        raise ShapeError(f"expected dimensions of 0 and more, or -1 for an unknown one, got {list(shape)}")
+    return dims
+
+
+class _Resizer:
+    """Infers shapes operator by operator.
+
+    ``old``: the shapes before, of values whose shape has changed.  ``known``: computed elements of values
+    that are no constants; those in ``partial`` have -1 in place of unknown dimensions, and only data movement
+    passes them on.  ``done``: the shapes of the inputs of graphs that operators call.
+    """
+
+    def __init__(self, model: Model, outer: bool) -> None:
+        self.model = model
+        self.outer = outer
+        self.old: dict[Value, Shape | None] = {}
+        self.known: dict[Value, Array] = {}
+        self.partial: set[Value] = set()
+        self.done: dict[Graph, list[Shape | None]] = {}
+
+    def graph(self, graph: Graph, shapes: Sequence[Shape | None]) -> None:
+        """Set the shapes of the inputs, infer those of all results."""
+        if graph in self.done:
+            if self.done[graph] != list(shapes):
+                raise ShapeError(f"graph {graph.name} is called with different shapes")
+            return
+        self.done[graph] = list(shapes)
+        for value, shape in zip(graph.inputs, shapes, strict=True):
+            self._set(value, shape)
+        for op in graph:
+            self._infer_placed(op)
+        graph.epoch += 1
+
+    def _infer_placed(self, op: Op) -> None:
+        """Infer the results of ``op``; an error names its place."""
+        try:
+            self._infer(op)
+        except CirclekitError as error:
+            raise error if error.where else error.note(place(op, self.model)) from None
+
+    def _set(self, value: Value, shape: Shape | None) -> None:
+        if shape != value.shape:
+            self.old.setdefault(value, value.shape)
+            misfit = value.quantization.misfit(shape) if value.quantization is not None else None
+            if misfit is not None:
+                raise ShapeError(f"%{value.name} cannot have shape {format_shape(shape)}: {misfit}")
+            value.shape = shape
+
+    def _infer(self, op: Op) -> None:
+        has_changed = any(v in self.old or v in self.known for v in op.inputs if v is not None)
+        for called in op.called_graphs():
+            operands = [v for v in op.inputs if v is not None][-len(called.inputs) or len(op.inputs) :]
+            self.graph(called, [v.shape for v in operands])
+            has_changed |= any(v in self.old for v in called.outputs)
+        if has_changed:
+            self._follow(op)
+            self._set_results(op)
+        self._compute(op)
+
+    def _follow(self, op: Op) -> None:
+        """Change constants and attributes that state shapes."""
+        named = dict(op.operand_items())
+        old = {name: self.old.get(v, v.shape) for name, v in named.items()}
+        old["output"] = op.results[0].shape if op.results else None
+        changes = op.for_new_shapes(old, self.outer)
+        for name, content in changes.items():
+            if name not in named:
+                if getattr(op, name) != content:
+                    setattr(op, name, content)
+                continue
+            value = named[name]
+            data = np.array(content, value.dtype.numpy)
+            if not np.array_equal(data, value.array()):
+                assert op.graph is not None  # it is in the graph that is resized
+                fresh = Value.constant(op.graph.unique_name(value.name), data, value.quantization)
+                op.set_input(op.inputs.index(value), fresh)
+
+    def _set_results(self, op: Op) -> None:
+        known = [v for v in op.inputs if v is not None and v in self.known]
+        try:
+            shapes = self._inferred(op, known)
+        except ShapeError:
+            whole = [v for v in known if v not in self.partial]
+            if len(whole) == len(known):
+                raise
+            shapes = self._inferred(op, whole)
+        for value, shape in zip(op.results, shapes, strict=True):
+            self._set(value, shape)
+
+    def _inferred(self, op: Op, known: Sequence[Value]) -> list[Shape | None]:
+        """Return the shapes of the results if the values in ``known`` are constants."""
+        for value in known:
+            value.data = self.known[value]
+        try:
+            return [t.shape for t in result_types(op)]
+        except UnsupportedError:  # no shape rule
+            return [None if v.shape is None else (None,) * len(v.shape) for v in op.results]
+        finally:
+            for value in known:
+                value.data = None
+
+    def _compute(self, op: Op) -> None:
+        """Compute small results of integers that follow from constants and from shapes."""
+        if not op.pure or op.called_graphs() or not all(_is_small(v) for v in op.results):
+            return
+        if not op.reads_data:
+            self._compute_from_shapes(op)
+            return
+        partial = self.partial.intersection(v for v in op.inputs if v is not None)
+        if any(v is not None and not v.is_const and v not in self.known for v in op.inputs):
+            return
+        if partial and not op.data_movement:
+            return
+        with suppress(CirclekitError):  # it has no kernel for them: they stay unknown
+            results = evaluate(op, [None if v is None else self.known.get(v, v.data) for v in op.inputs])
+            self.known.update(zip(op.results, results, strict=True))
+            self.partial.update(op.results if partial else ())
+
+    def _compute_from_shapes(self, op: Op) -> None:
+        """Compute results that depend on shapes alone; what depends on an unknown dimension is -1."""
+        if any(v is not None and (v.shape is None or v.dtype.numpy is None) for v in op.inputs):
+            return
+        with suppress(CirclekitError):
+            first, second = (evaluate(op, [_zeros(v, size) for v in op.inputs]) for size in (2, 3))
+            for value, a, b in zip(op.results, first, second, strict=True):
+                self.known[value] = np.where(a == b, a, np.array(-1, a.dtype))
+                if not np.array_equal(a, b):
+                    self.partial.add(value)
+
+
+def _zeros(value: Value | None, unknown: int) -> Array | None:
+    """Return zeros that take no memory, with ``unknown`` in place of unknown dimensions."""
+    if value is None or value.shape is None:
+        return None
+    return np.broadcast_to(
+        np.zeros((), value.dtype.numpy), [unknown if d is None else d for d in value.shape]
+    )
+
+
+def _is_small(value: Value) -> bool:
+    return value.dtype.is_integer and value.is_static and value.numel <= MAX_KNOWN_ELEMENTS

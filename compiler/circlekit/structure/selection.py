@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cut submodels out of a model: chosen operators, or all between some values and others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from circlekit.errors import ModelError, did_you_mean
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.structure.submodel import find_values, submodel
+
+RANGE = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
+
+
+def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> Model:
+    """Return a model of the operators of the main graph with these numbers, from 0, or names of results.
+
+    Its inputs are what they read from elsewhere, its outputs what others read or the model returns.  Raise
+    ModelError for a number or name that is no operator, or if nothing is selected.
+    """
+    ops = model.main.ops
+    chosen: set[Op] = set()
+    for number in ids:
+        if not 0 <= number < len(ops):
+            raise ModelError(f"expected operator numbers from 0 to {len(ops) - 1}, got {number}")
+        chosen.add(ops[number])
+    by_name = {v.name: op for op in ops for v in op.results}
+    for name in names:
+        if name not in by_name:
+            raise ModelError(f"no operator has a result named {name!r}{did_you_mean(name, by_name, 3)}")
+        chosen.add(by_name[name])
+    if not chosen:
+        raise ModelError("No operator selected")
+    return submodel(model, [op for op in ops if op in chosen])
+
+
+def parse_ids(text: str) -> list[int]:
+    """Parse operator numbers such as ``1-3,5``; raise ModelError for anything else."""
+    ids: list[int] = []
+    for word in text.split(","):
+        match = RANGE.fullmatch(word.strip())
+        if match is None:
+            raise ModelError(f"expected numbers and ranges such as 1-3,5, got {text!r}")
+        first = int(match[1])
+        last = int(match[2] or first)
+        if last < first:
+            raise ModelError(f"expected a range from a lower to a higher number, got {word.strip()!r}")
+        ids += range(first, last + 1)
+    return ids
+
+
+def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Model:
+    """Return the part of the main graph that computes ``outputs`` from ``inputs``: names of values.
+
+    By default these are the inputs and outputs of the graph.  Inputs of the graph from which the outputs
+    depend, too, become inputs behind the named ones.  Raise ModelError for an unknown name, and for an input
+    on which no output depends.
+    """
+    graph = model.main
+    starts = find_values(graph, inputs)
+    ends = find_values(graph, outputs) if outputs else list(graph.outputs)
+    ops = _ops_between(starts, ends)
+    used = {v for op in ops for v in op.inputs if v is not None} | set(ends)
+    for value in starts:
+        if value not in used:
+            names = ", ".join(f"%{v.name}" for v in ends)
+            raise ModelError(f"%{value.name} is not needed to compute {names}")
+    others = [v for v in graph.inputs if v in used and v not in starts]
+    return submodel(model, [op for op in graph if op in ops], ends, inputs=[*starts, *others])
+
+
+def _ops_between(starts: Sequence[Value], ends: Sequence[Value]) -> set[Op]:
+    """Return the operators on which ``ends`` depend, not looking behind ``starts``."""
+    stop = set(starts)
+    found: set[Op] = set()
+    waiting = [v for v in ends if v not in stop]
+    while waiting:
+        op = waiting.pop().producer
+        if op is not None and op not in found:
+            found.add(op)
+            waiting += [v for v in op.inputs if v is not None and v not in stop]
+    return found

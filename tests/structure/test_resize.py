@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resized models have the shapes of ONE's rows, and the values of LiteRT after resize_tensor_input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.cli.structure.resize import circle_resizer, resize_command
+from circlekit.errors import ModelError, ShapeError
+from circlekit.interp.interpreter import run
+from circlekit.ir.shape_inference import check_shapes
+from circlekit.ir.value import Array
+from circlekit.ir.verifier import check
+from circlekit.recipes.load import load_recipe
+from circlekit.structure.resize import parse_shapes
+
+ONE_ROWS = [
+    ("Split_001", [[8, 1, 2]], [(4, 1, 2), (4, 1, 2)]),
+    ("Inf_StridedSlice_002", [[1, 10, 10, 5]], None),
+    ("CSE_Quantize_000", [[1, 6, 6, 4]], [(1, 6, 6, 4), (1, 6, 6, 4)]),
+    ("Add_000", [[1, 5, 5, 3]] * 2, [(1, 5, 5, 3)]),
+    ("Part_Add_Sqrt_Rsqrt_000", [[1, 5, 5, 2]] * 2, [(1, 5, 5, 2), (1, 5, 5, 2)]),
+]
+"""Recipe, shapes of inputs, of outputs: from ONE's circle-resizer tests."""
+
+
+@pytest.mark.parametrize(("recipe", "inputs", "outputs"), ONE_ROWS)
+def test_rows_of_one(
+    recipe: str, inputs: list[list[int]], outputs: list[tuple[int, ...]] | None, shared: Path
+) -> None:
+    model = load_recipe(shared / "peer/one/TensorFlowLiteRecipes" / recipe / "test.recipe")
+    resized = circlekit.resize(model, inputs)
+    check(resized)
+    check_shapes(resized)
+    arrays = [np.ones(v.static_shape, v.dtype.numpy) for v in resized.main.inputs]
+    shapes = [a.shape for a in run(resized, arrays)]
+    assert shapes == [v.shape for v in resized.main.outputs]
+    assert outputs is None or shapes == outputs
+
+
+EXPAND = "graph main(%x: f32[3,3]) -> %y {\n %y = ExpandDims(%x, 1) : f32[3,1,3]\n}"
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ([4, 6], (4, 1, 6)),
+        ([1, 2, 3, 4], (1, 1, 2, 3, 4)),
+        ([4, -1], (4, 1, None)),
+        ([4, None], (4, 1, None)),
+    ],
+)
+def test_ranks_and_unknown_dimensions(shape: list[int | None], expected: tuple[int | None, ...]) -> None:
+    resized = circlekit.resize(circlekit.parse(EXPAND), [shape])
+    assert resized.main.outputs[0].shape == expected
+
+
+def litert_outputs(path: Path, shape: list[int], array: Array) -> Array:
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter").Interpreter(str(path))
+    index = interpreter.get_input_details()[0]["index"]
+    interpreter.resize_tensor_input(index, shape)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(index, array)
+    interpreter.invoke()
+    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "unknown"),
+    [
+        ("tensorflow/transformer.f32", [3, 16], False),
+        ("mlperf_tiny/kws_ref_model", [2, 49, 10, 1], True),
+        ("tensorflow/espcn.f32", [2, 20, 24, 1], False),
+    ],
+)
+def test_values_are_those_of_litert(name: str, shape: list[int], unknown: bool, shared: Path) -> None:
+    path = shared / "models" / f"{name}.tflite"
+    model = circlekit.load(path)
+    resized = circlekit.resize(model, [[-1, *shape[1:]] if unknown else shape])
+    dtype = model.main.inputs[0].dtype.numpy
+    array = np.random.default_rng(0).integers(0, 5, shape).astype(dtype)
+    expected = litert_outputs(path, shape, array)
+    np.testing.assert_allclose(run(resized, [array])[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_batch_that_is_folded_into_another_axis(shared: Path) -> None:
+    """Attention: reshapes to [heads, rows, columns] and back, with -1 in one of the shapes."""
+    model = circlekit.load(shared / "models/tico/llm_block.circle")
+    rng = np.random.default_rng(0)
+    single = [rng.normal(size=(2, *v.static_shape[1:])).astype(np.float32) for v in model.main.inputs]
+    resized = circlekit.resize(model, [[-1, *v.static_shape[1:]] for v in model.main.inputs])
+    expected = np.concatenate([run(model, [a[i : i + 1] for a in single])[0] for i in range(2)])
+    np.testing.assert_allclose(run(resized, single)[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def outputs_after(text: str, shape: list[int | None]) -> tuple[int | None, ...] | None:
+    return circlekit.resize(circlekit.parse(text), [shape]).main.outputs[0].shape
+
+
+def test_constants_that_state_shapes_follow() -> None:
+    flat = "graph main(%x: f32[1,2,3]) -> %y {{ %y = Reshape(%x, {}) : f32[{}] }}"
+    assert outputs_after(flat.format("[1,6]", "1,6"), [4, 2, 3]) == (4, 6)
+    assert outputs_after(flat.format("[1,6]", "1,6"), [1, 2, 5]) == (1, 10)
+    assert outputs_after(flat.format("[1,6]", "1,6"), [None, 2, 3]) == (None, 6)
+    assert outputs_after(flat.format("[-1,6]", "1,6"), [4, 2, 3]) == (4, 6)
+    assert outputs_after(flat.format("[1,-1]", "1,6"), [4, 2, 3]) == (4, 6)
+    assert outputs_after(flat.format("[6]", "6"), [4, 2, 3]) == (24,)
+    begin = "graph main(%x: f32[1,4]) -> %y { %y = Slice(%x, [0,1], [1,3]) : f32[1,3] }"
+    assert outputs_after(begin, [2, 6]) == (2, 5)
+    images = "graph main(%x: f32[1,4,4,1]) -> %y { %y = ResizeBilinear(%x, [8,12]) : f32[1,8,12,1] }"
+    assert outputs_after(images, [2, 6, 6, 1]) == (2, 12, 18, 1)
+
+
+def test_shapes_computed_in_the_model_are_computed_again() -> None:
+    text = """
+        graph main(%x: f32[1,2,3]) -> %y {
+          %s = Shape(%x) {out_type: i32}                            : i32[3]
+          %n = StridedSlice(%s, [0], [1], [1]) {shrink_axis_mask: 1} : i32[]
+          %t = Pack(%n, 6) {values_count: 2}                        : i32[2]
+          %y = Reshape(%x, %t)                                      : f32[?,6]
+        }"""
+    assert outputs_after(text, [5, 2, 3]) == (5, 6)
+    assert outputs_after(text, [None, 2, 3]) == (None, 6)
+
+
+def test_graphs_that_operators_call() -> None:
+    text = """
+        graph main(%c: bool[], %x: f32[2]) -> %y {
+          %y = If(%c, %x) {then_graph: @a, else_graph: @b} : f32[2]
+        }
+        graph a(%x: f32[2]) -> %y { %y = Neg(%x) : f32[2] }
+        graph b(%x: f32[2]) -> %y { %y = Exp(%x) : f32[2] }"""
+    resized = circlekit.resize(circlekit.parse(text), {"x": [7]})
+    assert [v.shape for g in resized.graphs for v in g.outputs] == [(7,)] * 3
+
+
+def test_what_does_not_fit_is_refused_with_its_place() -> None:
+    model = circlekit.parse("graph main(%x: f32[1,4]) -> %y { %y = Add(%x, [1.0,2.0,3.0,4.0]) : f32[1,4] }")
+    with pytest.raises(ShapeError, match=r"op 0 Add"):
+        circlekit.resize(model, [[1, 5]])
+    with pytest.raises(ModelError, match="Expected 1 shapes but provided 2"):
+        circlekit.resize(model, [[1, 4], [1]])
+    with pytest.raises(ModelError, match="no input named 'z'"):
+        circlekit.resize(model, {"z": [1]})
+
+
+def test_text_of_shapes() -> None:
+    assert parse_shapes(" [1, 2],[-1] ,[]") == [[1, 2], [-1], []]
+    for text in ("", "1,2", "[1,a]", "[1", "[1],2"):
+        with pytest.raises(ShapeError):
+            parse_shapes(text)
+
+
+def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = str(tmp_path / "in.circle"), str(tmp_path / "out.circle")
+    circlekit.save(circlekit.parse(EXPAND), source)
+    words = ["--input_path", source, "--output_path", target, "--input_shapes"]
+    assert circle_resizer([*words, "[4,-1]"]) == 0
+    text = capsys.readouterr().out
+    assert "Shapes of outputs after resizing:\n0 -> [4, 1, -1]\n" in text
+    assert circlekit.load(target).main.outputs[0].shape == (4, 1, None)
+    assert circle_resizer([*words, "[4,5],[6]"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("ERROR: Exception during resizing: Expected 1 shapes but provided 2")
+    assert resize_command([source, "-o", target, "--batch", "2"]) == 0
+    assert circlekit.load(target).main.outputs[0].shape == (2, 1, 3)
+    assert resize_command([source, "-o", target, "--input", "x=[5,6]"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == ["x: [3, 3] -> [5, 6]", "y: [3, 1, 3] -> [5, 1, 6]"]

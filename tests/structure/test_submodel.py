@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Selected operators, extracted submodels and merged models compute what they did in the whole."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.cli.structure.operators import circle_input_names, circle_operator
+from circlekit.cli.structure.submodel import circle_opselector, extract_command, merge_command
+from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
+from circlekit.errors import CirclekitError, ModelError, ShapeError, UnsupportedError
+from circlekit.interp.interpreter import run
+from circlekit.ir.graph import Model
+from circlekit.ir.tensor import same_array
+from circlekit.ir.value import Array
+from circlekit.ir.verifier import check
+from circlekit.recipes.load import load_recipe
+from circlekit.structure.part_table import PartTable
+from circlekit.structure.selection import parse_ids
+
+NET = """
+graph main(%x: f32[2,3], %k: f32[3]) -> %y {
+  %a = Add(%x, %k)   : f32[2,3]
+  %b = Relu(%a)      : f32[2,3]
+  %c = Mul(%b, %k)   : f32[2,3]
+  %d = Exp(%b)       : f32[2,3]
+  %y = Sub(%c, %d)   : f32[2,3]
+}
+"""
+
+
+def values_of(model: Model) -> dict[str, Array]:
+    """Return every input and result of a run on seeded inputs, by name."""
+    values: dict[str, Array] = {}
+    run(model, make_inputs(model.main, InputSet("normal")), on_value=values.__setitem__)
+    return values
+
+
+def expect_values(part: Model, values: dict[str, Array]) -> None:
+    check(part)
+    outputs = run(part, [values[v.name] for v in part.main.inputs])
+    for value, array in zip(part.main.outputs, outputs, strict=True):
+        assert same_array(array, values[value.name]), value.name
+
+
+RECIPES = [
+    "Part_While_001",
+    "Part_Add_Sqrt_Rsqrt_000",
+    "Part_Add_Sqrt_000",
+    "Abs_000",
+    "Part_Sqrt_Rsqrt_Add_002",
+]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_rows_of_one(recipe: str, shared: Path) -> None:
+    """The models of ONE's circle-opselector-test: every range of operators."""
+    model = load_recipe(shared / "peer/one/TensorFlowLiteRecipes" / recipe / "test.recipe")
+    values = values_of(model)
+    for first, last in combinations(range(len(model.main) + 1), 2):
+        expect_values(circlekit.select(model, range(first, last)), values)
+
+
+def test_interface_of_selected_operators() -> None:
+    model = circlekit.parse(NET)
+    part = circlekit.select(model, names=["b", "c"])
+    assert [v.name for v in part.main.inputs] == ["a", "k"]
+    assert [v.name for v in part.main.outputs] == ["b", "c"]  # Exp reads %b, Sub reads %c
+    expect_values(part, values_of(model))
+    expect_values(circlekit.select(model, [0, 4]), values_of(model))  # not connected
+
+
+@pytest.mark.parametrize(
+    ("ids", "names", "message"),
+    [([5], [], "from 0 to 4, got 5"), ([], ["bb"], "named 'bb'"), ([], [], "No operator selected")],
+)
+def test_what_cannot_be_selected(ids: list[int], names: list[str], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        circlekit.select(circlekit.parse(NET), ids, names)
+
+
+def test_numbers_of_operators() -> None:
+    assert parse_ids("3, 1 - 2,0") == [3, 1, 2, 0]
+    for text in ("a,b", "0.1", "0--1", "-1", "2-1", ""):
+        with pytest.raises(ModelError):
+            parse_ids(text)
+
+
+def test_extract_between_values() -> None:
+    model = circlekit.parse(NET)
+    part = circlekit.extract(model, ["b"], ["c"])
+    assert ([v.name for v in part.main.inputs], len(part.main)) == (["b", "k"], 1)
+    expect_values(part, values_of(model))
+    expect_values(circlekit.extract(model, outputs=["d", "a"]), values_of(model))
+    with pytest.raises(ModelError, match="%d is not needed to compute %c"):
+        circlekit.extract(model, ["d"], ["c"])
+    with pytest.raises(ModelError, match="no input or result named 'cc'"):
+        circlekit.extract(model, outputs=["cc"])
+
+
+def test_a_variable_of_other_operators_is_refused() -> None:
+    model = circlekit.parse("""
+        graph main(%x: f32[1]) -> %y {
+          %v = VarHandle() {shared_name: "v"} : resource[]
+          %y = ReadVariable(%v) : f32[1]
+        }""")
+    with pytest.raises(UnsupportedError, match="%v is a resource"):
+        circlekit.select(model, [1])
+
+
+def test_parts_are_merged_again() -> None:
+    model = circlekit.parse(NET)
+    table = PartTable(["cpu", "npu"], "cpu", {"RELU": "npu", "SUB": "npu"})
+    parts = [part.model for part in circlekit.partition(model, table).parts]
+    merged = circlekit.merge(parts[::-1], outputs=["y"])
+    check(merged)
+    assert len(merged.main) == 5
+    inputs = {
+        v.name: a for v, a in zip(model.main.inputs, make_inputs(model.main, InputSet("normal")), strict=True)
+    }
+    assert same_array(circlekit.run(merged, inputs)[0], circlekit.run(model, inputs)[0])
+
+
+HEAD = "graph head(%in: f32[2]) -> %out {\n %t = Neg(%in) : f32[2]\n %out = Relu(%t) : f32[2]\n}"
+TAIL = "graph tail(%x: f32[2]) -> %z {\n %t = Exp(%x) : f32[2]\n %z = Abs(%t) : f32[2]\n}"
+
+
+def test_models_with_other_names_are_connected() -> None:
+    head, tail = circlekit.parse(HEAD), circlekit.parse(TAIL)
+    merged = circlekit.merge([tail, head], {"x": "out"})
+    check(merged)
+    assert [v.name for v in merged.main.outputs] == ["z"]
+    assert len({v.name for v in merged.main.values()}) == len(list(merged.main.values()))
+    x = np.array([-1.0, 2.0], np.float32)
+    assert same_array(circlekit.run(merged, [x])[0], np.exp(np.maximum(-x, 0)))
+    assert len(circlekit.merge([head, tail]).main.inputs) == 2  # nothing connects them
+
+
+def test_what_cannot_be_merged() -> None:
+    head, tail = circlekit.parse(HEAD), circlekit.parse(TAIL)
+    wide = circlekit.parse(TAIL.replace("[2]", "[3]"))
+    with pytest.raises(ShapeError, match="types differ"):
+        circlekit.merge([head, wide], {"x": "out"})
+    with pytest.raises(ModelError, match="two models have an output 'out'"):
+        circlekit.merge([head, head])
+    with pytest.raises(ModelError, match="no model has an output 'ou'"):
+        circlekit.merge([head, tail], {"x": "ou"})
+    with pytest.raises(ModelError, match="no model has an input 'y'"):
+        circlekit.merge([head, tail], {"y": "out"})
+    with pytest.raises(ModelError, match="in a circle"):
+        circlekit.merge([head, tail], {"x": "out", "in": "z"})
+
+
+def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = str(tmp_path / "net.circle"), str(tmp_path / "out.circle")
+    circlekit.save(circlekit.parse(NET), source)
+    assert circle_opselector(["--by_id", "1-2", source, target]) == 0
+    assert len(circlekit.load(target).main) == 2
+    assert extract_command([source, "-o", target, "--inputs", "b", "--outputs", "c"]) == 0
+    assert len(circlekit.load(target).main) == 1
+    for path, text in (("head.tflite", HEAD), ("tail.tflite", TAIL)):
+        circlekit.save(circlekit.parse(text), tmp_path / path)
+    models = [str(tmp_path / name) for name in ("head.tflite", "tail.tflite")]
+    assert merge_command([*models, "-o", target, "--connect", "out=x"]) == 0
+    assert len(circlekit.load(target).main) == 4
+    capsys.readouterr()
+    assert circle_operator(["--code", source]) == 0
+    assert circle_operator(["--name", source]) == 0
+    assert capsys.readouterr().out.split() == ["ADD", "RELU", "MUL", "EXP", "SUB", *"abcdy"]
+    assert circle_input_names([]) == 0
+    assert '"Conv2D" : ["input", "filter", "bias"]' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--by_id", "9"], ["--by_id", "a,b"], ["--by_name", "no"], []])
+def test_wrong_selections_exit_with_1_and_write_nothing(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    circlekit.save(circlekit.parse(NET), tmp_path / "net.circle")
+    target = tmp_path / "out.circle"
+    assert circle_opselector([*words, str(tmp_path / "net.circle"), str(target)]) == 1
+    assert capsys.readouterr().err.startswith("ERROR: ")
+    assert not target.exists()
+
+
+def test_missing_models_have_the_exit_codes_of_one(tmp_path: Path) -> None:
+    assert circle_operator(["--name", str(tmp_path / "missing.circle")]) == 255
+    assert circle_operator(["--name", "--code", "x.circle"]) == 255
+    with pytest.raises(CirclekitError):
+        circlekit.load(tmp_path / "missing.circle")
