@@ -13,7 +13,7 @@ from circlekit.errors import CirclekitError
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.passes.engine.written_form import lone_model
+from circlekit.passes.support.lone_model import lone_model
 from circlekit.quant.choose import choose
 from circlekit.quant.scheme import SCHEMES, Arithmetic
 from circlekit.targets.findings import Finding

@@ -84,6 +84,18 @@ def test_lacking_operator_is_replaced(lacks: str, body: str, ops: str) -> None:
     check(body, runtime(), type(kept).__name__)
 
 
+@pytest.mark.parametrize(
+    ("attributes", "ops"), [("act: TANH", "Conv2D Tanh"), ("act: RELU6", "Conv2D Relu6")]
+)
+def test_an_operator_that_lacks_two_things(attributes: str, ops: str) -> None:
+    """Neither a bias nor an activation operator alone makes it run."""
+    body = f"%w = const f32[4,3,3,4] gaussian(0, 1)\n%y = Conv2D(%x, %w, none) {{{attributes}}}"
+    target = runtime(forms={"CONV_2D": {"f32,f32,f32:f32": NO_ACTIVATION}})
+    legal = check(body, target, ops)
+    assert legal.main.ops[0].inputs[2] is not None
+    check(body, runtime("TANH RELU6", {"CONV_2D": {"f32,f32,f32:f32": NO_ACTIVATION}}), "Conv2D")
+
+
 def test_split_v_becomes_slices() -> None:
     body = "%a, %b, %y = SplitV(%x, [3, 4, 1], 1) {num_splits: 3}"
     check(body, runtime("SPLIT_V"), "Slice Slice Slice", "%a, %b, %y")

@@ -15,9 +15,10 @@ from typing import ClassVar
 import circlekit.passes.legal as legal_passes
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.op import Op
+from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value
 from circlekit.passes.support.insertion import Inserter
+from circlekit.passes.support.lone_model import lone_model
 from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.rewrite import Rewrite
 from circlekit.targets.delegation import CutFinder
@@ -29,8 +30,12 @@ LEGALIZATIONS: list[type[Legalization]] = []
 LITERT = frozenset({"litert", "litert-xnnpack"})
 """Names of the targets that are LiteRT."""
 
-MAX_ROUNDS = 10
+MAX_ROUNDS = 30
 """How often all legalizations run at most; they repeat because one may make what another one replaces."""
+
+
+MAX_DEPTH = 2
+"""An operator may lack up to one thing more than this, each of which another legalization replaces."""
 
 
 class Legalization(GraphPass):
@@ -43,6 +48,7 @@ class Legalization(GraphPass):
     ``targets``: runtimes for which it replaces operators even if their tables accept them, because the tables
     cannot express what is wrong with the form.
     ``lowers``: the word in the argument ``keep`` of ``legalize`` that leaves it out; "" if none does.
+    ``depth``: how often the operators that it makes may be replaced again before they run.
     ``changes_more``: whether it runs after those that are false here, because it changes more than they do.
     """
 
@@ -58,6 +64,7 @@ class Legalization(GraphPass):
         is_excerpt: bool = False,
     ) -> None:
         self.format, self.runtimes, self.is_excerpt = format, runtimes, is_excerpt
+        self.depth = 0
         self.cuts = CutFinder(self.delegate_obstacle)
         self.is_forced = bool(self.targets.intersection(names))
 
@@ -100,8 +107,17 @@ class Legalization(GraphPass):
         if self.is_forced:
             return None
         runs = all(self.obstacle(op) is None for op in old)
-        checks = (self.obstacle, self.delegate_obstacle) if runs else (self.obstacle,)
+        checks = (self.obstacle, self.delegate_obstacle) if runs else (self.lasting_obstacle,)
         return next((sentence for check in checks for sentence in map(check, new) if sentence), None)
+
+    def lasting_obstacle(self, op: Op) -> str | None:
+        """Return the obstacle of ``op``; None also if legalizations replace it by operators without one."""
+        sentence = self.obstacle(op)
+        if sentence is None or not self.depth or isinstance(op, OpaqueOp) or op.called_graphs():
+            return sentence
+        model = lone_model(op)
+        legalize_in_place(model, self.format, (), self.runtimes, is_excerpt=True, depth=self.depth - 1)
+        return sentence if any(map(self.obstacle, model.ops())) else None
 
 
 class Lowering(Legalization, Rewrite):
@@ -167,6 +183,7 @@ def legalize_in_place(
     keep: Collection[str] = (),
     targets: Sequence[Target] | None = None,
     is_excerpt: bool = False,
+    depth: int = MAX_DEPTH,
 ) -> dict[str, int]:
     """Replace operators that ``format`` or one of the runtimes ``targets`` lacks.
 
@@ -177,6 +194,7 @@ def legalize_in_place(
     then the table of the default runtime is not asked, because ONE's compiler may take more than ONE's
     interpreter, and only the format and the legalizations that have this runtime among their ``targets``
     decide.  ``is_excerpt``: whether ``model`` stands for a part of another one, whose partitions are unknown.
+    ``depth``: the highest ``depth`` of a legalization.
     """
     _import_all()
     names = [DEFAULT_TARGETS[format]] if targets is None else [target.name for target in targets]
@@ -184,10 +202,17 @@ def legalize_in_place(
     kinds = sorted(LEGALIZATIONS, key=lambda kind: kind.changes_more)
     members = [kind(format, runtimes, names, is_excerpt) for kind in kinds if kind.lowers not in keep]
     made: Counter[str] = Counter()
+    level = 0  # first what runs at once, then what has to be replaced again
     for _ in range(MAX_ROUNDS):
+        for member in members:
+            member.depth = level
         changes = {member.title: member.run(model, Context(format=format)) for member in members}
         made.update(changes)
-        if not any(changes.values()):
+        if any(changes.values()):
+            level = 0
+        elif level < depth and any(runtime.refusal(op) for runtime in runtimes for op in model.ops()):
+            level += 1
+        else:
             break
     return dict(+made)
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.enums import WeightsFormat
+from circlekit.ir.graph import Graph
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.matmul.dense import BLOCK_ROWS, shuffled_16x1
 from circlekit.passes.support.linear_producer import per_channel
-from circlekit.rewrite.base import MAX_FOLDED_BYTES
+from circlekit.rewrite.base import MAX_FOLDED_BYTES, Context
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
@@ -141,10 +142,14 @@ class ShuffleWeightTo16x1Float32(Rewrite):
     """Store float32 weights of FULLY_CONNECTED in ONE's format SHUFFLED16x1FLOAT32, in blocks of 16 rows."""
 
     name = "shuffle_weight_to_16x1float32"
+    formats = frozenset({"circle"})
     makes_special_forms = True
 
     before = "y = FullyConnected(x, w: const f32[O, _], b?)"
     after = "y = FullyConnected(x, w2, b)  {like y, weights_format: format}"
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        return super().run_graph(graph, context) if context.format in self.formats else 0
 
     @condition
     def whole_blocks(self, O: int) -> str | None:

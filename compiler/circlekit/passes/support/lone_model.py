@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model of one operator."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+
+
+def lone_model(op: Op) -> Model:
+    """Return a model of a copy of ``op``, whose inputs are its operands that are not constant."""
+    inputs = {value: _copy(value) for value in op.inputs if value is not None}
+    for value, copy in inputs.items():
+        if not value.is_const and value.is_static and is_folded(value) and value.dtype.numpy is not None:
+            copy.data = np.zeros(value.static_shape, value.dtype.numpy)
+    results = [_copy(value) for value in op.results]
+    copies = [None if value is None else inputs[value] for value in op.inputs]
+    graph = Graph("main", [copy for copy in inputs.values() if not copy.is_const], results)
+    graph.append(type(op)(*copies, results=results, **op.attribute_values))
+    return Model([graph])
+
+
+def is_folded(value: Value, depth: int = 4) -> bool:
+    """Return whether ``value`` is constant, or at most ``depth`` operators compute it from constants."""
+    op = value.producer
+    if value.is_const or op is None or not depth:
+        return value.is_const
+    return op.pure and all(v is None or is_folded(v, depth - 1) for v in op.inputs)
+
+
+def _copy(value: Value) -> Value:
+    copy = Value(value.name, value.dtype, value.shape, value.data, value.quantization)
+    copy.extra = dict(value.extra)
+    return copy
