@@ -34,6 +34,9 @@ KNOWN_FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
 UNSTORED_BYTES, UNSTORED_CHUNKS = 1 << 24, 1 << 14
 """Limits of what the file may omit of a dataset: HDF5 does not store chunks of only the fill value."""
 
+MAX_GROUP_DEPTH = 8
+"""Groups that are nested deeper are not looked into."""
+
 _DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
 """What h5py raises for a file that is not HDF5 or is damaged."""
 
@@ -122,6 +125,29 @@ def count_records(path: FilePath) -> int:
     """Return the number of records; the errors are those of ``read_named_records``."""
     (item,) = _read(path, _count)
     return int(item.array)
+
+
+def read_datasets(path: FilePath) -> dict[str, Array]:
+    """Return every dataset of numbers in the group /value and the groups below it, by its path from there.
+
+    The errors are those of ``read``.
+    """
+    return {item.name: item.array for item in _read(path, _tree)}
+
+
+def _tree(path: Path, file: h5py.File) -> Iterator[Item]:
+    root = _member(path, file, "value", h5py.Group)
+    if root is None:
+        raise FormatError(f"{path} has no group /value")
+    waiting = [("", root)]
+    while waiting:
+        place, group = waiting.pop()
+        for key in sorted(group, key=_order):
+            inner = _member(path, group, key, h5py.Group)
+            if inner is None:
+                yield Item(0, place + key, _elements(path, group, key))
+            elif place.count("/") < MAX_GROUP_DEPTH:
+                waiting.append((f"{place}{key}/", inner))
 
 
 def _count(path: Path, file: h5py.File) -> Iterator[Item]:

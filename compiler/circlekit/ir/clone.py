@@ -46,6 +46,19 @@ def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]
     return outputs
 
 
+def copy_op(op: Op) -> Op:
+    """Return a copy of ``op`` that reads the same operands; its results are nameless until it is inserted."""
+    cloner = _Cloner()
+    cloner.values = {id(v): v for v in op.inputs if v is not None}
+    copied = cloner.op(op)
+    for index, value in enumerate(copied.inputs):
+        if value is not None:
+            value._uses[copied, index] = None
+    for value in copied.results:
+        value.producer, value.name = copied, ""
+    return copied
+
+
 def copy_submodel(
     model: Model, ops: Sequence[Op], inputs: Sequence[Value], outputs: Sequence[Value]
 ) -> Model:

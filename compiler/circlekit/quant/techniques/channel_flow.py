@@ -148,7 +148,7 @@ class _Probe:
 
     def _found(self, channel_factors: Array, factors: dict[int, Array]) -> list[Array] | None:
         """Return for each result the factors of its channels, as indices; None if one has not one factor."""
-        if not 1 < channel_factors.size <= MOST_CHANNELS:
+        if not 0 < channel_factors.size <= MOST_CHANNELS:
             return None
         found = []
         for before, after in zip(self.plain, self._results(factors), strict=True):

@@ -100,15 +100,15 @@ def equalize(model: Model, magnitudes: Mapping[str, Array], strength: float = 1.
     for layer in layers:
         before, after = of(layer.input), of(layer.op.output)
         if np.any(before != 1) or np.any(after != 1):
-            _rescale(layer, before, after)
+            rescale(layer, before, after)
             changed.append(
                 f"%{layer.op.output.name}: {int(np.sum(after != 1))} of {after.size} channels scaled"
             )
     for product in products:
         factor = of(product.operand) / of(product.op.output)
-        _replace(product.op, product.constant, product.constant.array() * factor)
+        replace_constant(product.op, product.constant, product.constant.array() * factor)
     for op, addend in constants:
-        _replace(op, addend, addend.array() / of(addend))
+        replace_constant(op, addend, addend.array() / of(addend))
     return changed
 
 
@@ -222,7 +222,7 @@ def _factors(classes: _Classes, graph: Graph, magnitudes: Mapping[str, Array], s
     return factors
 
 
-def _rescale(layer: LinearLayer, before: Array, after: Array) -> None:
+def rescale(layer: LinearLayer, before: Array, after: Array) -> None:
     """Multiply the weights by the factors of the input's channels, divide by those of the result's."""
     matrices = layer.matrices(layer.weights.array())
     groups, outputs, depth = matrices.shape
@@ -232,12 +232,13 @@ def _rescale(layer: LinearLayer, before: Array, after: Array) -> None:
         per_group = before.reshape(groups, 1, -1)
         inner = np.tile(per_group, depth // per_group.shape[2])
     scaled = matrices * inner / after.reshape(groups, outputs, 1)
-    _replace(layer.op, layer.weights, layer.from_matrices(scaled))
+    replace_constant(layer.op, layer.weights, layer.from_matrices(scaled))
     if layer.bias is not None:
-        _replace(layer.op, layer.bias, layer.bias.array() / after.reshape(layer.bias.static_shape))
+        replace_constant(layer.op, layer.bias, layer.bias.array() / after.reshape(layer.bias.static_shape))
 
 
-def _replace(op: Op, constant: Value, numbers: Array) -> None:
+def replace_constant(op: Op, constant: Value, numbers: Array) -> None:
+    """Let ``op`` use ``numbers`` in place of ``constant``, which other operators may use, too."""
     new = Value.constant(constant.name, np.asarray(numbers, np.float32).reshape(constant.static_shape))
     op.set_input(op.inputs.index(constant), new)
 

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dalgona: run a user's analysis in Python on every operator of a model, with ONE's flags and hooks."""
+
+from __future__ import annotations
+
+import argparse
+
+from circlekit.api.models import load
+from circlekit.api.one_tools import analyze
+from circlekit.cli.arguments import MODEL_HELP, Parser
+from circlekit.cli.command import Command, OneCodes
+
+DESCRIPTION = """Run a model and call the hooks of an analysis before and after each operator.
+
+The file NAME.py has a class NAME with some of the methods StartAnalysis(args), EndAnalysis(),
+StartNetworkExecution(inputs), EndNetworkExecution(outputs), DefaultOpPre(name, opcode, inputs),
+DefaultOpPost(name, opcode, inputs, output), and Pre and Post of Conv2D, DepthwiseConv2D, Add, FullyConnected,
+TransposeConv, InstanceNorm and Split."""
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("--input_model", required=True, metavar="MODEL", help=MODEL_HELP)
+    parser.add_argument(
+        "--input_data", metavar="DATA", help="the samples (default: one seeded random sample)"
+    )
+    parser.add_argument("--analysis", required=True, metavar="FILE", help="the Python file with the hooks")
+    parser.add_argument("--analysis_args", default="", metavar="TEXT", help="given to StartAnalysis")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    model = load(arguments.input_model)
+    count = analyze(model, arguments.analysis, arguments.input_data, arguments.analysis_args)
+    what = f"{count}'th data" if arguments.input_data is not None else "a random input"
+    print(f"Finished executing {what}")
+    return 0
+
+
+dalgona = Command(
+    "dalgona", DESCRIPTION, "--input_model MODEL --analysis FILE", _declare, _run, one=OneCodes()
+)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fm-equalize, fme-detect and fme-apply: equalization of feature maps, with ONE's flags and files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from circlekit.api.models import check_target, load, save
+from circlekit.api.one_tools import equalize_feature_maps
+from circlekit.api.rewriting import check_structure
+from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
+from circlekit.cli.command import Command, OneCodes
+from circlekit.errors import CirclekitError, FormatError
+from circlekit.io.file_map import map_file
+from circlekit.io.write.file_writer import write_file
+from circlekit.io.write.save import format_of
+from circlekit.ir.graph import Model
+from circlekit.quant.techniques.feature_map_equalization import (
+    Pattern,
+    apply_patterns,
+    find_patterns,
+    patterns_of,
+)
+
+
+def _write_patterns(path: str, patterns: Sequence[Pattern]) -> None:
+    write_file(path, [json.dumps([p.document() for p in patterns], indent=2).encode()])
+
+
+def _read_patterns(path: str) -> list[Pattern]:
+    try:
+        return patterns_of(json.loads(bytes(map_file(path))))
+    except ValueError as error:
+        raise FormatError(f"Cannot parse config file (json format). {path}: {error}") from None
+    except CirclekitError as error:
+        raise error.note(f"in {path}") from None
+
+
+def _save(model: Model, path: str) -> None:
+    check_structure(model, path)
+    save(model, path, format_of(path) or "circle")
+
+
+def _declare_input(parser: Parser, *flags: str) -> None:
+    parser.add_argument(*flags, required=True, metavar="MODEL", help=MODEL_HELP)
+
+
+DETECT = "Find pairs of layers between which the channels of a feature map can be scaled."
+
+
+def _declare_detect(parser: Parser) -> None:
+    _declare_input(parser, "--input")
+    parser.add_argument(
+        "--output", required=True, type=output_path, metavar="FILE", help="the JSON file to write"
+    )
+    parser.add_switch(
+        "--allow_dup_op", help="also layers whose result several others use: they are copied later"
+    )
+
+
+def _detect(arguments: argparse.Namespace) -> int:
+    _write_patterns(arguments.output, find_patterns(load(arguments.input), arguments.allow_dup_op))
+    return 0
+
+
+fme_detect = Command(
+    "fme-detect", DETECT, "--input MODEL --output FILE", _declare_detect, _detect, one=OneCodes(usage=1)
+)
+
+
+APPLY = "Scale the channels of feature maps as the patterns say. The outputs of the model stay."
+
+
+def _declare_apply(parser: Parser) -> None:
+    _declare_input(parser, "--input")
+    parser.add_argument(
+        "--fme_patterns", required=True, metavar="FILE", help="JSON with front, back, act_scale"
+    )
+    parser.add_argument("--output", required=True, type=output_path, metavar="MODEL", help="file to write")
+
+
+def _apply(arguments: argparse.Namespace) -> int:
+    check_target(arguments.output)
+    model = load(arguments.input)
+    apply_patterns(model, _read_patterns(arguments.fme_patterns))
+    _save(model, arguments.output)
+    return 0
+
+
+fme_apply = Command(
+    "fme-apply",
+    APPLY,
+    "--input MODEL --fme_patterns FILE --output MODEL",
+    _declare_apply,
+    _apply,
+    one=OneCodes(usage=1),
+)
+
+
+EQUALIZE = """Scale the channels of feature maps between layers, so that they have similar magnitudes.
+
+The outputs of the model stay. Without --data the magnitudes are those of one seeded random sample."""
+
+
+def _declare_equalize(parser: Parser) -> None:
+    _declare_input(parser, "-i", "--input")
+    parser.add_argument(
+        "-o", "--output", required=True, type=output_path, metavar="MODEL", help="file to write"
+    )
+    parser.add_argument(
+        "-f", "--fme_patterns", type=output_path, metavar="FILE", help="write the patterns as JSON"
+    )
+    parser.add_argument("-d", "--data", metavar="DATA", help="the samples, as for circlekit calibrate")
+    parser.add_switch("--allow_dup_op", help="copy layers whose result several others use")
+
+
+def _equalize(arguments: argparse.Namespace) -> int:
+    check_target(arguments.output)
+    model = load(arguments.input)
+    patterns = equalize_feature_maps(model, arguments.data, arguments.allow_dup_op)
+    _save(model, arguments.output)
+    if arguments.fme_patterns is not None:
+        _write_patterns(arguments.fme_patterns, patterns)
+    return 0
+
+
+fm_equalize = Command(
+    "fm-equalize",
+    EQUALIZE,
+    "-i MODEL -o MODEL",
+    _declare_equalize,
+    _equalize,
+    one=OneCodes(failed=1, usage=2),
+)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""minmax-embedder: ranges that ONE's runtime recorded, written into a model; with ONE's flags."""
+
+from __future__ import annotations
+
+import argparse
+
+from circlekit.api.models import check_target, load, save
+from circlekit.api.one_tools import embed_ranges
+from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
+from circlekit.cli.command import Command, OneCodes
+from circlekit.io.write.save import format_of
+
+DESCRIPTION = "Write min and max that ONE's runtime recorded in an HDF5 file into a model."
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("circle", help=MODEL_HELP)
+    parser.add_argument("minmax", help="the HDF5 file with a min and a max for each run and tensor")
+    parser.add_argument(
+        "-o", type=output_path, default="out.circle", metavar="MODEL", help="default: out.circle"
+    )
+    for end, default in (("min", 1.0), ("max", 99.0)):
+        parser.add_argument(
+            f"--{end}_percentile", type=float, default=default, metavar="P",
+            help=f"percentile of the runs' {end}, 0 to 100 (default: {default:g})",
+        )  # fmt: skip
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    check_target(arguments.o)
+    model = load(arguments.circle)
+    embed_ranges(model, arguments.minmax, arguments.min_percentile, arguments.max_percentile)
+    save(model, arguments.o, format_of(arguments.o) or "circle")
+    return 0
+
+
+minmax_embedder = Command(
+    "minmax-embedder", DESCRIPTION, "circle minmax", _declare, _run, one=OneCodes(failed=1, usage=1)
+)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""q-implant: quantization parameters and integers from files, written into a model; with ONE's arguments."""
+
+from __future__ import annotations
+
+import argparse
+
+from circlekit.api.models import check_target, load, save
+from circlekit.api.one_tools import implant
+from circlekit.api.rewriting import check_structure
+from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
+from circlekit.cli.command import Command, OneCodes
+from circlekit.io.write.save import format_of
+
+DESCRIPTION = """Quantize a float model with given parameters.
+
+The JSON file has an object for each tensor: dtype, quantized_dimension, and the names of npy files with
+scale, zerop and, for constants, value."""
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("input", help=MODEL_HELP)
+    parser.add_argument("qparam", help="the JSON file; npy files are beside it")
+    parser.add_argument("output", type=output_path, help="file to write")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    check_target(arguments.output)
+    model = load(arguments.input)
+    implant(model, arguments.qparam)
+    check_structure(model, arguments.output)
+    save(model, arguments.output, format_of(arguments.output) or "circle")
+    return 0
+
+
+q_implant = Command("q-implant", DESCRIPTION, "input qparam output", _declare, _run, one=OneCodes(usage=1))

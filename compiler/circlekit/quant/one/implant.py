@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write quantization parameters, and integers of constants, from files into a float model.
+
+Source of the format: ONE's q-implant.  A JSON object by tensor name: ``dtype``, the names of npy files with
+``scale`` and ``zerop``, ``quantized_dimension``, and for constants ``value``, an npy file with the integers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from circlekit.equivalence.numpy_files import read_npy
+from circlekit.errors import FormatError, ModelError, ShapeError, did_you_mean
+from circlekit.io.file_map import map_file
+from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Quantization, Value, format_shape
+from circlekit.quant.one.formulas import to_given_integers
+from circlekit.quant.one.with_minmax import touch_ops
+
+DTYPES = {"uint8": u8, "int8": i8, "int16": i16, "int32": i32, "int64": i64}
+FIELDS: dict[str, type] = {"dtype": str, "scale": str, "zerop": str, "quantized_dimension": int}
+
+
+def implant(model: Model, path: str | os.PathLike[str]) -> None:
+    """Quantize the main graph of ``model``, in place, with the parameters in the JSON file at ``path``.
+
+    Results that only move the elements of an operand, such as those of a RESHAPE, take its parameters unless
+    they have their own.  A constant without ``value`` is rounded.  Raise FileError or FormatError for the
+    files; ModelError for an unknown name, a tensor that is not float32, or one that stays float32; ShapeError
+    if an array does not fit.
+    """
+    parameters = _read(Path(path))
+    values = {v.name: v for v in model.main.values()}
+    for name, tree in parameters.items():
+        if name not in values:
+            raise ModelError(f"{path}: no tensor is named {name!r}{did_you_mean(name, values, 3)}")
+        _quantize(values[name], name, tree, Path(path))
+    for op in model.main:
+        _pass_on(op)
+    touch_ops(model.main)
+    for value in _computed(model):
+        if value.dtype is f32:
+            raise ModelError(f"%{value.name} would stay float32; {path} does not name it")
+
+
+def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
+    try:
+        tree = json.loads(bytes(map_file(path)))
+    except ValueError as error:
+        raise FormatError(f"Cannot parse config file (json format). {path}: {error}") from None
+    if not isinstance(tree, dict) or not all(isinstance(item, dict) for item in tree.values()):
+        raise FormatError(f"{path}: expected a JSON object with an object for each tensor")
+    for name, item in tree.items():
+        for field, kind in FIELDS.items():
+            if not isinstance(item.get(field), kind):
+                raise FormatError(
+                    f"{path}: {name}: expected {field}, a {kind.__name__}, got {item.get(field)!r}"
+                )
+        if item["dtype"].lower() not in DTYPES:
+            raise FormatError(f"{path}: {name}: Invalid dtype detected. {item['dtype']}")
+    return tree
+
+
+def _quantize(value: Value, name: str, tree: Mapping[str, Any], path: Path) -> None:
+    if value.dtype is not f32:
+        raise ModelError(f"%{name}: expected a float32 tensor, got {value.dtype.short}")
+    scale, zero_point = (read_npy(path.parent / tree[field]) for field in ("scale", "zerop"))
+    if scale.ndim != 1 or scale.shape != zero_point.shape:
+        shapes = f"{format_shape(scale.shape)} and {format_shape(zero_point.shape)}"
+        raise ShapeError(f"%{name}: expected scale and zerop of one rank-1 shape, got {shapes}")
+    quantization = Quantization(
+        np.asarray(scale, np.float32), np.asarray(zero_point, np.int64), tree["quantized_dimension"]
+    )
+    if (misfit := quantization.misfit(value.shape)) is not None:
+        raise ShapeError(f"%{name}: {misfit}")
+    dtype = DTYPES[tree["dtype"].lower()]
+    if value.data is not None and "value" not in tree:
+        value.data = to_given_integers(value.data, dtype, quantization)
+    elif "value" in tree:
+        _set_integers(value, dtype, path.parent / tree["value"])
+    value.dtype, value.quantization = dtype, quantization
+
+
+def _set_integers(value: Value, dtype: DType, path: Path) -> None:
+    if value.data is None:
+        raise ModelError(f"%{value.name} is no constant, so it cannot have the value in {path}")
+    data = read_npy(path)
+    if data.dtype != dtype.numpy or data.shape != value.shape:
+        expected = f"{dtype.short}{format_shape(value.shape)}"
+        raise ShapeError(f"{path}: expected {expected}, got {data.dtype}{format_shape(data.shape)}")
+    value.data = np.ascontiguousarray(data)
+
+
+def _pass_on(op: Op) -> None:
+    """Give results without parameters those of the operand whose elements they hold."""
+    rule = op.quantization_rule
+    source = None if rule is None or rule.results_follow is None else getattr(op, rule.results_follow, None)
+    source = source[0] if isinstance(source, tuple) and source else source
+    if not isinstance(source, Value) or source.dtype is f32 or source.quantization is None:
+        return
+    for value in op.results:
+        if value.dtype is f32:
+            value.dtype, value.quantization = source.dtype, source.quantization
+
+
+def _computed(model: Model) -> list[Value]:
+    """Return the inputs, outputs, results and operands of the main graph."""
+    values = [v for op in model.main for v in (*op.inputs, *op.results) if v is not None]
+    return list(dict.fromkeys([*model.main.outputs, *values]))

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranges that ONE's runtime recorded on a device, written into a model where calibration writes them.
+
+Source of the layout: ONE's minmax-embedder.  ``/value/run_R/model_M/subg_G/op_N`` holds [min, max] of the
+first result of operator N of graph G in run R, ``.../input_N`` that of an input; older files have only
+numbers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from circlekit.equivalence import hdf5
+from circlekit.errors import FormatError, ModelError, UnsupportedError
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array, Quantization, Value
+
+PLACE = re.compile(r"(?:run_)?(\d+)/(?:model_)?(\d+)/(?:subg_)?(\d+)/(op_|input_|)(\d+)")
+
+Place = tuple[int, str, int]
+"""A tensor: number of the graph, "op" or "input", number of the operator or input."""
+
+
+def embed_ranges(model: Model, path: str | os.PathLike[str], low: float = 1.0, high: float = 99.0) -> int:
+    """Write the ranges in the HDF5 file at ``path`` into ``model``; return the number of tensors.
+
+    The min of a tensor is percentile ``low`` of the mins of all runs, its max percentile ``high`` of the
+    maxima.  Raise UnsupportedError for a percentile outside of 0 to 100, FormatError for another layout,
+    ModelError if a float tensor has no range.
+    """
+    for percentile in (low, high):
+        if not 0 <= percentile <= 100:
+            raise UnsupportedError("Percentile must be ranged from 0 to 100")
+    recorded = _read(path)
+    count = 0
+    for place, value in _tensors(model):
+        ranges = recorded.get(place)
+        if ranges is not None:
+            value.quantization = Quantization(
+                min=np.array([np.percentile(ranges[:, 0], low)], np.float32),
+                max=np.array([np.percentile(ranges[:, 1], high)], np.float32),
+            )
+            count += 1
+        elif value.dtype.is_float:
+            graph, kind, number = place
+            raise ModelError(
+                f"{os.fspath(path)} has no range of {kind} {number} of graph {graph}, %{value.name}"
+            )
+    return count
+
+
+def _tensors(model: Model) -> Iterator[tuple[Place, Value]]:
+    for index, graph in enumerate(model.graphs):
+        yield from (((index, "input", number), value) for number, value in enumerate(graph.inputs))
+        for number, op in enumerate(graph):
+            if op.results:
+                yield (index, "op", number), op.output
+
+
+def _read(path: str | os.PathLike[str]) -> dict[Place, Array]:
+    """Return the ranges of each tensor of the first model, f64[runs, 2]."""
+    found: dict[Place, dict[int, Array]] = {}
+    for name, array in hdf5.read_datasets(path).items():
+        match = PLACE.fullmatch(name)
+        if match is None or array.dtype.kind != "f" or array.size != 2:
+            expected = "two floats at run_R/model_M/subg_G/op_N"
+            raise FormatError(f"{os.fspath(path)}: expected {expected}, got /value/{name}")
+        run, model, graph, kind, number = match.groups()
+        if int(model) == 0:
+            place = (int(graph), "input" if kind == "input_" else "op", int(number))
+            found.setdefault(place, {})[int(run)] = array.reshape(2).astype(np.float64)
+    return {place: np.stack([runs[run] for run in sorted(runs)]) for place, runs in found.items()}

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Equalization of feature maps between two layers, with the patterns of ONE's fm-equalize.
+
+A pattern is a layer (front) whose result reaches another layer (back) through operators that pass channels
+on.  Each channel is divided by a scale in the weights of the front and multiplied by it in the weights of
+the back, so that the feature map between them has channels of similar magnitude.  The scale is that of Xiao
+et al., "SmoothQuant", ICML 2023: sqrt(largest activation) / sqrt(largest weight) for each channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circlekit.errors import CirclekitError, ModelError, ShapeError, did_you_mean
+from circlekit.interp.evaluate import evaluate
+from circlekit.interp.interpreter import Interpreter
+from circlekit.ir.clone import copy_op
+from circlekit.ir.dtypes import f32
+from circlekit.ir.enums import Activation
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.quant.techniques.channel_flow import channel_flows
+from circlekit.quant.techniques.equalization import replace_constant, rescale
+from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
+
+SCALE_ONLY = "ScaleOnly"
+"""The only type of pattern that ONE's tools apply."""
+
+ALPHA = 0.5
+"""The share of the magnitudes that the weights of the back take over."""
+
+SMALLEST_SCALE = 1e-5
+PROBE_FACTOR = 4.0
+
+
+@dataclass
+class Pattern:
+    """``front`` and ``back``: names of the results.  ``act_scale``: largest magnitude of each channel."""
+
+    front: str
+    back: str
+    act_scale: list[float] | None = None
+
+    def document(self) -> dict[str, object]:
+        """Return the pattern as in the JSON files of ONE."""
+        scale = {} if self.act_scale is None else {"act_scale": self.act_scale}
+        return {"front": self.front, "back": self.back, "type": SCALE_ONLY, **scale}
+
+
+def find_patterns(model: Model, allow_copies: bool = False) -> list[Pattern]:
+    """Return the patterns of the main graph.
+
+    ``allow_copies``: also fronts whose result several operators use; ``apply_patterns`` copies them.
+    """
+    found = []
+    for op in model.main:
+        if _front(op) is None:
+            continue
+        users = op.output.users
+        if model.main.is_output(op.output) or (len(users) != 1 and not allow_copies):
+            continue
+        found += [
+            Pattern(op.output.name, path[-1].output.name) for user in users if (path := _path(op, user))
+        ]
+    return found
+
+
+def _front(op: Op) -> list[Value] | None:
+    """Return the constants whose channels scale the result; None if no channel scale can be taken up."""
+    if not _is_positive(op) or not op.results:
+        return None
+    layer = linear_layer(op)
+    if layer is not None:
+        return [layer.weights]
+    return _scaling_constants(op)
+
+
+def _is_positive(op: Op) -> bool:
+    """Return whether the fused activation keeps positive factors."""
+    return getattr(op, "act", Activation.NONE) in (Activation.NONE, Activation.RELU)
+
+
+def _scaling_constants(op: Op) -> list[Value] | None:
+    """Return the constants of one number for each channel that together scale the result; None for none.
+
+    It is measured: with all of them times PROBE_FACTOR, a random result must be PROBE_FACTOR times as large.
+    """
+    shape = op.output.shape
+    constants = [v for v in op.inputs if v is not None and v.is_plain and v.dtype is f32]
+    if not shape or not constants or any(v.shape != shape[-1:] for v in constants) or not op.pure:
+        return None
+    rng = np.random.default_rng(0)
+    arrays: list[Array | None] = []
+    for value in op.inputs:
+        if value is not None and not value.is_const and (not value.is_static or value.dtype is not f32):
+            return None
+        arrays.append(
+            None if value is None else value.data if value.is_const else _normal(rng, value.static_shape)
+        )
+    scaled = [
+        a * np.float32(PROBE_FACTOR) if a is not None and v in constants else a
+        for v, a in zip(op.inputs, arrays, strict=True)
+    ]
+    try:
+        before, after = evaluate(op, arrays)[0], evaluate(op, scaled)[0]
+    except CirclekitError:
+        return None
+    return constants if np.allclose(after, before * PROBE_FACTOR, rtol=1e-3, atol=1e-4) else None
+
+
+def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.normal(size=shape).astype(np.float32)
+
+
+def _path(front: Op, user: Op) -> list[Op]:
+    """Return the operators from ``user`` to the back of a pattern; [] if the channels do not reach one."""
+    path, value = [user], front.output
+    while True:
+        layer = linear_layer(path[-1])
+        if layer is not None:
+            alone = layer.input is value and path[-1].inputs.count(value) == 1
+            return path if alone and _takes_scales(layer) else []
+        op = path[-1]
+        if not _passes_on(op, value) or len(op.output.users) != 1 or _is_output(op.output):
+            return []
+        value = op.output
+        path.append(value.users[0])
+
+
+def _is_output(value: Value) -> bool:
+    graph = value.producer.graph if value.producer is not None else None
+    return graph is not None and graph.is_output(value)
+
+
+def _takes_scales(layer: LinearLayer) -> bool:
+    """Return whether each row of the weights is a whole number of pixels of the input."""
+    channels = (layer.input.shape or (1,))[-1] or 1
+    depth = layer.matrices(layer.weights.array()).shape[2]
+    return layer.is_depthwise or depth % (channels // layer.groups) == 0
+
+
+def _passes_on(op: Op, value: Value) -> bool:
+    """Return whether scaled channels of ``value``, all data that ``op`` reads, scale its result alike."""
+    others = [v for v in op.inputs if v is not None and v is not value and not v.is_const]
+    if others or op.inputs.count(value) != 1 or len(op.results) != 1 or not _is_positive(op):
+        return False
+    flows = [f for f in channel_flows(op) or [] if op.inputs[f.operand] is value]
+    size = (value.shape or (0,))[-1] or 0
+    return len(flows) == 1 and np.array_equal(flows[0].channels, np.arange(size))
+
+
+def measure(model: Model, patterns: Sequence[Pattern], samples: Iterable[Sequence[Array]]) -> None:
+    """Set ``act_scale`` of each pattern to the largest magnitudes of its front on ``samples``."""
+    largest: dict[str, Array] = {}
+    wanted = {pattern.front for pattern in patterns}
+
+    def keep(name: str, array: Array) -> None:
+        if name in wanted:
+            rows = np.abs(array.reshape(-1, array.shape[-1])).max(axis=0)
+            largest[name] = np.maximum(largest[name], rows) if name in largest else rows
+
+    interpreter = Interpreter(model)
+    for sample in samples:
+        interpreter.reset()
+        interpreter.run(list(sample), on_value=keep)
+    for pattern in patterns:
+        if pattern.front in largest:
+            pattern.act_scale = [round(float(x), 6) for x in largest[pattern.front]]
+
+
+def apply_patterns(model: Model, patterns: Sequence[Pattern]) -> None:
+    """Equalize the layers of each pattern in the main graph, in place; the values of the outputs stay.
+
+    Raise ModelError for an unknown name, a pattern without ``act_scale``, or layers between which the
+    channels do not flow; ShapeError for a wrong number of channels.
+    """
+    by_name = {op.output.name: op for op in model.main if op.results}
+    for pattern in patterns:
+        for name in (pattern.front, pattern.back):
+            if name not in by_name:
+                hint = did_you_mean(name, by_name, 3)
+                raise ModelError(f"Invalid names in front or back of the given patterns: {name!r}{hint}")
+        if pattern.act_scale is None:
+            raise ModelError(f"act_scale is missing in the pattern of {pattern.front} and {pattern.back}")
+        _apply(model.main, by_name[pattern.front], by_name[pattern.back], np.array(pattern.act_scale))
+
+
+def _apply(graph: Graph, front: Op, back: Op, magnitudes: Array) -> None:
+    path = next((p for p in _paths(front) if p[-1] is back), None)
+    layer = linear_layer(back)
+    if path is None or layer is None or _front(front) is None:
+        raise ModelError(f"Cannot find front node: no channels flow from {front!r} to {back!r}")
+    size = (front.output.shape or (0,))[-1]
+    if magnitudes.shape != (size,):
+        counts = f"{magnitudes.size} != {size}"
+        raise ShapeError(f"Mismatch between 'act_scale' size and 'filter' input channel size {counts}")
+    if len(front.output.users) > 1:
+        copy = copy_op(front)
+        graph.insert_after(front, copy)
+        for index in [i for i, v in enumerate(path[0].inputs) if v is front.output]:
+            path[0].set_input(index, copy.output)
+        front = copy
+    scales = _scales(layer, magnitudes)
+    ones = np.ones((back.output.shape or (1,))[-1] or 1)
+    source = linear_layer(front)
+    if source is not None:
+        rescale(source, np.ones((source.input.shape or (1,))[-1] or 1), scales)
+    else:
+        for constant in _front(front) or []:
+            replace_constant(front, constant, constant.array() / scales)
+    rescale(layer, scales, ones)
+
+
+def _paths(front: Op) -> Iterator[list[Op]]:
+    return (path for user in front.output.users if (path := _path(front, user)))
+
+
+def _scales(layer: LinearLayer, magnitudes: Array) -> Array:
+    """Return the scale of each input channel of ``layer``; 1 for channels without data or weights."""
+    matrices = np.abs(layer.matrices(layer.weights.array())).max(axis=1)
+    groups, depth = matrices.shape
+    channels = magnitudes.size // groups
+    weights = matrices.reshape(groups, depth // channels, channels).max(axis=1).reshape(-1)
+    with np.errstate(all="ignore"):
+        scales = np.maximum(magnitudes**ALPHA / weights ** (1 - ALPHA), SMALLEST_SCALE)
+    return np.where((magnitudes > 0) & (weights > 0) & np.isfinite(scales), scales, 1.0)
+
+
+def patterns_of(document: object) -> list[Pattern]:
+    """Return the patterns in a JSON document; raise ModelError for another layout."""
+    if not isinstance(document, list):
+        raise ModelError("expected a JSON list of patterns")
+    found = []
+    for item in document:
+        if not isinstance(item, Mapping):
+            raise ModelError("expected a JSON object for each pattern")
+        for key in ("front", "back", "type"):
+            if not isinstance(item.get(key), str):
+                raise ModelError(f"{key} is missing in a pattern")
+        if item["type"] != SCALE_ONLY:
+            raise ModelError(f"Unsupported EqualizePattern type: {item['type']}")
+        scale = item.get("act_scale")
+        if scale is not None and not all(isinstance(x, int | float) for x in scale):
+            raise ModelError("act_scale's element is not fp32")
+        found.append(Pattern(item["front"], item["back"], scale))
+    return found
