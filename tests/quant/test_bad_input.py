@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import circlekit
+from circlekit.cli.front_door import main
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.value import Array
 from circlekit.quant.calibration import TensorStatistics
@@ -192,3 +194,59 @@ def test_an_output_that_float_operators_read_is_converted_once() -> None:
     model = circlekit.parse(text)
     check(model, "int8", samples(), 0.05)
     assert [op.code for op in model.main] == ["QUANTIZE", "RELU", "DEQUANTIZE", "COS"]
+
+
+@pytest.mark.parametrize("scheme", ["int8", "int16x8", "weight_int4", "one_uint8", "one_int16"])
+def test_scalars_quantize_and_run(scheme: str) -> None:
+    model = circlekit.parse("graph main(%x: f32[]) -> %y { %y = Mul(%x, 2.0) }")
+    data = [[np.array(number, np.float32)] for number in (-1.0, 2.0, 0.5, 1.5)]
+    circlekit.quantize(model, scheme, data, seconds=1)
+    assert abs(circlekit.run(model, data[1])[0] - 4) < 0.05
+
+
+def test_ranges_near_the_largest_float_and_infinite_results_do_not_stop_the_choice() -> None:
+    data = [[np.full((1, 8), 3.4e38, np.float32)]] * 4
+    circlekit.quantize(circlekit.parse(LAYER), "int16x8", data, seconds=1)
+    text = """
+    graph main(%x: f32[1,8]) -> %y {
+      %w = const f32[64,8] gaussian(0, 0.3)
+      %f = FullyConnected(%x, %w, none)
+      %m = Less(%f, 0.0)
+      %y = SelectV2(%m, %f, -inf)
+    }
+    """
+    report = circlekit.quantize(circlekit.parse(text), "weight_int4", samples(), seconds=1)
+    assert not any("nan" in note for note in report.notes)
+
+
+def test_biases_of_nearly_dead_channels_stay_with_64_bits() -> None:
+    """LiteRT takes factors below 2^-31 for 0, which would lose the bias."""
+    model = circlekit.parse("""
+    graph main(%x: f32[1,3,3,2]) -> %y {
+      %w = const f32[3,1,1,2] [1e-12, 2e-12, 3e-12, -1e-12, 1.0, 2.0]
+      %y = Conv2D(%x, %w, [0.001, -0.002, 0.5])  : f32[1,3,3,3]
+    }
+    """)
+    expected = circlekit.run(model, [np.ones((1, 3, 3, 2), np.float32)])[0]
+    data = [[np.full((1, 3, 3, 2), number, np.float32)] for number in (-1.0, 1.0, 0.5)]
+    circlekit.quantize(model, "int16x8", data, auto=False)
+    np.testing.assert_allclose(circlekit.run(model, data[1])[0], expected, atol=2e-4)
+
+
+def test_times_and_targets_are_finite_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for options in ({"seconds": np.nan}, {"seconds": -1.0}, {"target_sqnr": np.inf}):
+        with pytest.raises(UnsupportedError, match="finite numbers"):
+            circlekit.quantize(circlekit.parse(LAYER), "int8", samples(), **options)
+    (tmp_path / "net.ck").write_text(LAYER)
+    words = ["quantize", str(tmp_path / "net.ck"), str(tmp_path / "out.tflite"), "--random", "2"]
+    assert main([*words, "--seconds", "nan"]) == 2
+    assert main([*words, "--target-sqnr", "nan"]) == 2
+
+
+def test_files_without_records_say_so(tmp_path: Path) -> None:
+    np.savez(tmp_path / "zero.npz", x=np.zeros((0, 1, 8), np.float32))
+    with pytest.raises(ShapeError, match="expected at least one record, got none"):
+        circlekit.quantize(circlekit.parse(LAYER), "int8", tmp_path / "zero.npz")
+    np.savez(tmp_path / "empty.npz")
+    with pytest.raises(ShapeError, match=r"empty\.npz.*(no|missing|0 arrays)"):
+        circlekit.quantize(circlekit.parse(LAYER), "int8", tmp_path / "empty.npz")

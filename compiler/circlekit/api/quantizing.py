@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -124,6 +125,8 @@ def quantize(
         if any(other is not None for other in others):
             raise UnsupportedError("a plan decides everything: expected no other arguments")
         return _by_plan(model, plan if isinstance(plan, Plan) else Plan.load(plan))
+    if not (seconds >= 0 and math.isfinite(seconds) and math.isfinite(target_sqnr or 0)):
+        raise UnsupportedError(f"expected finite numbers, got seconds={seconds}, target_sqnr={target_sqnr}")
     chosen = find_scheme(scheme)
     if chosen is None:
         raise UnsupportedError("the scheme float leaves the model as it is; choose one of integers")

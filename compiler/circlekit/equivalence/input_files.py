@@ -282,6 +282,8 @@ def _fitted(place: str, value: Value, array: Array) -> Array:
     if fits and array.dtype == dtype:
         return array
     message = f"{place}: input %{value.name}: expected {_declared(value)}, got {_actual(array)}"
+    if array.shape[:1] == (0,) and _fits(value, array.shape[1:]):
+        raise ShapeError(f"{place}: input %{value.name}: expected at least one record, got none")
     if not fits and value.shape is not None and array.ndim >= len(value.shape):
         message += f"; several records have the shape [N,{format_shape(value.shape)[1:]}".replace(",]", "]")
     raise ShapeError(message)

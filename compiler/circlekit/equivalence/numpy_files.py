@@ -53,6 +53,10 @@ def read_npy(path: FilePath) -> Array:
         raise FormatError(f"{name} is not a readable npy file: {_sentence(error)}") from None
 
 
+LARGEST_EMPTY_BYTES = 64
+"""Above the size of a zip file without members, which zipfile cannot read from a memory map."""
+
+
 def read_npz(path: FilePath) -> list[tuple[str, Array]]:
     """Return the (name, array) pairs of an npz file, in the order of the file; mapped if not compressed.
 
@@ -62,7 +66,8 @@ def read_npz(path: FilePath) -> list[tuple[str, Array]]:
     name, pairs = os.fspath(path), []
     content = map_file(path)
     try:
-        file: Any = content.obj if isinstance(content.obj, mmap.mmap) else io.BytesIO(content)
+        is_map = isinstance(content.obj, mmap.mmap) and len(content) > LARGEST_EMPTY_BYTES
+        file: Any = content.obj if is_map else io.BytesIO(content)
         with counted_memory(), zipfile.ZipFile(file) as archive:
             for member in archive.infolist():
                 array = _decode(_member(name, content, archive, member))

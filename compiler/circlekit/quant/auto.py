@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
@@ -61,6 +63,8 @@ QUARTERS = 4
 
 LONGEST_SEARCH = 0.6
 """No trial starts after this part of the time: the last step, the rounding of weights, needs the rest."""
+
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 PER_TENSOR = "the best estimator of each tensor"
 """The name in ``Settings`` for an estimator that ``range_choice`` has chosen for each tensor."""
@@ -261,7 +265,7 @@ class Auto:
         if settings.estimator != PER_TENSOR:
             ranges = ranges_of(model, calibration, settings.estimator)
             factor = settings.widening
-            return [{name: (a * factor, b * factor) for name, (a, b) in graph.items()} for graph in ranges]
+            return [{name: widened(ends, factor) for name, ends in graph.items()} for graph in ranges]
         chosen = [dict(graph) for graph in ranges_of(model, calibration, self.estimator)]
         tried = estimators(self.estimator, self.activations.bits)
         for index, names in enumerate(self._estimators_of(settings.strength)):
@@ -318,6 +322,12 @@ class Auto:
             self.notes.append("rounding to nearest is kept: the techniques do not help")
             return plain
         return plan
+
+
+def widened(ends: Range, factor: float) -> Range:
+    """Return a range times ``factor``, with ends that float32 holds."""
+    low, high = (min(max(end * factor, -LARGEST_FLOAT32), LARGEST_FLOAT32) for end in ends)
+    return low, high
 
 
 def _obstacle(model: Model) -> str | None:

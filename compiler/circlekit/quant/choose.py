@@ -40,6 +40,9 @@ from circlekit.targets.target import Target, find_target
 Ranges = Sequence[Mapping[str, tuple[float, float]]]
 """For each graph in order: the range (min, max) of a tensor by its name."""
 
+LEAST_MULTIPLIER = 2.0**-30
+"""The least scale of a bias in units of that of the result: kernels take factors below 2^-31 for 0."""
+
 STEPS_FROM_ZERO = 4
 """A number counts as surely other than 0 if it is this many steps away."""
 
@@ -76,6 +79,8 @@ class GraphChooser(TensorForms):
         for op, scheme in self.schemes.items():
             if scheme is None:
                 self.floats[op] = "chosen to stay float"
+            elif op.called_graphs():
+                self.floats[op] = "its graphs are quantized inside; they take and return floats"
             elif op.quantization_rule is None and scheme.activations is not None:
                 self.floats[op] = f"{self.target.title} has no integer kernel of {op.code}"
         while refused := self._assign():
@@ -238,7 +243,8 @@ class GraphChooser(TensorForms):
                 continue
             data = self.read_form(op, next(indices_of(op, [rule.data])))
             if is_weight(value):
-                fitted = fit_bias(self.edges[op][index], bias, data, scheme.bias, value.array())
+                least = LEAST_MULTIPLIER * self.tensors[op.results[0]].scale[0] / data.scale[0]
+                fitted = fit_bias(self.edges[op][index], bias, data, scheme.bias, value.array(), least)
                 self.edges[op][index] = fitted
             plan = bias_plan(data, self.read_form(op, index), scheme.bias)
             self.edges[op][next(indices_of(op, [str(rule.bias)]))] = plan

@@ -152,8 +152,8 @@ class Plan:
     def load(path: FilePath) -> Plan:
         """Read what ``save`` wrote; FileError or FormatError if that fails."""
         try:
-            return Plan.from_json(bytes(map_file(path)).decode())
-        except (UnicodeDecodeError, FormatError) as error:
+            return Plan.from_json(bytes(map_file(path)).decode(errors="replace"))
+        except FormatError as error:
             raise FormatError(f"{os.fspath(path)}: {error}") from None
 
     def to_json(self) -> str:

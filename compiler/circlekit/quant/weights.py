@@ -141,10 +141,13 @@ def bias_plan(data: TensorPlan, weights: TensorPlan, dtype: DType) -> TensorPlan
     return TensorPlan(dtype, tuple(scales.tolist()), (0,) * scales.size, reason=reason)
 
 
-def fit_bias(weights: TensorPlan, bias: Value, data: TensorPlan, dtype: DType, numbers: Array) -> TensorPlan:
+def fit_bias(
+    weights: TensorPlan, bias: Value, data: TensorPlan, dtype: DType, numbers: Array, smallest: float = 0.0
+) -> TensorPlan:
     """Return ``weights``, with larger scales of the channels whose biases would not fit into ``dtype``.
 
-    ``numbers``: the weights; where they are all 0, the scale is chosen for the bias alone.
+    ``numbers``: the weights; where they are all 0, the scale is chosen for the bias alone.  ``smallest``: the
+    least scale of channels with a bias.
     Raise ModelError for biases that are NaN or infinite, or of another number than the channels.
     """
     values = np.abs(finite_numbers(bias).reshape(-1).astype(np.float64))
@@ -157,6 +160,7 @@ def fit_bias(weights: TensorPlan, bias: Value, data: TensorPlan, dtype: DType, n
     is_per_channel = len(weights.scale) > 1
     is_zero = magnitudes(numbers, weights.axis if is_per_channel else None) == 0
     least = values / (step * np.where(is_zero, ZERO_WEIGHT_BIAS, LARGEST_BIAS[dtype]))
+    least = np.maximum(least, np.where(values > 0, smallest, 0))
     fitted = np.where(is_zero & (values > 0), least, np.maximum(scales, least)).astype(np.float32)
     raised = np.flatnonzero(fitted > weights.scales)
     if np.array_equal(fitted, weights.scales):

@@ -11,7 +11,15 @@ from typing import Any
 from circlekit.api import load, quantize, save
 from circlekit.api.models import check_apart, check_target
 from circlekit.api.quantizing import INTERFACES
-from circlekit.cli.arguments import MODEL_HELP, Parser, output_of, output_path, positive_count
+from circlekit.cli.arguments import (
+    MODEL_HELP,
+    Parser,
+    finite_number,
+    output_of,
+    output_path,
+    positive_count,
+    positive_number,
+)
 from circlekit.cli.command import Command
 from circlekit.cli.output.terminal import printable
 from circlekit.cli.result import add_result_flags, source_name, source_of
@@ -42,7 +50,9 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("--plan", metavar="FILE", help="or what --save-plan wrote, edited: it decides all")
     parser.add_argument("--random", type=positive_count, metavar="N", help="or N seeded random samples")
     parser.add_switch("--no-auto", help="do not try techniques on samples")
-    parser.add_argument("--seconds", type=float, default=60.0, metavar="N", help="time to try (default: 60)")
+    parser.add_argument(
+        "--seconds", type=positive_number, default=60.0, metavar="N", help="time to try (default: 60)"
+    )
     parser.add_argument(
         "--estimator", choices=tuple(ESTIMATORS), default="min_max", metavar="NAME",
         help="how ranges follow from samples (default: min_max)",
@@ -58,7 +68,7 @@ def _declare(parser: Parser) -> None:
         help="another scheme for these operators",
     )
     parser.add_argument(
-        "--target-sqnr", type=float, metavar="DB",
+        "--target-sqnr", type=finite_number, metavar="DB",
         help="raise operators until all outputs have this SQNR",
     )  # fmt: skip
     parser.add_argument(

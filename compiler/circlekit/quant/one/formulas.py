@@ -90,7 +90,7 @@ def clamped(steps: Array, dtype: DType) -> Array:
     """Return ``steps`` rounded, halves away from zero, and clamped to the range of ``dtype``."""
     first, last = integer_limits(dtype)
     storage = dtype.numpy or np.dtype(np.int8)
-    return np.clip(round_half_away(steps), first, last).astype(storage)
+    return np.asarray(np.clip(round_half_away(steps), first, last)).astype(storage)
 
 
 def inverse(scale: Array) -> Array:

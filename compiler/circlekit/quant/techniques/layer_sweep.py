@@ -275,16 +275,19 @@ class Sweep:
 def fake_quantized(array: Array, form: TensorPlan) -> Array:
     """Return float numbers rounded to what integers of ``form``, which has one scale, stand for."""
     lowest, largest = form.dtype.limits
-    out = np.rint(array / np.float32(form.scale[0]))
+    out = np.asarray(np.rint(array / np.float32(form.scale[0])))
     np.clip(out, lowest - form.zero_point[0], largest - form.zero_point[0], out=out)
     return np.asarray(out * np.float32(form.scale[0]), np.float32)
 
 
 def powers(reference: Sequence[Array], actual: Sequence[Array]) -> Powers:
-    """Return the sums of squares of ``reference`` and of the difference."""
-    pairs = list(zip(reference, actual, strict=True))
-    signal = sum(float(np.square(a, dtype=np.float64).sum()) for a, _ in pairs)
-    return signal, sum(float(np.square(a.astype(np.float64) - b).sum()) for a, b in pairs)
+    """Return the sums of squares of ``reference``, where it is finite, and of the difference there."""
+    signal = noise = 0.0
+    for a, b in zip(reference, actual, strict=True):
+        finite = np.isfinite(a)
+        signal += float(np.square(a[finite], dtype=np.float64).sum())
+        noise += float(np.square(a[finite].astype(np.float64) - b[finite]).sum())
+    return signal, noise
 
 
 def decibels(runs: Sequence[Sequence[Powers]]) -> float:
@@ -292,7 +295,8 @@ def decibels(runs: Sequence[Sequence[Powers]]) -> float:
     ratios = []
     for output in zip(*runs, strict=True):
         signal, noise = (sum(numbers) for numbers in zip(*output, strict=True))
-        ratios.append(float(np.clip(10 * np.log10(max(signal, 1e-30) / max(noise, 1e-50)), -200, 200)))
+        ratio = np.log10(max(signal, 1e-30)) - np.log10(max(noise, 1e-50))
+        ratios.append(float(np.clip(10 * ratio, -200, 200)))
     return float(np.mean(ratios)) if ratios else 0.0
 
 
