@@ -154,8 +154,9 @@ JOIN = Phase(
 MERGE_MOVEMENT = Phase(
     "merge data movement",
     "What is left between operators is written as the fewest operators that move data. This comes after "
-    "fusion, which absorbs some of them one by one.",
-    ("merge_data_movement", "join_slices"),
+    "fusion, which absorbs some of them one by one. NEG between slices and a concatenation disappears when "
+    "the slices are a SPLIT; before, they would become a chain of data movement.",
+    ("merge_data_movement", "join_slices", "fuse_neg_with_factor"),
 )
 
 LEGALIZE = Phase(

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Move NEG behind data movement into the factor of a product, as into the sines of a rotary embedding."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from circlekit.ir.dtypes import f32
+from circlekit.ir.enums import Activation
+from circlekit.ir.graph import Graph
+from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.binary import Mul
+from circlekit.ops.arithmetic.unary import Neg
+from circlekit.ops.dimensions import broadcast_shapes
+from circlekit.ops.movement.join import Concatenation, Pack
+from circlekit.passes.support.axis_indices import MAX_ELEMENTS, moved_operand
+from circlekit.passes.support.insertion import Inserter
+from circlekit.rewrite.base import Context, GraphPass
+
+
+class FuseNegWithFactor(GraphPass):
+    """concat(-hi, lo) * sin  ==  concat(hi, lo) * (sin with the sign of each part), for any data movement.
+
+    A factor that is not constant is multiplied by the signs, if it is not larger than what NEG reads.
+    """
+
+    name = "fuse_neg_with_factor"
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        if Neg not in graph.kinds:
+            return 0
+        return sum(self._fold(graph, op, context) for op in graph.ops if isinstance(op, Mul))
+
+    def _fold(self, graph: Graph, op: Mul, context: Context) -> bool:
+        for index, (value, factor) in enumerate(((op.lhs, op.rhs), (op.rhs, op.lhs))):
+            tree = _tree(graph, value)
+            negated = [v for v, operands in tree.items() if not operands and _is_removable(graph, v)]
+            if factor is value or not negated or value in negated:
+                continue
+            signs = _signs(value, tree, negated) if value.is_static else None
+            sentence = _refusal(op, value, factor, signs, negated)
+            if context.accepts(self.name, op, sentence, progress=5) and signs is not None:
+                _move_signs(graph, op, 1 - index, signs, negated)
+                return True
+        return False
+
+
+def _tree(graph: Graph, value: Value) -> dict[Value, list[Value]]:
+    """Return the values that movements bring to ``value`` alone, each with those of which they make it.
+
+    A value without such operands is where the movements start.
+    """
+    producer = value.producer
+    operands: list[Value] = []
+    if value.use_count == 1 and not graph.is_output(value) and producer is not None:
+        if isinstance(producer, Concatenation | Pack):
+            is_plain = producer.attribute_items().get("act", Activation.NONE) is Activation.NONE
+            operands = list(producer.values) if is_plain else []
+        elif (moved := moved_operand(producer)) is not None:
+            operands = [moved]
+    tree = {value: operands}
+    for operand in operands:
+        tree |= _tree(graph, operand)
+    return tree
+
+
+def _is_removable(graph: Graph, value: Value) -> bool:
+    return isinstance(value.producer, Neg) and value.use_count == 1 and not graph.is_output(value)
+
+
+def _refusal(op: Mul, value: Value, factor: Value, signs: Array | None, negated: list[Value]) -> str | None:
+    """Return why the signs of ``value`` cannot move into ``factor``."""
+    if signs is None or value.dtype is not f32 or value.numel > MAX_ELEMENTS:
+        return f"%{value.name}: expected f32 of a static shape and at most {MAX_ELEMENTS} elements"
+    shape = broadcast_shapes(factor.shape, signs.shape)
+    if shape is None or op.output.shape is None or len(shape) > len(op.output.shape):
+        return f"%{factor.name}: expected a known rank, not above that of the product"
+    size = prod(1 if dim is None else dim for dim in shape)
+    if size > value.numel:
+        return f"%{factor.name}: would become larger than %{value.name}"
+    if not factor.is_const and size > sum(v.numel for v in negated):
+        return f"%{factor.name}: is not constant, and larger than what NEG reads"
+    return None
+
+
+def _signs(value: Value, tree: dict[Value, list[Value]], negated: list[Value]) -> Array:
+    """Return -1 and 1 for the elements of ``value``, with dimensions of 1 where the sign is the same."""
+
+    def signs_of(part: Value) -> Array:
+        op, operands = part.producer, tree[part]
+        if op is None or not operands:
+            return np.full(part.static_shape, -1 if part in negated else 1, np.int8)
+        moved = op.kernel(
+            *(None if v is None else signs_of(v) if v in operands else v.array() for v in op.inputs)
+        )
+        return np.asarray(moved[part.result_index] if isinstance(moved, tuple | list) else moved)
+
+    signs = signs_of(value)
+    for axis in range(signs.ndim):
+        first = signs.take([0], axis)
+        signs = first if (signs == first).all() else signs
+    return signs.astype(np.float32)
+
+
+def _move_signs(graph: Graph, op: Mul, index: int, signs: Array, negated: list[Value]) -> None:
+    """Multiply operand ``index`` of ``op`` by ``signs``, and replace ``negated`` by what NEG reads."""
+    new, factor = Inserter(graph, op), op.inputs[index]
+    assert factor is not None  # MUL has two operands
+    if factor.is_const:
+        product = new.constant("signed", np.ascontiguousarray(factor.array() * signs))
+    else:
+        product = new.make(Mul(factor, new.constant("signs", signs)))
+    op.set_input(index, product)
+    for result in negated:
+        if isinstance(neg := result.producer, Neg):
+            graph.replace(result, neg.input)
+            graph.remove(neg)
