@@ -101,7 +101,7 @@ def write_parameters(folder: Path, values: list[Value]) -> Path:
             arrays["value"] = rng.integers(0, 100, value.static_shape).astype(dtype)
         tree[value.name] = {"dtype": dtype, "quantized_dimension": 0}
         for field, array in arrays.items():
-            np.save(folder / f"{number}.{field}.npy", array)
+            np.save(folder / f"{number}.{field}.npy", np.asarray(array))
             tree[value.name][field] = f"{number}.{field}.npy"
     (folder / "qparam.json").write_text(json.dumps(tree))
     return folder / "qparam.json"
