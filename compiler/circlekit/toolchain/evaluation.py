@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -57,6 +57,13 @@ METRICS: dict[str, tuple[str, str, Callable[[Array, Array], float]]] = {
 """The heading, the line and the formula of each metric; the mean over the samples counts."""
 
 
+LEAST_ELEMENTS = {"top1_match": 1, "top5_match": 5}
+"""Outputs with fewer elements are left out of a metric."""
+
+Record = Callable[[int, list[Array], list[Array]], None]
+"""Called with the number of each sample and the outputs of both models."""
+
+
 def evaluate(
     first: Model, second: Model, data: str | None, form: str, metrics: Sequence[str]
 ) -> Iterator[str]:
@@ -64,22 +71,47 @@ def evaluate(
 
     ``data``, ``form``: the samples and their format; None for seeded random ones.
     """
-    sums: dict[str, list[float]] = {metric: [0.0] * len(first.main.outputs) for metric in metrics}
+    samples = checked_samples(first, samples_of(first, data, form))
+    yield from compare_outputs(first, second, ((sample, sample) for sample in samples), metrics)
+
+
+def compare_outputs(
+    first: Model,
+    second: Model,
+    samples: Iterable[tuple[Sequence[Array], Sequence[Array]]],
+    metrics: Sequence[str],
+    record: Record | None = None,
+) -> Iterator[str]:
+    """Yield lines with the ``metrics`` of the outputs; ``samples``: the inputs of both models.
+
+    Raise ModelError if the numbers or the shapes of the outputs differ.
+    """
+    outputs = first.main.outputs
+    if len(outputs) != len(second.main.outputs):
+        raise ModelError("Models have different output counts")
+    sums: dict[str, list[float]] = {metric: [0.0] * len(outputs) for metric in metrics}
+    skipped: set[tuple[str, int]] = set()
     runs = Interpreter(first), Interpreter(second)
     count = 0
-    for sample in checked_samples(first, samples_of(first, data, form)):
-        count += 1
-        results = []
+    for pair in samples:
         for run in runs:
             run.reset()
-            results.append([np.asarray(array, np.float64) for array in run.run(sample)])
-        for index, (a, b) in enumerate(zip(*results, strict=True)):
+        left, right = (run.run(list(sample)) for run, sample in zip(runs, pair, strict=True))
+        if record is not None:
+            record(count, left, right)
+        count += 1
+        for index, (a, b) in enumerate(zip(left, right, strict=True)):
             if a.shape != b.shape:
-                raise ModelError(f"output {index} has shape {list(a.shape)} and {list(b.shape)}")
+                names = f"({outputs[index].name}, {second.main.outputs[index].name})"
+                raise ModelError(f"Output shape mismatch {names}: {list(a.shape)} and {list(b.shape)}")
             for metric in metrics:
-                sums[metric][index] += METRICS[metric][2](a, b)
+                if a.size < LEAST_ELEMENTS.get(metric, 0):
+                    skipped.add((metric, index))
+                else:
+                    sums[metric][index] += METRICS[metric][2](a.astype(np.float64), b.astype(np.float64))
     for metric in metrics:
         heading, line, _ = METRICS[metric]
         yield heading
-        for value, total in zip(first.main.outputs, sums[metric], strict=True):
-            yield line.format(value.name, f"{total / max(count, 1):g}")
+        for index, (value, total) in enumerate(zip(outputs, sums[metric], strict=True)):
+            if (metric, index) not in skipped:
+                yield line.format(value.name, f"{total / max(count, 1):g}")

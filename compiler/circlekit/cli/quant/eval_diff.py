@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circle-eval-diff: metrics of the outputs of two models on the same samples, with ONE's flags and lines."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+
+from circlekit.api.models import load
+from circlekit.cli.arguments import MODEL_HELP, Parser, positive_count
+from circlekit.cli.command import Command, OneCodes
+from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
+from circlekit.equivalence.layer_comparison import results_by_name
+from circlekit.equivalence.real_numbers import real_numbers
+from circlekit.errors import ModelError
+from circlekit.io.write.file_writer import write_file
+from circlekit.ir.graph import Model
+from circlekit.ir.text.columns import format_columns
+from circlekit.ir.value import Array, Value
+from circlekit.quant.calibration.samples import checked_samples
+from circlekit.quant.one.sample_data import samples_of
+from circlekit.toolchain.evaluation import METRICS, compare_outputs
+
+DESCRIPTION = """Compare the outputs of two models on samples.
+
+The first model is the reference. Without a metric it is the mean absolute error; without data there are three
+seeded random samples. --print_sqnr, --print_topk_match and --print_layers are not in ONE."""
+
+Pair = tuple[list[Array], list[Array]]
+
+
+def _declare(parser: Parser) -> None:
+    for which in ("first", "second"):
+        parser.add_argument(f"--{which}_model", required=True, metavar="MODEL", help=MODEL_HELP)
+    for which in ("first", "second"):
+        parser.add_argument(f"--{which}_input_data", metavar="DATA", help=f"the samples of the {which} model")
+    parser.add_argument(
+        "--input_data_format", default="h5", metavar="FORMAT",
+        help="h5 or hdf5 (default), list or filelist, directory or dir",
+    )  # fmt: skip
+    parser.add_argument(
+        "--dump_output_with_prefix",
+        metavar="PREFIX",
+        help="write outputs to PREFIX.N.first.outputM, ...second...",
+    )
+    for metric, (heading, _, _) in METRICS.items():
+        parser.add_switch(f"--print_{metric}", help=heading)
+    parser.add_switch("--print_sqnr", help="Signal to Quantization Noise Ratio (SQNR), in dB")
+    parser.add_argument(
+        "--print_topk_match",
+        type=positive_count,
+        metavar="K",
+        help="Ratio of Matched Indices between Top-K results",
+    )
+    parser.add_switch("--print_layers", help="SQNR, MSE and MAE of each result that both models name")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    paths = arguments.first_input_data, arguments.second_input_data
+    if (paths[0] is None) != (paths[1] is None):
+        raise ModelError(
+            "Input data path should be given for both first_model and second_model, or neither must be given."
+        )
+    models = load(arguments.first_model), load(arguments.second_model)
+    metrics = [metric for metric in METRICS if getattr(arguments, f"print_{metric}")]
+    others = arguments.print_sqnr or arguments.print_topk_match or arguments.print_layers
+    if not metrics and not others:
+        metrics = ["mae"]
+    summary = _Summary(models, arguments)
+    pairs = list(_pairs(models, arguments)) if arguments.print_layers else _pairs(models, arguments)
+    for line in compare_outputs(*models, pairs, metrics, summary.record):
+        print(line)
+    for line in summary.lines():
+        print(line)
+    if arguments.print_layers:
+        print(format_columns(_layer_rows(*models, pairs)))
+    return 0
+
+
+def _pairs(models: tuple[Model, Model], arguments: argparse.Namespace) -> Iterator[Pair]:
+    """Yield the inputs of both models for each sample."""
+    form, first = arguments.input_data_format, models[0]
+    if arguments.first_input_data is None:  # the same numbers for both
+        for sample in checked_samples(first, samples_of(first, None, form)):
+            yield sample, sample
+        return
+    data = arguments.first_input_data, arguments.second_input_data
+    samples = (checked_samples(m, samples_of(m, path, form)) for m, path in zip(models, data, strict=True))
+    yield from zip(*samples, strict=True)
+
+
+class _Summary:
+    """What is gathered beside ONE's metrics: SQNR and top-k of each output, and files of outputs."""
+
+    def __init__(self, models: tuple[Model, Model], arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.outputs = models[0].main.outputs, models[1].main.outputs
+        self.metrics = [ErrorMetrics() for _ in self.outputs[0]]
+        self.matches: list[list[float]] = [[] for _ in self.outputs[0]]
+
+    def record(self, number: int, first: list[Array], second: list[Array]) -> None:
+        print(f"Evaluating {number}'th data")
+        prefix, top = self.arguments.dump_output_with_prefix, self.arguments.print_topk_match
+        for index, (a, b) in enumerate(zip(first, second, strict=True)):
+            if self.arguments.print_sqnr:
+                left, right = self.outputs[0][index], self.outputs[1][index]
+                self.metrics[index].add(real_numbers(left, a), real_numbers(right, b))
+            if top and a.size >= top and a.shape == b.shape:
+                self.matches[index].append(_match(a, b, top))
+            for which, array in (("first", a), ("second", b)) if prefix else ():
+                write_file(f"{prefix}.{number}.{which}.output{index}", [array.tobytes()])
+
+    def lines(self) -> Iterator[str]:
+        names = [v.name for v in self.outputs[0]]
+        if self.arguments.print_sqnr:
+            yield "Signal to Quantization Noise Ratio (SQNR)"
+            for name, metrics in zip(names, self.metrics, strict=True):
+                yield f"SQNR for {name} is {'-' if metrics.sqnr is None else f'{metrics.sqnr:g} dB'}"
+        if top := self.arguments.print_topk_match:
+            yield f"Ratio of Matched Indices between Top-{top} results of the models"
+            for name, shares in zip(names, self.matches, strict=True):
+                if shares:
+                    yield f"Mean Top-{top} match ratio for {name} is {sum(shares) / len(shares):g}"
+
+
+def _match(first: Array, second: Array, count: int) -> float:
+    """Return the share of the ``count`` largest elements that both arrays have in common."""
+    best = [
+        set((-a.reshape(-1).astype("f8")).argsort(kind="stable")[:count].tolist()) for a in (first, second)
+    ]
+    return len(best[0] & best[1]) / count
+
+
+def _layer_rows(first: Model, second: Model, pairs: Sequence[Pair]) -> list[list[str]]:
+    """Return a row for each result that both main graphs name, in the order of the second model."""
+    left, right = _results(first), _results(second)
+    layers = {name: ErrorMetrics() for name in right if name in left}
+    for inputs, others in pairs:
+        a = results_by_name(first, inputs, None, layers)
+        b = results_by_name(second, others, None, layers)
+        for name, metrics in layers.items():
+            if name in a and name in b and a[name].shape == b[name].shape and a[name].dtype.kind in "fiu":
+                metrics.add(real_numbers(left[name], a[name]), real_numbers(right[name], b[name]))
+    rows = [["result", "operator", "SQNR dB", "MSE", "MAE"]]
+    for name, metrics in layers.items():
+        producer = right[name].producer
+        sqnr = "-" if metrics.sqnr is None else f"{metrics.sqnr:.1f}"
+        code = "" if producer is None else producer.code
+        rows.append([name, code, sqnr, f"{metrics.mse:.3g}", f"{metrics.mae:.3g}"])
+    return rows
+
+
+def _results(model: Model) -> dict[str, Value]:
+    return {v.name: v for op in model.main for v in op.results}
+
+
+circle_eval_diff = Command(
+    "circle-eval-diff",
+    DESCRIPTION,
+    "--first_model MODEL --second_model MODEL",
+    _declare,
+    _run,
+    one=OneCodes(unread=255),
+)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circle-eval-diff: ONE's lines, formulas by hand, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.cli.quant.eval_diff import circle_eval_diff
+
+NET = "graph main(%x: f32[1,6]) -> %y {{ %a = Neg(%x) : f32[1,6]\n %y = Add(%a, [[{}]]) : f32[1,6] }}"
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    """Return the flags of two models whose outputs differ by 0.5 in one element, and of two samples."""
+    shifts = ("0.0, 0.0, 0.0, 0.0, 0.0, 0.0", "0.0, 0.0, 0.5, 0.0, 0.0, 0.0")
+    found = []
+    for which, shift in zip(("first", "second"), shifts, strict=True):
+        circlekit.save(circlekit.parse(NET.format(shift)), tmp_path / f"{which}.circle")
+        found += [f"--{which}_model", str(tmp_path / f"{which}.circle")]
+        found += [f"--{which}_input_data", str(tmp_path / "data.npz")]
+    records = np.array([[[1, 2, 4, 5, 6, 7]], [[-1, -2, -4, -5, -6, -7]]], np.float32)
+    np.savez(tmp_path / "data.npz", x=records)
+    return found
+
+
+def test_metrics_by_hand(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["mae", "mape", "mpeir", "mse", "top1_match", "top5_match", "sqnr"]
+    assert circle_eval_diff([*words, *(f"--print_{flag}" for flag in flags)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["Evaluating 0'th data", "Evaluating 1'th data"]
+    signal, noise = 2 * (1 + 4 + 16 + 25 + 36 + 49), 2 * 0.25
+    assert [line for line in lines if " is " in line] == [
+        f"MAE for y is {0.5 / 6:g}",
+        f"MAPE for y is {100 * 0.5 / 4 / 6:g}%",
+        f"MPEIR for y is {0.5 / 6:g}",
+        "Mean Top-1 match ratio for y is 1",
+        "Mean Top-5 match ratio for y is 1",
+        f"MSE for y is {0.25 / 6:g}",
+        f"SQNR for y is {10 * np.log10(signal / noise):g} dB",
+    ]
+
+
+def test_layers_dumps_and_defaults(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prefix = str(tmp_path / "dump")
+    assert circle_eval_diff([*words, "--print_layers", "--dump_output_with_prefix", prefix]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [row[0] for row in rows] == ["result", "a", "y"]
+    assert rows[1][2] == "inf"
+    assert np.fromfile(f"{prefix}.1.second.output0", np.float32).tolist() == [1, 2, 4.5, 5, 6, 7]
+    assert circle_eval_diff([w for w in words if "data" not in w]) == 0
+    assert "Mean Absolute Error (MAE)\nMAE for y is 0.0833" in capsys.readouterr().out
+
+
+def test_faults(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert circle_eval_diff(words[:6]) == 255
+    assert "ERROR: Input data path should be given for both" in capsys.readouterr().err
+    assert circle_eval_diff([*words, "--input_data_format", "csv"]) == 255
+    assert "Unsupported input data format 'csv'" in capsys.readouterr().err
+    assert circle_eval_diff(["--first_model", "a.circle"]) == 255
