@@ -14,6 +14,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.binary import Add, Sub
+from circlekit.ops.convolution.pool import MaxPool2D
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.gather import ReverseV2
 from circlekit.targets.constraints import KINDS, obstacles
@@ -143,6 +144,11 @@ def test_constraints(constraints: dict[str, Any], good: Op, bad: Op, expected: s
         ({"scale": {"output": [None, 0]}}, None),
         ({"scale": {"output": [None, 3]}}, "any scale and zero point 3 of output"),
         ({"symmetric": ["rhs"], "scale": {"output": [0.5, 0]}}, None),
+        ({"scale_ratio": [[["lhs"], "output", 1, 2]]}, None),
+        (
+            {"scale_ratio": [[["lhs", "rhs"], "output", 0.5, 2]]},
+            "a ratio of scales, lhs times rhs over output, from 0.5 to 2, got 0.25",
+        ),
     ],
 )
 def test_constraints_on_quantization(constraints: dict[str, Any], expected: str | None) -> None:
@@ -155,6 +161,33 @@ def test_numbers_that_a_constant_may_hold() -> None:
     axes = [Value.constant("axis", np.array([axis], np.int32)) for axis in (0, 1)]
     found = [list(obstacles(ReverseV2(x, axis, results=[y]), {"numbers": {"axis": [0]}})) for axis in axes]
     assert found == [[], ["axis of 0, got 1"]]
+
+
+def test_lowest_number_that_a_constant_may_hold() -> None:
+    x, y = Value("x", f32, (2, 3)), Value("y", f32, (2, 3))
+    axes = [Value.constant("axis", np.array([axis], np.int32)) for axis in (0, -1)]
+    found = [list(obstacles(ReverseV2(x, axis, results=[y]), {"lowest": {"axis": 0}})) for axis in axes]
+    assert found == [[], ["axis of numbers from 0 on, got -1"]]
+
+
+@pytest.mark.parametrize(
+    ("constraints", "expected"),
+    [
+        ({"range": {"stride_h": [1, None], "stride_w": [None, 3]}}, []),
+        ({"range": {"stride_h": [3, None]}}, ["stride_h of at least 3, got 2"]),
+        ({"range": {"stride_w": [None, 2]}}, ["stride_w of at most 2, got 3"]),
+        ({"at_most": [["stride_h", "filter_height"], ["stride_w", ["input", 2]]]}, []),
+        ({"at_most": [["stride_w", "filter_width"]]}, ["stride_w of at most filter_width, 2, got 3"]),
+        (
+            {"at_most": [[["input", 2], ["output", 2]]]},
+            ["axis 2 of input of at most axis 2 of output, 2, got 6"],
+        ),
+    ],
+)
+def test_constraints_on_sizes(constraints: dict[str, Any], expected: list[str]) -> None:
+    x, y = Value("x", f32, (1, 4, 6, 3)), Value("y", f32, (1, 2, 2, 3))
+    op = MaxPool2D(x, stride_h=2, stride_w=3, filter_height=2, filter_width=2, results=[y])
+    assert list(obstacles(op, constraints)) == expected
 
 
 def test_axes_that_must_be_consecutive() -> None:

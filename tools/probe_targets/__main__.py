@@ -46,7 +46,9 @@ def main() -> int:
         print(f"{arguments.target}: {agreement}")
         return bool(agreement.differences)
     path = TABLES / f"{arguments.target.replace('-', '_')}.json"
-    chosen = arguments.op or sampled_codes(runtime.format)
+    chosen = arguments.op or [
+        c for c in sampled_codes(runtime.format) if c in runtime.checks or not runtime.checks
+    ]
     old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     table = {**old, **new_table(arguments.target)}
     if arguments.op:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, permutations
 from typing import Any, NamedTuple
 
@@ -38,6 +38,9 @@ FIXED_SCALE_SAMPLES = 4
 BYTE_ELEMENTS = 2
 """Elements of int4 in a byte; some kernels take rows that begin in the middle of one for others."""
 
+OF_OPERANDS, OF_SCALES = ("constant", "nonempty"), ("symmetric", "same_scale", "scale_ratio")
+"""Kinds of constraints that say nothing of a form without the operands, or without their scales."""
+
 Constraints = dict[str, Any]
 
 
@@ -49,21 +52,30 @@ class Observation(NamedTuple):
     harms: bool = False
 
 
-def learn(observed: Sequence[Observation]) -> Constraints:
-    """Return the fewest constraints that models that run satisfy, and that explain the failures."""
+def learn(observed: Sequence[Observation], published: Iterable[Constraints] = ()) -> Constraints:
+    """Return the fewest constraints that models that run satisfy, and that explain the failures.
+
+    ``published``: constraints that are known; those that no model that runs contradicts come first.
+    """
     passed = [o.op for o in observed if o.runs]
     failed = [o for o in observed if not o.runs]
-    if not passed or not failed:
+    if not passed:
         return {}
     useful: list[tuple[Constraints, set[int], int]] = []
-    for constraint in candidates(passed, [o.op for o in failed]):
+    chosen: Constraints = {}
+    left = set(range(len(failed)))
+    known = [part for constraint in published for part in _parts(constraint) if _applies(part, passed)]
+    for constraint in (*known, *candidates(passed, [o.op for o in failed])):
         broken = {i for i, o in enumerate(failed) if is_broken(o.op, constraint)}
         lucky = sum(is_broken(op, constraint) for op in passed)
         (kind,) = constraint
-        if broken and lucky <= LUCK_OF.get(kind, LUCK) * sum(failed[i].harms for i in broken):
+        if lucky > LUCK_OF.get(kind, LUCK) * sum(failed[i].harms for i in broken):
+            continue
+        if any(constraint is part for part in known):
+            left -= broken
+            chosen = _merged(chosen, constraint)
+        elif broken:
             useful.append((constraint, broken, lucky))
-    chosen: Constraints = {}
-    left = set(range(len(failed)))
     while useful and left:
         constraint, broken, _ = max(useful, key=lambda item: len(item[1] & left) - LUCK_COST * item[2])
         if not broken & left:
@@ -72,6 +84,28 @@ def learn(observed: Sequence[Observation]) -> Constraints:
         chosen = _merged(chosen, constraint)
         useful = [item for item in useful if item[1] & left and item[0] is not constraint]
     return {kind: chosen[kind] for kind in sorted(chosen)}
+
+
+def _parts(constraint: Constraints) -> Iterator[Constraints]:
+    """Yield a constraint for each name that ``constraint`` speaks of."""
+    ((kind, content),) = constraint.items()
+    if isinstance(content, dict):
+        yield from ({kind: {name: part}} for name, part in content.items())
+    elif isinstance(content, list) and kind != "operands":
+        yield from ({kind: [part]} for part in content)
+    else:
+        yield constraint
+
+
+def _applies(constraint: Constraints, passed: Sequence[Op]) -> bool:
+    """Return whether the operators have the operands of ``constraint``, with scales if it is about scales."""
+    ((kind, content),) = constraint.items()
+    if kind not in (*OF_OPERANDS, *OF_SCALES):
+        return True
+    (part,) = content
+    names = [part] if isinstance(part, str) else [part[-1]] if kind == "same_scale" else [part[1]]
+    found = scales_of if kind in OF_SCALES else values_named
+    return any(found(op, name) for op in passed for name in names)
 
 
 def is_broken(op: Op, constraints: Mapping[str, Any]) -> bool:

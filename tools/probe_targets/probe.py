@@ -21,11 +21,12 @@ from circlekit.ir.value import Array, Value
 from circlekit.targets.operator_form import form_of
 from tools.probe_targets.constraints import Observation, is_broken, learn
 from tools.probe_targets.runtimes import CRASH, Job, Ran, Runtime, is_registered, run_jobs
-from tools.probe_targets.samples import RANKS, Sample, Types, all_types, draw_sample
+from tools.probe_targets.samples import FILTERS, RANKS, Sample, Types, all_types, draw_sample
 from tools.random_graphs.litert_undefined import undefined
 
-FIRST_SAMPLES = 7
-"""Of each combination of types; if none of them runs, the runtime lacks the form."""
+FIRST_SAMPLES, KNOWN_SAMPLES = 7, len(RANKS)
+"""Of each combination of types, and of operators that are known to run in some form; if none of them runs,
+the runtime lacks the form."""
 
 SAMPLES, MORE_SAMPLES = 2 * len(RANKS), 12 * len(RANKS)
 """Of each form that runs; beyond that, of few forms, and of all where the result is not what was expected."""
@@ -40,7 +41,8 @@ LARGEST_HARM, LARGEST_REFUSED = 0.1, 0.3
 """It counts if at most these parts of the models that satisfy its constraints are harmed, do not run."""
 
 HIGHEST_VERSION = 20
-FLOAT_TOLERANCE, QUANTUM_TOLERANCE = 1e-2, 2
+FLOAT_TOLERANCE, HYBRID_TOLERANCE, QUANTUM_TOLERANCE = 1e-2, 1e-1, 2
+"""``HYBRID``: of products of integer weights with floats, which some runtimes quantize in each run."""
 
 Form = dict[str, Any]
 
@@ -80,12 +82,14 @@ class _Probe:
 
     def __init__(self, code: str, runtime: Runtime, seed: int) -> None:
         self.code, self.runtime, self.seed = code, runtime, seed
+        self.published = runtime.checks.get(code, ())
         self.forms: dict[str, _Form] = {}
 
     def measure(self) -> Measured | None:
         known = self.runtime.dtypes
         every = [t for t in all_types(REGISTRY[self.code]) if known.issuperset(filter(None, t.dtypes))]
-        for number in range(FIRST_SAMPLES):
+        first = KNOWN_SAMPLES if self.published else FIRST_SAMPLES
+        for number in range(first):
             lost = {
                 t for form in self.forms.values() if form.crashes > 1 and not form.runs for t in form.types
             }
@@ -93,7 +97,7 @@ class _Probe:
         running = list({types: None for form in self.forms.values() if form.runs for types in form.types})
         if not running:
             return None if not any(form.is_valid for form in self.forms.values()) else self.result()
-        self.observe((types, number) for number in range(FIRST_SAMPLES, SAMPLES) for types in running)
+        self.observe((types, number) for number in range(first, SAMPLES) for types in running)
         self.learn()
         for start in range(SAMPLES, MORE_SAMPLES, STEP):
             few = [
@@ -137,8 +141,8 @@ class _Probe:
 
     def learn(self) -> None:
         for form in self.forms.values():
-            if any(is_broken(o.op, form.constraints) == o.runs for o in form.observed):
-                form.constraints = learn(form.observed)
+            if self.published or any(is_broken(o.op, form.constraints) == o.runs for o in form.observed):
+                form.constraints = learn(form.observed, self.published)
 
     def result(self) -> Measured:
         found = {text: form for text, form in sorted(self.forms.items()) if form.runs}
@@ -147,8 +151,9 @@ class _Probe:
             left = [o for o in form.observed if not is_broken(o.op, form.constraints)]
             unexplained[text] = sum(not o.runs for o in left)
             harmed = sum(o.harms for o in left)
+            possible = left if self.published else form.observed
             if (
-                sum(o.runs for o in form.observed) < LEAST_RUNNING * len(form.observed)
+                sum(o.runs for o in form.observed) < LEAST_RUNNING * len(possible)
                 or harmed > LARGEST_HARM * len(left)
                 or unexplained[text] > LARGEST_REFUSED * len(left)
             ):
@@ -188,9 +193,15 @@ def judged(runtime: Runtime, sample: Sample, ran: Ran) -> str | None:
             tolerance = QUANTUM_TOLERANCE if value.quantization is not None else 1
             if np.abs(a.astype(np.int64) - b.astype(np.int64)).max(initial=0) > tolerance:
                 return "other values"
-        elif differences([value.name], [a], [b], FLOAT_TOLERANCE):
+        elif differences([value.name], [a], [b], _float_tolerance(sample.op)):
             return "other values"
     return ""
+
+
+def _float_tolerance(op: Op) -> float:
+    named = dict(op.operand_items())
+    weights = [named[name] for name in (*FILTERS, "y") if name in named]
+    return HYBRID_TOLERANCE if any(value.dtype.is_integer for value in weights) else FLOAT_TOLERANCE
 
 
 def run_here(format: str, sample: Sample) -> list[Array] | Exception:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from circlekit.equivalence.sandbox import ProcessLost, run_forked
 from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64, u8
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
+from tools.probe_targets.xnnpack_checks import XNNPACK, Checks
 
 SECONDS = 10.0
 """Time limit of one model."""
@@ -50,6 +51,8 @@ class Runtime(NamedTuple):
     prepare: Callable[[], object]
     dtypes: frozenset[DType] = frozenset(DType)
     """Those that it has for some tensor; no others are tried."""
+    checks: Mapping[str, Checks] = {}
+    """Published constraints of every operator that it takes, by operator; empty: unknown, all are tried."""
 
     @property
     def version(self) -> str:
@@ -133,7 +136,7 @@ ONERT_DTYPES = frozenset({f32, i32, i64, i16, i8, u8, boolean})
 RUNTIMES = {
     "litert": Runtime("LiteRT", "tflite", "ai-edge-litert", _run_litert, _import_litert),
     "litert-xnnpack": Runtime(
-        "LiteRT with XNNPACK", "tflite", "ai-edge-litert", _run_xnnpack, _import_litert
+        "LiteRT with XNNPACK", "tflite", "ai-edge-litert", _run_xnnpack, _import_litert, checks=XNNPACK
     ),
     "onert": Runtime("onert", "circle", "onert", _run_onert, _import_onert, ONERT_DTYPES),
 }

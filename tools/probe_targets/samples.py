@@ -51,6 +51,9 @@ FILTERS = ("filter", "weights", "weight")
 """Operands that may have a dtype of their own, and scales per channel."""
 
 
+REAL_ATTRIBUTES = (0.0, 0.1, 0.5, 1.0, 2.0)
+"""Slopes, exponents and factors that are tried besides the drawn ones."""
+
 LARGE_FACTOR = 300
 """Biases of integers, and int16 slopes, are multiples of this: read as another dtype, they change results."""
 
@@ -445,6 +448,8 @@ class _Retyping:
                 given[item.name] = members[int(self.rng.integers(len(members)))]
             elif isinstance(item.default, bool) and self.rng.random() < 0.3:
                 given[item.name] = bool(self.rng.random() < 0.5)
+            elif isinstance(item.default, float) and not self.plain:
+                given[item.name] = float(self.rng.choice(REAL_ATTRIBUTES))
             elif item.name == "in_data_type":
                 given[item.name] = self.types.dtypes[0]
             elif isinstance(item.default, DType):

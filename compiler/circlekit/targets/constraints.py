@@ -20,7 +20,11 @@
     dims            lists [name, axis, size] of dimensions that must have this size
     same_dims       lists [name, axis, name, axis] of dimensions that must be equal
     scale           operand or result -> the scale (null: any) and zero point that it must have
+    scale_ratio     lists [names, name, least, greatest]: the product of the scales of ``names`` (of an
+                    attribute: its absolute value) over the scale of ``name``
     values          attribute -> the values that it may have; other attributes may have any
+    range           attribute -> [least, greatest]; null: any
+    at_most         pairs of sizes, the first not above the second; a size is an attribute or [name, axis]
     any_of          lists of constraints; at least one of each list must hold
 
 What the model leaves open (an unknown dimension, an absent operand) breaks no constraint.
@@ -30,6 +34,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from circlekit.ir.enums import Named
@@ -193,6 +198,20 @@ def _scale(op: Op, allowed: Mapping[str, tuple[float | None, int]]) -> Iterator[
             yield f"{wanted} and zero point {zero_point} of {name}"
 
 
+def _scale_ratio(op: Op, limits: Sequence[tuple[Sequence[str], str, float, float]]) -> Iterator[str]:
+    attributes = {item.name for item in op.attributes}
+    for names, divisor, least, greatest in limits:
+        factors = [
+            [abs(getattr(op, name))] if name in attributes else [s for q in scales_of(op, name) for s in q[0]]
+            for name in names
+        ]
+        divisors = [scale for scales, _ in scales_of(op, divisor) for scale in scales]
+        ratios = [math.prod(chosen) / scale for chosen in product(*factors) for scale in divisors if scale]
+        if wrong := [ratio for ratio in ratios if not least <= ratio <= greatest]:
+            what = f"{' times '.join(names)} over {divisor}"
+            yield f"a ratio of scales, {what}, from {least:g} to {greatest:g}, got {wrong[0]:g}"
+
+
 # -- attributes, alternatives ------------------------------------------------------------------
 
 
@@ -200,6 +219,38 @@ def _values(op: Op, allowed: Mapping[str, Sequence[Any]]) -> Iterator[str]:
     for name, values in allowed.items():
         if (got := plain_attribute(op, name)) not in values:
             yield f"{name} of {', '.join(map(str, values))}, got {got}"
+
+
+def _range(op: Op, allowed: Mapping[str, tuple[float | None, float | None]]) -> Iterator[str]:
+    for name, (least, greatest) in allowed.items():
+        got = plain_attribute(op, name)
+        if least is not None and got < least:
+            yield f"{name} of at least {least:g}, got {got}"
+        if greatest is not None and got > greatest:
+            yield f"{name} of at most {greatest:g}, got {got}"
+
+
+Size = str | tuple[str, int]
+
+
+def _at_most(op: Op, pairs: Sequence[tuple[Size, Size]]) -> Iterator[str]:
+    for first, second in pairs:
+        small, large = _size(op, first), _size(op, second)
+        if small is not None and large is not None and small > large:
+            yield f"{_size_text(first)} of at most {_size_text(second)}, {large}, got {small}"
+
+
+def _size(op: Op, size: Size) -> int | None:
+    """Return an attribute, or the dimension of an operand or result; None if that is unknown."""
+    if isinstance(size, str):
+        return int(getattr(op, size))
+    name, axis = size
+    shape = next((value.shape for value in values_named(op, name)), None) or ()
+    return shape[axis] if -len(shape) <= axis < len(shape) else None
+
+
+def _size_text(size: Size) -> str:
+    return size if isinstance(size, str) else f"axis {size[1]} of {size[0]}"
 
 
 def _any_of(op: Op, choices: Sequence[Sequence[Constraints]]) -> Iterator[str]:
@@ -229,7 +280,10 @@ KINDS: dict[str, Callable[[Op, Any], Iterator[str]]] = {
     "dims": _dims,
     "same_dims": _same_dims,
     "scale": _scale,
+    "scale_ratio": _scale_ratio,
     "values": _values,
+    "range": _range,
+    "at_most": _at_most,
     "any_of": _any_of,
 }
 """By the name of a constraint in a table: yields how an operator breaks it."""

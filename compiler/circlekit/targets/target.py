@@ -63,7 +63,7 @@ class Target:
     run_bytes: int = 0
 
     def refusal(self, op: Op) -> str | None:
-        """Return why the runtime cannot run ``op``, as a sentence; None if it can.
+        """Return why the runtime cannot run ``op``, as a sentence; None if it, or its delegate, can.
 
         Unknown dimensions and ranks count as supported: only the data of a run would show the contrary.
         """
@@ -83,6 +83,8 @@ class Target:
     def _shortfall(self, op: Op) -> _Shortfall | None:
         if isinstance(op, OpaqueOp) and op.custom_code is not None:
             return None if op.custom_code in self.custom else _lacking(f"custom {op.custom_code}", self.title)
+        if self.delegated and self.delegate_refusal(op) is None:
+            return None
         return _shortfall_in(self.operators, op, self.title)
 
     def delegate_refusal(self, op: Op) -> str | None:
@@ -92,8 +94,6 @@ class Target:
         """
         if not self.delegated:
             return None
-        if (sentence := self.refusal(op)) is not None:
-            return sentence
         shortfall = _shortfall_in(self.delegated, op, f"the delegate of {self.title}")
         return None if shortfall is None else shortfall.refusal
 
