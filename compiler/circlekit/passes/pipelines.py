@@ -137,6 +137,7 @@ FUSE = Phase(
         "fuse_mul_to_fullyconnected_weights",
         "fuse_horizontal_fc_layers",
         "transform_sqrt_div_to_rsqrt_mul",
+        "fuse_mean_subtraction",
         "fuse_activation_function",
         "fuse_transpose_with_mean",
         "fuse_reshape_with_mean",

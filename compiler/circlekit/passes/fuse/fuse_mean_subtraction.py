@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Subtract the mean of layer normalizations in the weights of the layers whose results they normalize."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from circlekit.ir.dtypes import f32
+from circlekit.ir.enums import Activation, WeightsFormat
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.resources.scratch_files import moved_to_file
+from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.binary import Add, Sub
+from circlekit.ops.constant_operands import static_int_vector
+from circlekit.ops.convolution.conv import Conv2D, TransposeConv
+from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.movement.gather import Gather
+from circlekit.ops.movement.join import Concatenation, Pack, SplitOperator, Unpack
+from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze, Transpose
+from circlekit.ops.movement.slice import Slice, StridedSlice
+from circlekit.ops.reduction.reduce import Mean
+from circlekit.passes.support.axes import constant_perm
+from circlekit.passes.support.conditions import remove_unused
+from circlekit.passes.support.insertion import Inserter
+from circlekit.rewrite.base import Context, GraphPass
+
+Layer = Conv2D | TransposeConv | FullyConnected | Gather
+"""Operators whose results are centered if a constant operand is: weights, or a table of rows."""
+
+ROW_MOVEMENTS = (
+    Reshape, Squeeze, ExpandDims, Transpose, Slice, StridedSlice, SplitOperator, Unpack, Concatenation, Pack
+)  # fmt: skip
+
+
+class FuseMeanSubtraction(GraphPass):
+    """x - mean(x)  ==  y, where y is x computed with centered weights: the mean over its last axis is 0.
+
+    x is a sum of results of layers, as in a transformer whose layer normalizations all read the sum of the
+    blocks before.  All readers of x must be such normalizations, further sums, or movements of rows.  An
+    operand of a sum that no layer computes is centered by operators, if more of them disappear.
+    """
+
+    name = "fuse_mean_subtraction"
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        count = 0
+        done: set[Value] = set()
+        for op in graph.ops:
+            data = _centered_operand(op) if op.graph is graph else None
+            if data is None or data in done:
+                continue
+            stream = _Stream(graph, data)
+            done |= stream.seen
+            sentence = stream.refusal(data)
+            if context.accepts(self.name, op, sentence, progress=4):
+                stream.center()
+                count += 1
+        return count
+
+
+def _centered_operand(op: Op) -> Value | None:
+    """Return x if ``op`` is x - mean(x) over the last axis of x; else None."""
+    if not isinstance(op, Sub) or op.act is not Activation.NONE:
+        return None
+    x, mean = op.lhs, op.rhs.producer
+    if not isinstance(mean, Mean) or mean.inputs[0] is not x or not mean.keep_dims or x.shape is None:
+        return None
+    axes = static_int_vector(mean.inputs[1])
+    is_last = axes in ([-1], [len(x.shape) - 1])
+    return x if is_last and x.dtype is f32 and x.shape[-1] is not None and x.shape[-1] > 1 else None
+
+
+class _Stream:
+    """Values that are connected by sums and movements of rows, of which some are normalized.
+
+    ``centered``: those that will have rows with a mean of 0.  ``seen``: all that were looked at.
+    ``obstacles``: why the others will not.
+    """
+
+    def __init__(self, graph: Graph, start: Value) -> None:
+        self.graph = graph
+        self.channels = (start.shape or (None,))[-1]
+        self.obstacles: dict[Value, str] = {}
+        self.seen: set[Value] = set()
+        self.centered: dict[Value, None] = {}
+        todo = [start]
+        while todo:
+            value = todo.pop()
+            if value in self.seen:
+                continue
+            self.seen.add(value)
+            if value.is_const or not self.has_rows(value):
+                continue
+            self.centered[value] = None
+            todo += self.neighbors(value)
+        self.shrink()
+
+    def neighbors(self, value: Value) -> list[Value]:
+        """Return the operands and results of the sums and movements that make or read ``value``."""
+        ops = [op for op in (value.producer, *value.users) if op is not None and self.keeps_rows(op)]
+        return [v for op in ops for v in (*_row_operands(op), *op.results)]
+
+    def has_rows(self, value: Value) -> bool:
+        """Return whether the last dimension of ``value`` is that of the stream, in f32."""
+        shape = value.shape
+        return (
+            value.dtype is f32
+            and bool(shape)
+            and (shape or ())[-1] == self.channels
+            and not value.is_variable
+        )
+
+    def keeps_rows(self, op: Op) -> bool:
+        """Return whether the rows of the results of ``op`` are rows of operands, or sums of some."""
+        if getattr(op, "act", Activation.NONE) is not Activation.NONE:
+            return False
+        if isinstance(op, Transpose):
+            perm = constant_perm(op)
+            if perm is None or perm[-1] != len(perm) - 1:
+                return False
+        elif not isinstance(op, (Add, Sub, *ROW_MOVEMENTS)) or _centered_operand(op) is not None:
+            return False
+        return all(self.has_rows(v) for v in (*_row_operands(op), *op.results))
+
+    def shrink(self) -> None:
+        """Remove values from ``centered`` until all readers of those that are left allow it."""
+        todo = list(self.centered)
+        while todo:
+            value = todo.pop()
+            if value in self.centered and (sentence := self._obstacle(value)) is not None:
+                self.obstacles[value] = sentence
+                del self.centered[value]
+                todo += self.neighbors(value)
+
+    def _obstacle(self, value: Value) -> str | None:
+        """Return why ``value`` cannot be centered as things stand; None if it can."""
+        op = value.producer
+        if op is None:
+            return f"%{value.name}: is an input of the graph"
+        ends = [user for user in value.users if _centered_operand(user) is value]
+        if self.graph.is_output(value) or sum(self.graph.is_output(end.output) for end in ends) > 1:
+            return f"%{value.name}: is an output of the graph, or would become two"
+        if isinstance(op, Layer):
+            sentence = _layer_refusal(op)
+            if sentence is not None:
+                return sentence
+        elif not self.keeps_rows(op) or not all(result in self.centered for result in op.results):
+            return f"%{value.name}: comes from {type(op).__name__}, expected a layer, a sum or moved rows"
+        for user in value.users:
+            if self._is_mean(user, value) or _centered_operand(user) is value:
+                continue
+            if not self.keeps_rows(user) or not all(result in self.centered for result in user.results):
+                return f"%{value.name}: is also read by {type(user).__name__} %{user.output.name}"
+        return None
+
+    def _is_mean(self, op: Op, value: Value) -> bool:
+        """Return whether ``op`` is the mean of ``value`` that is only subtracted from it."""
+        return (
+            isinstance(op, Mean)
+            and not self.graph.is_output(op.output)
+            and all(_centered_operand(user) is value for user in op.output.users)
+        )
+
+    def subtractions(self) -> list[Op]:
+        """Return the subtractions of a mean that disappear."""
+        return [user for value in self.centered for user in value.users if _centered_operand(user) is value]
+
+    def uncentered(self) -> Iterator[tuple[Op, int, Value]]:
+        """Yield the operands of sums and movements that are not centered, with their operator and index."""
+        ops = dict.fromkeys(
+            value.producer for value in self.centered if not isinstance(value.producer, Layer)
+        )
+        for op in ops:
+            rows = [] if op is None else list(_row_operands(op))
+            for index, value in enumerate(() if op is None else op.inputs):
+                if op is not None and value in rows and value is not None and value not in self.centered:
+                    yield op, index, value
+
+    def refusal(self, start: Value) -> str | None:
+        """Return why nothing is gained; None if operators disappear."""
+        subtractions = self.subtractions()
+        if not subtractions:
+            return self.obstacles.get(start) or f"%{start.name}: expected a constant number of channels"
+        added = {value for _, _, value in self.uncentered() if not value.is_const}
+        new = [v for v in added if not any(_centered_operand(user) is v for user in v.users)]
+        if len(subtractions) > len(new):
+            return None
+        return f"%{min(v.name for v in new)}: would be centered by as many operators as disappear"
+
+    def center(self) -> None:
+        """Center weights, tables and constants; remove the subtractions of the mean."""
+        copies: dict[Value, Value] = {}
+        order = {op: index for index, op in enumerate(self.graph.ops)}
+        for op, index, value in sorted(self.uncentered(), key=lambda entry: (order[entry[0]], entry[1])):
+            if value not in copies:
+                copies[value] = self._copy(op, value)
+            op.set_input(index, copies[value])
+        for layer in dict.fromkeys(value.producer for value in self.centered):
+            if isinstance(layer, Layer):
+                self._center_layer(layer)
+        for op in self.subtractions():
+            x, mean = op.inputs
+            if x is not None and mean is not None:
+                self.graph.replace(op.output, x)
+                self.graph.remove(op)
+                remove_unused(self.graph, mean)
+
+    def _copy(self, op: Op, value: Value) -> Value:
+        """Return ``value`` minus its mean: a constant, or computed before ``op``."""
+        new = Inserter(self.graph, op)
+        if value.is_const:
+            return new.constant("centered", _centered(value.array(), -1))
+        mean = new.make(Mean(value, new.constant("axis", np.array([-1], np.int32)), keep_dims=True))
+        return new.make(Sub(value, mean))
+
+    def _center_layer(self, layer: Layer) -> None:
+        for index, value in enumerate(layer.inputs):
+            if value is None or value not in _constants(layer):
+                continue
+            array = _centered(
+                value.array(), -1 if isinstance(layer, Gather) or value is not _weights(layer) else 0
+            )
+            name = self.graph.unique_name(f"{layer.output.name}/centered")
+            layer.set_input(index, Value.constant(name, moved_to_file(array)))
+
+
+def _row_operands(op: Op) -> Iterator[Value]:
+    """Yield the operands of a sum or movement whose rows its results hold."""
+    if isinstance(op, Add | Sub | Concatenation | Pack):
+        yield from (value for value in op.inputs if value is not None)
+    elif op.quantization_rule is not None and op.quantization_rule.results_follow is not None:
+        yield getattr(op, op.quantization_rule.results_follow)
+
+
+def _weights(layer: Layer) -> Value:
+    if isinstance(layer, Gather):
+        return layer.params
+    return layer.weights if isinstance(layer, FullyConnected) else layer.filter
+
+
+def _constants(layer: Layer) -> list[Value]:
+    """Return the operands of ``layer`` that must be centered: weights and bias, or the table."""
+    bias = None if isinstance(layer, Gather) else layer.bias
+    return [_weights(layer), *([] if bias is None else [bias])]
+
+
+def _layer_refusal(layer: Layer) -> str | None:
+    """Return why the constants of ``layer`` cannot be centered; None if they can."""
+    items, result = layer.attribute_items(), layer.output
+    if items.get("act", Activation.NONE) is not Activation.NONE:
+        return f"%{result.name}: act is {items['act'].name}, expected NONE"
+    if items.get("weights_format", WeightsFormat.DEFAULT) is not WeightsFormat.DEFAULT:
+        return f"%{result.name}: weights_format is {items['weights_format'].name}, expected DEFAULT"
+    weights = _weights(layer)
+    if isinstance(layer, Gather) and not (layer.axis == 0 and layer.batch_dims == 0 and weights.rank == 2):
+        return f"%{result.name}: expected rows of a table"
+    for value in _constants(layer):
+        if not (value.is_plain and value.dtype is f32 and value.quantization is None):
+            return f"%{value.name}: expected a constant of f32 without quantization"
+    if weights.other_user([layer]) is not None:
+        return f"%{weights.name}: has other users"
+    return None
+
+
+def _centered(array: Array, axis: int) -> Array:
+    """Return ``array`` minus its mean over ``axis``, which is computed in float64."""
+    mean = array.mean(axis, dtype=np.float64, keepdims=True)
+    centered: Array = np.subtract(array, mean.astype(array.dtype))
+    return centered

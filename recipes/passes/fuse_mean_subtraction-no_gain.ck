@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: would be centered by as many operators as disappear
+
+graph main(%x: f32[3,4]) -> %z {
+  %w = const f32[4,4] gaussian(0, 1)
+  %e = Exp(%x)
+  %y = FullyConnected(%e, %w)
+  %a = Add(%y, %e)
+  %m = Mean(%a, [-1]) {keep_dims: true}
+  %z = Sub(%a, %m)
+}
+
+rules {
+  passes(fuse_mean_subtraction)
+  unchanged()
+  refused("would be centered by as many operators as disappear")
+}

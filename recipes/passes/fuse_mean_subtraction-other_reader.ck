@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %y: is also read by Neg %k
+
+graph main(%x: f32[3,4]) -> %z, %k {
+  %w = const f32[5,4] gaussian(0, 1)
+  %b = const f32[5] gaussian(0, 1)
+  %y = FullyConnected(%x, %w, %b)
+  %m = Mean(%y, [-1]) {keep_dims: true}
+  %d = Sub(%y, %m)
+  %k = Neg(%y)
+  %z = Exp(%d)
+}
+
+rules {
+  passes(fuse_mean_subtraction)
+  unchanged()
+  refused("%y: is also read by Neg %k")
+}
