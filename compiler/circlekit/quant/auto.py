@@ -13,15 +13,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-import numpy as np
-
-from circlekit.ir.clone import clone
+from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
-from circlekit.quant.calibration import Calibration, collect
-from circlekit.quant.calibration.ranges import FROM_NUMBERS, Range
+from circlekit.quant.calibration import collect
+from circlekit.quant.calibration.ranges import FROM_NUMBERS
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import ranges_of
@@ -36,18 +35,8 @@ from circlekit.quant.techniques.layer_rounding import (
 )
 from circlekit.quant.techniques.layer_sweep import Powers, Sweep, decibels, stream_bytes
 from circlekit.quant.techniques.linear_layer import separate_biases
-from circlekit.quant.techniques.range_choice import (
-    chosen_estimators,
-    estimators,
-    merged_calibrations,
-    saturated_ranges,
-)
 from circlekit.quant.techniques.replay import Record, equalized, own_biases
-
-MakePlan = Callable[[Model, Ranges], Plan]
-"""Plain rules: from a float model and the ranges of its tensors to a plan."""
-
-Samples = Sequence[Sequence[Array]]
+from circlekit.quant.trials import PER_TENSOR, QUARTERS, MakePlan, Samples, Settings, Trials
 
 LEAST_GAIN_DB = 0.02
 """A choice that gains less than this is not kept."""
@@ -58,18 +47,10 @@ EQUALIZED_BITS = 8
 STRENGTHS = (1.0, 0.5, 0.75)
 """Strengths of the equalization to try."""
 
-QUARTERS = 4
-"""Range estimators are compared on each quarter of the samples, with the ranges of the others."""
-
 LONGEST_SEARCH = 0.6
 """No trial starts after this part of the time: the last step, the rounding of weights, needs the rest."""
 
-LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
-
-PER_TENSOR = "the best estimator of each tensor"
-"""The name in ``Settings`` for an estimator that ``range_choice`` has chosen for each tensor."""
-
-WIDENINGS = {8: (1.1,), 16: (1.0, 1.25, 4.0)}
+WIDENINGS = {8: (1.1, 1.25), 16: (1.0, 1.25, 4.0)}
 """Factors of the ranges to try, by bits of the activations."""
 
 SAFE_WIDENING = 2.0
@@ -110,21 +91,6 @@ ROUNDING: Mapping[str, LayerTechnique] = {
 """The techniques from which every layer gets the best one at the end, by name."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What trials compare: strength of the equalization, range estimator, and a factor of the ranges."""
-
-    strength: float = 0.0
-    estimator: str = "min_max"
-    widening: float = 1.0
-
-    def __str__(self) -> str:
-        parts = [f"equalization {self.strength:g}"] if self.strength else []
-        parts += [f"ranges by {self.estimator}"] if self.estimator != "min_max" else []
-        parts += [f"ranges times {self.widening:g}"] if self.widening != 1 else []
-        return ", ".join(parts) or "no equalization, ranges from minimum to maximum"
-
-
 @dataclass
 class Auto:
     """Searches the settings for ``model``; ``plan_of`` makes plans by plain rules.
@@ -144,10 +110,6 @@ class Auto:
     techniques: list[Record] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._models: dict[float, Model] = {}
-        self._parts: dict[float, list[Calibration]] = {}
-        self._estimators: dict[float, list[dict[str, str]]] = {}
-        self._saturated: dict[float, dict[str, Range]] = {}
         self._started = time.monotonic()
 
     def run(self) -> Plan:
@@ -160,12 +122,25 @@ class Auto:
         started = time.monotonic()
         whole = collect(self.model, self.samples, channels=True)
         self._sample_seconds = SWEEP_RUNS * (time.monotonic() - started) / len(self.samples)
-        self._magnitudes = channel_magnitudes(whole)
-        self._models[0.0] = self.model
+        self._reference = self._outputs()
         self.trial_samples = self.samples[: self._affordable(LONGEST_SEARCH / TRIALS)]
+        self.trials = Trials(
+            self.model,
+            self.plan_of,
+            self.activations,
+            self.estimator,
+            self.samples,
+            self.trial_samples,
+            channel_magnitudes(whole),
+        )
         best = self._search()
         self.notes.append(f"kept: {best}")
         return self._final(best, self.samples[: self._affordable((1 - LONGEST_SEARCH) / LAST_SWEEPS)])
+
+    def _outputs(self) -> list[list[Array]]:
+        """Return the float model's outputs for each sample; equalization does not change them."""
+        interpreter = Interpreter(self.model)
+        return [interpreter.run(sample) for sample in self.samples]
 
     def _plain_ranges(self) -> Ranges:
         if self.activations is None:
@@ -191,33 +166,35 @@ class Auto:
         if self.activations is None:
             return best
         if self.activations.bits == EQUALIZED_BITS:
-            if self._model(1.0) is self.model:
+            if self.trials.equalized(1.0) is self.model:
                 self.notes.append("equalization: no layer can be equalized")
             else:
-                others = [replace(best, strength=strength) for strength in STRENGTHS]
-                best = self._best(best, others, self._corrected)
+                best = self._best(best, [{"strength": s} for s in STRENGTHS], self._corrected)
         is_wide = self.activations.bits > EQUALIZED_BITS
         best = replace(best, widening=SAFE_WIDENING) if is_wide else best
         if len(self.trial_samples) >= QUARTERS:
-            others = [] if is_wide else [replace(best, estimator=PER_TENSOR)]
-            others += [replace(best, widening=factor) for factor in WIDENINGS[self.activations.bits]]
+            changes: list[dict[str, Any]] = [] if is_wide else [{"estimator": PER_TENSOR}]
+            changes += [{"widening": factor} for factor in WIDENINGS[self.activations.bits]]
+            changes += [] if is_wide else [{"by_readers": True}]
             least_gain = LEAST_GAIN_OF_WIDENING_DB if is_wide else LEAST_GAIN_DB
-            best = self._best(best, others, self._held_back, least_gain)
+            best = self._best(best, changes, self._held_back, least_gain)
         return best
 
     def _best(
         self,
         first: Settings,
-        others: Sequence[Settings],
+        changes: Sequence[Mapping[str, Any]],
         score: Callable[[Settings], float],
         least_gain: float = LEAST_GAIN_DB,
     ) -> Settings:
-        """Return the settings with the best score, and note the scores."""
-        if not others:
-            return first
+        """Return ``first`` with the changes that raise the score; note the scores.
+
+        Each change is made to the best settings so far.
+        """
         best, best_score = first, score(first)
         self.notes.append(f"{first}: {best_score:.2f} dB")
-        for settings in others:
+        for change in changes:
+            settings = replace(best, **change)
             if time.monotonic() - self._started > LONGEST_SEARCH * self.seconds:
                 self.notes.append(f"{settings}: not tried, the time is over")
                 continue
@@ -230,8 +207,8 @@ class Auto:
 
     def _corrected(self, settings: Settings) -> float:
         """Return the ratio of signal to noise in dB with corrected biases, all samples giving the ranges."""
-        model = self._model(settings.strength)
-        plan = self.plan_of(model, self._ranges(settings, QUARTERS))
+        model = self.trials.equalized(settings.strength)
+        plan = self.plan_of(model, self.trials.ranges(settings, QUARTERS))
         sweep = Sweep(model, plan, self.trial_samples, 0, {"bias correction": correct_bias})
         started = time.monotonic()
         result = decibels([sweep.run()])
@@ -240,94 +217,42 @@ class Auto:
 
     def _held_back(self, settings: Settings) -> float:
         """Return the ratio of signal to noise in dB, the ranges being those of the other samples."""
-        model = self._model(settings.strength)
+        model = self.trials.equalized(settings.strength)
         results: list[list[Powers]] = []
         for quarter in range(QUARTERS):
-            plan = self.plan_of(model, self._ranges(settings, quarter))
-            results.append(Sweep(model, plan, self.trial_samples[quarter::QUARTERS], 0, {}).run())
+            plan = self.plan_of(model, self.trials.ranges(settings, quarter))
+            samples = self.trial_samples[quarter::QUARTERS]
+            results.append(Sweep(model, plan, samples, 0, {}, self._reference[quarter::QUARTERS]).run())
         return decibels(results)
-
-    def _model(self, strength: float) -> Model:
-        """Return the model equalized with ``strength``; the model itself if that changes nothing."""
-        if strength not in self._models:
-            copy = clone(self.model)
-            changed = equalize(copy, self._magnitudes, strength)
-            self._models[strength] = copy if changed else self.model
-        return self._models[strength]
-
-    def _ranges(self, settings: Settings, quarter: int) -> Ranges:
-        """Return ranges from the samples without a quarter of them, or, for QUARTERS, from all samples."""
-        if self.activations is None:
-            return []
-        model = self._model(settings.strength)
-        parts = self._calibrated(settings.strength)
-        calibration = merged_calibrations([part for i, part in enumerate(parts) if i != quarter])
-        if settings.estimator != PER_TENSOR:
-            ranges = ranges_of(model, calibration, settings.estimator)
-            factor = settings.widening
-            return [{name: widened(ends, factor) for name, ends in graph.items()} for graph in ranges]
-        chosen = [dict(graph) for graph in ranges_of(model, calibration, self.estimator)]
-        tried = estimators(self.estimator, self.activations.bits)
-        for index, names in enumerate(self._estimators_of(settings.strength)):
-            graph = calibration.graphs[index]
-            chosen[index].update({name: tried[estimator](graph[name]) for name, estimator in names.items()})
-        chosen[0].update(self._saturated[settings.strength])
-        return chosen
-
-    def _calibrated(self, strength: float) -> list[Calibration]:
-        """Return the calibrations on each quarter of the samples."""
-        if strength not in self._parts:
-            count = min(QUARTERS, len(self.samples))
-            model = self._model(strength)
-            quarters = [self.samples[part::count] for part in range(count)]
-            self._parts[strength] = [collect(model, quarter, histograms=True) for quarter in quarters]
-        return self._parts[strength]
-
-    def _estimators_of(self, strength: float) -> list[dict[str, str]]:
-        """Return the estimator of each tensor, for each graph; find the operands that may saturate, too."""
-        if strength not in self._estimators:
-            assert self.activations is not None  # there are ranges
-            model, parts = self._model(strength), self._calibrated(strength)
-            self._estimators[strength] = chosen_estimators(parts, self.estimator, self.activations.bits)
-            whole = merged_calibrations(parts)
-            saturated = saturated_ranges(model, self.trial_samples, whole, self.activations)
-            self._saturated[strength] = saturated
-        return self._estimators[strength]
 
     # -- the result -----------------------------------------------------------------------------
 
     def _final(self, settings: Settings, samples: Samples) -> Plan:
         """Let every layer choose its rounding, with the ranges of all samples."""
-        model = self._model(settings.strength)
-        ranges = self._ranges(settings, QUARTERS)
+        model = self.trials.equalized(settings.strength)
+        ranges = self.trials.ranges(settings, QUARTERS)
         plan = self._rounded(model, ranges, samples) if len(samples) > 1 else self.plan_of(model, ranges)
         if model is not self.model:
-            equalize(self.model, self._magnitudes, settings.strength)
-            self.techniques.append(equalized(self._magnitudes, settings.strength))
+            equalize(self.model, self.trials.magnitudes, settings.strength)
+            self.techniques.append(equalized(self.trials.magnitudes, settings.strength))
         return plan
 
     def _rounded(self, model: Model, ranges: Ranges, samples: Samples) -> Plan:
         """Return the plan with the best rounding of each layer, or by plain rules if these do better."""
         held = max(len(samples) // 4, 1)
-        plain = self.plan_of(model, ranges)
-        before = decibels([Sweep(model, plain, samples, held, {}).run()])
-        plan = self.plan_of(model, ranges)
+        plain, plan = self.plan_of(model, ranges), self.plan_of(model, ranges)
+        nearest = Sweep(model, plain, samples, held, {}, self._reference)
         sweep = Sweep(model, plan, samples, held, ROUNDING)
-        after = decibels([sweep.run()])
+        before, after = decibels([nearest.run()]), decibels([sweep.run()])
+        gain_of_all = decibels([sweep.output_powers()]) - decibels([nearest.output_powers()])
         counts = {name: sum(c.chosen == name for c in sweep.choices) for name in ROUNDING}
         chosen = ", ".join(f"{count} by {name}" for name, count in counts.items() if count)
         result = f"{after:.2f} dB on samples held back, {before:.2f} dB by rounding to nearest"
         self.notes.append(f"layers: {chosen or 'none with weights'}; {result}")
-        if after < before:
+        if after - before + gain_of_all < 0:  # few samples are held back: all of them count, too
             self.notes.append("rounding to nearest is kept: the techniques do not help")
             return plain
         return plan
-
-
-def widened(ends: Range, factor: float) -> Range:
-    """Return a range times ``factor``, with ends that float32 holds."""
-    low, high = (min(max(end * factor, -LARGEST_FLOAT32), LARGEST_FLOAT32) for end in ends)
-    return low, high
 
 
 def _obstacle(model: Model) -> str | None:

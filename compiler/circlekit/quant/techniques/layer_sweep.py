@@ -15,21 +15,17 @@ from math import prod
 
 import numpy as np
 
-from circlekit.interp.evaluate import compute
-from circlekit.interp.execution_plan import absent_operands
-from circlekit.interp.fast import prepare
-from circlekit.interp.graph_runner import GraphRunner
 from circlekit.ir.dtypes import i32
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.fused_activation import apply_activation
-from circlekit.ops.program.state import State
 from circlekit.quant.apply import real_data, stored_data
 from circlekit.quant.plan import OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import SCHEMES
 from circlekit.quant.techniques.layer_rounding import LayerFit, LayerTechnique, layer_data
 from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
+from circlekit.quant.techniques.operator_runs import Column, OperatorRuns, last_uses
 from circlekit.quant.weights import LARGEST_BIAS
 
 ROWS_PER_DEPTH = 8
@@ -60,7 +56,8 @@ class Sweep:
 
     ``samples``: inputs in the order of the graph's.  ``held``: number of the last samples, on which
     techniques are only compared; 0: all samples are used to fit and to compare.  ``techniques``: by name,
-    what to try for each layer.
+    what to try for each layer.  ``reference``: the float model's outputs for each sample, and perhaps more,
+    if they are known; then, without techniques, the float model does not run.
     """
 
     model: Model
@@ -68,6 +65,7 @@ class Sweep:
     samples: Sequence[Sequence[Array]]
     held: int
     techniques: Mapping[str, LayerTechnique]
+    reference: Sequence[Sequence[Array]] = ()
     choices: list[LayerChoice] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -75,13 +73,15 @@ class Sweep:
         self._rounded: dict[Value, list[Array]] = {}
         self._forms: dict[Value, TensorPlan | None] = {}
         self._random = np.random.default_rng(0)
+        self._runs = OperatorRuns(self.model, self.samples)
+        self._runs_float = bool(self.techniques) or not self.reference
 
     def run(self) -> list[Powers]:
         """Return the powers of signal and noise of each float output on the held-back samples."""
         graph = self.model.main
         for index, value in enumerate(graph.inputs):
             self._float[value] = self._rounded[value] = [sample[index] for sample in self.samples]
-        last_use = {v: op for op in graph for v in op.inputs if v is not None}
+        last_use = last_uses(graph)
         with np.errstate(all="ignore"):
             for op in graph.ops:
                 self._run(op)
@@ -89,20 +89,30 @@ class Sweep:
                     if last_use[value] is op and not graph.is_output(value):
                         self._float.pop(value, None)
                         self._rounded.pop(value, None)
-        first = len(self.samples) - self.held if self.held else 0
-        outputs = [v for v in graph.outputs if v.dtype.is_float and v in self._float]
-        return [powers(self._float[v][first:], self._rounded[v][first:]) for v in outputs]
+        return self.output_powers(len(self.samples) - self.held if self.held else 0)
+
+    def output_powers(self, first: int = 0) -> list[Powers]:
+        """Return the powers of signal and noise of each float output after a run, from a sample on."""
+        graph = self.model.main
+        outputs = [(i, v) for i, v in enumerate(graph.outputs) if v.dtype.is_float and v in self._rounded]
+        return [powers(self._wanted(i, v)[first:], self._rounded[v][first:]) for i, v in outputs]
+
+    def _wanted(self, index: int, output: Value) -> Sequence[Array]:
+        """Return what the float model gives for an output."""
+        if self._runs_float:
+            return self._float[output]
+        return [outputs[index] for outputs in self.reference[: len(self.samples)]]
 
     def _run(self, op: Op) -> None:
         plan = self.plan.main.operators.get(key_of(op))
         is_planned = plan is not None and not plan.is_float
-        columns = [self._float_column(v) for v in op.inputs]
-        floats = self._evaluate(op, columns)
-        if plan is not None and is_planned:
-            self._fit(op, plan, floats)
-        rounded = self._evaluate(op, self._rounded_columns(op, plan if is_planned else None))
+        if self._runs_float:
+            floats = self._runs.evaluate(op, [self._float_column(v) for v in op.inputs])
+            if plan is not None and is_planned:
+                self._fit(op, plan, floats)
+            self._float.update((v, [r[i] for r in floats]) for i, v in enumerate(op.results))
+        rounded = self._runs.evaluate(op, self._rounded_columns(op, plan if is_planned else None))
         for index, value in enumerate(op.results):
-            self._float[value] = [results[index] for results in floats]
             self._rounded[value] = [results[index] for results in rounded]
             if plan is not None and is_planned and SCHEMES[plan.scheme].activations is not None:
                 form = self.plan.main.tensors.get(value.name)
@@ -110,28 +120,11 @@ class Sweep:
                 if form is not None:
                     self._rounded[value] = [fake_quantized(a, form) for a in self._rounded[value]]
 
-    def _evaluate(self, op: Op, columns: Sequence[Array | Sequence[Array] | None]) -> list[list[Array]]:
-        """Return the results for each sample; ``columns``: an array for constants, else one per sample."""
-        copies = [
-            None if v is None else Value(v.name, v.dtype, v.shape, c if isinstance(c, np.ndarray) else None)
-            for v, c in zip(op.inputs, columns, strict=True)
-        ]
-        results = [Value(v.name, v.dtype, v.shape) for v in op.results]
-        copy = type(op)(*copies, results=results, **op.attribute_values) if not op.called_graphs() else op
-        kernel = prepare(copy)
-        run = GraphRunner(State(), self.model)
-        missing = [None] * absent_operands(op)
-        out = []
-        for sample in range(len(self.samples)):
-            operands = [c if c is None or isinstance(c, np.ndarray) else c[sample] for c in columns]
-            out.append(compute(copy, [*operands, *missing], run, kernel))
-        return out
-
-    def _float_column(self, value: Value | None) -> Array | Sequence[Array] | None:
+    def _float_column(self, value: Value | None) -> Column:
         return None if value is None else value.array() if value.is_const else self._float[value]
 
-    def _rounded_columns(self, op: Op, plan: OperatorPlan | None) -> list[Array | Sequence[Array] | None]:
-        columns: list[Array | Sequence[Array] | None] = []
+    def _rounded_columns(self, op: Op, plan: OperatorPlan | None) -> list[Column]:
+        columns: list[Column] = []
         for index, value in enumerate(op.inputs):
             if value is None or (value.is_const and plan is None):
                 columns.append(self._float_column(value))

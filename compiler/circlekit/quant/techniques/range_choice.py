@@ -3,33 +3,21 @@
 
 A narrow range rounds finely but clips; how much it clips of other samples can only be seen on other samples.
 So for each tensor every estimator gets the samples without a part, and the noise of rounding and clipping
-together is counted on the histogram of this part.  Where the reader saturates (SOFTMAX, LOGISTIC, TANH:
-operators whose results have fixed scales), large numbers matter little: there the noise is that of the
-reader's result.
+together is counted on the histogram of this part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from circlekit.interp.evaluate import evaluate
-from circlekit.interp.interpreter import Interpreter
-from circlekit.ir.core import Op
-from circlekit.ir.dtypes import DType
-from circlekit.ir.graph import Model
-from circlekit.ir.value import Array
 from circlekit.quant.calibration import Calibration, TensorStatistics
 from circlekit.quant.calibration.histogram import Histogram
-from circlekit.quant.calibration.ranges import Range, estimate_range, min_max, mse
-from circlekit.quant.parameters import asymmetric, symmetric
+from circlekit.quant.calibration.ranges import Range, estimate_range, mse
 
 LARGEST_NOISE_SHARE = 0.98
 """Another estimator than the first is chosen if it lowers the noise of a tensor to less than this share."""
-
-SHRINKAGES = (1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2)
-"""Parts of the range that are tried for operands of operators that saturate."""
 
 Estimators = Mapping[str, Callable[[TensorStatistics], Range]]
 
@@ -111,51 +99,3 @@ def merged_calibrations(parts: Sequence[Calibration]) -> Calibration:
         for index, graph in enumerate(parts[0].graphs)
     ]
     return Calibration(graphs, sum(part.samples for part in parts))
-
-
-def saturated_ranges(
-    model: Model, samples: Sequence[Sequence[Array]], calibration: Calibration, dtype: DType
-) -> dict[str, Range]:
-    """Return narrower ranges for operands of operators that saturate, where these help."""
-    wanted = {name: op for name, op in _saturating(model, dtype) if name in calibration.main}
-    seen: dict[str, list[Array]] = {name: [] for name in wanted}
-    if not wanted:
-        return {}
-
-    def on_value(name: str, array: Array) -> None:
-        if name in seen:
-            seen[name].append(array.copy())
-
-    interpreter = Interpreter(model)
-    for sample in samples:
-        interpreter.run(sample, on_value=on_value)
-    found = {}
-    for name, op in wanted.items():
-        low, high = min_max(calibration[name])
-        noise = {part: _noise_after(op, seen[name], low * part, high * part, dtype) for part in SHRINKAGES}
-        best = min(noise, key=lambda part: noise[part])
-        if noise[best] < LARGEST_NOISE_SHARE * noise[1.0]:
-            found[name] = low * best, high * best
-    return found
-
-
-def _saturating(model: Model, dtype: DType) -> Iterator[tuple[str, Op]]:
-    for op in model.main:
-        rule, value = op.quantization_rule, op.inputs[0] if op.inputs else None
-        if rule is None or dtype not in rule.fixed or value is None or len(op.inputs) != 1:
-            continue
-        if value.use_count == 1 and not value.is_const and not model.main.is_input(value):
-            yield value.name, op
-
-
-def _noise_after(op: Op, arrays: Sequence[Array], low: float, high: float, dtype: DType) -> float:
-    """Return the squared error of the results of ``op`` when its operand is quantized to a range."""
-    scale, zero_point = (asymmetric if dtype.bits == 8 else symmetric)(low, high, dtype)
-    smallest, largest = dtype.limits
-    noise = 0.0
-    for array in arrays:
-        steps = np.clip(np.rint(array / np.float32(scale)), smallest - zero_point, largest - zero_point)
-        rounded = np.asarray(steps * np.float32(scale), np.float32)
-        wanted, actual = (evaluate(op, [a])[0].astype(np.float64) for a in (array, rounded))
-        noise += float(np.square(wanted - actual).sum())
-    return noise

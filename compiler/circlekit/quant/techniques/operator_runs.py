@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the operators of a graph one after the other, each on all samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from circlekit.interp.evaluate import compute
+from circlekit.interp.execution_plan import absent_operands
+from circlekit.interp.fast import prepare
+from circlekit.interp.graph_runner import GraphRunner
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.program.state import State
+
+Column = Array | Sequence[Array] | None
+"""An operand: an array if it is constant, else one for each sample; None if it is absent."""
+
+
+class OperatorRuns:
+    """The runs of a float model on ``samples``, which are inputs in the order of the main graph's.
+
+    Iteration yields each operator with its operands and, for each sample, its results; an array is kept as
+    long as an operator reads it.
+    """
+
+    def __init__(self, model: Model, samples: Sequence[Sequence[Array]]) -> None:
+        self.model, self.samples = model, samples
+
+    def __iter__(self) -> Iterator[tuple[Op, list[Column], list[list[Array]]]]:
+        graph = self.model.main
+        arrays: dict[Value, Sequence[Array]] = {
+            value: [sample[index] for sample in self.samples] for index, value in enumerate(graph.inputs)
+        }
+        last_use = last_uses(graph)
+        for op in graph.ops:
+            columns: list[Column] = [
+                None if v is None else v.array() if v.is_const else arrays[v] for v in op.inputs
+            ]
+            with np.errstate(all="ignore"):
+                results = self.evaluate(op, columns)
+            yield op, columns, results
+            for index, value in enumerate(op.results):
+                arrays[value] = [r[index] for r in results]
+            for value in {v for v in op.inputs if v is not None and not v.is_const}:
+                if last_use[value] is op:
+                    arrays.pop(value, None)
+
+    def evaluate(self, op: Op, columns: Sequence[Column]) -> list[list[Array]]:
+        """Return the results for each sample."""
+        copies = [
+            None if v is None else Value(v.name, v.dtype, v.shape, c if isinstance(c, np.ndarray) else None)
+            for v, c in zip(op.inputs, columns, strict=True)
+        ]
+        results = [Value(v.name, v.dtype, v.shape) for v in op.results]
+        copy = type(op)(*copies, results=results, **op.attribute_values) if not op.called_graphs() else op
+        kernel = prepare(copy)
+        run = GraphRunner(State(), self.model)
+        missing = [None] * absent_operands(op)
+        counts = [len(c) for c in columns if c is not None and not isinstance(c, np.ndarray)]
+        out = []
+        for sample in range(min(counts, default=len(self.samples))):
+            operands = [c if c is None or isinstance(c, np.ndarray) else c[sample] for c in columns]
+            out.append(compute(copy, [*operands, *missing], run, kernel))
+        return out
+
+
+def last_uses(graph: Graph) -> dict[Value, Op]:
+    """Return the last operator that reads each value."""
+    return {v: op for op in graph for v in op.inputs if v is not None}

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose ranges by the results of the operators that read the tensors.
+
+What a range rounds or clips matters only as far as the reader's result shows it.  An ADD with a fused RELU
+does not see numbers below the negative maximum of its other operand; LEAKY_RELU and PRELU shrink negative
+numbers; SOFTMAX, LOGISTIC and TANH hardly see large ones.  So an operand that nothing else reads gets the
+ends with the least error of the reader's quantized result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from circlekit.errors import ModelError
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.quant.calibration.ranges import Range
+from circlekit.quant.plan import OperatorPlan, Plan, TensorPlan, key_of
+from circlekit.quant.scheme import SCHEMES
+from circlekit.quant.techniques.layer_sweep import fake_quantized
+from circlekit.quant.techniques.operator_runs import Column, OperatorRuns
+from circlekit.quant.tensor_forms import covering
+
+FRACTIONS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
+"""Parts of an end of a range that are tried."""
+
+LARGEST_NOISE_SHARE = 0.97
+"""A range is changed if the noise of the reader's result becomes less than this share of what it was."""
+
+MOST_ELEMENTS = 1 << 18
+"""So many elements of a result are compared, in as many samples as that takes, but at least LEAST_SAMPLES."""
+
+LEAST_SAMPLES = 4
+
+
+def reader_ranges(
+    model: Model, plan: Plan, ranges: Mapping[str, Range], samples: Sequence[Sequence[Array]]
+) -> dict[str, Range]:
+    """Return better ranges of tensors of the main graph, by name.
+
+    ``plan``: a plan of the float ``model``, made by plain rules from ``ranges``.
+    """
+    found: dict[str, Range] = {}
+    runs = OperatorRuns(model, samples)
+    for op, operands, results in runs:
+        operator = plan.main.operators.get(key_of(op))
+        if operator is not None and _is_reader(op, operator) and op.output.name in plan.main.tensors:
+            reader = _Reader(runs, op, operator, plan, operands, [r[0] for r in results])
+            for value, ends in reader.free(ranges).items():
+                found.update(reader.better(value, ends))
+    return found
+
+
+def _is_reader(op: Op, plan: OperatorPlan) -> bool:
+    """Return whether ``op`` computes one result with integers, and neither moves them nor has weights."""
+    rule = op.quantization_rule
+    if rule is None or plan.is_float or SCHEMES[plan.scheme].activations is None or op.called_graphs():
+        return False
+    return op.pure and not op.data_movement and not rule.weights and len(op.results) == 1
+
+
+class _Reader:
+    """One operator; ``operands`` and ``results``: those of the float model for each sample."""
+
+    def __init__(
+        self,
+        runs: OperatorRuns,
+        op: Op,
+        operator: OperatorPlan,
+        plan: Plan,
+        operands: Sequence[Column],
+        results: Sequence[Array],
+    ) -> None:
+        self.runs, self.op, self.scheme = runs, op, SCHEMES[operator.scheme]
+        count = max(MOST_ELEMENTS // max(results[0].size, 1), LEAST_SAMPLES)
+        self.operands = [c if c is None or isinstance(c, np.ndarray) else c[:count] for c in operands]
+        self.wanted = results[:count]
+        self.forms = {
+            v: plan.main.tensors[v.name]
+            for i, v in enumerate(op.inputs)
+            if v is not None and v.name in plan.main.tensors and i not in operator.operands
+        }
+        self.result_form = plan.main.tensors[op.output.name]
+
+    def free(self, ranges: Mapping[str, Range]) -> dict[Value, Range]:
+        """Return the ranges of operands that nothing else reads, and whose forms cover just these ranges."""
+        found = {}
+        for value, form in self.forms.items():
+            if value.use_count != 1 or self.runs.model.main.is_output(value) or value.name not in ranges:
+                continue
+            own = self._form(ranges[value.name])
+            if own is not None and own.same_as(form):
+                found[value] = ranges[value.name]
+        return found
+
+    def better(self, value: Value, ends: Range) -> dict[str, Range]:
+        """Return the range with the least noise, by the tensor's name; nothing if it is the first one."""
+        first = least = self._noise(value, ends)
+        best = ends
+        for end in (0, 1):
+            start = best
+            for fraction in FRACTIONS:
+                tried = (start[0] * fraction, start[1]) if end == 0 else (start[0], start[1] * fraction)
+                noise = self._noise(value, tried) if start[end] and tried[0] != tried[1] else np.inf
+                if noise < least:
+                    least, best = noise, tried
+        if least >= LARGEST_NOISE_SHARE * first:
+            return {}
+        self.forms[value] = self._form(best) or self.forms[value]
+        return {value.name: best}
+
+    def _form(self, ends: Range) -> TensorPlan | None:
+        """Return the form that covers a range; None if it is too small for a scale."""
+        try:
+            return covering(*ends, self.scheme, "")
+        except ModelError:
+            return None
+
+    def _noise(self, value: Value, ends: Range) -> float:
+        """Return the squared error of the quantized result if the operand ``value`` has this range."""
+        form = self._form(ends)
+        if form is None:
+            return np.inf
+        forms = {**self.forms, value: form}
+        columns: list[Column] = []
+        for operand, column in zip(self.op.inputs, self.operands, strict=True):
+            if operand is not None and operand in forms and isinstance(column, list):
+                column = [fake_quantized(a, forms[operand]) for a in column]
+            columns.append(column)
+        noise = 0.0
+        for (actual,), wanted in zip(self.runs.evaluate(self.op, columns), self.wanted, strict=True):
+            difference = fake_quantized(actual, self.result_form) - wanted
+            noise += float(np.square(difference, dtype=np.float64).sum())
+        return noise

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the trials of ``auto`` compare: equalized models and ranges of their tensors, by settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from circlekit.ir.clone import clone
+from circlekit.ir.dtypes import DType
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+from circlekit.quant.calibration import Calibration, collect
+from circlekit.quant.calibration.ranges import Range
+from circlekit.quant.choose import Ranges
+from circlekit.quant.plan import Plan
+from circlekit.quant.quantize import ranges_of
+from circlekit.quant.techniques.equalization import equalize
+from circlekit.quant.techniques.range_choice import chosen_estimators, estimators, merged_calibrations
+from circlekit.quant.techniques.reader_ranges import reader_ranges
+
+MakePlan = Callable[[Model, Ranges], Plan]
+"""Plain rules: from a float model and the ranges of its tensors to a plan."""
+
+Samples = Sequence[Sequence[Array]]
+
+QUARTERS = 4
+"""Range estimators are compared on each quarter of the samples, with the ranges of the others."""
+
+PER_TENSOR = "the best estimator of each tensor"
+"""The name in ``Settings`` for an estimator that ``range_choice`` has chosen for each tensor."""
+
+
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What trials compare: strength of the equalization, range estimator, and a factor of the ranges.
+
+    ``by_readers``: operands get the ranges that are best for the results of their readers.
+    """
+
+    strength: float = 0.0
+    estimator: str = "min_max"
+    widening: float = 1.0
+    by_readers: bool = False
+
+    def __str__(self) -> str:
+        parts = [f"equalization {self.strength:g}"] if self.strength else []
+        parts += [f"ranges by {self.estimator}"] if self.estimator != "min_max" else []
+        parts += [f"ranges times {self.widening:g}"] if self.widening != 1 else []
+        parts += ["ends of ranges by their readers"] if self.by_readers else []
+        return ", ".join(parts) or "no equalization, ranges from minimum to maximum"
+
+
+@dataclass
+class Trials:
+    """Models and ranges for settings; what several trials need is made once.
+
+    ``model``, ``plan_of``, ``activations``, ``estimator``: see ``Auto``.  ``samples``: those of calibration;
+    ``tried``: those of the trials.  ``magnitudes``: by tensor the largest magnitude of each channel.
+    """
+
+    model: Model
+    plan_of: MakePlan
+    activations: DType | None
+    estimator: str
+    samples: Samples
+    tried: Samples
+    magnitudes: Mapping[str, Array]
+    _models: dict[float, Model] = field(default_factory=dict)
+    _parts: dict[float, list[Calibration]] = field(default_factory=dict)
+    _estimators: dict[float, list[dict[str, str]]] = field(default_factory=dict)
+    _by_readers: dict[Settings, dict[str, Range]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._models[0.0] = self.model
+
+    def equalized(self, strength: float) -> Model:
+        """Return the model equalized with ``strength``; the model itself if that changes nothing."""
+        if strength not in self._models:
+            copy = clone(self.model)
+            changed = equalize(copy, self.magnitudes, strength)
+            self._models[strength] = copy if changed else self.model
+        return self._models[strength]
+
+    def ranges(self, settings: Settings, quarter: int) -> Ranges:
+        """Return ranges from the samples without a quarter of them, or, for QUARTERS, from all samples."""
+        if self.activations is None:
+            return []
+        model = self.equalized(settings.strength)
+        parts = self._calibrated(settings.strength)
+        calibration = merged_calibrations([part for i, part in enumerate(parts) if i != quarter])
+        is_common = settings.estimator != PER_TENSOR
+        estimator = settings.estimator if is_common else self.estimator
+        chosen = [dict(graph) for graph in ranges_of(model, calibration, estimator)]
+        if not is_common:
+            tried = estimators(self.estimator, self.activations.bits)
+            for index, names in enumerate(self._estimators_of(settings.strength)):
+                graph = calibration.graphs[index]
+                chosen[index].update({name: tried[e](graph[name]) for name, e in names.items()})
+        factor = settings.widening
+        ranges = [{name: widened(ends, factor) for name, ends in graph.items()} for graph in chosen]
+        if settings.by_readers:
+            ranges[0].update(self._ranges_by_readers(settings))
+        return ranges
+
+    def _ranges_by_readers(self, settings: Settings) -> dict[str, Range]:
+        """Return the ranges of the operands that are better for their readers, from all samples."""
+        if settings not in self._by_readers:
+            model = self.equalized(settings.strength)
+            ranges = self.ranges(replace(settings, by_readers=False), QUARTERS)
+            plan = self.plan_of(model, ranges)
+            self._by_readers[settings] = reader_ranges(model, plan, ranges[0], self.tried)
+        return self._by_readers[settings]
+
+    def _calibrated(self, strength: float) -> list[Calibration]:
+        """Return the calibrations on each quarter of the samples."""
+        if strength not in self._parts:
+            count = min(QUARTERS, len(self.samples))
+            model = self.equalized(strength)
+            quarters = [self.samples[part::count] for part in range(count)]
+            self._parts[strength] = [collect(model, quarter, histograms=True) for quarter in quarters]
+        return self._parts[strength]
+
+    def _estimators_of(self, strength: float) -> list[dict[str, str]]:
+        """Return the estimator of each tensor, for each graph."""
+        if strength not in self._estimators:
+            assert self.activations is not None  # there are ranges
+            parts = self._calibrated(strength)
+            self._estimators[strength] = chosen_estimators(parts, self.estimator, self.activations.bits)
+        return self._estimators[strength]
+
+
+def widened(ends: Range, factor: float) -> Range:
+    """Return a range times ``factor``, with ends that float32 holds."""
+    low, high = (min(max(end * factor, -LARGEST_FLOAT32), LARGEST_FLOAT32) for end in ends)
+    return low, high
