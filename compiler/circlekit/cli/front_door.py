@@ -24,6 +24,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "extract": "Cut a submodel out of a model.",
         "partition": "Divide a model into parts for several backends.",
         "merge": "Connect models to one.",
+        "run-all": "Run a pipeline or a command on all models of a folder.",
         "reduce": "Find the smallest model on which a command still succeeds.",
     },
     "quantize a model": {
@@ -68,6 +69,8 @@ def find(name: str) -> Command:
             from circlekit.cli.structure.submodel import extract_command as command
         case "merge":
             from circlekit.cli.structure.submodel import merge_command as command
+        case "run-all":
+            from circlekit.cli.run_all import run_all as command
         case "partition":
             from circlekit.cli.structure.partition import partition_command as command
         case "reduce":

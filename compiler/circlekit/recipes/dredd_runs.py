@@ -6,16 +6,14 @@ The processes are forked, if the system can do that: they share what was importe
 
 from __future__ import annotations
 
-import math
-import os
 import re
 from collections.abc import Iterator, Sequence
-from multiprocessing import get_all_start_methods
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from circlekit.equivalence import litert
-from circlekit.equivalence.workers import Loss, Tell, Workers
-from circlekit.ir.resources.progress import Progress, watched
+from circlekit.equivalence.fleet import RETRIES, run_jobs
 from circlekit.passes.engine.registry import every_pass
 from circlekit.recipes.dredd import Result, run_case
 from circlekit.recipes.dredd_cases import Case
@@ -25,29 +23,50 @@ MAX_LAZY_IMPORT_TESTS = 8
 
 
 def run_cases(
-    cases: Sequence[Case], keep: Path | None = None, with_litert: bool = True, processes: int | None = None
+    cases: Sequence[Case],
+    keep: Path | None = None,
+    with_litert: bool = True,
+    processes: int | None = None,
+    client: Any = None,
 ) -> Iterator[tuple[int, Result]]:
     """Yield (index of the case, its result) in any order.
 
     ``keep``: a folder that gets a folder with the files of each test; None keeps no files.  ``with_litert``:
     compare with LiteRT, if installed.  ``processes``: by default one per processor that this process may use.
+    ``client``: a ``distributed.Client``, to run on its cluster, whose workers must see the recipes.
     """
-    folders = _folders(cases, keep)
-
-    def run(index: int, tell: Tell) -> tuple[int, Result]:
-        with watched(Progress()):  # progress counts tests, not their steps
-            return index, run_case(cases[index], folders[index], with_litert)
-
-    def lost(loss: Loss[int]) -> tuple[int, Result]:
-        return loss.job, Result(cases[loss.job].name, failures=[f"the test {loss}"])
-
-    if "fork" not in get_all_start_methods():
-        yield from (run(index, lambda news: None) for index in range(len(cases)))
-        return
-    if len(cases) > MAX_LAZY_IMPORT_TESTS:
+    tests = [
+        Test(case, folder, with_litert) for case, folder in zip(cases, _folders(cases, keep), strict=True)
+    ]
+    if client is not None:
+        tests = [test.with_absolute_paths() for test in tests]
+    elif len(cases) > MAX_LAZY_IMPORT_TESTS:
         _import_once(with_litert)
-    count = min(processes or _processors(), len(cases))
-    yield from Workers(run, lost, seconds=math.inf, ahead=2).results(range(len(cases)), count)
+    retries = 0 if client is None else RETRIES  # a test that crashes its process would do so again
+    yield from run_jobs(run_test, tests, _lost, client=client, processes=processes, retries=retries)
+
+
+class Test(NamedTuple):
+    """A case, the folder that gets its files, and whether to compare with LiteRT."""
+
+    case: Case
+    folder: Path | None
+    with_litert: bool
+
+    def with_absolute_paths(self) -> Test:
+        """Return the test for a process with another working directory."""
+        recipe = None if self.case.recipe is None else self.case.recipe.absolute()
+        folder = None if self.folder is None else self.folder.absolute()
+        return Test(replace(self.case, recipe=recipe), folder, self.with_litert)
+
+
+def run_test(test: Test) -> Result:
+    """Run one test; nothing is raised."""
+    return run_case(*test)
+
+
+def _lost(test: Test, reason: str) -> Result:
+    return Result(test.case.name, failures=[f"the test {reason}"])
 
 
 def _import_once(with_litert: bool) -> None:
@@ -57,12 +76,6 @@ def _import_once(with_litert: bool) -> None:
     every_pass()
     if with_litert and litert.is_available():
         import ai_edge_litert.interpreter  # noqa: F401  # optional dependency
-
-
-def _processors() -> int:
-    """Return the number of processors that this process may use."""
-    has_affinity = hasattr(os, "sched_getaffinity")
-    return len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
 
 
 def _folders(cases: Sequence[Case], keep: Path | None) -> list[Path | None]:

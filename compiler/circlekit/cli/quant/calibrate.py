@@ -12,12 +12,12 @@ from circlekit.api.models import check_apart, check_target
 from circlekit.cli.arguments import MODEL_HELP, Parser, count, output_of, output_path, positive_count
 from circlekit.cli.command import Command
 from circlekit.cli.result import source_of
+from circlekit.equivalence.fleet import connected
 from circlekit.io.schema import EXTENSIONS
 from circlekit.ir.graph import Model
 from circlekit.ir.text.columns import abridged
 from circlekit.quant.calibration import Calibration, Runner, collect
 from circlekit.quant.calibration.calibration_file import check_path
-from circlekit.quant.calibration.dask_cluster import connected
 from circlekit.quant.calibration.engine import ENGINES
 from circlekit.quant.calibration.ranges import ESTIMATORS, FROM_NUMBERS
 from circlekit.quant.calibration.recorded_ranges import record_ranges

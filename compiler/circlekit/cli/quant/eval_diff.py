@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from circlekit.api.models import load
 from circlekit.cli.arguments import MODEL_HELP, Parser, positive_count
@@ -67,13 +67,12 @@ def _run(arguments: argparse.Namespace) -> int:
     if not metrics and not others:
         metrics = ["mae"]
     summary = _Summary(models, arguments)
-    pairs = list(_pairs(models, arguments)) if arguments.print_layers else _pairs(models, arguments)
-    for line in compare_outputs(*models, pairs, metrics, summary.record):
+    for line in compare_outputs(*models, _pairs(models, arguments), metrics, summary.record):
         print(line)
     for line in summary.lines():
         print(line)
     if arguments.print_layers:
-        print(format_columns(_layer_rows(*models, pairs)))
+        print(format_columns(_layer_rows(*models, _pairs(models, arguments))))
     return 0
 
 
@@ -131,7 +130,7 @@ def _match(first: Array, second: Array, count: int) -> float:
     return len(best[0] & best[1]) / count
 
 
-def _layer_rows(first: Model, second: Model, pairs: Sequence[Pair]) -> list[list[str]]:
+def _layer_rows(first: Model, second: Model, pairs: Iterable[Pair]) -> list[list[str]]:
     """Return a row for each result that both main graphs name, in the order of the second model."""
     left, right = _results(first), _results(second)
     layers = {name: ErrorMetrics() for name in right if name in left}

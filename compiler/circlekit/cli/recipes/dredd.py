@@ -14,6 +14,7 @@ from circlekit.cli.arguments import Parser, positive_count
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED, Command
 from circlekit.cli.output.terminal import text_columns
+from circlekit.equivalence.fleet import connected
 from circlekit.equivalence.tensor_files import check_folder
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.resources.progress import progress
@@ -50,6 +51,11 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         "-j", dest="jobs", type=positive_count, metavar="N", help="processes (default: one per processor)"
     )
+    parser.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="run on the Dask cluster at this address (default: local processes)",
+    )
     parser.add_argument("--junit", metavar="FILE", help="write the results as JUnit XML")
     parser.add_switch("--all", help="list the tests that passed too")
 
@@ -70,10 +76,12 @@ def _run(arguments: argparse.Namespace) -> int:
     results: dict[int, Result] = {}  # by index of the case: cases end in any order
     failed = 0
     progress().begin("", len(cases), "recipes")
-    for index, result in run_cases(cases, arguments.keep, not arguments.no_litert, arguments.jobs):
-        results[index] = result
-        failed += bool(result.failures)
-        progress().advance(1, f"{failed} failed so far" if failed else "none failed so far")
+    with connected(arguments.scheduler) as client:
+        runs = run_cases(cases, arguments.keep, not arguments.no_litert, arguments.jobs, client)
+        for index, result in runs:
+            results[index] = result
+            failed += bool(result.failures)
+            progress().advance(1, f"{failed} failed so far" if failed else "none failed so far")
     in_order = [results[index] for index in range(len(cases))]
     if arguments.junit is not None:
         from circlekit.cli.output.junit import junit_xml

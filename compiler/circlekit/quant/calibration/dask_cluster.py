@@ -7,10 +7,9 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from circlekit.errors import CirclekitError, ModelError, UnsupportedError
+from circlekit.errors import CirclekitError, ModelError
 from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
@@ -20,27 +19,6 @@ from circlekit.quant.calibration.processes import Answer, Job
 
 JOBS_PER_THREAD = 2
 """Samples sent ahead for each thread of the cluster: it computes one while the next one travels."""
-
-
-@contextmanager
-def connected(address: str | None) -> Iterator[Any]:
-    """Yield a client of the cluster whose scheduler is at ``address``; None without an address.
-
-    Raise UnsupportedError if Dask is not installed or no scheduler answers.
-    """
-    if address is None:
-        yield None
-        return
-    try:
-        from distributed import Client  # optional dependency
-    except ImportError:
-        raise UnsupportedError("Dask is not installed: pip install 'circlekit[dask]'") from None
-    try:
-        client = Client(address)
-    except (OSError, ValueError) as error:
-        raise UnsupportedError(f"no Dask scheduler answers at {address}: {error}") from None
-    with client:
-        yield client
 
 
 def observe_on_cluster(

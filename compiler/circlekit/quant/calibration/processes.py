@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import faulthandler
 import math
-import multiprocessing
-import os
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
@@ -31,13 +29,6 @@ class Answer(NamedTuple):
     number: int
     observations: Observations
     error: CirclekitError | None = None
-
-
-def usable_processors() -> int:
-    """Return how many processes can run at a time; 1 on systems that cannot fork."""
-    if "fork" not in multiprocessing.get_all_start_methods():
-        return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def observe_in_processes(engine: Engine, jobs: Iterable[Job], processes: int) -> Iterator[Observations]:

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from circlekit.equivalence.fleet import usable_processors
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.ir.graph import Model
 from circlekit.quant.calibration.dask_cluster import observe_on_cluster
 from circlekit.quant.calibration.engine import make_engine
 from circlekit.quant.calibration.observer import Observations, Selection
-from circlekit.quant.calibration.processes import Job, observe_in_processes, usable_processors
+from circlekit.quant.calibration.processes import Job, observe_in_processes
 
 SECONDS_ALONE = 0.5
 """By default this process runs the first samples; processes for the others pay only after this time."""

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What circlekit run-all does with one model, in whatever process: passes, a cfg file or a command."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from circlekit.api.rewriting import Options, convert, read_pipeline
+from circlekit.errors import CirclekitError, FileError
+from circlekit.io.write.file_writer import write_file
+from circlekit.toolchain.onecc import onecc
+
+DONE, FAILED, LOST = "done", "failed", "lost"
+
+OwnCommand = Callable[[Sequence[str]], int]
+
+MAX_OUTPUT_LINES = 20
+"""Last lines of what a command printed that are kept."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A pipeline for one model.
+
+    ``kind``: "passes" (``pipeline`` names passes or a file of them), "cfg" (a text with placeholders for
+    onecc) or "command" (a line with placeholders).  ``folder``: for outputs; it exists.
+    """
+
+    model: str
+    folder: str
+    kind: str
+    pipeline: str
+
+    def filled(self, text: str, quote: Callable[[str], str] = str) -> str:
+        """Return ``text`` with the values of the placeholders {model}, {out}, {name}, {stem}."""
+        path = Path(self.model)
+        values = {"model": self.model, "out": self.folder, "name": path.name, "stem": path.stem}
+        for name, value in values.items():
+            text = text.replace("{" + name + "}", quote(value))
+        return text
+
+
+@dataclass
+class TaskResult:
+    """What became of one model.
+
+    ``status``: DONE, FAILED or LOST (its process died again and again).  ``before``, ``after``: number of
+    operators; None if unknown.  ``message``: the error, or the last lines that a command printed.
+    """
+
+    model: str
+    status: str = DONE
+    seconds: float = 0.0
+    before: int | None = None
+    after: int | None = None
+    message: str = ""
+
+
+def run_task(task: Task) -> TaskResult:
+    """Run ``task``; every error becomes a failed result."""
+    started = time.monotonic()
+    try:
+        result = _RUN[task.kind](task)
+    except CirclekitError as error:
+        result = TaskResult(task.model, FAILED, message=str(error))
+    except Exception as error:  # a defect must not stop the other models
+        result = TaskResult(task.model, FAILED, message=f"internal error: {type(error).__name__}: {error}")
+    result.seconds = time.monotonic() - started
+    return result
+
+
+def lost_task(task: Task, reason: str) -> TaskResult:
+    """Return the result of a task whose process died again and again."""
+    return TaskResult(task.model, LOST, message=f"the work {reason}")
+
+
+def _passes(task: Task) -> TaskResult:
+    words = task.pipeline
+    if Path(words).suffix == ".toml":
+        pipeline = read_pipeline(words)
+        options = Options(pipeline.passes, pipeline.disable, settings=pipeline.settings)
+    else:
+        options = Options([word.strip().replace("-", "_") for word in words.split(",")])
+    report = convert(task.model, Path(task.folder) / Path(task.model).name, options)
+    return TaskResult(task.model, before=report.before.op_count, after=report.after.op_count)
+
+
+def _configuration(task: Task) -> TaskResult:
+    path = Path(task.folder) / f"{Path(task.model).stem}.cfg"
+    write_file(path, [task.filled(task.pipeline).encode()])
+    return _called(task, ["-C", str(path)], onecc)
+
+
+def _command(task: Task) -> TaskResult:
+    program, *words = shlex.split(task.filled(task.pipeline, shlex.quote))
+    own = _own_command(program)
+    return _called(task, words, own) if own is not None else _run_program(task, [program, *words])
+
+
+_RUN = {"passes": _passes, "cfg": _configuration, "command": _command}
+
+
+def _called(task: Task, words: Sequence[str], command: OwnCommand) -> TaskResult:
+    """Run a command of this package in this process."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        code = command(words)
+    return _concluded(task, code, printed.getvalue())
+
+
+def _run_program(task: Task, words: Sequence[str]) -> TaskResult:
+    """Run another program."""
+    try:
+        done = subprocess.run(
+            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, errors="replace"
+        )
+    except OSError as error:
+        raise FileError(f"{words[0]}: {error.strerror}") from None
+    return _concluded(task, done.returncode, done.stdout)
+
+
+def _concluded(task: Task, code: int, printed: str) -> TaskResult:
+    lines = "\n".join(printed.strip().splitlines()[-MAX_OUTPUT_LINES:])
+    if code:
+        return TaskResult(task.model, FAILED, message=lines or f"exit code {code}")
+    return TaskResult(task.model, message=lines)
+
+
+def _own_command(name: str) -> OwnCommand | None:
+    """Return the function of a command of this package; None for another program."""
+    for script in entry_points(group="console_scripts", name=name):
+        if script.value.startswith("circlekit."):
+            command: OwnCommand = script.load()
+            return command
+    return None

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""circlekit run-all: a pipeline or a command on all models of a folder, in processes or on a Dask cluster."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from circlekit.cli.arguments import Parser, output_path, positive_count
+from circlekit.cli.arguments import count as natural
+from circlekit.cli.command import FAILED as EXIT_FAILED
+from circlekit.cli.command import Command
+from circlekit.cli.model_tasks import DONE, Task, TaskResult, lost_task, run_task
+from circlekit.equivalence.fleet import RETRIES, connected, run_jobs
+from circlekit.errors import FileError
+from circlekit.io.file_map import map_file, translated
+from circlekit.io.schema import EXTENSIONS
+from circlekit.io.write.file_writer import write_file
+from circlekit.ir.resources.progress import progress
+from circlekit.ir.text.columns import cut, format_columns
+
+JSON_SCHEMA = 1
+"""Increases when the JSON document changes in a way that breaks readers."""
+
+MAX_MESSAGE_CHARACTERS = 300
+
+DESCRIPTION = """Run a pipeline or a command on all models of a folder.
+
+PIPELINE is O1 or a list of passes, a .toml file of phases, a .cfg file of onecc, or a command line. In the
+last two, {model} is the path of a model, {stem} its name without extension, {name} with it, and {out} the
+folder for its results:
+
+    circlekit run-all O1 zoo -o zoo.O1
+    circlekit run-all "circlekit quantize {model} -o {out}/{stem}.int8.tflite" zoo -o zoo.int8 --json all.json
+
+A model whose process dies, or whose cluster worker does, runs again."""
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("pipeline", help="passes, a .toml or .cfg file, or a command line with {model}")
+    parser.add_argument("folder", help="all .circle and .tflite files in it and below are run")
+    parser.add_argument(
+        "-o", "--output", required=True, type=output_path, metavar="DIR", help="folder of results"
+    )
+    parser.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="run on the Dask cluster at this address (default: local processes)",
+    )
+    parser.add_argument(
+        "-j",
+        dest="jobs",
+        type=positive_count,
+        metavar="N",
+        help="local processes (default: one per processor)",
+    )
+    parser.add_argument(
+        "--retries", type=natural, default=RETRIES, metavar="N",
+        help=f"how often a model whose process dies runs again (default: {RETRIES})",
+    )  # fmt: skip
+    parser.add_argument("--json", type=output_path, metavar="FILE", help="write the results as JSON")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    kind, pipeline = _pipeline(arguments.pipeline)
+    folder, output = Path(arguments.folder), Path(arguments.output)
+    models = _models(folder, output)
+    tasks = [_task(path, folder, output, kind, pipeline) for path in models]
+    results: dict[int, TaskResult] = {}  # by index: models end in any order
+    failed = 0
+    progress().begin("", len(tasks), "models")
+    with connected(arguments.scheduler) as client:
+        runs = run_jobs(
+            run_task,
+            tasks,
+            lost_task,
+            client=client,
+            processes=arguments.jobs,
+            retries=arguments.retries,
+        )
+        for index, result in runs:
+            results[index] = result
+            failed += result.status != DONE
+            progress().advance(1, f"{failed} failed so far" if failed else "none failed so far")
+    in_order = [results[index] for index in range(len(tasks))]
+    for path, result in zip(models, in_order, strict=True):
+        result.model = str(path.relative_to(folder))
+    if arguments.json is not None:
+        document = {
+            "schema": JSON_SCHEMA,
+            "pipeline": arguments.pipeline,
+            "results": list(map(asdict, in_order)),
+        }
+        write_file(arguments.json, [json.dumps(document, indent=2).encode()])
+    _print(in_order)
+    return EXIT_FAILED if failed else 0
+
+
+def _pipeline(words: str) -> tuple[str, str]:
+    """Return the kind of a pipeline, and its text or path."""
+    if "{model}" in words:
+        return "command", words
+    if Path(words).suffix in (".cfg", ".ini"):
+        text = bytes(map_file(words)).decode(errors="replace")
+        if "{model}" not in text:
+            raise FileError(f"{words}: expected {{model}} where the path of the model belongs")
+        return "cfg", text
+    if Path(words).suffix == ".toml":
+        map_file(words)
+        return "passes", str(Path(words).absolute())
+    return "passes", words
+
+
+def _models(folder: Path, output: Path) -> list[Path]:
+    """Return the models in ``folder``, sorted, without those in ``output``."""
+    with translated(folder, "read"):
+        if not folder.is_dir():
+            raise FileError(f"{folder}: no such folder")
+        if output.resolve() == folder.resolve():
+            raise FileError(f"{output}: expected another folder than that of the models")
+        found = sorted(path for path in folder.rglob("*") if path.suffix in EXTENSIONS and path.is_file())
+    models = [path for path in found if output.resolve() not in path.resolve().parents]
+    if not models:
+        raise FileError(f"{folder}: expected .circle or .tflite files in it, found none")
+    return models
+
+
+def _task(path: Path, folder: Path, output: Path, kind: str, pipeline: str) -> Task:
+    place = (output / path.relative_to(folder)).parent.absolute()
+    with translated(place, "made"):
+        place.mkdir(parents=True, exist_ok=True)
+    return Task(str(path.absolute()), str(place), kind, pipeline)
+
+
+def _print(results: Sequence[TaskResult]) -> None:
+    rows = [["model", "status", "seconds", "operators"]]
+    for result in results:
+        after = "" if result.after is None else f" -> {result.after}"
+        count = "" if result.before is None else f"{result.before}{after}"
+        rows.append([result.model, result.status, f"{result.seconds:.1f}", count])
+    print(format_columns(rows, left=2))
+    for result in results:
+        if result.status != DONE:
+            print(f"\n{result.model}: {cut(result.message, MAX_MESSAGE_CHARACTERS)}")
+    counts = Counter(result.status for result in results)
+    print(f"\n{len(results)} models: {', '.join(f'{n} {status}' for status, n in sorted(counts.items()))}")
+
+
+run_all = Command("circlekit run-all", DESCRIPTION, "PIPELINE FOLDER -o DIR", _declare, _run)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs in processes and on a cluster: each has one result, also if a worker is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from circlekit.equivalence.fleet import connected, run_jobs
+from circlekit.errors import UnsupportedError
+
+
+class Job(NamedTuple):
+    """``folder``: of files that tell how often the job ran.  ``crashes``: how often it kills its process."""
+
+    number: int
+    folder: Path
+    crashes: int = 0
+    seconds: float = 0.0
+
+
+def work(job: Job) -> str:
+    runs = len(list(job.folder.glob(f"{job.number}.*")))
+    (job.folder / f"{job.number}.{runs}").write_text(str(os.getpid()))
+    if runs < job.crashes:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(job.seconds)
+    return f"result {job.number}"
+
+
+def lost(job: Job, reason: str) -> str:
+    return f"lost {job.number}: {reason}"
+
+
+def test_a_killed_job_runs_again(tmp_path: Path) -> None:
+    jobs = [Job(n, tmp_path, crashes={1: 2, 3: 9}.get(n, 0)) for n in range(6)]
+    results = list(run_jobs(work, jobs, lost, processes=2))
+    assert sorted(index for index, _ in results) == list(range(6))
+    texts = dict(results)
+    assert texts.pop(3) == "lost 3: ends the process (SIGKILL)"
+    assert texts == {n: f"result {n}" for n in (0, 1, 2, 4, 5)}
+    assert len(list(tmp_path.glob("1.*"))) == 3
+
+
+def test_no_retries(tmp_path: Path) -> None:
+    results = list(run_jobs(work, [Job(0, tmp_path, crashes=1)], lost, retries=0))
+    assert results == [(0, "lost 0: ends the process (SIGKILL)")]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    """Yield a cluster of two worker processes."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        yield cluster
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_worker_of_the_cluster_is_killed(cluster: Any, tmp_path: Path) -> None:
+    """Nothing is lost, and no result comes twice."""
+    jobs = [Job(n, tmp_path, seconds=0.1) for n in range(12)]
+    with connected(cluster.scheduler_address) as client:
+        results = []
+        for result in run_jobs(work, jobs, lost, client=client):
+            results.append(result)
+            if len(results) == 3:
+                victim = next(iter(client.run(os.getpid).values()))
+                os.kill(victim, signal.SIGKILL)
+    assert sorted(results) == [(n, f"result {n}") for n in range(12)]
+
+
+def test_what_is_no_scheduler() -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(UnsupportedError, match="no Dask scheduler answers"), connected("nowhere:"):
+        pass
+    with connected("local") as client:
+        assert client is None
