@@ -149,7 +149,7 @@ JOIN = Phase(
     "join parallel operators",
     "Layers of one input become one layer and a SPLIT, and this moves behind equal operators on all parts. "
     "This comes after fusion, which folds factors and offsets into each layer alone.",
-    ("join_fully_connected", "forward_split"),
+    ("join_grouped_convolution", "join_fully_connected", "forward_split"),
 )
 
 MERGE_MOVEMENT = Phase(

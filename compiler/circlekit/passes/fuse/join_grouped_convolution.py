@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the convolutions of a grouped convolution, which exporters split, as one operator for XNNPACK."""
+"""Write the convolutions of a grouped convolution, which exporters split, as one operator."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,63 +11,80 @@ import numpy as np
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
-from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.convolution.conv import Conv2D
 from circlekit.ops.movement.join import Concatenation
 from circlekit.ops.movement.shape import Transpose
-from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.axes import Perm, constant_perm
 from circlekit.passes.support.axis_indices import axis_indices, moved_operand
 from circlekit.passes.support.conditions import remove_unused
 from circlekit.passes.support.insertion import Inserter
+from circlekit.rewrite.base import Context, GraphPass
 
 CHANNELS = 3
 """The axis of channels in NHWC data."""
 
+IN_PLACE = (0, 1, 2, CHANNELS)
+"""The permutation that leaves all axes where they are."""
 
-class JoinGroupedConv(Replacement):
+
+class JoinGroupedConvolution(GraphPass):
     """concatenation(conv(slice 1 of x), ..., conv(slice G of x))  ==  conv(x) of G groups.
 
-    Transposes may stand between the slices and the convolutions, and behind these.
+    Transposes may stand between the slices and the convolutions, and behind these.  No picture, because the
+    number of groups is not fixed.  Of the targets, only LiteRT has the grouped form.
     """
 
-    targets = frozenset({"litert-xnnpack"})  # takes both forms; the single operator is faster
-    kinds = (Concatenation,)
+    name = "join_grouped_convolution"
+    formats = frozenset({"tflite"})
 
-    def wants(self, op: Op) -> bool:
-        return self.is_forced and {target.name for target in self.runtimes} <= self.targets
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        return sum(self._join(graph, op, context) for op in graph.ops if isinstance(op, Concatenation))
 
-    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
-        assert isinstance(op, Concatenation)  # by kinds
-        groups = [_group(insert.graph, value) for value in op.values]
-        first = groups[0]
-        if first is None or len(groups) < 2 or op.act is not Activation.NONE:
-            return None
-        before, after = first.before or (0, 1, 2, CHANNELS), first.after or (0, 1, 2, CHANNELS)
-        depth = first.conv.filter.static_shape[CHANNELS]
-        for index, group in enumerate(groups):
-            if group is None or group.kind != first.kind:
-                return None
-            if not group.takes(before[CHANNELS], range(index * depth, (index + 1) * depth)):
-                return None
-        if depth * len(groups) != first.data.static_shape[before[CHANNELS]] or op.axis % 4 != after.index(
-            CHANNELS
-        ):
-            return None
-        convs = [group.conv for group in groups if group is not None]
-        data = insert.transposed(first.data, first.before) if first.before else first.data
-        filter = insert.constant("filter", np.concatenate([conv.filter.array() for conv in convs]))
-        bias = insert.constant("bias", np.concatenate([_bias(conv) for conv in convs]))
-        value = insert.make(Conv2D(data, filter, bias, **first.conv.attribute_items()))
-        return [insert.transposed(value, first.after) if first.after else value]
+    def _join(self, graph: Graph, op: Concatenation, context: Context) -> bool:
+        groups = [_group(graph, value) for value in op.values]
+        known = [group for group in groups if group is not None]
+        if not known:
+            return False
+        sentence = _refusal(op, known)
+        if not context.accepts(self.name, op, sentence, progress=1 + len(known)):
+            return False
+        _replace(graph, op, known)
+        return True
 
-    def _replace(self, graph: Graph, op: Op) -> bool:
-        parts = [value for value in op.inputs if value is not None]
-        is_replaced = super()._replace(graph, op)
-        for value in parts if is_replaced else ():
-            remove_unused(graph, value)
-        return is_replaced
+
+def _refusal(op: Concatenation, groups: Sequence[_Group]) -> str | None:
+    """Return why ``groups``, the convolutions among the operands of ``op``, do not become one."""
+    result, first = op.output, groups[0]
+    if len(groups) < max(len(op.values), 2):
+        return f"%{result.name}: expected a convolution of a slice in each of {len(op.values)} operands"
+    if op.act is not Activation.NONE:
+        return f"%{result.name}: act is {op.act.name}, expected NONE"
+    other = next((group for group in groups if group.kind != first.kind), None)
+    if other is not None:
+        return f"%{other.conv.output.name}: expected the form and the input of %{first.conv.output.name}"
+    before, after = first.before or IN_PLACE, first.after or IN_PLACE
+    depth = first.conv.filter.static_shape[CHANNELS]
+    for index, group in enumerate(groups):
+        if not group.takes(before[CHANNELS], range(index * depth, (index + 1) * depth)):
+            return f"%{group.conv.output.name}: does not read the channels of group {index} alone"
+    channels = first.data.static_shape[before[CHANNELS]]
+    if depth * len(groups) != channels:
+        return f"%{first.data.name}: has {channels} channels, {depth * len(groups)} are read"
+    axis = after.index(CHANNELS)
+    return None if op.axis % 4 == axis else f"%{result.name}: axis is {op.axis}, expected {axis}"
+
+
+def _replace(graph: Graph, op: Concatenation, groups: Sequence[_Group]) -> None:
+    """Put one convolution in the place of ``op``, and remove what only the old ones used."""
+    insert, first = Inserter(graph, op), groups[0]
+    data = insert.transposed(first.data, first.before) if first.before else first.data
+    filter = insert.constant("filter", np.concatenate([group.conv.filter.array() for group in groups]))
+    bias = insert.constant("bias", np.concatenate([_bias(group.conv) for group in groups]))
+    value = insert.make(Conv2D(data, filter, bias, **first.conv.attribute_items()))
+    parts = list(op.values)
+    insert.finish(insert.transposed(value, first.after) if first.after else value)
+    remove_unused(graph, *parts)
 
 
 class _Group(NamedTuple):

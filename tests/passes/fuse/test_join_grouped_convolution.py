@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The convolutions of groups become one operator in TFLite, with equal values; circle's runtimes lack it."""
+
+from __future__ import annotations
+
+import pytest
+
+import circlekit
+from circlekit.ir.text import parse_model
+from tests.passes.kit import check_pass
+
+NAME = "join_grouped_convolution"
+
+WEIGHTS = """
+    %v = const f32[3,3,3,2] gaussian(0, 1)
+    %w = const f32[3,3,3,2] gaussian(0, 1)
+"""
+
+LAST = (
+    WEIGHTS
+    + """
+    %a, %b = Split(3, %x) {num_splits: 2}
+    %c = Conv2D(%a, %v, [1.0, 2.0, 3.0]) {act: RELU}
+    %d = Conv2D(%b, %w, [4.0, 5.0, 6.0]) {act: RELU}
+    %y = Concatenation(%c, %d) {axis: 3}
+"""
+)
+"""Channels last."""
+
+FIRST = (
+    WEIGHTS
+    + """
+    %a = Slice(%x, [0,0,0,0], [1,2,6,5])
+    %b = Slice(%x, [0,2,0,0], [1,2,6,5])
+    %ta = Transpose(%a, [0,2,3,1])
+    %tb = Transpose(%b, [0,2,3,1])
+    %c = Conv2D(%ta, %v, [1.0, 2.0, 3.0]) {dilation_w: 2}
+    %d = Conv2D(%tb, %w, [4.0, 5.0, 6.0]) {dilation_w: 2}
+    %tc = Transpose(%c, [0,3,1,2])
+    %td = Transpose(%d, [0,3,1,2])
+    %y = Concatenation(%tc, %td) {axis: 1}
+"""
+)
+"""Channels first, as exporters write it."""
+
+
+def net(body: str, shape: str = "1,6,5,4", outputs: str = "%y") -> str:
+    return f"graph main(%x: f32[{shape}]) -> {outputs} {{ {body} }}"
+
+
+@pytest.mark.parametrize(
+    ("body", "shape", "ops"),
+    [(LAST, "1,6,5,4", ["Conv2D"]), (FIRST, "1,4,6,5", ["Transpose", "Conv2D", "Transpose"])],
+    ids=["last", "first"],
+)
+def test_groups_become_one_convolution(body: str, shape: str, ops: list[str]) -> None:
+    check_pass(net(body, shape), NAME, ops, format="tflite")
+
+
+def test_other_users_of_a_group_keep_it() -> None:
+    body = LAST.replace("%y = Concatenation", "%n = Neg(%c) %y = Concatenation")
+    check_pass(
+        net(body, outputs="%y, %n"),
+        NAME,
+        ["Split", "Conv2D", "Conv2D", "Neg", "Concatenation"],
+        format="tflite",
+    )
+
+
+@pytest.mark.parametrize("format", ["tflite", "circle"])
+def test_o1_joins_groups_for_runtimes_that_have_the_form(format: str) -> None:
+    model = parse_model(net(LAST))
+    circlekit.optimize(model, "O1", format=format)
+    assert len(model.main) == (1 if format == "tflite" else 4)
