@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from circlekit.interp.interpreter import run
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.legalize import legalize
+from tests.passes.kit import make_input
 from tests.passes.legal.test_legalize_for_runtime import check, runtime
 
 
@@ -52,9 +55,24 @@ def test_each_part_of_a_split() -> None:
     )
 
 
-def test_integers_are_not_multiplied() -> None:
-    body = "graph main(%x: i32[2,3]) -> %y { %y = Tile(%x, [2,1]) }"
-    assert kinds(legalize(parse_model(body), "circle", targets=[runtime("TILE")])) == ["Tile"]
+@pytest.mark.parametrize(
+    ("kind", "movement", "ops"),
+    [
+        ("i32[2,3]", "Tile(%x, [2,1]) : i32[4,3]", "Reshape Concatenation Reshape"),
+        ("i8[1,2,3,4] Q", "ResizeNearestNeighbor(%x, [4,9]) : i8[1,4,9,4] Q",
+         "Reshape Concatenation Concatenation Reshape"),
+        ("u8[2,1] Q", "BroadcastTo(%x, [2,3]) : u8[2,3] Q", "Reshape Concatenation Reshape"),
+        ("i32[2,1]", "BroadcastTo(%x, [2,11]) : i32[2,11]", "BroadcastTo"),
+    ],
+)  # fmt: skip
+def test_repeated_integers_are_joined(kind: str, movement: str, ops: str) -> None:
+    text = f"graph main(%x: {kind}) -> %y {{ %y = {movement} }}"
+    model = parse_model(text.replace("Q", "quant(scale: 0.5, zero_point: 3)"))
+    legal = legalize(model, "circle", targets=[runtime("TILE RESIZE_NEAREST_NEIGHBOR BROADCAST_TO GATHER")])
+    assert kinds(legal) == ops.split()
+    inputs = [make_input(value, "normal") for value in model.main.inputs]
+    for expected, actual in zip(run(model, inputs), run(legal, inputs), strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
 def test_quantized_elements_keep_their_scale() -> None:

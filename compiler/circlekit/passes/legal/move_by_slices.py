@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower data movement to SLICE, CONCATENATION, RESHAPE and, where elements are repeated, MUL by ones."""
+"""Lower data movement to SLICE, CONCATENATION, RESHAPE and, where floats are repeated, MUL by ones."""
 
 from __future__ import annotations
 
@@ -130,7 +130,10 @@ def _taken(data: Value, indices: Sequence[Array], insert: Inserter) -> Value | N
         parts = [[*whole[:axis], range(p[0], p[-1] + 1), *whole[axis + 1 :]] for p in found]
         value = _joined([_sliced(value, part, insert) for part in parts], axis, insert)
     value = _stepped(value, steps, insert)
-    return _repeated(value, {a: found for a, found in repeats.items() if found[1] > 1}, insert)
+    repeats = {a: found for a, found in repeats.items() if found[1] > 1}
+    if max((times for _, times in repeats.values()), default=1) > MAX_PIECES and value.dtype is not f32:
+        return None
+    return _repeated(value, repeats, insert)
 
 
 def _step(row: Array) -> int:
@@ -172,20 +175,23 @@ def _stepped(value: Value, steps: Mapping[int, tuple[_Split, int]], insert: Inse
     return _like(value, insert.reshaped(part, sizes))
 
 
-def _repeated(value: Value, repeats: Mapping[int, tuple[_Split, int]], insert: Inserter) -> Value | None:
-    """Return each element along the axes in ``repeats`` several times; None if it is not float32."""
+def _repeated(value: Value, repeats: Mapping[int, tuple[_Split, int]], insert: Inserter) -> Value:
+    """Return each element along the axes in ``repeats`` several times."""
     if not repeats:
         return value
-    if value.dtype is not f32:
-        return None
     shape, places = _split_shape(value.static_shape, repeats)
     times = [1] * len(shape)
     for axis, (_, count) in repeats.items():
         times[places[axis]] = count
-    grouped = value if tuple(shape) == value.shape else insert.reshaped(value, shape)
-    wide = insert.make(Mul(grouped, insert.constant("ones", np.ones(times, np.float32))))
+    grouped = value if tuple(shape) == value.shape else _like(value, insert.reshaped(value, shape))
+    if value.dtype is f32:
+        wide = insert.make(Mul(grouped, insert.constant("ones", np.ones(times, np.float32))))
+    else:
+        wide = grouped
+        for axis, count in enumerate(times):
+            wide = _joined([wide] * count, axis, insert)
     sizes = [size * repeats[a][1] if a in repeats else size for a, size in enumerate(value.static_shape)]
-    return wide if tuple(sizes) == wide.shape else insert.reshaped(wide, sizes)
+    return wide if tuple(sizes) == wide.shape else _like(value, insert.reshaped(wide, sizes))
 
 
 def _split_shape(

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Repeat constants that broadcast in short runs, for delegates that compute run by run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.elementwise import Binary
+from circlekit.passes.engine.legalize import Replacement
+from circlekit.passes.support.insertion import Inserter
+
+LONG_RUNS = 4
+"""Runs of this many times the ``run_bytes`` of the runtime cost little besides the work on their elements."""
+
+MAX_WIDE_BYTES = 1 << 14
+"""Largest constant that is made: it has to stay in the cache beside the data."""
+
+
+class WidenConstant(Replacement):
+    """x + c  ==  x + c', where c' is c repeated along the last axes in which it broadcasts.
+
+    A kernel treats a run of elements at once in which c does not broadcast, or is one element: a few
+    channels of NHWC data are a short run for each pixel, and a row of pixels is one run.
+    """
+
+    kinds = (Binary,)
+
+    def wants(self, op: Op) -> bool:
+        return self.run_bytes > 0 and self.delegate_obstacle(op) is None
+
+    @property
+    def run_bytes(self) -> int:
+        return max((runtime.run_bytes for runtime in self.runtimes), default=0)
+
+    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
+        constants = [index for index, value in enumerate(op.inputs) if value is not None and value.is_plain]
+        if len(constants) != 1 or not op.output.is_static:
+            return None
+        (index,) = constants
+        old, data = op.inputs[index], op.inputs[1 - index]
+        if old is None or data is None or data.shape != op.output.shape:
+            return None
+        wide = self._widened(old.array(), op.output.static_shape)
+        if wide is None:
+            return None
+        constant = insert.constant("wide", wide)
+        constant.quantization = old.quantization
+        operands = [constant if value is old else value for value in op.inputs]
+        result = Value("", op.output.dtype, op.output.shape, None, op.output.quantization)
+        return [insert.make(type(op)(*operands, results=[result], **op.attribute_values))]
+
+    def _widened(self, array: Array, shape: Sequence[int]) -> Array | None:
+        """Return ``array`` repeated until runs are long; None if they are, or it would be too large."""
+        array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
+        enough = LONG_RUNS * self.run_bytes / array.itemsize
+        best, longest = None, _run(array.shape, shape)
+        for axis in reversed(range(len(shape))):
+            wide = (*array.shape[:axis], *shape[axis:])
+            if longest >= min(enough, math.prod(shape)) or math.prod(wide) * array.itemsize > MAX_WIDE_BYTES:
+                break
+            if (run := _run(wide, shape)) > longest:
+                best, longest = wide, run
+        return None if best is None else np.ascontiguousarray(np.broadcast_to(array, best))
+
+
+def _run(constant: Sequence[int], shape: Sequence[int]) -> int:
+    """Return how many elements of ``shape`` follow each other along which ``constant`` broadcasts or not."""
+    broadcasts = [size == 1 for size, whole in zip(constant, shape, strict=True) if whole > 1]
+    sizes = [whole for whole in shape if whole > 1]
+    run = 1
+    for is_single, size in zip(reversed(broadcasts), reversed(sizes), strict=True):
+        if is_single != broadcasts[-1]:
+            break
+        run *= size
+    return run

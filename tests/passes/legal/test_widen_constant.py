@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For a delegate that computes run by run, constants that broadcast in short runs are repeated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.interp.interpreter import run
+from circlekit.ir.graph import Model
+from circlekit.ir.text import parse_model
+from circlekit.passes.engine.legalize import legalize
+from circlekit.targets.target import find_target
+from tests.passes.kit import make_input
+
+
+def legal(shape: str, constant: str) -> tuple[Model, Model]:
+    model = parse_model(f"""graph main(%x: f32[{shape}]) -> %y {{
+        %c = const f32[{constant}] gaussian(0, 1)
+        %y = Sub(%c, %x) {{act: RELU6}}
+    }}""")
+    return model, legalize(model, "tflite", targets=[find_target("litert-xnnpack")])
+
+
+@pytest.mark.parametrize(
+    ("shape", "constant", "wide"),
+    [
+        ("1,32,30,4", "4", (1, 1, 30, 4)),
+        ("1,8,6,8", "8", (1, 8, 6, 8)),
+        ("1,2,3,4", "4", (1, 2, 3, 4)),
+        ("3,5,7,2", "7,1", (1, 5, 7, 2)),
+        ("1,32,30,64", "64", (64,)),
+        ("1,8,32,32", "8,1,1", (8, 1, 1)),
+        ("1,9,2048,4", "4", (4,)),
+        ("1,6,6,4", "1", (1,)),
+    ],
+)
+def test_a_constant_is_repeated_until_runs_are_long(shape: str, constant: str, wide: tuple[int, ...]) -> None:
+    model, result = legal(shape, constant)
+    (op,) = result.main.ops
+    assert op.inputs[0] is not None
+    assert op.inputs[0].shape == wide
+    inputs = [make_input(value, "normal") for value in model.main.inputs]
+    for expected, actual in zip(run(model, inputs), run(result, inputs), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+def test_no_other_target_asks_for_it() -> None:
+    model, _ = legal("1,32,30,4", "4")
+    (op,) = legalize(model, "tflite", targets=[find_target("litert")]).main.ops
+    assert op.inputs[0] is not None
+    assert op.inputs[0].shape == (4,)
