@@ -68,7 +68,7 @@ def _permutations(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[
         if by_source:
             factors = _cut_at_axes(factors, shape)
         if by_result:
-            factors = _cut_at_result(factors, result)
+            factors = cut_at_result(factors, result)
         yield _transposed(factors, shape, result)
 
 
@@ -85,7 +85,7 @@ def _cut_at_axes(factors: Sequence[Factor], shape: Shape) -> list[Factor]:
     return cut
 
 
-def _cut_at_result(factors: Sequence[Factor], result: Shape) -> list[Factor]:
+def cut_at_result(factors: Sequence[Factor], result: Shape) -> list[Factor]:
     """Divide factors that go over several axes of the result, where that is possible."""
     bounds = sorted({*strides_of(result)}, reverse=True)
     cut: list[Factor] = []
@@ -222,7 +222,7 @@ def _dropped_axes(shape: Shape, plan: Plan, result: Shape) -> frozenset[int] | N
 def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
     """Yield plans that end in a Tile, of axes of the result or with an axis for each factor."""
     single = IndexMap.of(index_map.source_size, [f for f in index_map.factors if f.stride], index_map.offset)
-    factors = _cut_at_result(index_map.factors, result)
+    factors = cut_at_result(index_map.factors, result)
     by_axis = _multiples(factors, result)
     by_factor = [(1, extent) if not stride else (extent, 1) for extent, stride in index_map.factors]
     for pairs in (by_axis, by_factor):

@@ -71,7 +71,7 @@ LAYOUT = Phase(
     "layout",
     "Transposes are moved through the graph to where the fewest bytes are moved. Fusion comes later because "
     "transposes and reshapes separate the operators that it looks for.",
-    ("optimize_layout", "forward_reshape_to_unaryop", "forward_transpose_op"),
+    ("fuse_pixel_shuffle", "optimize_layout", "forward_reshape_to_unaryop", "forward_transpose_op"),
 )
 
 FUSE_NORMALIZATION = Phase(
@@ -128,7 +128,6 @@ FUSE = Phase(
         "fuse_transpose_to_fullyconnected_weights",
         "replace_non_const_fc_with_batch_matmul",
         "fuse_slice_with_tconv",
-        "fuse_pixel_shuffle",
         *FOLD_BATCHNORM,
         "fuse_add_to_conv_bias",
         "fuse_mul_to_conv_weights",

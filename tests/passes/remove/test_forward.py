@@ -91,6 +91,10 @@ def test_reshape_moves_after_one_operator(call: str, to: str) -> None:
     check_pass(shaped(f"%y = {call}", to=to), RESHAPE, [call.split("(")[0], "Reshape"])
 
 
+def test_reshape_of_leading_axes_moves_after_a_softmax() -> None:
+    check_pass(shaped("%y = Softmax(%t)", to="[6,4]"), RESHAPE, ["Softmax", "Reshape"])
+
+
 def test_reshape_moves_after_many_operators() -> None:
     text = shaped("%a = Relu(%t)", "%b = Mul(%a, [[2.0]])", "%y = Abs(%b)", shape="[24]")
     check_pass(text, RESHAPE, ["Relu", "Mul", "Abs", "Reshape"])
@@ -107,10 +111,7 @@ def test_reshape_moves_after_many_operators() -> None:
             shaped("%y = Add(%t, %u)"),
             "%y: expected an elementwise operator of one value and numbers, got Add",
         ),
-        (
-            shaped("%y = Softmax(%t)"),
-            "%y: expected an elementwise operator of one value and numbers, got Softmax",
-        ),
+        (shaped("%y = Softmax(%t)"), "%y: works along the last axis, which %t changes"),
         (shaped("%y = Mul(%t, [[[2.0]]])"), "%y: is broadcast to another rank"),
         (
             shaped("%y = Mean(%t, [1]) {keep_dims: true}"),

@@ -31,7 +31,9 @@ DATA_4_BIT = (DType.INT4, DType.UINT4)
 """Dtypes of inputs and biases in some circle models; no kernel takes them."""
 
 
-class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True, fuses_activation=True):
+class FullyConnected(
+    Op, code="FULLY_CONNECTED", variadic_results=True, fuses_activation=True, layout_operands=("input",)
+):
     """input times the transpose of weights [U,K], plus bias [U].
 
     The result is [size of input / K, U]; with ``keep_num_dims`` it has the shape of input, but with the last
@@ -65,6 +67,10 @@ class FullyConnected(Op, code="FULLY_CONNECTED", variadic_results=True, fuses_ac
             return TensorType(i16, shape), TensorType(u8, self.input.shape)
         is_wide = self.input.dtype is u8 and bool(self.results) and self.results[0].dtype is i16
         return TensorType(i16 if is_wide else self.input.dtype, shape)
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        """Nothing changes if the columns stay the last axis, and the result has the other axes, too."""
+        return {} if self.keep_num_dims and perm[-1] == len(perm) - 1 and len(self.results) == 1 else None
 
     def _result_shape(self, shape: Shape | None, units: Dim, depth: Dim) -> Shape | None:
         if shape is None:
@@ -138,7 +144,7 @@ def shuffled_16x1(weights: Array) -> Array:
     return np.ascontiguousarray(blocks.swapaxes(1, 2)).reshape(weights.shape)
 
 
-class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}):
+class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_operands=("x", "y")):
     """Products of the matrices in the last two axes of x and y; the other axes, the batch, broadcast.
 
     ``adj_x`` and ``adj_y`` transpose the matrices first.  For float x and int8 y, LiteRT applies scales of
@@ -183,6 +189,12 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}):
         if left.shape[-1] != right.shape[-2]:
             raise _different_depths(left.shape, right.shape)
         return np.asarray(np.matmul(left, right))
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        """Nothing changes if the matrices stay; scales of rows must not depend on the batch dimensions."""
+        rank = len(perm)
+        keeps_matrices = perm[-2:] == (rank - 2, rank - 1)
+        return {} if keeps_matrices and self.x.dtype is self.y.dtype else None
 
     def macs(self) -> int:
         x = _matrices(self.x, "x", self.adj_x)

@@ -120,9 +120,11 @@ def _joined(graph: Graph, parts: Sequence[_Part], base: str) -> list[Op]:
     def constant(name: str, numbers: int | Sequence[int]) -> Value:
         return Value.constant(graph.unique_name(f"{base}/{name}"), np.array(numbers, np.int32))
 
-    dropped = source.static_shape[:axis] + source.static_shape[axis + 1 :]
+    shape = source.static_shape
+    dropping, keeping = ((*shape[:axis], *one, *shape[axis + 1 :]) for one in ((), (1,)))
+    shapes = [part.result.shape for part in parts]
     joined: Op
-    if sizes == [1] * len(parts) and 2 * sum(part.result.shape == dropped for part in parts) >= len(parts):
+    if sizes == [1] * len(parts) and shapes.count(dropping) >= shapes.count(keeping):
         joined = Unpack(source, num=len(parts), axis=axis)
     elif len({*sizes}) == 1:
         joined = Split(constant("split_dim", axis), source, num_splits=len(parts))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from circlekit.index_maps.chains import Origin, origins, present_cost, removable
@@ -13,7 +14,13 @@ from circlekit.index_maps.steps import MovementCost, Plan, built, cost_of, sum_o
 from circlekit.index_maps.write_back import plans_for
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
-from circlekit.ir.value import Value
+from circlekit.ir.value import Array, Value
+from circlekit.passes.layout.permute_channels import (
+    orders_of_producer,
+    orders_of_user,
+    permute_inputs,
+    permute_outputs,
+)
 from circlekit.passes.support.conditions import remove_unused
 from circlekit.rewrite.base import Context, GraphPass
 
@@ -33,17 +40,31 @@ class MergeDataMovement(GraphPass):
         return sum(op.graph is graph and _Chain(graph, op, context).shorten() for op in ops)
 
 
+class Order(NamedTuple):
+    """New channels of the layer that produces the source, or of the one that uses the result.
+
+    ``channels``: for each new channel, the old one.
+    """
+
+    of_producer: bool
+    channels: Array
+
+
+_Form = tuple[Join | None, Plan, Order | None]
+
+
 class _Way(NamedTuple):
     """A cheaper way to compute the result of a chain.
 
     ``change``: of bytes and operators, which are negative or 0.  ``join``: of the sources, if there are
-    several.  ``steps``: what follows.
+    several.  ``steps``: what follows.  ``order``: in which a layer at one end has its channels then.
     """
 
     change: MovementCost
     origin: Origin
     join: Join | None
     steps: Plan
+    order: Order | None = None
 
     @property
     def is_alias(self) -> bool:
@@ -83,12 +104,28 @@ class _Chain:
         for origin in origins(self.result):
             ops = removable(self.graph, self.result, origin.ops) if keep_used else origin.ops
             old = sum_of(map(present_cost, ops))
-            for join, steps in _forms(origin, self.result):
+            forms = _forms(origin, self.result)
+            if len(ops) == len(origin.ops) and len(origin.sources) == 1:
+                forms = chain(forms, self.forms_with_other_channels(origin))
+            for join, steps, order in forms:
                 new = cost_of(steps, self.result.dtype.bits)
                 if join is not None:
                     new = join.cost(origin.sources)
                 if new.improves_on(old):
-                    yield _Way(MovementCost(new.bytes - old.bytes, new.ops - old.ops), origin, join, steps)
+                    change = MovementCost(new.bytes - old.bytes, new.ops - old.ops)
+                    yield _Way(change, origin, join, steps, order)
+
+    def forms_with_other_channels(self, origin: Origin) -> Iterator[_Form]:
+        """Yield ways to write what is left of the map if weights absorb an order of channels."""
+        source, result = origin.sources[0], self.result
+        if source.producer in origin.ops:
+            return
+        shape, bits = result.static_shape, result.dtype.bits
+        for is_producer in (True, False):
+            value, orders = (source, orders_of_producer) if is_producer else (result, orders_of_user)
+            for rest, order in orders(origin.map, value, self.graph):
+                for plan in plans_for(rest, source.static_shape, shape, bits)[:1]:
+                    yield None, plan, Order(is_producer, order)
 
     def refusal(self, way: _Way, ops: Sequence[Op]) -> str | None:
         """Return why the operators ``ops`` cannot replace the chain; None if they can."""
@@ -114,9 +151,15 @@ class _Chain:
 
     def replace(self, way: _Way, ops: Sequence[Op]) -> None:
         """Compute the result by ``ops``; without any, it is the source itself."""
-        graph, result = self.graph, self.result
+        graph, result, source = self.graph, self.result, way.origin.sources[0]
+        if way.order is not None and not way.order.of_producer:
+            permute_inputs(graph, result.users[0], way.order.channels)
+        elif way.order is not None and source.producer is not None:
+            renamed = permute_outputs(graph, source.producer, way.order.channels)
+            graph.replace_uses(source, renamed)
+            source = renamed
         if way.is_alias:
-            graph.replace(result, way.origin.sources[0])
+            graph.replace(result, source)
         for op in ops:
             graph.insert_before(self.last, op)
         if ops:
@@ -134,12 +177,12 @@ class _Chain:
         return ops + built(way.steps, source, self.result, self.graph)
 
 
-def _forms(origin: Origin, result: Value) -> Iterator[tuple[Join | None, Plan]]:
+def _forms(origin: Origin, result: Value) -> Iterator[_Form]:
     """Yield all ways to write the map of ``origin``."""
     shape = result.static_shape
     if len(origin.sources) > 1:
-        yield from ((join, join.rest) for join in joins_for(origin.map, origin.sources, shape))
+        yield from ((join, join.rest, None) for join in joins_for(origin.map, origin.sources, shape))
     else:
         source = origin.sources[0]
         plans = plans_for(origin.map, source.static_shape, shape, result.dtype.bits)
-        yield from ((None, plan) for plan in plans)
+        yield from ((None, plan, None) for plan in plans)

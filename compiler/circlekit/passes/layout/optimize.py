@@ -43,9 +43,9 @@ class OptimizeLayout(GraphPass):
         changes = 0
         constants = Constants(graph)
         for perm in transposes_of(graph):
-            transposes = transposes_of(graph).get(perm, [])
             epoch, moved = graph.epoch, set[Op]()
             collapse(graph, perm)
+            transposes = transposes_of(graph).get(perm, [])
             finder = RegionFinder(graph, perm, run_bytes)
             better = []
             for region in finder.regions(transposes):

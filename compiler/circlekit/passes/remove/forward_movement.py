@@ -13,6 +13,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.movement.shape import Reshape, Transpose
+from circlekit.ops.reduction.normalization import LogSoftmax, Softmax
 from circlekit.ops.reduction.reduce import Mean
 from circlekit.passes.remove.remove_reshape_around_elementwise import move, only_operand
 from circlekit.passes.support.axes import (
@@ -82,7 +83,8 @@ def put_behind(graph: Graph, op: Op, movement: Op, inner: Value) -> None:
 class ForwardReshapeToUnaryOp(SinkPass):
     """f(reshape(x))  ==  reshape(f(x)) for an elementwise f of x alone, or of x and a constant number.
 
-    Also if f is a MEAN with keep_dims over axes before those that the Reshape changes.
+    Also if f is a MEAN with keep_dims over axes before those that the Reshape changes, or works on vectors
+    along the last axis, which the Reshape keeps, as a softmax does.
     """
 
     name = "forward_reshape_to_unaryop"
@@ -96,6 +98,9 @@ class ForwardReshapeToUnaryOp(SinkPass):
             return f"%{value.name}: has other quantization than %{source.name}, or an unknown shape"
         if isinstance(op, Mean):
             return _mean_obstacle(op, source, value)
+        if isinstance(op, Softmax | LogSoftmax):
+            kept = source.shape[-1:] == value.shape[-1:] and value.shape[-1] is not None  # type: ignore[index]
+            return None if kept else f"{name}: works along the last axis, which %{value.name} changes"
         if only_operand(op) is not value:
             return f"{name}: expected an elementwise operator of one value and numbers, got {found}"
         return None if value.rank == result.rank else f"{name}: is broadcast to another rank"

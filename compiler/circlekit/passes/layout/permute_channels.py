@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Orders of channels that the constant weights of a layer can absorb, so that less data has to be moved."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from itertools import permutations
+
+import numpy as np
+
+from circlekit.index_maps.index_map import IndexMap, strides_of
+from circlekit.index_maps.write_back import cut_at_result
+from circlekit.ir.enums import WeightsFormat
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.convolution.conv import Conv2D, TransposeConv
+from circlekit.ops.matmul.dense import FullyConnected
+
+MAX_DIGITS = 4
+"""Channels that are divided into more factors are left alone: the orders would be too many."""
+
+
+def weights_of(op: Op | None) -> Value | None:
+    """Return the weights, [outputs, ..., inputs], of a layer if it alone uses them; else None."""
+    weights: Value | None = None
+    if isinstance(op, FullyConnected) and op.weights_format is WeightsFormat.DEFAULT:
+        weights = op.weights
+    elif isinstance(op, Conv2D | TransposeConv) and op.input.shape and op.filter.shape:
+        weights = op.filter if op.input.shape[-1] == op.filter.shape[-1] else None  # without groups
+    if weights is None or not weights.is_plain or weights.use_count != 1:
+        return None
+    return None if weights.quantization is not None and weights.quantization.details is not None else weights
+
+
+def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iterator[tuple[IndexMap, Array]]:
+    """Yield maps that remain if the layer that produces ``source`` gives its channels in another order.
+
+    The order: for each new channel, the old one.
+    """
+    layer = source.producer
+    weights, bias = weights_of(layer), None if layer is None else getattr(layer, "bias", None)
+    shape = source.static_shape
+    if weights is None or layer is None or source.use_count != 1 or graph.is_output(source):
+        return
+    has_own_bias = bias is None or (bias.is_plain and bias.use_count == 1 and bias.rank == 1)
+    if not has_own_bias or not shape or weights.static_shape[0] != shape[-1]:
+        return
+    found = index_map.on_axes(shape) if index_map.is_permutation else None
+    if found is None:
+        return
+    last, strides = len(shape) - 1, strides_of(shape)
+    digits = [k for k, step in enumerate(found[1]) if step.axis == last]
+    for order in permutations(digits) if 1 < len(digits) <= MAX_DIGITS else ():
+        new, stride = {}, 1
+        for k in reversed(order):
+            new[k], stride = stride, stride * found[1][k].extent
+        factors = [
+            (extent, new[k] if axis == last else step * strides[axis])
+            for k, (axis, extent, step) in enumerate(found[1])
+            if axis is not None  # nothing is repeated
+        ]
+        channels = IndexMap.of(shape[-1], [found[1][k][1:] for k in order])
+        yield IndexMap.of(index_map.source_size, factors), channels.apply(np.arange(shape[-1]))
+
+
+def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator[tuple[IndexMap, Array]]:
+    """Yield maps that remain if the only user of ``result``, a layer, takes its channels in another order."""
+    uses, shape = result.uses, result.static_shape
+    layer = uses[0][0] if len(uses) == 1 else None
+    weights = weights_of(layer)
+    if weights is None or layer is None or graph.is_output(result) or not shape:
+        return
+    if getattr(layer, "input", None) is not result or weights.static_shape[-1] != shape[-1]:
+        return
+    factors = cut_at_result(index_map.factors, shape)
+    inner, size = len(factors), 1
+    while inner and size < shape[-1]:
+        inner -= 1
+        size *= factors[inner].extent
+    digits = range(inner, len(factors))
+    if size != shape[-1]:
+        return
+    for order in permutations(digits) if 1 < len(digits) <= MAX_DIGITS else ():
+        new = [*factors[:inner], *(factors[k] for k in order)]
+        strides = {k: int(np.prod([factors[j].extent for j in digits if j > k])) for k in digits}
+        channels = IndexMap.of(shape[-1], [(factors[k].extent, strides[k]) for k in order])
+        remaining = IndexMap.of(index_map.source_size, new, index_map.offset)
+        yield remaining, channels.apply(np.arange(shape[-1]))
+
+
+def permute_outputs(graph: Graph, layer: Op, order: Array) -> Value:
+    """Let ``layer`` compute its output channels in ``order``; return its new result."""
+    old = layer.results[0]
+    for name in ("filter", "weights", "bias"):
+        value = getattr(layer, name, None)
+        if value is not None:
+            setattr(layer, name, _taken(graph, value, order, 0))
+    name = graph.unique_name(old.name)
+    result = Value(name, old.dtype, old.shape, None, old.quantization)
+    layer.take_result(0, result)
+    return result
+
+
+def permute_inputs(graph: Graph, layer: Op, order: Array) -> None:
+    """Let ``layer`` expect its input channels in ``order``."""
+    weights = weights_of(layer)
+    assert weights is not None  # the caller has asked for it
+    index = layer.inputs.index(weights)
+    layer.set_input(index, _taken(graph, weights, order, len(weights.static_shape) - 1))
+
+
+def _taken(graph: Graph, value: Value, order: Array, axis: int) -> Value:
+    """Return a constant with the indices ``order`` of ``value`` along ``axis``."""
+    data, quantization = np.ascontiguousarray(value.array().take(order, axis)), value.quantization
+    if quantization is not None and quantization.is_per_channel and quantization.quantized_dimension == axis:
+        arrays = {name: getattr(quantization, name) for name in ("scale", "zero_point", "min", "max")}
+        sized = {name: a[order] for name, a in arrays.items() if a is not None and a.size == order.size}
+        quantization = dataclasses.replace(quantization, **sized)
+    return Value.constant(graph.unique_name(value.name), data, quantization)
