@@ -53,6 +53,16 @@ class _LayerNorm(Rewrite):
         refusals = (broadcast_refusal(match.value("x"), value) for value in constants if value is not None)
         return next(filter(None, refusals), None)
 
+    @condition
+    def saves_passes_over_the_data(self, match: Match) -> str | None:
+        """A factor f and an offset h that are smaller than x cost less than gamma and beta on their own."""
+        x = match.value("x")
+        for name, constant in (("f", "g"), ("h", "b")):
+            small = match.values.get(name)
+            if constant in match.values and small is not None and small.shape != x.shape:
+                return f"%{small.name}: is smaller than %{x.name}, and applied in one pass"
+        return None
+
 
 SQUARES = (
     "q = SquaredDifference(x, m)",
