@@ -87,6 +87,7 @@ FUSE_NORMALIZATION = Phase(
         "fuse_gelu",
         "fuse_rsqrt",
         "fuse_hardswish",
+        "fuse_gather_guard",
         "fuse_neg",
         "fuse_layernorm",
     ),

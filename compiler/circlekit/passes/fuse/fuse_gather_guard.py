@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recognize the guard that lets negative indices of an embedding count from the end."""
+
+from __future__ import annotations
+
+from circlekit.ir.value import Array, Value
+from circlekit.ops.dimensions import normalized_axis
+from circlekit.rewrite.rewrite import Rewrite, condition
+
+
+class FuseGatherGuard(Rewrite):
+    """gather(p, select(i < 0, i + n, i))  ==  gather(p, floor_mod(i, n)) for n rows of p.
+
+    Equal for indices from -n to n - 1.  With others GATHER fails before; afterwards they count modulo n.
+    """
+
+    name = "fuse_gather_guard"
+
+    before = """
+        l = Less(i, 0)
+        a = Add(i, n: const [*, 1])
+        s = SelectV2|Select(l, a, i)
+        z = Gather(p, s)                    {axis: any = axis, batch_dims: any}
+    """
+    after = """
+        m = FloorMod(i, n)
+        z = Gather(p, m)                    {like z}
+    """
+
+    @condition
+    def counts_the_rows(self, p: Value, n: Array, axis: int) -> str | None:
+        if p.shape is None:
+            return f"%{p.name}: expected a known rank"
+        rows, added = p.shape[normalized_axis(axis, len(p.shape))], int(n.reshape(-1)[0])
+        return None if added == rows else f"%{p.name}: expected {rows}, its rows, as addend, got {added}"
