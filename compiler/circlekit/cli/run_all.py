@@ -34,8 +34,8 @@ PIPELINE is O1 or a list of passes, a .toml file of phases, a .cfg file of onecc
 last two, {model} is the path of a model, {stem} its name without extension, {name} with it, and {out} the
 folder for its results:
 
-    circlekit run-all O1 zoo -o zoo.O1
-    circlekit run-all "circlekit quantize {model} -o {out}/{stem}.int8.tflite" zoo -o zoo.int8 --json all.json
+    circlekit run-all O1 zoo -o zoo.O1 --json results.json
+    circlekit run-all "circle2circle {model} {out}/{name}" zoo -o copies
 
 A model whose process dies, or whose cluster worker does, runs again."""
 
