@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.targets.delegation import find_delegation
+from circlekit.targets.target import find_target
 from circlekit.testing import is_available, run_litert, tflite_of
 
 NET = """
@@ -116,3 +118,25 @@ def test_tables_are_stored_as_integers() -> None:
         expected = circlekit.run(model, given[0])[0]
         assert not circlekit.quantize(model, scheme, given, auto=False).floats
         assert sqnr(expected, circlekit.run(model, given[0])[0]) > 35
+
+
+def test_what_only_the_float_delegate_takes_stays_float() -> None:
+    """In LiteRT, all of the model is one partition of XNNPACK then."""
+    parts = {}
+    for target in ("litert", "litert-xnnpack"):
+        model = circlekit.parse(NET)
+        report = circlekit.quantize(model, "int8", samples(), auto=False, target=target)
+        delegation = find_delegation(model.main, find_target("litert-xnnpack"))
+        assert delegation is not None
+        floats = [(op.name, op.reason.partition(" for ")[0]) for op in report.floats]
+        parts[target] = floats, delegation.partitions, dict(delegation.refused)
+    assert parts["litert"] == ([], 2, {"AVERAGE_POOL_2D": 1})
+    reason = "the delegate of LiteRT with XNNPACK has no AVERAGE_POOL_2D"
+    assert parts["litert-xnnpack"] == ([("p", reason)], 1, {})
+
+
+def test_a_delegate_that_takes_no_integers_of_the_scheme_changes_nothing() -> None:
+    report = circlekit.quantize(
+        circlekit.parse(NET), "int16x8", samples(), auto=False, target="litert-xnnpack"
+    )
+    assert not report.floats

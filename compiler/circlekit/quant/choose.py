@@ -23,7 +23,7 @@ from circlekit.quant.parameters import asymmetric
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import NO_SCHEME, SCHEMES, Arithmetic, Scheme
 from circlekit.quant.tensor_forms import TensorForms
-from circlekit.quant.trial import trial_refusal
+from circlekit.quant.trial import planned_op, trial_refusal
 from circlekit.quant.weights import (
     bias_plan,
     block_plan,
@@ -75,7 +75,7 @@ class GraphChooser(TensorForms):
     """Chooses the plan of one graph."""
 
     def plan(self) -> GraphPlan:
-        """Return the plan: repeat until no operator is refused."""
+        """Return the plan: repeat until no operator is refused, and no delegate prefers floats."""
         for op, scheme in self.schemes.items():
             if scheme is None:
                 self.floats[op] = "chosen to stay float"
@@ -83,7 +83,7 @@ class GraphChooser(TensorForms):
                 self.floats[op] = "its graphs are quantized inside; they take and return floats"
             elif op.quantization_rule is None and scheme.activations is not None:
                 self.floats[op] = f"{self.target.title} has no integer kernel of {op.code}"
-        while refused := self._assign():
+        while refused := self._assign() or self._left_by_delegate():
             for op, error in refused.items():
                 self._lower(op, error)
         return self._result()
@@ -272,16 +272,38 @@ class GraphChooser(TensorForms):
 
     def _check(self, op: Op, rule: QuantizationRule) -> None:
         """Raise UnsupportedError if the target cannot run the operator as planned."""
-        scheme = self.scheme_of(op)
-        if scheme.arithmetic is Arithmetic.FLOATS:
+        if self.scheme_of(op).arithmetic is Arithmetic.FLOATS:
             return
-        operands, results = dict(self.edges[op]), {}
-        if scheme.activations is not None:
-            operands |= {i: self.read_form(op, i) for i in self.activations(op)}
-            results = {i: self.tensors[v] for i, v in enumerate(op.results) if v in self.tensors}
-        refusal = trial_refusal(op, operands, results, rule.attributes, self.target)
+        refusal = trial_refusal(op, *self._forms_around(op), rule.attributes, self.target)
         if refusal is not None:
             raise UnsupportedError(refusal)
+
+    def _forms_around(self, op: Op) -> tuple[dict[int, TensorPlan], dict[int, TensorPlan]]:
+        """Return the planned forms of operands and results, by index."""
+        operands, results = dict(self.edges[op]), {}
+        if self.scheme_of(op).activations is not None:
+            operands |= {i: self.read_form(op, i) for i in self.activations(op)}
+            results = {i: self.tensors[v] for i, v in enumerate(op.results) if v in self.tensors}
+        return operands, results
+
+    def _left_by_delegate(self) -> dict[Op, CirclekitError]:
+        """Return the operators that the target's delegate takes as floats, but not as planned.
+
+        None if it takes no operator as planned: then the scheme is made for another runtime.
+        """
+        if not self.target.delegated:
+            return {}
+        found: dict[Op, CirclekitError] = {}
+        is_taken = False
+        for op in self.schemes:
+            if op in self.floats or self.scheme_of(op).activations is None:
+                continue
+            planned = planned_op(op, *self._forms_around(op), self.rule_of(op).attributes)
+            sentence = self.target.delegate_refusal(planned)
+            is_taken |= sentence is None
+            if sentence is not None and self.target.delegate_refusal(op) is None:
+                found[op] = UnsupportedError(sentence)
+        return found if is_taken else {}
 
     # -- the plan -------------------------------------------------------------------------------
 

@@ -25,10 +25,19 @@ def trial_refusal(
     entry = target.operators.get(op.code)
     if entry is not None and entry["forms"] == "any":
         return f"no integer kernel of {op.code} is known in {target.title}"
+    return target.refusal(planned_op(op, operands, results, attributes))
+
+
+def planned_op(
+    op: Op,
+    operands: Mapping[int, TensorPlan],
+    results: Mapping[int, TensorPlan],
+    attributes: Mapping[str, object],
+) -> Op:
+    """Return a copy of ``op`` with these operands and results, which is in no graph."""
     inputs = [v and _planned(v, operands.get(i)) for i, v in enumerate(op.inputs)]
     outputs = [_planned(v, results.get(i)) for i, v in enumerate(op.results)]
-    trial = type(op)(*inputs, results=outputs, **{**op.attribute_values, **attributes})
-    return target.refusal(trial)
+    return type(op)(*inputs, results=outputs, **{**op.attribute_values, **attributes})
 
 
 def _planned(value: Value, plan: TensorPlan | None) -> Value:
