@@ -79,17 +79,17 @@ def test_mistake_in_a_recipe_is_reported(
 ) -> None:
     path, out = tmp_path / "test.recipe", tmp_path / "out.tflite"
     path.write_text(text)
-    assert chefs.tflchef_file([str(path), str(out)]) == 1
+    assert chefs.tflchef_file([str(path), str(out)]) == 255
     first = capsys.readouterr().err.splitlines()[0]
-    assert first.startswith(f"error: {path}")
+    assert first.startswith(f"ERROR: {path}")
     assert message in first
     assert not out.exists()
 
 
 def test_missing_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert chefs.tflchef_file([str(tmp_path / "none"), str(tmp_path / "x.tflite")]) == 1
+    assert chefs.tflchef_file([str(tmp_path / "none"), str(tmp_path / "x.tflite")]) == 255
     assert "cannot be read" in capsys.readouterr().err
-    assert chefs.tflchef_file([]) == 2
+    assert chefs.tflchef_file([]) == 255
 
 
 def test_every_command_takes_a_recipe(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_mismatched_files_are_refused(
     first.unlink()
     if content is not None:
         first.write_bytes(content)
-    assert main([str(model), str(prefix), str(model.parent / "out")]) == 1
+    assert main([str(model), str(prefix), str(model.parent / "out")]) in (1, 255)
     assert sentence in capsys.readouterr().err
     assert not list(model.parent.glob("out*"))
 

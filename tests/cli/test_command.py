@@ -12,10 +12,10 @@ import pytest
 
 from circlekit.cli import arguments, tensor_commands
 from circlekit.cli.arguments import Parser
-from circlekit.cli.circle2circle import main
 from circlekit.cli.command import INTERRUPTED, Command
+from circlekit.cli.optimize import optimize as main
 from circlekit.cli.output import progress_line, terminal
-from circlekit.cli.recipes import chefs, dredd
+from circlekit.cli.recipes import dredd
 from circlekit.errors import ShapeError
 
 RECIPE = """
@@ -57,7 +57,6 @@ TOO_LONG = "n" * 300
         (main, ["net.ck", f"{TOO_LONG}.circle"]),
         (main, [f"{TOO_LONG}.circle", "out.circle"]),
         (main, ["net.ck", "out.circle", "--record", TOO_LONG]),
-        (chefs.tflchef_reverse, ["net.ck", f"{TOO_LONG}.recipe"]),
         (dredd.main, [TOO_LONG]),
         (dredd.main, ["net.ck", "--keep", TOO_LONG]),
         (tensor_commands.i5diff, [TOO_LONG, "other.h5"]),
@@ -98,7 +97,7 @@ def test_empty_path_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out.startswith("circle2circle of circlekit ")
+    assert capsys.readouterr().out.startswith("circlekit optimize of circlekit ")
 
 
 def test_a_terminal_gets_a_result_and_a_progress_line(

@@ -54,7 +54,7 @@ def test_contradicting_extension_is_refused(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert tflite2circle(["one"]) == 2
+    assert tflite2circle(["one"]) == 255
     assert "output" in capsys.readouterr().err
     assert tflite2circle(["--help"]) == 0
     assert "the .circle file to write" in capsys.readouterr().out

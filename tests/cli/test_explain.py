@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.cli.circle2circle import main
 from circlekit.cli.explain import main as explain
+from circlekit.cli.optimize import optimize as main
 from tests.cli.test_scripts import run_script
 
 FUSED = "fuse_batchnorm_with_tconv"

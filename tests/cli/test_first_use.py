@@ -40,10 +40,9 @@ def test_input_model_is_not_overwritten(main: Main, words: list[str], net: Path,
     (net.parent / "link").symlink_to(net)
     for target in (net, net.parent / "link"):
         names = [str(target), str(net)] if words else [str(net), str(target)]
-        assert main([*words, *names]) == 1
-        assert (
-            capsys.readouterr().err == f"error: {target} is the input model; choose another file to write\n"
-        )
+        assert main([*words, *names]) in (1, 255)
+        said = capsys.readouterr().err
+        assert said.endswith(f": {target} is the input model; choose another file to write\n")
         assert net.read_bytes() == before
 
 
@@ -52,7 +51,7 @@ def test_input_model_is_not_overwritten(main: Main, words: list[str], net: Path,
 )
 def test_chefs_write_their_own_format(main: Main, other: str, net: Path, capsys: Output) -> None:
     target = net.parent / f"out.{other}"
-    assert main([str(net.with_suffix(".ck")), str(target)]) == 1
+    assert main([str(net.with_suffix(".ck")), str(target)]) == 255
     assert f"the extension is for {other}, but" in capsys.readouterr().err
     assert not target.exists()
     assert main([str(net.with_suffix(".ck")), str(target.with_suffix(".bin"))]) == 0
@@ -100,35 +99,35 @@ def test_file_too_short_for_a_model_is_refused(
         inspection.circle_inspect: ["--operators"],
         circle2circle.main: [str(tmp_path / "out.circle")],
     }
-    assert main([str(path), *words.get(main, [])]) == 1
+    assert main([str(path), *words.get(main, [])]) in (1, 255)
     assert f"not a model: {what}" in capsys.readouterr().err
 
 
 def test_invalid_file_prints_no_partial_output(net: Path, capsys: Output) -> None:
     net.write_bytes(net.read_bytes()[:-20])
-    assert dump.circledump([str(net)]) == 1
+    assert dump.circledump([str(net)]) == 255
     assert capsys.readouterr().out == ""
 
 
 def test_empty_file_name_is_refused(net: Path, capsys: Output) -> None:
     assert circle2circle.main(["", str(net.parent / "out.circle")]) == 1
-    assert capsys.readouterr().err == "error: a file without a name cannot be read\n"
-    assert circle2circle.main([str(net), ""]) == 1
-    assert capsys.readouterr().err == "error: a file without a name cannot be written\n"
+    assert capsys.readouterr().err == "Failed to open file: : a file without a name cannot be read\n"
+    assert circle2circle.main([str(net), ""]) == 255
+    assert capsys.readouterr().err == "ERROR: Failed to export '': a file without a name cannot be written\n"
 
 
 def test_an_empty_list_of_passes_is_wrong_usage(net: Path, capsys: Output) -> None:
     """As from an unset shell variable."""
     for main in (circle2circle.main, dredd.main):
-        assert main([str(net), str(net.parent / "out.circle"), "--passes", ""]) == 2
+        assert main([str(net), str(net.parent / "out.circle"), "--passes", ""]) in (2, 255)
         assert "expected names of passes, got ''" in capsys.readouterr().err
 
 
 def test_chef_with_closed_streams(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", None)
-        assert chefs.tflchef([]) == 1
-    assert capsys.readouterr().err == "error: expected a recipe on the standard input, which is closed\n"
+        assert chefs.tflchef([]) == 255
+    assert capsys.readouterr().err == "ERROR: expected a recipe on the standard input, which is closed\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")

@@ -11,7 +11,7 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 import circlekit
-from circlekit.cli.circle2circle import main
+from circlekit.cli.optimize import optimize as main
 from circlekit.io.write.save import save as to_file
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.cli.circle2circle import main
+from circlekit.cli.optimize import optimize as main
 from circlekit.equivalence.litert import run_litert
 from circlekit.ops.convolution.conv import TransposeConv
 

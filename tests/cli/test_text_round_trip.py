@@ -73,5 +73,5 @@ def test_shortened_text_is_for_reading(capsys: pytest.CaptureFixture[str]) -> No
     text = capsys.readouterr().out
     assert " elements]" in text
     assert "base64" not in text
-    assert circledump(["--shorten", source]) == 2
+    assert circledump(["--shorten", source]) == 255
     assert "--shorten needs --text" in capsys.readouterr().err

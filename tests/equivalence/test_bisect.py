@@ -199,9 +199,9 @@ def test_a_pass_that_means_to_change_values_is_no_culprit() -> None:
 def test_the_command_names_it_and_writes_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = tmp_path / "net.ck", tmp_path / "out.circle"
     source.write_text(NET)
-    assert circle2circle([str(source), str(out), "--fold_constants", "--wrong_adds", "--bisect"]) == 1
+    assert circle2circle([str(source), str(out), "--fold_constants", "--wrong_adds", "--bisect"]) == 255
     err = capsys.readouterr().err
-    assert err.startswith("error: wrong_adds is wrong, in rewrite ")
+    assert err.startswith("ERROR: wrong_adds is wrong, in rewrite ")
     small = tmp_path / "out.circle.bisect.ck"
     assert f"wrote a model of 2 operators that shows it to {small}" in err
     assert not out.exists()

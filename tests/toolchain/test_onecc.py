@@ -159,7 +159,7 @@ def test_a_wrong_configuration_is_one_line_and_nothing_runs(run: Run, work: Path
 def test_a_step_that_fails_ends_the_run(run: Run, work: Path) -> None:
     text = f"{BEGIN}{OPTIMIZE}{IMPORT}".replace("net.tflite", "none.tflite")
     code, _, errors = run([], text)
-    assert code == 1
+    assert code == 255
     assert errors.startswith("tflite2circle: Failed to open file: none.tflite: ")
     assert errors.count("\n") == 1
     assert errors in (work / "net.circle.log").read_text()
@@ -222,7 +222,11 @@ def test_workflows_run_in_their_order(run: Run, work: Path, monkeypatch: pytest.
     )
     document = workflow("A", "B", "C", "D", after={"A": ["C"], "C": ["D"]})
     (work / "flow.json").write_text(json.dumps(document))
-    assert run(["-W", "flow.json"]) == (0, "", "")
+    code, out, errors = run(["-W", "flow.json"])
+    assert (code, out) == (0, "")
+    assert errors.startswith(
+        "WARNING: ONE refuses flow.json (Workflows should not have a cycle), since C waits"
+    )
     assert order == ["B.circle", "D.circle", "C.circle", "A.circle"]
 
 

@@ -172,6 +172,8 @@ def target_format(target: FilePath, format: str | None) -> str:
 
 def check_target(target: FilePath) -> None:
     """Raise FileError if ``target`` is empty, a directory, or in a directory that does not exist."""
+    if not os.fspath(target):
+        raise FileError("a file without a name cannot be written")
     path = Path(target)
     with translated(path, "written"):
         if path.is_dir():

@@ -165,19 +165,25 @@ def optimize(
 
 
 def convert(
-    source: ModelFile, target: FilePath | BinaryIO, options: Options | None = None, format: str | None = None
+    source: ModelFile,
+    target: FilePath | BinaryIO,
+    options: Options | None = None,
+    format: str | None = None,
+    *,
+    is_strict: bool = True,
 ) -> Report:
     """Read a model, optimize it, write it, and return a report, whose ``after`` describes the written model.
 
     ``target``: a path, or a stream opened in binary mode.  ``options``: by default no pass runs and only the
     format changes.  ``format``: by default that of the extension, for a stream that of the input.  If nothing
-    changes, not even the format, the output is a copy of the input.  Options and paths are checked before any
+    changes, not even the format, the output is a copy of the input.  ``is_strict``: refuse an extension that
+    is not that of ``format``.  Options and paths are checked before any
     work; on an error nothing is written.
     """
     started = time.monotonic()
     if isinstance(target, str | os.PathLike):
         target_name = os.fspath(target)
-        format = target_format(target, format)
+        format = target_format(target, format) if is_strict or format is None else format
         check_target(target)
     else:
         target_name = str(getattr(target, "name", "<stream>"))

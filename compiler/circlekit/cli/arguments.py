@@ -42,6 +42,8 @@ class Parser(argparse.ArgumentParser):
         self.add_switch("-V", "--verbose", help="show where in the code an error occurred")
         package = f"circlekit {version('circlekit')}"
         text = package if name == "circlekit" else f"{name} of {package}"
+        if one_usage is not None:
+            text = f"{name} version {version('circlekit')} ({package})"
         self.add_argument("--version", action="version", version=text)
 
     def add_limits(self) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 from circlekit.api import Options, read_pipeline
 from circlekit.cli.arguments import MODEL_HELP, Parser, add_inputs, add_target, argument_type
-from circlekit.cli.command import Command
+from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.pass_list import print_passes
-from circlekit.cli.result import NO_PASS_HINT, PIPE, add_result_flags, run_conversion
+from circlekit.cli.result import NO_PASS_HINT, PIPE, add_result_flags, run_conversion, run_conversion_of_one
 from circlekit.errors import CirclekitError
 from circlekit.passes.engine.describe import summary
 from circlekit.passes.engine.registry import (
@@ -28,7 +28,7 @@ from circlekit.rewrite.base import Pass
 
 def _declare(parser: Parser) -> None:
     parser.add_argument("input", nargs="?", help=MODEL_HELP)
-    parser.add_argument("output", nargs="?", help="the file to write; its extension determines the format")
+    parser.add_argument("output", nargs="?", help="the file to write; circle, unless it ends in .tflite")
     parser.add_format("format of the output")
     add_result_flags(parser)
     add_optimization_flags(parser)
@@ -106,7 +106,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.input is None or arguments.output is None:
         arguments.refuse("expected an input and an output")
-    run_conversion(arguments, arguments.input, arguments.output, options_of(arguments, arguments.output))
+    options = options_of(arguments, arguments.output)
+    run_conversion_of_one(arguments, arguments.input, arguments.output, options, "Failed to export")
     return 0
 
 
@@ -197,7 +198,7 @@ def parse_pass_or_all(text: str) -> str:
 
 
 DESCRIPTION = "Optimize a circle or TFLite model. The order of the flags has no effect."
-main = Command("circle2circle", DESCRIPTION, "input output", _declare, _run)
+main = Command("circle2circle", DESCRIPTION, "input output", _declare, _run, one=OneCodes())
 
 
 # -- circle2tflite, tflite2circle ---------------------------------------------------------------
@@ -219,11 +220,22 @@ def add_verify(parser: Parser) -> None:
 
 def _convert(arguments: argparse.Namespace) -> int:
     options = Options(verify=arguments.verify, inputs=arguments.inputs, target=arguments.target)
-    run_conversion(arguments, arguments.input, arguments.output, options)
+    if arguments.format == "tflite":  # circle2tflite, which ONE does not have
+        run_conversion(arguments, arguments.input, arguments.output, options)
+    else:
+        run_conversion_of_one(arguments, arguments.input, arguments.output, options, "Failed to write circle")
     return 0
 
 
 TO_TFLITE = "Write a circle model as TFLite. What TFLite lacks is replaced by operators that it has."
 TO_CIRCLE = "Write a TFLite model as circle."
 circle2tflite = Command("circle2tflite", TO_TFLITE, "input output", _declare_conversion, _convert, "tflite")
-tflite2circle = Command("tflite2circle", TO_CIRCLE, "input output", _declare_conversion, _convert, "circle")
+tflite2circle = Command(
+    "tflite2circle",
+    TO_CIRCLE,
+    "input output",
+    _declare_conversion,
+    _convert,
+    "circle",
+    one=OneCodes(unread=255),
+)

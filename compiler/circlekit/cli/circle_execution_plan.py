@@ -10,7 +10,7 @@ from circlekit.api import load, save
 from circlekit.api.models import check_apart, check_target
 from circlekit.api.rewriting import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
-from circlekit.cli.command import Command
+from circlekit.cli.command import Command, OneCodes
 from circlekit.errors import UnsupportedError
 from circlekit.io.write.file_writer import write_file
 from circlekit.passes.engine.legalize import legalize
@@ -77,4 +77,4 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-main = Command("circle-execution-plan", DESCRIPTION, "input output", _declare, _run)
+main = Command("circle-execution-plan", DESCRIPTION, "input output", _declare, _run, one=OneCodes(failed=1))

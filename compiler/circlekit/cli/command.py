@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from circlekit.cli.arguments import Parser
+from circlekit.cli.one_words import UNREADABLE, NotWrittenError
 from circlekit.cli.output.progress_line import ProgressLine
 from circlekit.cli.output.terminal import escaped_stdout, is_terminal, printable, shortened
 from circlekit.errors import CirclekitError, FileError, FormatError
@@ -19,6 +20,9 @@ from circlekit.ir.resources.resource_limits import limited
 
 FAILED, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
 """Exit codes; the last two are those that shells use for the signals INT and PIPE."""
+
+ONE_HEADING = "ERROR"
+"""Begins the errors of ONE's commands."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +97,11 @@ class Command:
 
     def _report(self, error: Exception, verbose: bool) -> int:
         """Print ``error``; return the exit code."""
-        print_error(error, verbose, "error" if self.one is None else "ERROR")
+        print_error(error, verbose, "error" if self.one is None else ONE_HEADING)
         if self.one is None:
             return FAILED
-        return self.one.unread if isinstance(error, FileError | FormatError | OSError) else self.one.failed
+        is_unread = isinstance(error, FileError | FormatError | OSError)
+        return self.one.unread if is_unread and not isinstance(error, NotWrittenError) else self.one.failed
 
 
 def _flush_stdout(code: int) -> int:
@@ -147,4 +152,5 @@ def print_error(error: Exception, verbose: bool, heading: str = "error") -> None
         text = f"{error.filename}: {error.strerror}"
     else:
         text = f"internal error, please report: {type(error).__name__}: {error}"
-    print(f"{heading}: {shortened(printable(text))}", file=sys.stderr)
+    begin = "" if heading == ONE_HEADING and text.startswith(UNREADABLE) else f"{heading}: "
+    print(f"{begin}{shortened(printable(text))}", file=sys.stderr)

@@ -12,7 +12,7 @@ import numpy as np
 
 from circlekit.api import load
 from circlekit.cli.arguments import Parser, input_file
-from circlekit.cli.command import Command
+from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.output.terminal import number_text
 from circlekit.errors import ModelError
 from circlekit.io.schema import Tree, number_of, table
@@ -176,8 +176,10 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-circledump = Command("circledump", "Print a whole model file.", "model", _declare, _run)
-tfldump = Command("tfldump", "Print a whole model file.", "model", _declare, _run)
+circledump = Command(
+    "circledump", "Print a whole model file.", "model", _declare, _run, one=OneCodes(unread=255)
+)
+tfldump = Command("tfldump", "Print a whole model file.", "model", _declare, _run, one=OneCodes(unread=255))
 
 
 def _dump(model: ModelFile) -> Iterator[str]:

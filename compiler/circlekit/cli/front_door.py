@@ -118,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if len(words) > 1 and words[0] in ("-V", "--verbose"):
         words = [words[1], words[0], *words[2:]]
     if words and words[0] in SUMMARIES:
-        return find(words[0])(words[1:])
+        return replace(find(words[0]), one=None)(words[1:])  # in the style of this command, not of ONE
     return _door(words)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import circlekit.ops  # noqa: F401  # declares the operators, whose rules circle-verify checks
 from circlekit.api.models import check_apart
 from circlekit.cli.arguments import MODEL_HELP, Parser, input_file
-from circlekit.cli.command import FAILED, Command, for_each_file
+from circlekit.cli.command import FAILED, Command, OneCodes, for_each_file
 from circlekit.cli.output.cost_table import cost_lines, cost_of
 from circlekit.cli.output.model_summary import summary_of, summary_text
 from circlekit.cli.output.terminal import number_text, printable, text_columns
@@ -71,8 +71,8 @@ def _findings(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 VERIFY = "Check the bytes of model files and the models in them."
-circle_verify = Command("circle-verify", VERIFY, "file ...", _declare_verify, _verify)
-tfl_verify = Command("tfl-verify", VERIFY, "file ...", _declare_verify, _verify)
+circle_verify = Command("circle-verify", VERIFY, "file ...", _declare_verify, _verify, one=OneCodes(failed=1))
+tfl_verify = Command("tfl-verify", VERIFY, "file ...", _declare_verify, _verify, one=OneCodes(failed=1))
 
 
 # -- inspect -----------------------------------------------------------------------------------
@@ -169,8 +169,12 @@ def _print_view(items: Any, separator: str) -> None:
 
 
 INSPECT = "Summarize models: interface, operators, size, cost."
-circle_inspect = Command("circle-inspect", INSPECT, "file ...", _declare_inspect, _inspect)
-tfl_inspect = Command("tfl-inspect", INSPECT, "file ...", _declare_inspect, _inspect)
+circle_inspect = Command(
+    "circle-inspect", INSPECT, "file ...", _declare_inspect, _inspect, one=OneCodes(unread=255)
+)
+tfl_inspect = Command(
+    "tfl-inspect", INSPECT, "file ...", _declare_inspect, _inspect, one=OneCodes(unread=255)
+)
 
 
 def _print_json(tree: Any) -> None:
@@ -226,4 +230,6 @@ def _numbers(array: Any) -> list[str]:
 
 
 TENSORDUMP = "Print or export the tensors of a circle file."
-circle_tensordump = Command("circle-tensordump", TENSORDUMP, "circle", _declare_tensordump, _tensordump)
+circle_tensordump = Command(
+    "circle-tensordump", TENSORDUMP, "circle", _declare_tensordump, _tensordump, one=OneCodes()
+)

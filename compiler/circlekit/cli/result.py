@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -14,12 +15,15 @@ from typing import BinaryIO
 
 from circlekit.api import ModelFile, Options, convert
 from circlekit.cli.arguments import Parser
+from circlekit.cli.one_words import one_words
 from circlekit.cli.output.explanations import print_explanations
 from circlekit.cli.output.terminal import is_terminal, printable, printing_to_stderr, text_columns
 from circlekit.errors import FileError
+from circlekit.io.write.save import format_of
 from circlekit.ir.resources.progress import Progress, watched
 from circlekit.ir.text.columns import format_columns, wrapped
 from circlekit.passes.engine.optimization_report import Port, Report
+from circlekit.toolchain.pass_log import log_lines
 
 MAX_PORTS = 12
 """Number of inputs, and of outputs, that are listed."""
@@ -54,12 +58,45 @@ def source_name(path: str) -> str:
 def run_conversion(arguments: argparse.Namespace, source: str, target: str, options: Options) -> None:
     """Convert ``source`` to ``target``, where ``-`` is a standard stream, and print the result."""
     with output_to(target) as output:
-        report = run_quietly(arguments, lambda: convert(source_of(source), output, options, arguments.format))
+        report = converted(arguments, source, output, options)
         if arguments.json and not arguments.quiet:
             print(json.dumps(report.document(), indent=2))
         elif not arguments.quiet:
             _print_explanations(report)
             print(*result_lines(report, arguments.hint), sep="\n")
+
+
+def run_conversion_of_one(
+    arguments: argparse.Namespace, source: str, target: str, options: Options, failed: str
+) -> None:
+    """Convert as ``run_conversion`` does, with the output of ONE: nothing, unless it is asked for.
+
+    The output is circle under any name, unless the name or ``arguments.format`` says tflite.  ``--verbose``
+    and the variable LUCI_LOG print a line for each pass.  ``failed``: begins the error of an output that
+    cannot be written.
+    """
+    arguments.format = arguments.format or (None if target == PIPE else format_of(target)) or "circle"
+    with one_words(source, target, failed), output_to(target) as output:
+        report = converted(arguments, source, output, options, is_strict=False)
+        if arguments.json and not arguments.quiet:
+            print(json.dumps(report.document(), indent=2))
+            return
+        _print_explanations(report)
+        if arguments.verbose or os.environ.get("LUCI_LOG", "0") not in ("", "0"):
+            print(*map(printable, log_lines(report)), sep="\n")
+
+
+def converted(
+    arguments: argparse.Namespace,
+    source: str,
+    output: str | BinaryIO,
+    options: Options,
+    is_strict: bool = True,
+) -> Report:
+    """Convert, and return the report.  ``is_strict``: the extension must be that of the format."""
+    return run_quietly(
+        arguments, lambda: convert(source_of(source), output, options, arguments.format, is_strict=is_strict)
+    )
 
 
 def _print_explanations(report: Report) -> None:

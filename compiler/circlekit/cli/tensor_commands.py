@@ -7,7 +7,7 @@ import argparse
 
 from circlekit.api import load, run
 from circlekit.cli.arguments import MODEL_HELP, Parser, non_negative_number
-from circlekit.cli.command import FAILED, Command
+from circlekit.cli.command import FAILED, Command, OneCodes
 from circlekit.equivalence import tensor_files
 from circlekit.interp.interpreter import expect_runs
 from circlekit.ir.resources.progress import progress
@@ -39,7 +39,12 @@ def _interpret(arguments: argparse.Namespace) -> int:
 
 
 circle_interpreter = Command(
-    "circle-interpreter", INTERPRET_HELP, "model input_prefix output_prefix", _declare_interpreter, _interpret
+    "circle-interpreter",
+    INTERPRET_HELP,
+    "model input_prefix output_prefix",
+    _declare_interpreter,
+    _interpret,
+    one=OneCodes(usage=1),
 )
 
 

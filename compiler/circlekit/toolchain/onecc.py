@@ -105,7 +105,7 @@ def _main(words: list[str], session: Session) -> None:
     else:
         steps = [
             ready
-            for step in read_workflow(arguments.workflow)
+            for step in read_workflow(arguments.workflow, session.report)
             for ready in (
                 [_step(step, arguments.workflow, session)]
                 if step.tool

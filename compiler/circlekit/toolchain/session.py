@@ -84,10 +84,11 @@ class Session:
             self.log = None
 
     @contextlib.contextmanager
-    def program(self, name: str, words: Sequence[str]) -> Iterator[None]:
+    def program(self, name: str, words: Sequence[str], unread: int = LOAD_FAILED) -> Iterator[None]:
         """Run the block in place of ONE's program ``name``, whose command line ``words`` the log gets.
 
-        An error is printed as that program and its driver print it; StepFailed follows.
+        An error is printed as that program and its driver print it; StepFailed follows.  ``unread``: the exit
+        code for a model that cannot be read.
         """
         self.write_log(" ".join([name, *words]) + "\n")
         try:
@@ -98,7 +99,7 @@ class Session:
             text = str(error) if error.message.startswith(ONE_BEGINNINGS) else f"ERROR: {error}"
             is_unread = isinstance(error, FileError | FormatError) and error.message.startswith(UNREAD)
             self.report(text, prefix=name)
-            raise StepFailed(name, LOAD_FAILED if is_unread else FAILED) from None
+            raise StepFailed(name, unread if is_unread else FAILED) from None
 
     def write_log(self, text: str) -> None:
         """Append ``text`` to the log of the step."""

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -31,20 +31,26 @@ class Step:
     configuration: str = ""
 
 
-def read_workflow(path: str) -> list[Step]:
+def read_workflow(path: str, warn: Callable[[str], None]) -> list[Step]:
     """Return the steps of a workflow file in the order to run them.
 
-    Workflows that others do not wait for keep the order in which the file lists them.  Raise DriverError,
-    worded as ONE does, if the file is wrong or workflows wait for each other in a cycle.
+    Workflows that are ready at the same time keep the order in which the file lists them.  ``warn`` is told
+    of what ONE would refuse.  Raise DriverError, worded as ONE does, if the file is wrong or workflows wait
+    for each other in a cycle.
     """
     document = read_json(path)
     names = _workflows(document, path)
-    graph = TopologicalSorter({name: document[name].get(AFTER, []) for name in names})
+    waits = {name: list(document[name].get(AFTER, [])) for name in names}
+    graph = TopologicalSorter(waits)
     try:
         graph.prepare()
     except CycleError as error:
         cycle = " -> ".join(error.args[1])
         raise DriverError("RuntimeError", f"Workflows should not have a cycle: {path}: {cycle}") from None
+    chained = [name for name in names if waits[name] and any(name in others for others in waits.values())]
+    if chained:  # ONE takes every chain for a cycle
+        message = f"ONE refuses {path} (Workflows should not have a cycle)"
+        warn(f"WARNING: {message}, since {chained[0]} waits and is waited for")
     order: list[str] = []
     while graph.is_active():
         ready = sorted(graph.get_ready(), key=names.index)

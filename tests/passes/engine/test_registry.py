@@ -120,7 +120,7 @@ def test_invalid_pipeline_file_is_refused(text: str, sentence: str, tmp_path: Pa
 def test_invalid_list_of_passes_is_wrong_usage(
     net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(net), str(tmp_path / "out.circle"), "--passes", "O1,remove_deed"]) == 2
+    assert main([str(net), str(tmp_path / "out.circle"), "--passes", "O1,remove_deed"]) == 255
     assert "there is no pass or pipeline 'remove_deed'" in capsys.readouterr().err
 
 
@@ -153,5 +153,5 @@ def test_plugin_that_cannot_be_imported_is_named(package: Path, capsys: pytest.C
         RewriteError, match=r"cannot load the passes of my-passes \(my_passes\): ModuleNotFound"
     ):
         find_pass("remove_two_negs")
-    assert main(["--list-passes"]) == 1
-    assert capsys.readouterr().err.startswith("error: cannot load the passes of my-passes")
+    assert main(["--list-passes"]) == 255
+    assert capsys.readouterr().err.startswith("ERROR: cannot load the passes of my-passes")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.cli.circle2circle import main
+from circlekit.cli.optimize import optimize as main
 from circlekit.errors import RewriteError, ShapeError
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from circlekit.api import load, save
 from circlekit.api.models import check_target
 from circlekit.api.quantizing import expand_weights
 from circlekit.api.rewriting import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
-from circlekit.cli.command import Command
-from circlekit.errors import CirclekitError, FileError, FormatError, ParseError, UnsupportedError
+from circlekit.cli.command import Command, OneCodes
+from circlekit.cli.one_words import one_words
+from circlekit.errors import UnsupportedError
 from circlekit.io.write.save import format_of
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
@@ -93,9 +92,9 @@ def _run(arguments: argparse.Namespace) -> int:
     if len(modes) != 1:
         flags = ", ".join(f"--{mode}" for mode in MODES)
         arguments.refuse(f"expected exactly one of {flags}, got {len(modes)}")
-    with _worded("Failed to export {!r}", arguments.output):
+    with one_words(arguments.input, arguments.output):
         check_target(arguments.output)
-    model = _loaded(arguments.input)
+        model = load(arguments.input)
     check_structure(model, arguments.input)
     reads_weights = modes[0] in ("quantize_dequantize_weights", "quantize_with_minmax")
     if reads_weights:
@@ -104,28 +103,9 @@ def _run(arguments: argparse.Namespace) -> int:
     _quantize(model, modes[0], arguments)
     if original is not None:
         add_profile(original, model)
-    with _worded("Failed to export {!r}", arguments.output):
+    with one_words(arguments.input, arguments.output):
         save(model, arguments.output, format_of(arguments.output) or "circle")
     return 0
-
-
-def _loaded(path: str) -> Model:
-    """Return the model in a file; errors begin with ONE's words, which scripts look for."""
-    with (
-        _worded("Failed to open file: {}", path),
-        _worded("Invalid input file {!r}", path, (FormatError, ParseError)),
-    ):
-        return load(path)
-
-
-@contextmanager
-def _worded(words: str, path: str, kinds: tuple[type[CirclekitError], ...] = (FileError,)) -> Iterator[None]:
-    """Put ``words`` about ``path`` before the message of errors of these kinds."""
-    try:
-        yield
-    except kinds as error:
-        message = error.message.removeprefix(f"{path}: ")
-        raise type(error)(f"{words.format(path)}: {message}", *error.where) from None
 
 
 def _quantize(model: Model, mode: str, arguments: argparse.Namespace) -> None:
@@ -188,4 +168,4 @@ def _forced(arguments: argparse.Namespace, name: str, scale: str, zero_point: st
         raise
 
 
-main = Command("circle-quantizer", DESCRIPTION, "input output", _declare, _run)
+main = Command("circle-quantizer", DESCRIPTION, "input output", _declare, _run, one=OneCodes())

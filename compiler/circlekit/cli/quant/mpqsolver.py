@@ -12,7 +12,7 @@ from pathlib import Path
 from circlekit.api import load, save
 from circlekit.api.models import check_apart, check_target
 from circlekit.cli.arguments import Parser, add_model_flags
-from circlekit.cli.command import Command
+from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.output.terminal import printable
 from circlekit.errors import FileError, ParseError, UnsupportedError
 from circlekit.io.file_map import map_file
@@ -180,4 +180,11 @@ class _Intermediate:
         write_file(str(self.folder / "errors.mpq.txt"), ["".join(self.errors).encode()])
 
 
-main = Command("circle-mpqsolver", DESCRIPTION, "--input_model MODEL --output_model MODEL", _declare, _run)
+main = Command(
+    "circle-mpqsolver",
+    DESCRIPTION,
+    "--input_model MODEL --output_model MODEL",
+    _declare,
+    _run,
+    one=OneCodes(failed=1, usage=1),
+)

@@ -8,7 +8,7 @@ import argparse
 from circlekit.api import load, save
 from circlekit.api.models import check_target
 from circlekit.cli.arguments import Parser, add_model_flags, positive_count
-from circlekit.cli.command import Command
+from circlekit.cli.command import Command, OneCodes
 from circlekit.errors import UnsupportedError
 from circlekit.io.write.save import format_of
 from circlekit.ir.clone import clone
@@ -73,5 +73,5 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 record_minmax = Command(
-    "record-minmax", DESCRIPTION, "--input_model MODEL --output_model MODEL", _declare, _run
+    "record-minmax", DESCRIPTION, "--input_model MODEL --output_model MODEL", _declare, _run, one=OneCodes()
 )

@@ -9,7 +9,7 @@ import sys
 from circlekit.api import load, save
 from circlekit.api.models import check_apart, check_target, target_format
 from circlekit.cli.arguments import Parser, output_of
-from circlekit.cli.command import Command
+from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.result import PIPE, source_of
 from circlekit.errors import FileError
 from circlekit.io.file_map import read_all
@@ -121,15 +121,19 @@ def _cook_piped(arguments: argparse.Namespace) -> int:
     return 0
 
 
+CODES = OneCodes(unread=255)
+"""Exit codes of ONE's chefs."""
+
+
 def _commands(prefix: str, format: str) -> tuple[Command, Command, Command]:
     """Return three commands: recipe to model on standard streams, the same on files, model to recipe."""
     file = f"Make the {format} model that a recipe describes."
     stream = f"Read a recipe from the standard input; write its {format} model to the standard output."
     reverse = "Make a recipe that describes a model."
     return (
-        Command(prefix, stream, "", lambda parser: None, _cook_stream, format),
-        Command(f"{prefix}-file", file, "recipe output", _declare_file, _cook_file, format),
-        Command(f"{prefix}-reverse", reverse, "model recipe", _declare_reverse, _reverse, format),
+        Command(prefix, stream, "", lambda parser: None, _cook_stream, format, one=CODES),
+        Command(f"{prefix}-file", file, "recipe output", _declare_file, _cook_file, format, one=CODES),
+        Command(f"{prefix}-reverse", reverse, "model recipe", _declare_reverse, _reverse, format, one=CODES),
     )
 
 

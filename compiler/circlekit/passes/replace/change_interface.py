@@ -20,15 +20,16 @@ def _names(text: str) -> list[str]:
 
 
 class ChangeOutputs(Pass):
-    """Make the named results the outputs of the main graph, in this order, and remove unused operators.
+    """Make the named values the outputs of the main graph, in this order, and remove unused operators.
 
-    Raise RewriteError if the number of names is not that of the outputs, or no operator has such a result.
+    Raise RewriteError, worded as ONE does, if the number of names is not that of the outputs, or a name is
+    that of no result, input or constant.
     """
 
     name = "change_outputs"
     changes_interface = True
     options = (
-        Option("change_outputs", "make these results the outputs; as many as now", "NAME,NAME", _names),
+        Option("change_outputs", "make these values the outputs; as many as now", "NAME,NAME", _names),
     )
 
     def run(self, model: Model, context: Context) -> int:
@@ -37,10 +38,10 @@ class ChangeOutputs(Pass):
         if not names or [v.name for v in graph.outputs] == names:
             return 0
         if len(names) != len(graph.outputs):
-            expected = f"{len(graph.outputs)} names, as many as outputs"
-            raise RewriteError(f"change_outputs: expected {expected}, got {len(names)}")
-        results = {value.name: value for op in graph for value in op.results}
-        chosen = [_find(name, results) for name in names]
+            expected = f"number of outputs should be {len(graph.outputs)}"
+            raise RewriteError(f"Change outputs failed: {expected}, got {len(names)} names")
+        values = {value.name: value for value in graph.values()}
+        chosen = [_find(name, values) for name in names]
         replacements = dict(zip(graph.outputs, chosen, strict=True))
         for signature in model.signatures:
             if signature.graph is graph:
@@ -50,13 +51,11 @@ class ChangeOutputs(Pass):
         return len(chosen)
 
 
-def _find(name: str, results: dict[str, Value]) -> Value:
-    """Return the result called ``name``; RewriteError if there is none."""
-    if name not in results:
-        raise RewriteError(
-            f"change_outputs: no operator has a result %{name}" + did_you_mean(name, results, 3)
-        )
-    return results[name]
+def _find(name: str, values: dict[str, Value]) -> Value:
+    """Return the value called ``name``; RewriteError if there is none."""
+    if name not in values:
+        raise RewriteError(f"Change outputs failed: node not found: {name}" + did_you_mean(name, values, 3))
+    return values[name]
 
 
 class DynamicBatchToSingleBatch(Pass):

@@ -72,7 +72,7 @@ def _import_tensorflow(invocation: Invocation, session: Session, *, is_bcq: bool
 
 def _write_circle(session: Session, source: str, target: str) -> None:
     """Write the TFLite model in ``source`` as circle."""
-    with session.program("tflite2circle", [source, target]):
+    with session.program("tflite2circle", [source, target], unread=255):
         session.save(session.load(source), target, "Failed to write circle")
 
 
@@ -90,13 +90,17 @@ one_import_bcq = Driver(
 # -- TFLite, PyTorch -----------------------------------------------------------------------------
 
 
+_OF_TENSORFLOW = [Option(name, is_shown=False) for name in ("input_arrays", "input_shapes", "output_arrays")]
+"""Keys that configurations made for one-import-tf have; they have no effect, as in ONE."""
+
+
 def _run_tflite(invocation: Invocation, session: Session) -> None:
     _write_circle(session, str(invocation.values["input_path"]), str(invocation.values["output_path"]))
 
 
 one_import_tflite = Driver(
     "one-import-tflite", "command line tool to convert TensorFlow lite to circle",
-    lambda: [INPUT_PATH, OUTPUT_PATH], _run_tflite,
+    lambda: [INPUT_PATH, OUTPUT_PATH, *_OF_TENSORFLOW], _run_tflite,
 )  # fmt: skip
 
 
