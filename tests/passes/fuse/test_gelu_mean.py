@@ -172,6 +172,29 @@ def test_gelu_by_tanh(cube: str, last: str) -> None:
     assert op.attribute_items() == {"approximate": True}
 
 
+@pytest.mark.parametrize("square", ["Mul(%x, %x)", "Square(%x)", "Pow(%x, 2.0)"])
+@pytest.mark.parametrize(
+    "product",
+    [
+        "%p = Mul(%x, 0.7978845608) %s = Mul(%p, %d)",
+        "%p = Mul(%x, %d) %s = Mul(0.7978845608, %p)",
+        "%p = Mul(%d, 0.7978845608) %s = Mul(%p, %x)",
+    ],
+)
+@pytest.mark.parametrize(
+    "last",
+    [
+        "%h = Mul(%t, 0.5) %a = Add(%h, 0.5) %y = Mul(%a, %x)",
+        "%h = Mul(%x, 0.5) %a = Mul(%t, %h) %y = Add(%a, %h)",
+    ],
+)
+def test_gelu_by_tanh_of_a_factored_cubic(square: str, product: str, last: str) -> None:
+    inner = f"%q = {square} %k = Mul(%q, 0.044715) %d = Add(%k, 1.0) {product} %t = Tanh(%s)"
+    text = f"graph main(%x: f32[2,3]) -> %y {{ {inner} {last} }}"
+    (op,) = check_pass(text, "fuse_gelu", ["Gelu"]).main
+    assert op.attribute_items() == {"approximate": True}
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

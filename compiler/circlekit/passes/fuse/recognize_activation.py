@@ -15,13 +15,24 @@ RELATIVE_TOLERANCE = 1e-5
 """Largest relative difference between a constant in the model and the number in the formula."""
 
 GELU_ENDS = (
-    "m = Mul(x, a)  z = Mul(m, 0.5)",
-    "h = Mul(x, 0.5)  z = Mul(h, a)",
-    "h = Mul(a, 0.5)  z = Mul(x, h)",
+    "a = Add(e, 1.0)  m = Mul(x, a)  z = Mul(m, 0.5)",
+    "a = Add(e, 1.0)  h = Mul(x, 0.5)  z = Mul(h, a)",
+    "a = Add(e, 1.0)  h = Mul(a, 0.5)  z = Mul(x, h)",
+    "h = Mul(e, 0.5)  a = Add(h, 0.5)  z = Mul(x, a)",
+    "h = Mul(x, 0.5)  m = Mul(h, e)  z = Add(h, m)",
 )
-"""x * a / 2 in any order; a is 1 + erf(...) or 1 + tanh(...)."""
+"""x * (1 + e) / 2 in any order, where e is erf(...) or tanh(...)."""
 
 CUBES = ("c = Pow(x: f32, 3.0)", "q = Mul(x: f32, x)  c = Mul(q, x)", "q = Square(x: f32)  c = Mul(q, x)")
+SQUARES = ("q = Pow(x: f32, 2.0)", "q = Mul(x: f32, x)", "q = Square(x: f32)")
+
+SUMS_OF_CUBES = ("k = Mul(c, cubic: const f32[*, 1])  d = Add(x, k)  s = Mul(d, root: const f32[*, 1])",)
+SUMS_OF_SQUARES = (
+    "k = Mul(q, cubic: const f32[*, 1])  d = Add(k, 1.0)  p = Mul(x, root: const f32[*, 1])  s = Mul(p, d)",
+    "k = Mul(q, cubic: const f32[*, 1])  d = Add(k, 1.0)  p = Mul(x, d)  s = Mul(p, root: const f32[*, 1])",
+    "k = Mul(q, cubic: const f32[*, 1])  d = Add(k, 1.0)  p = Mul(d, root: const f32[*, 1])  s = Mul(x, p)",
+)
+"""root * (x + cubic * x^3) with x^3 = c, or root * x * (1 + cubic * x^2) with x^2 = q."""
 
 
 class _Erf(Rewrite):
@@ -30,7 +41,6 @@ class _Erf(Rewrite):
     before = """
         s = Mul|Div(x: f32, root: const f32[*, 1])
         e = Custom("Erf", s)
-        a = Add(e, 1.0)
         $end
     """
     after = "z = Gelu(x)  {approximate: false}"
@@ -49,12 +59,9 @@ class _Tanh(Rewrite):
     """x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3))) / 2."""
 
     before = """
-        $cube
-        k = Mul(c, cubic: const f32[*, 1])
-        d = Add(x, k)
-        s = Mul(d, root: const f32[*, 1])
-        t = Tanh(s)
-        a = Add(t, 1.0)
+        $power
+        $total
+        e = Tanh(s)
         $end
     """
     after = "z = Gelu(x)  {approximate: true}"
@@ -73,7 +80,11 @@ class FuseGelu(Rules):
     """x * (1 + erf(x * sqrt(1/2))) / 2  ==  gelu(x), in any order of the factors; also its form with tanh."""
 
     name = "fuse_gelu"
-    rules = (*_Erf.members(end=GELU_ENDS), *_Tanh.members(cube=CUBES, end=GELU_ENDS))
+    rules = (
+        *_Erf.members(end=GELU_ENDS),
+        *_Tanh.members(power=CUBES, total=SUMS_OF_CUBES, end=GELU_ENDS),
+        *_Tanh.members(power=SQUARES, total=SUMS_OF_SQUARES, end=GELU_ENDS),
+    )
 
 
 class ReplaceWithFcGeluFc(Rewrite):
