@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations
 from pathlib import Path
 
@@ -173,7 +174,9 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert circle_operator(["--name", source]) == 0
     assert capsys.readouterr().out.split() == ["ADD", "RELU", "MUL", "EXP", "SUB", *"abcdy"]
     assert circle_input_names([]) == 0
-    assert '"Conv2D" : ["input", "filter", "bias"]' in capsys.readouterr().out
+    names = json.loads(capsys.readouterr().out)
+    assert (names["CONV_2D"], names["SOFTMAX"]) == (["input", "filter", "bias"], ["logits"])
+    assert (names["ADD"], names["MEAN"]) == (["x", "y"], ["input", "reduction_indices"])
 
 
 @pytest.mark.parametrize("words", [["--by_id", "9"], ["--by_id", "a,b"], ["--by_name", "no"], []])

@@ -108,7 +108,7 @@ class Parser(argparse.ArgumentParser):
         if unknown != message:
             message = self._unknown(unknown.split())
         if self.one_usage is not None:
-            self.exit(self.one_usage, f"ERROR: {message}\n{self.format_help()}")
+            self.exit(self.one_usage, f"ERROR: Invalid argument. {message}\n{self.format_help()}")
         self.exit(USAGE_ERROR, f"error: {message} ({self.prog} --help lists the flags)\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:

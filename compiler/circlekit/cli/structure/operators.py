@@ -53,6 +53,30 @@ circle_operator = Command(
 )
 
 
+RENAMED = {"lhs": "x", "rhs": "y"}
+FIRST_NAMES = {
+    "x": "ABS CAST CEIL COS EXP FLOOR L2_NORMALIZATION LOG LOGICAL_NOT LOGISTIC NEG ROUND RSQRT SIN SQRT SQUARE"
+    " TANH",
+    "features": "ELU GELU HARD_SWISH LEAKY_RELU RELU RELU6 RELU_0_TO_1 RELU_N1_TO_1",
+    "value": "AVERAGE_POOL_2D L2_POOL_2D MAX_POOL_2D UNPACK",
+    "logits": "LOG_SOFTMAX SOFTMAX",
+    "inputs": "ADD_N FAKE_QUANT",
+    "tensor": "RESHAPE REVERSE_V2",
+    "diagonal": "MATRIX_DIAG",
+    "a": "TRANSPOSE",
+    "cond": "IF",
+    "input": "SEGMENT_SUM SPLIT_V",
+}
+WHOLE_NAMES = {
+    "EXPAND_DIMS": "input axis",
+    "SELECT": "condition t e",
+    "SELECT_V2": "condition t e",
+    "SPLIT": "split_dim input",
+    "SVDF": "input weight_feature weight_time bias State",
+    "TRANSPOSE_CONV": "inputSizes filter outBackProp bias",
+}
+"""Names of operands in ONE's compiler that differ from the names here.  Source: luci/logex."""
+
 INPUT_NAMES = "Print the names of the operands of every operator as JSON."
 
 
@@ -61,10 +85,20 @@ def _declare_names(parser: Parser) -> None:
 
 
 def _names(arguments: argparse.Namespace) -> int:
-    kinds = sorted(REGISTRY.values(), key=lambda kind: kind.__name__)
-    rows = [f'  "{kind.__name__}" : {json.dumps([o.name for o in kind.operands])}' for kind in kinds]
+    rows = [f'  "{code}" : [ {", ".join(map(json.dumps, _names_of(code)))} ]' for code in sorted(REGISTRY)]
     print("{\n" + ",\n".join(rows) + "\n}")
     return 0
+
+
+def _names_of(code: str) -> list[str]:
+    """Return the names of the operands as ONE's compiler has them."""
+    if code in WHOLE_NAMES:
+        return WHOLE_NAMES[code].split()
+    first = next((name for name, codes in FIRST_NAMES.items() if code in codes.split()), None)
+    names = [RENAMED.get(operand.name, operand.name) for operand in REGISTRY[code].operands]
+    if code.startswith("REDUCE_") or code in ("MEAN", "SUM"):
+        names = [name.replace("axis", "reduction_indices") for name in names]
+    return names if first is None else [first, *names[1:]]
 
 
 circle_input_names = Command(

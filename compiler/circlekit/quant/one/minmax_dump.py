@@ -14,7 +14,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from circlekit.equivalence import hdf5
 from circlekit.errors import FormatError, ModelError, UnsupportedError
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Quantization, Value
@@ -63,6 +62,8 @@ def _tensors(model: Model) -> Iterator[tuple[Place, Value]]:
 
 def _read(path: str | os.PathLike[str]) -> dict[Place, Array]:
     """Return the ranges of each tensor of the first model, f64[runs, 2]."""
+    from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
+
     found: dict[Place, dict[int, Array]] = {}
     for name, array in hdf5.read_datasets(path).items():
         match = PLACE.fullmatch(name)
