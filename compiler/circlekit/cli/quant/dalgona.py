@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import argparse
 
-from circlekit.api.models import load
 from circlekit.api.one_tools import analyze
 from circlekit.cli.arguments import MODEL_HELP, Parser
 from circlekit.cli.command import Command, OneCodes
+from circlekit.cli.one_files import load_model
 
 DESCRIPTION = """Run a model and call the hooks of an analysis before and after each operator.
 
@@ -28,7 +28,7 @@ def _declare(parser: Parser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    model = load(arguments.input_model)
+    model = load_model(arguments.input_model)
     count = analyze(model, arguments.analysis, arguments.input_data, arguments.analysis_args)
     what = f"{count}'th data" if arguments.input_data is not None else "a random input"
     print(f"Finished executing {what}")

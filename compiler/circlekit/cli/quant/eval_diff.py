@@ -6,9 +6,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator
 
-from circlekit.api.models import load
 from circlekit.cli.arguments import MODEL_HELP, Parser, positive_count
 from circlekit.cli.command import Command, OneCodes
+from circlekit.cli.one_files import load_model
 from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
 from circlekit.equivalence.layer_comparison import results_by_name
 from circlekit.equivalence.real_numbers import real_numbers
@@ -61,7 +61,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise ModelError(
             "Input data path should be given for both first_model and second_model, or neither must be given."
         )
-    models = load(arguments.first_model), load(arguments.second_model)
+    models = load_model(arguments.first_model), load_model(arguments.second_model)
     metrics = [metric for metric in METRICS if getattr(arguments, f"print_{metric}")]
     others = arguments.print_sqnr or arguments.print_topk_match or arguments.print_layers
     if not metrics and not others:

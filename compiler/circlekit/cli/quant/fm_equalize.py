@@ -7,16 +7,14 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from circlekit.api.models import check_target, load, save
+from circlekit.api.models import check_target
 from circlekit.api.one_tools import equalize_feature_maps
-from circlekit.api.rewriting import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
+from circlekit.cli.one_files import load_model, save_model
 from circlekit.errors import CirclekitError, FormatError
 from circlekit.io.file_map import map_file
 from circlekit.io.write.file_writer import write_file
-from circlekit.io.write.save import format_of
-from circlekit.ir.graph import Model
 from circlekit.quant.techniques.feature_map_equalization import (
     Pattern,
     apply_patterns,
@@ -38,11 +36,6 @@ def _read_patterns(path: str) -> list[Pattern]:
         raise error.note(f"in {path}") from None
 
 
-def _save(model: Model, path: str) -> None:
-    check_structure(model, path)
-    save(model, path, format_of(path) or "circle")
-
-
 def _declare_input(parser: Parser, *flags: str) -> None:
     parser.add_argument(*flags, required=True, metavar="MODEL", help=MODEL_HELP)
 
@@ -61,7 +54,7 @@ def _declare_detect(parser: Parser) -> None:
 
 
 def _detect(arguments: argparse.Namespace) -> int:
-    _write_patterns(arguments.output, find_patterns(load(arguments.input), arguments.allow_dup_op))
+    _write_patterns(arguments.output, find_patterns(load_model(arguments.input), arguments.allow_dup_op))
     return 0
 
 
@@ -83,9 +76,9 @@ def _declare_apply(parser: Parser) -> None:
 
 def _apply(arguments: argparse.Namespace) -> int:
     check_target(arguments.output)
-    model = load(arguments.input)
+    model = load_model(arguments.input)
     apply_patterns(model, _read_patterns(arguments.fme_patterns))
-    _save(model, arguments.output)
+    save_model(model, arguments.output)
     return 0
 
 
@@ -118,9 +111,9 @@ def _declare_equalize(parser: Parser) -> None:
 
 def _equalize(arguments: argparse.Namespace) -> int:
     check_target(arguments.output)
-    model = load(arguments.input)
+    model = load_model(arguments.input)
     patterns = equalize_feature_maps(model, arguments.data, arguments.allow_dup_op)
-    _save(model, arguments.output)
+    save_model(model, arguments.output)
     if arguments.fme_patterns is not None:
         _write_patterns(arguments.fme_patterns, patterns)
     return 0

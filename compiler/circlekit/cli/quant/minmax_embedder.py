@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import argparse
 
-from circlekit.api.models import check_target, load, save
+from circlekit.api.models import check_target
 from circlekit.api.one_tools import embed_ranges
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
-from circlekit.io.write.save import format_of
+from circlekit.cli.one_files import load_model, save_model
 
 DESCRIPTION = "Write min and max that ONE's runtime recorded in an HDF5 file into a model."
 
@@ -29,9 +29,9 @@ def _declare(parser: Parser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     check_target(arguments.o)
-    model = load(arguments.circle)
+    model = load_model(arguments.circle)
     embed_ranges(model, arguments.minmax, arguments.min_percentile, arguments.max_percentile)
-    save(model, arguments.o, format_of(arguments.o) or "circle")
+    save_model(model, arguments.o)
     return 0
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import argparse
 
-from circlekit.api.models import check_target, load, save
+from circlekit.api.models import check_target
 from circlekit.api.one_tools import implant
-from circlekit.api.rewriting import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
-from circlekit.io.write.save import format_of
+from circlekit.cli.one_files import load_model, save_model
 
 DESCRIPTION = """Quantize a float model with given parameters.
 
@@ -26,10 +25,9 @@ def _declare(parser: Parser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     check_target(arguments.output)
-    model = load(arguments.input)
+    model = load_model(arguments.input)
     implant(model, arguments.qparam)
-    check_structure(model, arguments.output)
-    save(model, arguments.output, format_of(arguments.output) or "circle")
+    save_model(model, arguments.output)
     return 0
 
 

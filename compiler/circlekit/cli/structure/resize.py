@@ -10,8 +10,8 @@ from circlekit.api.rewriting import check_structure
 from circlekit.api.structure import resize
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
+from circlekit.cli.one_files import load_model, save_model
 from circlekit.errors import CirclekitError, ModelError
-from circlekit.io.write.save import format_of
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Shape, Value
 from circlekit.structure.resize import parse_shapes
@@ -34,12 +34,11 @@ def _declare_resizer(parser: Parser) -> None:
 
 def _resizer(arguments: argparse.Namespace) -> int:
     try:
-        model = load(arguments.input_path)
+        model = load_model(arguments.input_path)
         _print_interface(model, "before")
         resized = resize(model, parse_shapes(arguments.input_shapes))
         _print_interface(resized, "after")
-        check_structure(resized, arguments.input_path)
-        save(resized, arguments.output_path, format_of(arguments.output_path) or "circle")
+        save_model(resized, arguments.output_path)
     except CirclekitError as error:
         error.message = f"Exception during resizing: {error.message}"
         raise

@@ -10,7 +10,7 @@ from circlekit.api.rewriting import check_structure
 from circlekit.api.structure import extract, merge, select
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
-from circlekit.io.write.save import format_of
+from circlekit.cli.one_files import load_model, save_model
 from circlekit.ir.graph import Model
 from circlekit.structure.selection import parse_ids
 
@@ -43,10 +43,8 @@ def _select(arguments: argparse.Namespace) -> int:
         arguments.refuse("Either option '--by_id' or '--by_name' must be specified")
     ids = parse_ids(arguments.by_id) if arguments.by_id is not None else []
     check_target(arguments.output)
-    model = load(arguments.input)
-    chosen = select(model, ids, _csv(arguments.by_name))
-    check_structure(chosen, arguments.input)
-    save(chosen, arguments.output, format_of(arguments.output) or "circle")
+    chosen = select(load_model(arguments.input), ids, _csv(arguments.by_name))
+    save_model(chosen, arguments.output)
     return 0
 
 

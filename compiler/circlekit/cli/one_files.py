@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Load and save models in ONE's commands: errors in ONE's words; circle, unless the name is one of TFLite."""
+
+from __future__ import annotations
+
+from circlekit.api.models import load, save
+from circlekit.api.rewriting import check_structure
+from circlekit.cli.one_words import one_words
+from circlekit.io.write.save import format_of
+from circlekit.ir.graph import Model
+
+
+def load_model(path: str) -> Model:
+    """Load the model at ``path``."""
+    with one_words(path, ""):
+        return load(path)
+
+
+def save_model(model: Model, path: str) -> None:
+    """Check ``model`` and write it to ``path``."""
+    check_structure(model, path)
+    with one_words("", path):
+        save(model, path, format_of(path) or "circle")
