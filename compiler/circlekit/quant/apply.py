@@ -127,6 +127,9 @@ class _Applier:
         """Return ``value`` in the form ``plan``, by a QUANTIZE if it has another one."""
         if plan.same_as(self.stored.get(value)):
             return value
+        own = self.plan.tensors.get(value.name)
+        if own is not None and own.rounds and value not in self.stored and not own.same_as(plan):
+            value = self._converted(value, own)
         key = (value, plan.key)
         if key not in self.converted:
             name = self.graph.unique_name(f"{value.name}_{plan.dtype.short}")

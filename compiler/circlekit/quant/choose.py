@@ -18,7 +18,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Value
-from circlekit.quant.given import fits_weights, given_form
+from circlekit.quant.given import finer_form, fits_weights, given_form
 from circlekit.quant.parameters import asymmetric
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import NO_SCHEME, SCHEMES, Arithmetic, Scheme
@@ -42,6 +42,9 @@ Ranges = Sequence[Mapping[str, tuple[float, float]]]
 
 LEAST_MULTIPLIER = 2.0**-30
 """The least scale of a bias in units of that of the result: kernels take factors below 2^-31 for 0."""
+
+LARGEST_BIAS_STEP = 0.25
+"""The scale of a bias in units of that of the result, above which given grids of weights are divided."""
 
 STEPS_FROM_ZERO = 4
 """A number counts as surely other than 0 if it is this many steps away."""
@@ -188,6 +191,8 @@ class GraphChooser(TensorForms):
         op = value.producer
         if value.use_count != 1 or self.graph.is_output(value) or op is None or op in self.floats:
             return False
+        if value.name in self.given and not plan.same_as(given_form(self.given[value.name], plan.dtype)):
+            return False
         if op not in self.schemes or self.scheme_of(op).activations is not plan.dtype:
             return False
         rule = self.rule_of(op)
@@ -243,8 +248,9 @@ class GraphChooser(TensorForms):
                 continue
             data = self.read_form(op, next(indices_of(op, [rule.data])))
             if is_weight(value):
-                least = LEAST_MULTIPLIER * self.tensors[op.results[0]].scale[0] / data.scale[0]
-                fitted = fit_bias(self.edges[op][index], bias, data, scheme.bias, value.array(), least)
+                step = self.tensors[op.results[0]].scale[0] / data.scale[0]
+                form = finer_form(self.edges[op][index], value.array(), LARGEST_BIAS_STEP * step)
+                fitted = fit_bias(form, bias, data, scheme.bias, value.array(), LEAST_MULTIPLIER * step)
                 self.edges[op][index] = fitted
             plan = bias_plan(data, self.read_form(op, index), scheme.bias)
             self.edges[op][next(indices_of(op, [str(rule.bias)]))] = plan

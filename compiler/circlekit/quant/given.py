@@ -10,8 +10,9 @@ import numpy as np
 
 from circlekit.ir.dtypes import DType, f32, i8, u8
 from circlekit.ir.graph import Graph
-from circlekit.ir.value import Value
+from circlekit.ir.value import Array, Value
 from circlekit.ops.elementwise import Unary
+from circlekit.ops.quantization import followed_operand
 from circlekit.quant.plan import TensorPlan
 from circlekit.quant.scheme import Scheme
 
@@ -43,11 +44,42 @@ def fits_weights(form: TensorPlan | None, scheme: Scheme, axis: int | None) -> b
     return scheme.weights is u8 or not any(form.zero_point)
 
 
+def finer_form(form: TensorPlan, numbers: Array, step: float) -> TensorPlan:
+    """Return ``form`` with scales divided by 2 until they are at most ``step``, or integers would not fit.
+
+    ``numbers`` are on the grid of ``form``, and on that of the result.  Grids of few bits need it: the scale
+    of a bias follows from that of the weights.
+    """
+    if not form.rounds:
+        return form
+    shape = [-1 if i == form.axis else 1 for i in range(numbers.ndim)] if len(form.scale) > 1 else []
+    largest = np.abs(np.rint(numbers / form.scales.reshape(shape))).max(initial=1)
+    factor = 1.0
+    while max(form.scale) / factor > step and 2 * factor * largest <= form.dtype.limits[1]:
+        factor *= 2
+    return replace(form, scale=tuple(scale / factor for scale in form.scale))
+
+
 def covered_range(form: TensorPlan) -> tuple[float, float]:
     """Return the lowest and the highest number of all scales that the integers of ``form`` stand for."""
     low, high = form.dtype.limits
     pairs = list(zip(form.scale, form.zero_point, strict=True))
     return min(s * (low - z) for s, z in pairs), max(s * (high - z) for s, z in pairs)
+
+
+def with_followed(graph: Graph, given: Mapping[str, TensorPlan]) -> dict[str, TensorPlan]:
+    """Return ``given`` with the forms of operands whose elements operators keep, from those of their results.
+
+    Passes move a MINIMUM, which stands for a grid, before such operators.
+    """
+    forms = dict(given)
+    for op in reversed(list(graph) if given else []):
+        source = followed_operand(op)
+        if source is not None and op.data_movement and source.use_count == 1:
+            form = forms.get(op.results[0].name)
+            if form is not None:
+                forms.setdefault(source.name, form)
+    return forms
 
 
 def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:

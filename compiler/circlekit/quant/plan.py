@@ -34,7 +34,8 @@ class TensorPlan:
 
     ``scale``, ``zero_point``: one element, or one for each index of ``axis``; for blocks, the scales of the
     blocks of row 0, then of row 1, and so on.  Empty for float16.  ``block``: elements of a block, 0 if there
-    are none.  ``narrow``: the lowest integer is not used.  ``reason``: one sentence.
+    are none.  ``narrow``: the lowest integer is not used.  ``rounds``: the model was trained with this
+    rounding, so operators that read another form get the rounded numbers.  ``reason``: one sentence.
     """
 
     dtype: DType
@@ -44,6 +45,7 @@ class TensorPlan:
     block: int = 0
     narrow: bool = False
     reason: str = ""
+    rounds: bool = False
 
     def same_as(self, other: TensorPlan | None) -> bool:
         """Return whether equal integers stand for equal numbers in ``other``; False for None."""
@@ -213,7 +215,7 @@ def _tensor(plan: TensorPlan) -> dict[str, Any]:
     if plan.scale:
         fields["scale"] = _one_or_list([float(str(np.float32(s))) for s in plan.scale])
         fields["zero_point"] = _one_or_list(plan.zero_point)
-    for name in ("axis", "block", "narrow"):
+    for name in ("axis", "block", "narrow", "rounds"):
         if getattr(plan, name):
             fields[name] = getattr(plan, name)
     return {**fields, "reason": plan.reason}
@@ -263,6 +265,7 @@ def _tensor_plan(tree: Mapping[str, Any], where: str) -> TensorPlan:
             int(tree.get("block", 0)),
             bool(tree.get("narrow", False)),
             str(tree.get("reason", "")),
+            bool(tree.get("rounds", False)),
         )
     except KeyError as error:
         raise FormatError(f"{where} has no {error}") from None

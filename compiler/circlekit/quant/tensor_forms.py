@@ -13,7 +13,13 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Value
-from circlekit.quant.given import add_ranges, covered_range, fits_activations, given_form
+from circlekit.quant.given import (
+    add_ranges,
+    covered_range,
+    fits_activations,
+    given_form,
+    with_followed,
+)
 from circlekit.quant.parameters import asymmetric, symmetric
 from circlekit.quant.plan import TensorPlan
 from circlekit.quant.scheme import Scheme
@@ -37,8 +43,8 @@ class TensorForms:
         target: Target,
         given: Mapping[str, TensorPlan],
     ) -> None:
-        self.graph, self.target, self.given = graph, target, given
-        self.ranges = {**ranges, **{name: covered_range(form) for name, form in given.items()}}
+        self.graph, self.target, self.given = graph, target, with_followed(graph, given)
+        self.ranges = {**ranges, **{name: covered_range(form) for name, form in self.given.items()}}
         if given:
             add_ranges(graph, self.ranges)
         self.schemes = {op: schemes.get(op) for op in graph if _concerns(op, schemes.get(op))}
@@ -67,10 +73,12 @@ class TensorForms:
         """Return the given form of ``value`` if the scheme takes it, else the form for its observed range.
 
         The range is widened until the scale is ``least_scale``.  Raise UnsupportedError if there is no range,
-        ModelError if it is too small for a scale.
+        or if the scale of a given form is less; ModelError if the range is too small for a scale.
         """
         given = given_form(self.given.get(value.name), scheme.activations)
         if given is not None and fits_activations(given, scheme):
+            if given.scale[0] < least_scale:
+                raise UnsupportedError(f"the steps of %{value.name} are finer than the kernel can compute")
             return given
         if value.name not in self.ranges:
             raise UnsupportedError(f"%{value.name} has no range: calibration did not observe it")

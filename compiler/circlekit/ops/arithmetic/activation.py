@@ -168,6 +168,8 @@ class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}, reference_versio
 class HardSwish(Unary, code="HARD_SWISH", quantized_dtypes=(i8, u8)):
     """x * min(max(x + 3, 0), 6) / 6."""
 
+    quantization_rule = QuantizationRule(least_step={i8: 1 / 127, u8: 1 / 127})
+
     def compute(self, x: Array) -> Array:
         return np.asarray(x * np.clip(x + 3, 0, 6) / 6, x.dtype)
 

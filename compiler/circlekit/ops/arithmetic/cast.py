@@ -186,11 +186,16 @@ class FakeQuant(Unary, code="FAKE_QUANT"):
     num_bits: int = attribute(0)
     narrow_range: bool = attribute(False)
 
-    def compute(self, x: Array) -> Array:
-        low, high = np.float32(self.narrow_range), np.float32(2**self.num_bits - 1)  # quantized
+    def grid(self) -> tuple[np.float32, np.float32]:
+        """Return scale and zero point as float32 computes them; integers begin at ``narrow_range``."""
+        low, high = np.float32(self.narrow_range), np.float32(2**self.num_bits - 1)
         lowest, highest = np.float32(self.min), np.float32(self.max)
         scale = (highest - lowest) / (high - low)
-        zero_point = np.clip(round_half_away(low - lowest / scale), low, high)
+        return scale, np.float32(np.clip(round_half_away(low - lowest / scale), low, high))
+
+    def compute(self, x: Array) -> Array:
+        low, high = np.float32(self.narrow_range), np.float32(2**self.num_bits - 1)  # quantized
+        scale, zero_point = self.grid()
         first, last = (low - zero_point) * scale, (high - zero_point) * scale
         clamped = np.minimum(np.fmax(x, first), last)  # NaN gives ``first``
         steps = round_half_away((clamped - first) * (np.float32(1) / scale))

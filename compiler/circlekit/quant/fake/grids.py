@@ -7,6 +7,7 @@ rounded the parameters of its grid, which its quantized form then has exactly.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +17,10 @@ from circlekit.interp.evaluate import evaluate
 from circlekit.ir.dtypes import DType, f32, i8, i16
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
-from circlekit.ir.value import Value
+from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Minimum
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
-from circlekit.ops.quantization import is_quantized
+from circlekit.ops.quantization import followed_operand, is_quantized
 from circlekit.quant.plan import TensorPlan
 
 Grids = dict[str, TensorPlan]
@@ -67,24 +68,65 @@ def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids
         constant = _rounded_constant(graph, first, last)
         if constant is None:
             return
-        grids[constant.name] = grid.form
+        grids[constant.name] = _with_zero_at_zero(grid.form, constant.array())
         graph.replace_uses(rounded, constant)
     elif isinstance(first, Dequantize):
         grids[rounded.name] = grid.form  # integers come in: DEQUANTIZE stays, what reads it is quantized
         return
-    elif not grids.setdefault(source.name, grid.form).same_as(grid.form):
+    elif grids.get(source.name, grid.form) != grid.form:
         return
+    elif not _can_have(source, grid.form, grids):
+        _clip(graph, source, last, grid, grids)
     elif grid.last < grid.form.dtype.limits[1]:
+        _give(source, grid.form, grids)
         _clip(graph, source, last, grid, grids)
     else:
+        _give(source, grid.form, grids)
         _bypass(graph, source, rounded, grids)
     for op in dict.fromkeys((last, first)):
         if op.graph is graph and not any(v.use_count or graph.is_output(v) for v in op.results):
             graph.remove(op)
 
 
+def _with_zero_at_zero(form: TensorPlan, numbers: Array) -> TensorPlan:
+    """Return ``form`` with zero points 0, without which kernels take no weights, if the numbers then fit."""
+    shape = [-1 if i == form.axis else 1 for i in range(numbers.ndim)] if len(form.scale) > 1 else []
+    steps = np.rint(numbers / form.scales.reshape(shape))
+    low, high = form.dtype.limits
+    fits = steps.min(initial=0) >= low and steps.max(initial=0) <= high
+    return replace(form, zero_point=(0,) * len(form.scale)) if fits else form
+
+
+def _can_have(value: Value, form: TensorPlan, grids: Grids) -> bool:
+    """Return whether the operator that produces ``value`` can give it ``form``, as far as that is known."""
+    op = value.producer
+    rule = None if op is None else op.quantization_rule
+    if op is None or rule is None:
+        return True
+    if form.dtype in rule.fixed:
+        return (form.scale, form.zero_point) == tuple((x,) for x in rule.fixed[form.dtype])
+    followed = followed_operand(op)
+    if followed is None:
+        return True
+    known = grids.get(followed.name)
+    if known is not None:
+        return known.same_as(form)
+    return followed.use_count == 1 and followed.producer is not None and _can_have(followed, form, grids)
+
+
+def _give(value: Value, form: TensorPlan, grids: Grids) -> None:
+    """Give ``value`` this form, and the operand that its producer does not scale."""
+    grids[value.name] = form
+    followed = None if value.producer is None else followed_operand(value.producer)
+    if followed is not None and followed.name not in grids:
+        _give(followed, form, grids)
+
+
 def _clip(graph: Graph, source: Value, last: Op, grid: Grid, grids: Grids) -> None:
-    """Replace the rounding by a MINIMUM: the integers of the form go further than the grid."""
+    """Replace the rounding by a MINIMUM, before which integers of another form are quantized again.
+
+    The integers of the form go further than the grid, or the producer of ``source`` cannot have this form.
+    """
     name = last.output.name
     bound = Value.constant(graph.unique_name(f"{name}/highest"), np.array(grid.highest, np.float32))
     clipped = graph.insert_before(last, Minimum(source, bound))
@@ -126,12 +168,10 @@ def stored_grid(op: Dequantize) -> Grid | None:
     dtype = i8 if value.dtype.bits <= 8 else i16
     smallest, largest = value.dtype.limits
     shift = dtype.limits[0] - smallest  # the smallest integers stand for the same number
-    if _is_weights(op) and np.all(2 * form.zero_point == smallest + largest + 1):
-        shift = -int(form.zero_point[0])  # kernels take no other weights than those with 0 at 0
     reason = f"that of %{value.name} in the model"
     zero_points = tuple((form.zero_point + shift).tolist())
     plan = TensorPlan(dtype, tuple(form.scale.tolist()), zero_points, form.quantized_dimension, reason=reason)
-    return Grid(plan, largest + shift)
+    return Grid(replace(plan, rounds=True), largest + shift)
 
 
 def grid_of(op: FakeQuant) -> Grid | None:
@@ -143,19 +183,11 @@ def grid_of(op: FakeQuant) -> Grid | None:
     low, high = np.float32(op.min), np.float32(op.max)
     if not (np.isfinite(low) and np.isfinite(high) and low < high and 2 <= op.num_bits <= 16):
         return None
-    step = float((high - low) / np.float32(last - first))
-    zero = min(max(int(np.floor(first - float(low) / step + 0.5)), first), last)
+    step, zero = op.grid()
     dtype: DType = i8 if op.num_bits <= 8 else i16
     shift = dtype.limits[0]
     if op.num_bits not in (8, 16):
         shift -= first  # the first step is the smallest integer
-    if _is_weights(op) and 2 * zero == first + last:
-        shift = -zero  # kernels take no other weights than those with 0 at 0
     reason = f"the range [{low:.4g}, {high:.4g}] of FAKE_QUANT %{op.output.name}"
-    return Grid(TensorPlan(dtype, (step,), (zero + shift,), reason=reason), last + shift)
-
-
-def _is_weights(op: FakeQuant | Dequantize) -> bool:
-    """Return whether ``op``, or a QUANTIZE before it, reads a constant."""
-    source = op.input.producer
-    return op.input.is_const or (isinstance(source, Quantize) and source.input.is_const)
+    plan = TensorPlan(dtype, (float(step),), (int(zero) + shift,), reason=reason, rounds=True)
+    return Grid(plan, last + shift)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models with FAKE_QUANT become integer models that differ by at most one step of the result's grid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.testing import is_available, run_litert, tflite_of
+
+CONV = """
+    %w = const f32[4,3,3,3] gaussian(0, 0.3)
+    %v = FakeQuant(%w) {{min: -1.0, max: 1.0, num_bits: {bits}, narrow_range: {narrow}}}
+    %o = Conv2D(%q, %v, [0.3, -0.2, 0.1, 0.05])  : f32[1,6,6,4]
+"""
+BODIES = {
+    "layer": CONV,
+    "sum": "%o = Add(%q, %q)",
+    "moved": "%p = Pad(%q, [[0, 0], [1, 1], [1, 1], [0, 0]]) %o = Reshape(%p, [1, 192])",
+    "joined": "%e = Concatenation(%q, %q, %q, %q) {{axis: 3}} %o = DepthToSpace(%e) {{block_size: 2}}",
+    "fixed": "%o = Tanh(%q)",
+    "largest": "%o = Maximum(%q, 0.3)",
+    "mean": "%o = Mean(%q, [1, 2])",
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize(("bits", "narrow"), [(2, True), (4, False), (4, True), (7, True), (8, False)])
+def test_results_differ_by_one_step_at_most(body: str, bits: int, narrow: bool) -> None:
+    """The grids of operand and result differ, also where the integer kernel does not scale."""
+    flag = str(narrow).lower()
+    low, high, out_bits = -1.4, 2.1, 6
+    text = f"""
+    graph main(%x: f32[1,6,6,3]) -> %y {{
+      %q = FakeQuant(%x) {{min: -1.9, max: 1.1, num_bits: {bits}, narrow_range: {flag}}}
+      {BODIES[body].format(bits=bits, narrow=flag)}
+      %y = FakeQuant(%o) {{min: {low}, max: {high}, num_bits: {out_bits}, narrow_range: {flag}}}
+    }}
+    """
+    model = circlekit.parse(text)
+    data = [np.random.default_rng(bits).normal(0, 1.5, (1, 6, 6, 3)).astype(np.float32)]
+    expected = circlekit.run(model, data)[0]
+    report = circlekit.quantize(model, "int8")
+    assert not report.floats
+    result = circlekit.run(model, data)[0]
+    step = (high - low) / (2**out_bits - 1 - narrow)
+    assert np.abs(result - expected).max() < 1.01 * step
+    if is_available() and body == "layer":
+        np.testing.assert_array_equal(run_litert(tflite_of(model), data)[0], result)
+
+
+def test_a_kernel_that_cannot_reach_the_grid_stays_float() -> None:
+    text = """
+    graph main(%x: f32[1,8]) -> %y {
+      %q = FakeQuant(%x) {min: -3.0, max: 2.5, num_bits: 2, narrow_range: false}
+      %o = HardSwish(%q)
+      %y = FakeQuant(%o) {min: -0.5, max: 0.6, num_bits: 8, narrow_range: false}
+    }
+    """
+    report = circlekit.quantize(circlekit.parse(text), "int8")
+    assert any("finer than the kernel can compute" in op.reason for op in report.floats)
