@@ -23,6 +23,7 @@ from tests.ops.litert import run_litert
 from tests.passes.kit import KINDS, assert_close, interface_of, make_input, verify
 
 ANY: Mapping[str, Any] = {"version": 99, "forms": "any"}
+ONE_BETA: Mapping[str, Any] = {"range": {"beta": [1, 1]}}
 NO_ACTIVATION: Mapping[str, Any] = {"values": {"act": ["NONE"]}}
 
 
@@ -65,6 +66,12 @@ def check(body: str, target: Target, ops: str, outputs: str = "%y", shape: str =
         ("INSTANCE_NORM", "%y = InstanceNorm(%x, [1.5], [0.1]) {act: RELU, epsilon: 1e-3}",
          "Mean SquaredDifference Mean Add Rsqrt Mul Sub Mul Add"),
         ("RMS_NORM", "%y = RmsNorm(%x, [1.0])", "Square Mean Add Rsqrt Mul"),
+        ("L2_NORMALIZATION", "%y = L2Normalization(%x)", "Square Sum Sqrt Maximum Div"),
+        ("POW", "%y = Pow(%x, 3.0)", "Square Mul"),
+        ("LEAKY_RELU", "%y = LeakyRelu(%x) {alpha: 0.0}", "Relu"),
+        ("MAX_POOL_2D", "%y = MaxPool2D(%x) {stride_h: 3, stride_w: 2}",
+         "Slice Slice Slice Concatenation Reshape Slice Reshape"),
+        ("AVERAGE_POOL_2D", "%y = AveragePool2D(%x) {stride_h: 2, stride_w: 2}", "Reshape Slice Reshape"),
         ("L2_POOL_2D", "%y = L2Pool2D(%x) {filter_height: 2, filter_width: 3, stride_h: 2}",
          "Mul AveragePool2D Sqrt"),
         ("LOCAL_RESPONSE_NORMALIZATION",
@@ -94,6 +101,26 @@ def test_an_operator_that_lacks_two_things(attributes: str, ops: str) -> None:
     legal = check(body, target, ops)
     assert legal.main.ops[0].inputs[2] is not None
     check(body, runtime("TANH RELU6", {"CONV_2D": {"f32,f32,f32:f32": NO_ACTIVATION}}), "Conv2D")
+
+
+@pytest.mark.parametrize(
+    ("lacks", "body", "ops"),
+    [
+        ("POW", "%s = Abs(%x)\n%y = Pow(%s, 0.5)", "Abs Sqrt"),
+        ("POW", "%s = Abs(%x)\n%a = Add(%s, 1e-3)\n%y = Pow(%a, -0.5)", "Abs Add Rsqrt"),
+        ("POW", "%a = Abs(%x)\n%y = Pow(%a, -0.5)", "Abs Pow"),
+        ("SELECT_V2", "%g = Greater(%x, 0.0)\n%m = Mul(%x, 0.2)\n%y = SelectV2(%g, %x, %m)", "LeakyRelu"),
+        ("SELECT_V2", "%g = Greater(%x, 0.1)\n%m = Mul(%x, 0.2)\n%y = SelectV2(%g, %x, %m)",
+         "Greater Mul SelectV2"),
+    ],
+)  # fmt: skip
+def test_several_operators_are_replaced(lacks: str, body: str, ops: str) -> None:
+    check(body, runtime(lacks), ops)
+
+
+def test_softmax_with_beta() -> None:
+    check("%y = Softmax(%x) {beta: 2.5}", runtime(forms={"SOFTMAX": {"f32:f32": ONE_BETA}}), "Mul Softmax")
+    check("%y = Softmax(%x)", runtime(forms={"SOFTMAX": {"f32:f32": ONE_BETA}}), "Softmax")
 
 
 def test_split_v_becomes_slices() -> None:

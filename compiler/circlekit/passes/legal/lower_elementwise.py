@@ -63,6 +63,55 @@ class LowerSquare(Lowering):
     after = "y = Square(x)"
 
 
+class LowerCube(Lowering):
+    """pow(x, 3)  ==  x * x * x."""
+
+    before = "y = Pow(x: f32, 3.0)"
+    after = "s = Square(x)  y = Mul(s, x)"
+
+
+class LowerSquareRoot(Lowering):
+    """pow(x, 1/2)  ==  sqrt(x)."""
+
+    before = "y = Pow(x: f32, 0.5)"
+    after = "y = Sqrt(x)"
+
+
+class LowerReciprocalSquareRoot(Lowering):
+    """pow(v + e, -1/2)  ==  rsqrt(v + e).  The sum is never -0, for which the signs differ."""
+
+    before = """
+        a = Add(v: f32, e: const f32[*, 1])
+        y = Pow(a, -0.5)
+    """
+    after = "b = Add(v, e)  y = Rsqrt(b)"
+
+    @condition
+    def is_not_zero(self, e: Array) -> str | None:
+        return None if e.all() else "expected another addend than 0"
+
+
+class LowerFlatLeakyRelu(Lowering):
+    """leaky_relu(x)  ==  relu(x), for a slope of 0."""
+
+    before = "y = LeakyRelu(x: f32)    {alpha: 0.0}"
+    after = "y = Relu(x)"
+
+
+class LowerLeakySelect(Lowering):
+    """select(x > 0, x, slope * x)  ==  leaky_relu(x)."""
+
+    before = """
+        g = Greater|GreaterEqual(x: f32, 0.0)
+        m = Mul(x, slope: const f32[*, 1])
+        y = SelectV2|Select(g, x, m)
+    """
+    after = "y = LeakyRelu(x)  {alpha: alpha}"
+
+    def constants(self, slope: Array) -> dict[str, Any]:
+        return {"alpha": float(slope.reshape(-1)[0])}
+
+
 class LowerFloorDiv(Lowering):
     """floor_div(x, d)  ==  floor(x / d)."""
 

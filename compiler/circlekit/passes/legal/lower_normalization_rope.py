@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower INSTANCE_NORM, RMS_NORM and ROPE, which TFLite lacks, and LOG_SOFTMAX to operators that it has."""
+"""Lower INSTANCE_NORM, RMS_NORM and ROPE, which TFLite lacks, and other normalizations of the last axis."""
 
 from __future__ import annotations
 
@@ -32,6 +32,33 @@ class LowerLogSoftmax(Lowering):
         s = Sum(e, [-1])                    {keep_dims: true}
         l = Log(s)
         y = Sub(d, l)
+    """
+
+
+class LowerSoftmaxWithBeta(Lowering):
+    """softmax(x) with beta  ==  softmax(beta * x)."""
+
+    before = "y = Softmax(x: f32)       {beta: any = beta}"
+    after = "m = Mul(x, factor)  y = Softmax(m)  {beta: 1.0}"
+
+    @condition
+    def has_another_beta(self, beta: float) -> str | None:
+        return "expected another beta than 1" if beta == 1 else None
+
+    def constants(self, beta: float) -> dict[str, Array]:
+        return {"factor": np.asarray(beta, np.float32)}
+
+
+class LowerL2Normalization(Lowering):
+    """l2_normalization(x)  ==  x / max(sqrt(sum(x * x)), 1e-6), along the last axis."""
+
+    before = "y = L2Normalization(x: f32)"
+    after = """
+        q = Square(x)
+        s = Sum(q, [-1])                    {keep_dims: true}
+        r = Sqrt(s)
+        m = Maximum(r, 1e-6)
+        y = Div(x, m)
     """
 
 

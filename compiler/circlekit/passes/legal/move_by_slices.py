@@ -13,6 +13,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Mul
+from circlekit.ops.convolution.pool import AveragePool2D, MaxPool2D
 from circlekit.ops.movement.join import Concatenation, Pack
 from circlekit.ops.movement.slice import Slice
 from circlekit.passes.engine.legalize import Replacement
@@ -46,6 +47,23 @@ class MoveBySlices(Replacement):
                 return None
             values.append(_finished(value, result, insert))
         return values
+
+
+class PickByPool(Replacement):
+    """max_pool(x) or average_pool(x) with a window of 1 x 1  ==  every stride-th element of x, as slices."""
+
+    changes_more = True
+    kinds = (MaxPool2D, AveragePool2D)
+
+    def results(self, op: Op, insert: Inserter) -> list[Value] | None:
+        assert isinstance(op, MaxPool2D | AveragePool2D)  # by kinds
+        is_single = op.filter_height == op.filter_width == 1 and op.act is Activation.NONE
+        if not is_single or not op.input.is_static or not _have_one_scale(op.input, op.output):
+            return None
+        strides = (1, op.stride_h, op.stride_w, 1)
+        indices = [np.arange(0, d, step) for d, step in zip(op.input.static_shape, strides, strict=True)]
+        value = _taken(op.input, indices, insert)
+        return None if value is None else [_finished(value, op.output, insert)]
 
 
 class JoinInParts(Replacement):
