@@ -16,7 +16,7 @@ import pytest
 import circlekit
 from circlekit.toolchain.configuration import read_configuration
 from circlekit.toolchain.drivers import all_drivers
-from circlekit.toolchain.importers.onnx_interface import restore_interface
+from circlekit.toolchain.importers.onnx_interface import name_values, restore_interface
 from circlekit.toolchain.option import Option
 from tests.cli.test_scripts import SCRIPTS
 
@@ -225,3 +225,32 @@ def test_an_onnx_interface_is_found_by_its_values() -> None:
     record["out1"] = a
     with pytest.raises(circlekit.CirclekitError, match="other values than the ONNX model at output vector"):
         restore_interface(model, record)
+
+
+def test_values_are_named_after_the_nodes_of_an_onnx_model() -> None:
+    """The Conv of the ONNX model is fused with its Relu; the Neg behind it keeps its own name."""
+    model = circlekit.parse(
+        "graph main(%x: f32[1,4,4,2]) -> %q {\n"
+        "  %w = const f32[3,1,1,2] gaussian(0, 1)\n"
+        "  %p = Conv2D(%x, %w, [1.0, 0.0, 2.0]) {act: RELU}  : f32[1,4,4,3]\n"
+        "  %n = Neg(%p)                                      : f32[1,4,4,3]\n"
+        "  %q = Abs(%n)                                      : f32[1,4,4,3]\n"
+        "}\n"
+    )
+    x = np.random.default_rng(0).normal(size=(1, 4, 4, 2)).astype(np.float32)
+    fused = model.main.ops[0].results[0]
+    model.main.outputs = [fused]
+    (relu,) = circlekit.run(model, [x])
+    model.main.outputs = [model.main.ops[2].results[0]]
+    nchw = relu.transpose(0, 3, 1, 2)
+    arrays = {"/Conv": nchw - 9, "/Relu": nchw, "/Neg": -nchw}
+    prints = [
+        [a.size, a.mean(dtype=float), np.square(a, dtype=float).mean(), a.min(), a.max()]
+        for a in arrays.values()
+    ]
+    record = {
+        "nodes": np.array(list(arrays)), "operands": np.array(["x", "c", "r"]),
+        "results": np.array(["c", "r", "n"]), "fingerprints": np.array(prints),
+    }  # fmt: skip
+    name_values(model, record, [x])
+    assert [op.results[0].name for op in model.main] == ["/Conv;/Relu", "/Neg", "q"]

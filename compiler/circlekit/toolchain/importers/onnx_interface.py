@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from circlekit.errors import EquivalenceError, ModelError
-from circlekit.interp.interpreter import run
+from circlekit.interp.interpreter import Interpreter, run
 from circlekit.ir.dtypes import i32
 from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Transpose
 
@@ -42,12 +43,56 @@ def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
     outputs = [_output(model, name, record[f"out{n}"], found) for n, name in enumerate(names["outputs"])]
     model.main.outputs = outputs
     model.signatures = []
+    if "nodes" in record:
+        name_values(model, record, [record[f"in{n}"] for n in range(len(inputs))])
     taken = {*inputs, *outputs}
     others = {value.name: value for value in model.main.values() if value not in taken}
     for value, name in zip((*inputs, *outputs), (*names["inputs"], *names["outputs"]), strict=True):
         if name in others:
             others[name].name = model.main.unique_name(name)
         value.name = name
+
+
+def name_values(model: Model, record: Mapping[str, Array], inputs: Sequence[Array]) -> None:
+    """Name the results of operators after the ONNX nodes that compute the same, as onnx2circle does.
+
+    A node whose value is gone, because the converter fused it, precedes the name of the node that reads it:
+    ``conv;relu``.
+    """
+    nodes, prints = [str(name) for name in record["nodes"]], record["fingerprints"]
+    readers = {str(operand): index for index, operand in enumerate(record["operands"])}
+    found: dict[int, Value] = {}
+
+    def match(op: Op, arrays: Sequence[Array]) -> None:
+        if (
+            len(arrays) != 1
+            or arrays[0].dtype != np.float32
+            or not arrays[0].size
+            or op.graph is not model.main
+        ):
+            return
+        near = np.isclose(prints, _fingerprint(arrays[0]), rtol=TOLERANCE, atol=1e-6).all(axis=1)
+        index = next((int(i) for i in np.flatnonzero(near) if int(i) not in found), None)
+        if index is not None:
+            found[index] = op.results[0]
+
+    Interpreter(model).run(list(inputs), observe=match)
+    labels = list(nodes)
+    for index, result in enumerate(record["results"]):  # operands come before their readers
+        reader = readers.get(str(result))
+        if index not in found and reader is not None:
+            labels[reader] = f"{labels[index]};{nodes[reader]}"
+    taken = {value.name for value in model.main.values()}
+    for index, value in found.items():
+        if labels[index] not in taken:
+            value.name = labels[index]
+            taken.add(labels[index])
+
+
+def _fingerprint(array: Array) -> list[float]:
+    """Return what ``nodes_of`` computes of an array."""
+    mean_square = np.square(array, dtype=np.float64).mean()
+    return [array.size, array.mean(dtype=np.float64), mean_square, array.min(), array.max()]
 
 
 def _input(model: Model, name: str, array: Array, index: int) -> Value:

@@ -4,7 +4,8 @@
     onnx_model.py INPUT OUTPUT VALUES [--single_batch] [--unroll] [--keep_batchmatmul]
 
 Runs as a program of its own, in any Python that has onnx2tf.  VALUES: an npz file with the arrays in0, ...
-and out0, ... of the ONNX model by onnxruntime, and the names of its inputs and outputs.  --single_batch:
+and out0, ... of the ONNX model by onnxruntime, the names of its inputs and outputs, and its nodes, by which
+values of the result are named (see ``nodes_of``).  --single_batch:
 unknown first dimensions become 1.  --unroll: recurrent operators become one for each step.
 """
 
@@ -46,7 +47,12 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             path = f"{folder}/model.onnx"
             onnx.save(model, path)
-            np.savez(arguments.values, **values_of(np, onnxruntime, path))
+            record = values_of(np, onnxruntime, path)
+            try:
+                record.update(nodes_of(np, onnx, onnxruntime, model))
+            except (ValueError, MemoryError) as error:  # a file above 2 GiB, or too many values
+                print(f"WARNING: names of nodes are not kept: {error}", file=sys.stderr)
+            np.savez(arguments.values, **record)
             onnx2tf.convert(
                 input_onnx_file_path=path,
                 output_folder_path=f"{folder}/out",
@@ -83,9 +89,8 @@ def make_batch_single(model: Any) -> None:
             sizes[0].dim_value = 1
 
 
-def values_of(np: Any, onnxruntime: Any, path: str) -> dict[str, Any]:
-    """Return the arrays of the ONNX model on seeded inputs, unknown sizes taken as 1."""
-    run = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+def seeded_inputs(np: Any, run: Any) -> dict[str, Any]:
+    """Return an array for each input of a session, unknown sizes taken as 1."""
     random = np.random.default_rng(0)
     inputs = {}
     for item in run.get_inputs():
@@ -94,6 +99,47 @@ def values_of(np: Any, onnxruntime: Any, path: str) -> dict[str, Any]:
         dtype = {"float": "float32", "double": "float64"}.get(kind, kind)
         array = random.normal(0, 1, shape) if dtype.startswith("float") else random.integers(0, 2, shape)
         inputs[item.name] = array.astype(dtype)
+    return inputs
+
+
+def nodes_of(np: Any, onnx: Any, onnxruntime: Any, model: Any) -> dict[str, Any]:
+    """Return name, first operand, result and a fingerprint of the result of each node with one float result.
+
+    A fingerprint does not depend on the order of the elements: their number, mean, mean square and extremes.
+    """
+    traced = onnx.ModelProto()
+    traced.CopyFrom(model)
+    known = {item.name for item in traced.graph.output}
+    nodes = [node for node in traced.graph.node if len(node.output) == 1]
+    new = [node.output[0] for node in nodes if node.output[0] not in known]
+    traced.graph.output.extend(onnx.ValueInfoProto(name=name) for name in new)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    content = traced.SerializeToString()
+    run = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    arrays = dict(zip([item.name for item in run.get_outputs()], run.run(None, seeded_inputs(np, run))))  # noqa: B905  # equal lengths
+    rows = [
+        (node.name or node.output[0], next(iter(node.input), ""), node.output[0], arrays[node.output[0]])
+        for node in nodes
+        if getattr(arrays.get(node.output[0]), "dtype", None) == np.float32 and arrays[node.output[0]].size
+    ]
+    prints = [
+        [a.size, a.mean(dtype=np.float64), np.square(a, dtype=np.float64).mean(), a.min(), a.max()]
+        for *_, a in rows
+    ]
+    return {
+        **{
+            key: np.array([row[n] for row in rows], str)
+            for n, key in enumerate(("nodes", "operands", "results"))
+        },
+        "fingerprints": np.array(prints, np.float64).reshape(-1, 5),
+    }
+
+
+def values_of(np: Any, onnxruntime: Any, path: str) -> dict[str, Any]:
+    """Return the arrays of the ONNX model on seeded inputs, unknown sizes taken as 1."""
+    run = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    inputs = seeded_inputs(np, run)
     outputs = run.run(None, inputs)
     names = [[item.name for item in items] for items in (run.get_inputs(), run.get_outputs())]
     return {
