@@ -490,3 +490,14 @@ def test_runs_that_are_copied_count(channels: int, run_bytes: int, kept: int) ->
     rules = TargetRules([], run_bytes=run_bytes)
     OptimizeLayout().run(model, Context(target=rules))
     assert kinds(model).count("Transpose") == kept
+
+
+def test_two_transposes_do_not_change_places_for_ever() -> None:
+    """Each of them is a chain for the permutation of the other."""
+    text = """graph main(%x: f32[1,4,4,2]) -> %y {
+        %n = Neg(%x)
+        %t = Transpose(%n, [0, 2, 1, 3])
+        %u = Transpose(%t, [0, 1, 3, 2])
+        %y = Neg(%u)
+    }"""
+    check_pass(text, "optimize_layout", ["Neg", "Transpose", "Neg", "Transpose"])

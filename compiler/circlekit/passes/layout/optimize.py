@@ -7,7 +7,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.layout.apply import Applier, Constants
-from circlekit.passes.layout.movement_op import collapse, expand
+from circlekit.passes.layout.movement_op import MovementOp, collapse, expand
 from circlekit.passes.layout.region import Region, RegionFinder
 from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.rewrite.base import Context, GraphPass
@@ -107,4 +107,8 @@ def improved_labels(finder: RegionFinder, region: Region) -> list[int] | None:
     if cost.moves > current.moves:  # fewer bytes in more moves: look for fewer moves first
         labels = problem.solve(moves_first=True)
         cost = problem.cost(labels)
+    if cost[:2] == current[:2] and any(
+        isinstance(v.op, MovementOp) and labels[v.number] != v.side for v in region.variables
+    ):
+        return None  # a transpose and a chain that change places: for the axes of the chain they change back
     return labels if cost.improves_on(current) else None
