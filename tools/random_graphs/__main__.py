@@ -2,6 +2,7 @@
 """Run every pass, pairs and lists of passes, and O1 on random graphs; reduce what goes wrong.
 
 python -m tools.random_graphs --graphs 2000 --seed 7 [--jobs 2] [--passes fuse_gelu ...]
+python -m tools.random_graphs --moving --graphs 3000 --seed 7 --passes merge_data_movement optimize_layout
 python -m tools.random_graphs --show 7000123        (the model of one seed as text, and its findings)
 python -m tools.random_graphs --litert --graphs 3000 --seed 7 [--recipes recipes ...] [--show 7000123]
     (instead: does LiteRT run O1 and every pass of what it ran before, also with other dtypes?)
@@ -25,7 +26,7 @@ from circlekit.equivalence.delta_debugging import reduce_model
 from circlekit.equivalence.workers import Loss, Tell, Workers, silence_stderr
 from circlekit.ir.text import print_model
 from tools.random_graphs.examine import PASSES, Finding, Result, examine, reproduces
-from tools.random_graphs.graphs import make, random_steps
+from tools.random_graphs.graphs import FIRST_MOVING_SEED, make, random_steps
 from tools.random_graphs.target_check import check_all, model_of, recipes_below
 from tools.sweep import sweep
 
@@ -46,6 +47,7 @@ def main() -> int:
     )
     parser.add_argument("--graphs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--moving", action="store_true", help="models that mainly move data")
     parser.add_argument("--jobs", type=int, default=2, help="worker processes")
     parser.add_argument("--passes", nargs="+", choices=PASSES, default=list(PASSES), metavar="PASS")
     parser.add_argument("--hashes", type=int, default=50, help="repeat one in so many with other hashes")
@@ -62,7 +64,7 @@ def main() -> int:
         return run_in_litert(arguments)
     if arguments.show is not None:
         return show(arguments.show, arguments.passes)
-    first = arguments.seed * SEEDS_PER_RUN
+    first = arguments.seed * SEEDS_PER_RUN + arguments.moving * FIRST_MOVING_SEED
     started = time.monotonic()
     results = []
     with sweep(arguments.graphs, "graphs") as line:

@@ -39,7 +39,7 @@ MAX_STEPS = 14
 
 
 class Step(NamedTuple):
-    """The index of a part in PARTS, and the seed of its choices."""
+    """The index of a part in ALL_PARTS, and the seed of its choices."""
 
     part: int
     seed: int
@@ -65,6 +65,8 @@ layout = _frequent("TRANSPOSE TRANSPOSE RESHAPE RESHAPE SQUEEZE EXPAND_DIMS")
 movement = _frequent("PAD SLICE STRIDED_SLICE SPLIT CONCATENATION PACK UNPACK TILE GATHER BROADCAST_TO")
 layer = _frequent("CONV_2D CONV_2D DEPTHWISE_CONV_2D TRANSPOSE_CONV FULLY_CONNECTED BATCH_MATMUL")
 reduction = _frequent("MEAN MEAN SUM REDUCE_MAX AVERAGE_POOL_2D MAX_POOL_2D SOFTMAX")
+product = _frequent("BATCH_MATMUL")
+regroup = _frequent("DEPTH_TO_SPACE SPACE_TO_DEPTH REVERSE_V2 SPLIT_V SPLIT UNPACK PACK CONCATENATION")
 quantization = _frequent("QUANTIZE QUANTIZE DEQUANTIZE DEQUANTIZE FAKE_QUANT CAST")
 
 
@@ -195,6 +197,16 @@ FAMILIES: tuple[tuple[Part, ...], ...] = (
 )  # fmt: skip
 """The parts of which one model is made."""
 
+MOVING: tuple[Part, ...] = (
+    *[layout] * 9, *[movement] * 4, *[regroup] * 4, *[arithmetic] * 2, activation, reduction, product,
+)  # fmt: skip
+"""The parts of models that mainly move data."""
+
+ALL_PARTS: tuple[Part, ...] = (*PARTS, product, regroup)
+
+FIRST_MOVING_SEED = 1 << 50
+"""From this seed on, models are made of MOVING."""
+
 
 # -- models ------------------------------------------------------------------------------------
 
@@ -203,9 +215,9 @@ def random_steps(seed: int) -> list[Step]:
     """Return 3 to MAX_STEPS steps."""
     random = np.random.default_rng(seed)
     count = int(random.integers(3, MAX_STEPS + 1))
-    family = FAMILIES[int(random.integers(len(FAMILIES)))]
+    family = MOVING if seed >= FIRST_MOVING_SEED else FAMILIES[int(random.integers(len(FAMILIES)))]
     parts = [family[int(random.integers(len(family)))] for _ in range(count)]
-    return [Step(PARTS.index(part), int(random.integers(2**31))) for part in parts]
+    return [Step(ALL_PARTS.index(part), int(random.integers(2**31))) for part in parts]
 
 
 def grow(m: ModelBuilder, steps: Sequence[Step]) -> None:
@@ -213,7 +225,7 @@ def grow(m: ModelBuilder, steps: Sequence[Step]) -> None:
     for step in steps:
         m.random = np.random.default_rng(step.seed)
         with suppress(Rejected, CirclekitError):
-            PARTS[step.part](m)
+            ALL_PARTS[step.part](m)
 
 
 def make(seed: int, steps: Sequence[Step]) -> tuple[Model, list[Array]]:
