@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %t: no operators that compute it are cheaper
+# Refused: %t: moves data from %x, an input of the graph, to Relu %y; no operators that do so are cheaper
 
 graph main(%x: f32[2,3]) -> %y {
   %t = Transpose(%x, [1, 0])
@@ -9,5 +9,5 @@ graph main(%x: f32[2,3]) -> %y {
 rules {
   passes(merge_data_movement)
   unchanged()
-  refused("%t: no operators that compute it are cheaper")
+  refused("%t: moves data from %x, an input of the graph, to Relu %y; no operators that do so are cheaper")
 }

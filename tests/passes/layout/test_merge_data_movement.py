@@ -131,3 +131,29 @@ def test_channels_stay(name: str) -> None:
     outputs = "%y, %z" if "%z" in HELD[name] else "%y"
     model = check_pass(graph(f"{HELD[name]}\n{SHUFFLE}\n%y = MaxPool2D(%s) {POOL}", outputs=outputs), MERGE)
     assert kinds(model).count("Transpose") == 1
+
+
+WHY = {
+    "interface and layout": (
+        "%t = Transpose(%x, [0,3,1,2]) %y = SpaceToDepth(%t) {block_size: 2}",
+        "%t: moves data from %x, an input of the graph, to SpaceToDepth %y;",
+    ),
+    "own layout": (
+        f"%t = Transpose(%x, [0,3,1,2]) %y = MaxPool2D(%t) {POOL}",
+        "to MaxPool2D %y, which works only in its own layout; no operators that do so are cheaper",
+    ),
+    "output": (
+        "%a = Abs(%x) %y = Transpose(%a, [0,3,1,2])",
+        "%y: moves data from Abs %a to an output of the graph;",
+    ),
+    "unknown shape": (
+        "%s = Shape(%x) {out_type: i32} %r = Reshape(%x, %s) %y = Abs(%r)",
+        "%r: its shape or that of its operand is not known",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WHY)
+def test_the_refusal_says_what_holds_a_data_movement(name: str) -> None:
+    body, sentence = WHY[name]
+    check_pass(graph(body), MERGE, refused=sentence)
