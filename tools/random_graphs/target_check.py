@@ -18,6 +18,8 @@ from circlekit.equivalence.litert import run_litert_forked, tflite_of
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.equivalence.workers import Loss, Tell, Workers, silence_stderr
 from circlekit.errors import CirclekitError, UnsupportedError
+from circlekit.interp import run
+from circlekit.io.read.load import load_bytes
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
@@ -40,6 +42,8 @@ from tools.random_graphs.retype import RETYPES, retype
 TARGET = "litert"
 NO_PASS, PIPELINE = "no pass", "O1"
 MODEL_SECONDS = 300.0
+ROUNDING_UNITS = 2
+"""Differences of integers that the rounding of LiteRT's optimized kernels may explain."""
 
 
 class Outcome(NamedTuple):
@@ -128,7 +132,10 @@ def check_target(
             except (Fault, ValueError) as fault:
                 if any(job.content == content for job in originals):
                     return Outcome(seed)  # LiteRT computes other values in each run
-                if not _is_equal_in_reference(original, originals, content):
+                if not (
+                    _is_equal_in_reference(original, originals, content)
+                    or _is_rounding(original, content, ran.outputs, wanted.outputs)
+                ):
                     faults.append(f"{name}: {fault}")
     return Outcome(seed, True, len(found), tuple(faults))
 
@@ -176,3 +183,23 @@ def _is_equal_in_reference(original: Original, originals: Sequence[Job], content
             return False
         return True
     return False
+
+
+def _is_rounding(original: Original, content: bytes, found: Sequence[Array], wanted: Sequence[Array]) -> bool:
+    """Return whether integers differ by few units, and our interpreter gives equal values.
+
+    It follows the reference kernels also for models with operators that these lack.  LiteRT's optimized MEAN
+    of height and width, for example, rounds otherwise than that of other axes.
+    """
+    pairs = [(a, b) for a, b in zip(found, wanted, strict=True) if not np.array_equal(a, b)]
+    if any(
+        a.dtype.kind not in "iu" or np.abs(a - b.astype(np.int64)).max() > ROUNDING_UNITS for a, b in pairs
+    ):
+        return False
+    try:
+        original.check_close(
+            original.inputs[0], run(load_bytes(content), original.inputs[0]), original.outputs[0]
+        )
+    except (CirclekitError, Fault, ValueError):
+        return False
+    return True
