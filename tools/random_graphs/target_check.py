@@ -192,10 +192,11 @@ def _is_rounding(original: Original, content: bytes, found: Sequence[Array], wan
     of height and width, for example, rounds otherwise than that of other axes.
     """
     pairs = [(a, b) for a, b in zip(found, wanted, strict=True) if not np.array_equal(a, b)]
-    if any(
-        a.dtype.kind not in "iu" or np.abs(a - b.astype(np.int64)).max() > ROUNDING_UNITS for a, b in pairs
-    ):
-        return False
+    for a, b in pairs:
+        if a.dtype.kind not in "iu" or a.shape != b.shape:
+            return False
+        if np.abs(a - b.astype(np.int64)).max() > ROUNDING_UNITS:
+            return False
     try:
         original.check_close(
             original.inputs[0], run(load_bytes(content), original.inputs[0]), original.outputs[0]
