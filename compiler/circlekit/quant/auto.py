@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from circlekit.interp.interpreter import Interpreter
+from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
@@ -35,7 +36,8 @@ from circlekit.quant.techniques.layer_rounding import (
 )
 from circlekit.quant.techniques.layer_sweep import Powers, Sweep, decibels, stream_bytes
 from circlekit.quant.techniques.linear_layer import separate_biases
-from circlekit.quant.techniques.replay import Record, equalized, own_biases
+from circlekit.quant.techniques.replay import Record, equalized, own_biases, rotated
+from circlekit.quant.techniques.rotation import find_rotations, rotate
 from circlekit.quant.trials import PER_TENSOR, QUARTERS, MakePlan, Samples, Settings, Trials
 
 LEAST_GAIN_DB = 0.02
@@ -71,6 +73,9 @@ TRIALS = 8
 
 LAST_SWEEPS = 6
 """The last step, which rounds the weights by all techniques, takes as long as about this many trials."""
+
+ROTATION_SEARCH = 0.15
+"""The part of the time that the search for layers to rotate may take."""
 
 SWEEP_RUNS = 3.0
 """Before a trial has been measured, it is taken to last as long as this many runs of the float model."""
@@ -124,6 +129,8 @@ class Auto:
         self._sample_seconds = SWEEP_RUNS * (time.monotonic() - started) / len(self.samples)
         self._reference = self._outputs()
         self.trial_samples = self.samples[: self._affordable(LONGEST_SEARCH / TRIALS)]
+        if self._rotate():
+            whole = collect(self.model, self.samples, channels=True)
         self.trials = Trials(
             self.model,
             self.plan_of,
@@ -136,6 +143,37 @@ class Auto:
         best = self._search()
         self.notes.append(f"kept: {best}")
         return self._final(best, self.samples[: self._affordable((1 - LONGEST_SEARCH) / LAST_SWEEPS)])
+
+    def _rotate(self) -> bool:
+        """Rotate channels between layers where that helps on samples held back; return whether it does."""
+        held = len(self.trial_samples) // 4
+        runs = ROTATION_SEARCH * self.seconds * SWEEP_RUNS / max(self._sample_seconds, 1e-6)
+        found = find_rotations(self.model, self.samples[0], int(min(runs, 96))) if held else []
+        if not found:
+            return False
+        copy = clone(self.model)
+        rotate(copy, found)
+        before, after = (self._after_rotation(model, held) for model in (self.model, copy))
+        is_better = after > before + LEAST_GAIN_DB
+        verdict = "better" if is_better else "rejected"
+        self.notes.append(
+            f"rotation of {len(found)} pairs of layers: {before:.2f} to {after:.2f} dB, {verdict}"
+        )
+        if is_better:
+            rotate(self.model, found)
+            self.techniques.append(rotated(found))
+        return is_better
+
+    def _after_rotation(self, model: Model, held: int) -> float:
+        """Return the ratio of signal to noise in dB on the last ``held`` samples, with weights by GPTQ."""
+        ranges: Ranges = []
+        if self.activations is not None:
+            ranges = ranges_of(model, collect(model, self.samples), "min_max")
+        names = ("rounding", "GPTQ")
+        techniques = {name: ROUNDING[name] for name in names}
+        return decibels(
+            [Sweep(model, self.plan_of(model, ranges), self.trial_samples, held, techniques).run()]
+        )
 
     def _outputs(self) -> list[list[Array]]:
         """Return the float model's outputs for each sample; equalization does not change them."""

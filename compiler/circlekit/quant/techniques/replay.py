@@ -13,6 +13,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.quant.techniques.equalization import equalize
 from circlekit.quant.techniques.linear_layer import separate_biases
+from circlekit.quant.techniques.rotation import Rotation, rotate
 
 Record = dict[str, Any]
 """A technique and its arguments, as JSON values."""
@@ -29,6 +30,15 @@ def equalized(magnitudes: Mapping[str, Array], strength: float) -> Record:
     return {"technique": "equalization", "strength": strength, "magnitudes": channels}
 
 
+def rotated(rotations: Iterable[Rotation]) -> Record:
+    """Return the record of ``rotate``."""
+    return {"technique": "rotation", "rotations": [rotation._asdict() for rotation in rotations]}
+
+
+def _rotate(model: Model, rotations: Iterable[Mapping[str, Any]]) -> None:
+    rotate(model, [Rotation(**fields) for fields in rotations])
+
+
 def _equalize(model: Model, magnitudes: Mapping[str, list[float]], strength: float) -> None:
     arrays = {name: np.array(numbers, np.float64) for name, numbers in magnitudes.items()}
     equalize(model, arrays, float(strength))
@@ -37,6 +47,7 @@ def _equalize(model: Model, magnitudes: Mapping[str, list[float]], strength: flo
 TECHNIQUES: Mapping[str, Callable[..., None]] = {
     "own biases": lambda model: separate_biases(model.main),
     "equalization": _equalize,
+    "rotation": _rotate,
 }
 """By name: functions of a model and the arguments in a record."""
 

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rotate channels between two layers by a Hadamard matrix, so that no channel or weight stands out.
+
+If everything between a layer and a later one is linear and keeps the channels of a block apart from all
+others, as between the value and the output projection of attention (a block is a head), then the weights of
+the first can be multiplied by an orthogonal matrix and those of the second by its transpose: the outputs stay
+the same.  Pairs of layers are not found by their kinds: both are rotated, and the model is run.
+
+Source: Ashkboos et al., "QuaRot: Outlier-Free 4-Bit Inference in Rotated LLMs", NeurIPS 2024, section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from circlekit.errors import ModelError
+from circlekit.interp.interpreter import Interpreter
+from circlekit.ir.clone import clone
+from circlekit.ir.core import Graph, Op, Value
+from circlekit.ir.enums import Activation
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
+from circlekit.quant.plan import key_of
+from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
+
+LEAST_BLOCK = 4
+"""The smallest rotated block, in channels."""
+
+TOLERANCE = 1e-4
+"""How far outputs of the rotated model may be from the model's, as a part of the largest number."""
+
+LEAST_EFFECT = 1e-2
+"""How much outputs must change, as such a part, if only the first layer is rotated; else nothing is shown."""
+
+
+class Rotation(NamedTuple):
+    """The channels between two layers, given by the names of their results, are rotated in blocks.
+
+    The second layer reads the results of the first from ``start`` on.
+    """
+
+    first: str
+    second: str
+    start: int
+    block: int
+
+
+def find_rotations(model: Model, sample: Sequence[Array], runs: int = 96) -> list[Rotation]:
+    """Return the rotations that leave the outputs of ``model`` for ``sample`` as they are, in graph order.
+
+    ``runs``: how often the search may run the model, about.
+    """
+    found: list[Rotation] = []
+    expected, tries = Interpreter(model).run(sample), 0
+    for first, second, start in _pairs(model.main):
+        if tries >= runs or any(rotation.second == key_of(second.op) for rotation in found):
+            continue
+        channels = _matrix(second).shape[1]
+        block = channels & -channels  # the largest power of 2 that divides the channels
+        rotation = Rotation(key_of(first.op), key_of(second.op), start, block)
+        tries += 1
+        if _change(model, rotation, sample, expected, only_first=True) < LEAST_EFFECT:
+            continue
+        while block >= LEAST_BLOCK:
+            tries += 1
+            rotation = rotation._replace(block=block)
+            if _change(model, rotation, sample, expected) < TOLERANCE:
+                found.append(rotation)
+                break
+            block //= 2
+    return found
+
+
+def rotate(model: Model, rotations: Sequence[Rotation], only_first: bool = False) -> None:
+    """Rotate the weights of the layers in place; ModelError if the main graph has no such layers."""
+    layers = {key_of(op): layer for op in model.main if (layer := linear_layer(op)) is not None}
+    for rotation in rotations:
+        if rotation.first not in layers or rotation.second not in layers:
+            raise ModelError(f"no layers to rotate are named %{rotation.first} and %{rotation.second}")
+        first, second = layers[rotation.first], layers[rotation.second]
+        matrix = hadamard(rotation.block)
+        part = slice(rotation.start, rotation.start + _matrix(second).shape[1])
+        weights = _matrix(first)
+        weights[part] = _in_blocks(weights[part].T, matrix).T
+        _replace(first.op, first.weights, weights)
+        if first.bias is not None:
+            bias = first.bias.array().astype(np.float64).reshape(1, -1)
+            bias[:, part] = _in_blocks(bias[:, part], matrix)
+            _replace(first.op, first.bias, bias)
+        if not only_first:
+            _replace(second.op, second.weights, _in_blocks(_matrix(second), matrix))
+
+
+def hadamard(size: int) -> Array:
+    """Return Sylvester's Hadamard matrix, orthogonal and symmetric, float64[size, size]; a power of 2."""
+    matrix = np.ones((1, 1))
+    while len(matrix) < size:
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]]) / np.sqrt(2)
+    return matrix
+
+
+def _pairs(graph: Graph) -> Iterator[tuple[LinearLayer, LinearLayer, int]]:
+    """Yield two layers, and the channel of the first from which on the second may read it."""
+    layers = [layer for op in graph if (layer := linear_layer(op)) is not None and _is_rotatable(layer)]
+    by_op = {layer.op: layer for layer in layers}
+    for first in layers:
+        if first.op.attribute_items()["act"] is not Activation.NONE:
+            continue
+        outputs = _matrix(first).shape[0]
+        for op in _reached(first.op):
+            second = by_op.get(op)
+            channels = 0 if second is None else _matrix(second).shape[1]
+            if second is None or outputs % channels or channels & -channels < LEAST_BLOCK:
+                continue
+            for start in range(0, outputs, channels):
+                yield first, second, start
+
+
+def _reached(first: Op) -> list[Op]:
+    """Return the layers that read what ``first`` produces, directly or through operators without weights."""
+    seen: set[Op] = set()
+    found: list[Op] = []
+    waiting = [first]
+    while waiting:
+        for value in waiting.pop(0).results:
+            for user in value.users:
+                if user in seen:
+                    continue
+                seen.add(user)
+                (found if linear_layer(user) is not None else waiting).append(user)
+    return found
+
+
+def _is_rotatable(layer: LinearLayer) -> bool:
+    """Return whether a layer multiplies channels alone, and nothing else reads its constants."""
+    constants = [value for value in (layer.weights, layer.bias) if value is not None]
+    is_plain = layer.groups == 1 and not layer.is_depthwise
+    depth = layer.input.shape[-1] if layer.input.shape else None
+    return is_plain and depth == _matrix(layer).shape[1] and all(v.use_count == 1 for v in constants)
+
+
+def _matrix(layer: LinearLayer) -> Array:
+    """Return the weights [outputs, inputs] of a layer of one group."""
+    return layer.matrices(layer.weights.array())[0].astype(np.float64)
+
+
+def _in_blocks(rows: Array, matrix: Array) -> Array:
+    """Return ``rows`` [n, channels] with each block of channels multiplied by ``matrix``."""
+    return np.asarray((rows.reshape(len(rows), -1, len(matrix)) @ matrix).reshape(rows.shape))
+
+
+def _replace(op: Op, constant: Value, numbers: Array) -> None:
+    array = np.ascontiguousarray(numbers, np.float32).reshape(constant.static_shape)
+    op.set_input(op.inputs.index(constant), Value.constant(constant.name, array))
+
+
+def _change(
+    model: Model,
+    rotation: Rotation,
+    sample: Sequence[Array],
+    expected: Sequence[Array],
+    only_first: bool = False,
+) -> float:
+    """Return how much the outputs change, as a part of the largest number; infinity if one is not finite."""
+    rotated = clone(model)
+    rotate(rotated, [rotation], only_first)
+    largest = 0.0
+    for before, after in zip(expected, Interpreter(rotated).run(sample), strict=True):
+        if before.dtype.kind != "f":
+            largest = max(largest, 0.0 if np.array_equal(before, after) else np.inf)
+            continue
+        scale = float(np.abs(before).max(initial=0)) or 1.0
+        change = float(np.abs(after.astype(np.float64) - before).max(initial=0)) / scale
+        largest = max(largest, change if np.isfinite(change) else np.inf)
+    return largest

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rotations between layers: found where they keep the outputs, tried, and repeated from a plan."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import circlekit
+from circlekit.quant.techniques.rotation import find_rotations, hadamard, rotate
+from circlekit.testing import tflite_of
+
+ATTENTION = """
+graph main(%x: f32[1,6,16]) -> %y {
+  %v = FullyConnected(%x, %vw, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8,
+       0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]) {keep_num_dims: true}
+  %h = Reshape(%v, [1, 6, 2, 8])
+  %t = Transpose(%h, [0, 2, 1, 3])
+  %m = BatchMatMul(%p, %t)
+  %s = Transpose(%m, [0, 2, 1, 3])
+  %r = Reshape(%s, [1, 6, 16])
+  %y = FullyConnected(%r, %ow, none) {keep_num_dims: true}
+}
+"""
+CONSTANTS = """
+  %vw = const f32[16,16] gaussian(0, 0.3)
+  %ow = const f32[12,16] gaussian(0, 0.3)
+  %p = const f32[1,2,6,6] uniform(0, 0.3)
+"""
+
+
+def net(act: str = "NONE") -> circlekit.Model:
+    """Return values, attention of two heads and a projection; 16 times larger weights in two columns."""
+    text = ATTENTION.replace("-> %y {", "-> %y {" + CONSTANTS).replace(
+        "{keep_num_dims: true}\n  %h", f"{{keep_num_dims: true, act: {act}}}\n  %h"
+    )
+    model = circlekit.parse(text)
+    weights = model.main.ops[-1].inputs[1]
+    assert weights is not None
+    array = weights.array().copy()
+    array[:, [3, 12]] *= 16
+    weights.data = array
+    return model
+
+
+def samples() -> list[list[np.ndarray]]:
+    random = np.random.default_rng(2)
+    return [[random.normal(0, 1, (1, 6, 16)).astype(np.float32)] for _ in range(8)]
+
+
+def test_a_hadamard_matrix_is_orthogonal() -> None:
+    np.testing.assert_allclose(hadamard(8) @ hadamard(8).T, np.eye(8), atol=1e-12)
+
+
+def test_heads_are_rotated_alone_and_the_outputs_stay() -> None:
+    model, data = net(), samples()
+    expected = circlekit.run(model, data[1])[0]
+    (rotation,) = find_rotations(model, data[0])
+    assert (rotation.first, rotation.second, rotation.start, rotation.block) == ("v", "y", 0, 8)
+    rotate(model, [rotation])
+    np.testing.assert_allclose(circlekit.run(model, data[1])[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_nothing_is_rotated_across_a_function_of_single_channels() -> None:
+    assert not find_rotations(net("RELU"), samples()[0])
+
+
+def test_a_rotation_that_helps_is_kept_and_repeated_from_the_plan() -> None:
+    model, other = net(), net()
+    report = circlekit.quantize(model, "weight_int4", samples(), seconds=10, passes=[])
+    assert any("rotation of 1 pairs of layers" in note and "better" in note for note in report.notes)
+    circlekit.quantize(other, plan=report.plan)
+    assert tflite_of(other) == tflite_of(model)
