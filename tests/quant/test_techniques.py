@@ -20,7 +20,7 @@ from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import plan_model
 from circlekit.quant.techniques.channel_flow import channel_flows
 from circlekit.quant.techniques.equalization import channel_magnitudes, equalize
-from circlekit.quant.techniques.gptq import gptq, refine
+from circlekit.quant.techniques.gptq import factored, gptq, refine
 from circlekit.quant.techniques.layer_rounding import (
     LayerData,
     LayerFit,
@@ -146,7 +146,7 @@ def test_gptq_is_optimal_brain_quantization_in_its_order() -> None:
         expected[:, column] = np.clip(np.rint(work[:, column] / step), -7, 7)
         missed = work[:, column] - expected[:, column] * step
         work[:, left] -= np.outer(missed / inverse[0, 0], inverse[0])
-    actual = gptq(target[None], hessian[None], np.full((1, 3, 6), step), (-7, 7), damping=0)
+    actual = gptq(target[None], factored(hessian[None], 0), np.full((1, 3, 6), step), (-7, 7))
     np.testing.assert_array_equal(actual[0], expected)
 
 

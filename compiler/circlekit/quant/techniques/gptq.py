@@ -11,6 +11,8 @@ weights to reach.  ``hessian`` [g,d,d]: the sum of outer products of the rows th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from circlekit.ir.value import Array
@@ -19,18 +21,29 @@ BLOCK_COLUMNS = 64
 """Errors of so many columns are passed on to all later columns at once, by one matrix product."""
 
 
-def gptq(
-    target: Array, hessian: Array, steps: Array, limits: tuple[int, int], damping: float = 0.01
-) -> Array:
-    """Return integers [g,o,d] with a small error.
+@dataclass
+class Factored:
+    """A Hessian as GPTQ needs it.
 
-    ``damping``: part of the mean diagonal that is added to it.  Columns are taken in the order of falling
-    diagonal, so that the largest errors can be corrected by the most columns.
+    ``order`` [g,d]: columns by falling diagonal, so that the largest errors can be corrected by the most
+    columns.  ``factor`` [g,d,d]: the upper Cholesky factor of the inverse, in that order.
     """
+
+    order: Array
+    factor: Array
+
+
+def factored(hessian: Array, damping: float = 0.01) -> Factored:
+    """Factor a Hessian; ``damping``: part of the mean diagonal that is added to the diagonal."""
     diagonal = np.diagonal(hessian, axis1=1, axis2=2)
     order = np.argsort(-diagonal, axis=1, kind="stable")
-    sorted_hessian = np.take_along_axis(hessian, order[:, :, None], 1)
-    factor = inverse_factor(np.take_along_axis(sorted_hessian, order[:, None], 2), damping)
+    rows = np.take_along_axis(hessian, order[:, :, None], 1)
+    return Factored(order, inverse_factor(np.take_along_axis(rows, order[:, None], 2), damping))
+
+
+def gptq(target: Array, hessian: Factored, steps: Array, limits: tuple[int, int]) -> Array:
+    """Return integers [g,o,d] with a small error."""
+    order, factor = hessian.order, hessian.factor
     work = np.take_along_axis(target.astype(np.float64), order[:, None], 2)
     scale = np.take_along_axis(steps, order[:, None], 2)
     out = np.empty_like(work)

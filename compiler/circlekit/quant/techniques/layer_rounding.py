@@ -17,7 +17,7 @@ import numpy as np
 
 from circlekit.ir.value import Array
 from circlekit.quant.plan import TensorPlan
-from circlekit.quant.techniques.gptq import best_scales, damped, gptq, refine
+from circlekit.quant.techniques.gptq import Factored, best_scales, damped, factored, gptq, refine
 from circlekit.quant.techniques.linear_layer import LinearLayer
 
 MOST_COLUMNS = 1024
@@ -67,6 +67,31 @@ class LayerData:
         """The covariance of the float model's rows with the quantized model's, like ``hessian``."""
         left, right = (self.split(self._centered(rows)) for rows in (self.float_rows, self.rows))
         return np.asarray(left.swapaxes(1, 2) @ right, np.float64)
+
+    @cached_property
+    def clipped_scale(self) -> Array:
+        """The scales with the least square error of weights, weighted by the variance of their inputs.
+
+        One scale for the whole layer stays as it is.
+        """
+        if not self.is_per_channel:
+            return self.scale
+        importance = self.joined(np.diagonal(self.hessian, axis1=1, axis2=2)[:, None])
+        importance = importance + 1e-3 * importance.mean(axis=2, keepdims=True) + 1e-30
+        best = np.full(self.scale.shape, np.inf)
+        scale = np.array(self.scale)
+        for shrinkage in SHRINKAGES:
+            tried = self.scale * shrinkage
+            error = np.square(rounded(self, tried) * tried - self.weights) * importance
+            total = per_scale(error, self.block)
+            is_better = total < best
+            best[is_better], scale[is_better] = total[is_better], tried[is_better]
+        return scale
+
+    @cached_property
+    def factored(self) -> Factored:
+        """What GPTQ needs of ``hessian``."""
+        return factored(self.hessian)
 
     def _centered(self, rows: Array) -> Array:
         """Return ``rows`` without their mean, or unchanged if there is no bias that could absorb it."""
@@ -156,13 +181,13 @@ def correct_bias(layer: LayerData) -> LayerFit:
 
 def clip_weights(layer: LayerData) -> LayerFit:
     """Round to nearest with the scales of least mean square error; correct the bias."""
-    scale = clipped_scale(layer)
+    scale = layer.clipped_scale
     return _fit(layer, rounded(layer, scale), scale)
 
 
 def round_by_gptq(layer: LayerData) -> LayerFit:
     """GPTQ on scales of least error; the bias takes part, because the covariance has no mean."""
-    return _gptq_fit(layer, layer.weights, clipped_scale(layer))
+    return _gptq_fit(layer, layer.weights, layer.clipped_scale)
 
 
 def compensate(layer: LayerData) -> LayerFit:
@@ -175,32 +200,12 @@ def compensate(layer: LayerData) -> LayerFit:
     left = damped(layer.hessian, penalty)
     change = np.linalg.solve(left, (layer.cross + (left - layer.hessian)).swapaxes(1, 2))
     target = layer.joined(layer.split(layer.weights) @ change.swapaxes(1, 2))
-    return _gptq_fit(layer, target, clipped_scale(layer))
+    return _gptq_fit(layer, target, layer.clipped_scale)
 
 
 def rounded(layer: LayerData, scale: Array) -> Array:
     """Return the weights as integers of ``scale``, rounded to nearest."""
     return np.asarray(np.clip(np.rint(layer.weights / scale), *layer.limits))
-
-
-def clipped_scale(layer: LayerData) -> Array:
-    """Return the scales with the least square error of weights, weighted by the variance of their inputs.
-
-    One scale for the whole layer stays as it is.
-    """
-    if not layer.is_per_channel:
-        return layer.scale
-    importance = layer.joined(np.diagonal(layer.hessian, axis1=1, axis2=2)[:, None])
-    importance = importance + 1e-3 * importance.mean(axis=2, keepdims=True) + 1e-30
-    best = np.full(layer.scale.shape, np.inf)
-    scale = np.array(layer.scale)
-    for shrinkage in SHRINKAGES:
-        tried = layer.scale * shrinkage
-        error = np.square(rounded(layer, tried) * tried - layer.weights) * importance
-        total = per_scale(error, layer.block)
-        is_better = total < best
-        best[is_better], scale[is_better] = total[is_better], tried[is_better]
-    return scale
 
 
 def per_scale(numbers: Array, block: int) -> Array:
@@ -213,7 +218,7 @@ def per_scale(numbers: Array, block: int) -> Array:
 
 def _gptq_fit(layer: LayerData, target: Array, scale: Array) -> LayerFit:
     wanted, hessian = layer.split(target), layer.hessian
-    integers = gptq(wanted, hessian, layer.split(scale), layer.limits)
+    integers = gptq(wanted, layer.factored, layer.split(scale), layer.limits)
     if layer.is_per_channel and not layer.block and layer.parts == 1:
         scale = scale * best_scales(integers, wanted, damped(hessian, 0.01), scale)[..., None]
         scale = scale.astype(np.float32).astype(np.float64)
