@@ -74,7 +74,7 @@ class Trials:
     _models: dict[float, Model] = field(default_factory=dict)
     _parts: dict[float, list[Calibration]] = field(default_factory=dict)
     _estimators: dict[float, list[dict[str, str]]] = field(default_factory=dict)
-    _by_readers: dict[Settings, dict[str, Range]] = field(default_factory=dict)
+    _by_readers: dict[tuple[Settings, int], dict[str, Range]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._models[0.0] = self.model
@@ -105,17 +105,18 @@ class Trials:
         factor = settings.widening
         ranges = [{name: widened(ends, factor) for name, ends in graph.items()} for graph in chosen]
         if settings.by_readers:
-            ranges[0].update(self._ranges_by_readers(settings))
+            ranges[0].update(self._ranges_by_readers(settings, quarter))
         return ranges
 
-    def _ranges_by_readers(self, settings: Settings) -> dict[str, Range]:
-        """Return the ranges of the operands that are better for their readers, from all samples."""
-        if settings not in self._by_readers:
+    def _ranges_by_readers(self, settings: Settings, quarter: int) -> dict[str, Range]:
+        """Return the ranges of the operands that are better for their readers, without a quarter."""
+        if (settings, quarter) not in self._by_readers:
             model = self.equalized(settings.strength)
-            ranges = self.ranges(replace(settings, by_readers=False), QUARTERS)
+            ranges = self.ranges(replace(settings, by_readers=False), quarter)
             plan = self.plan_of(model, ranges)
-            self._by_readers[settings] = reader_ranges(model, plan, ranges[0], self.tried)
-        return self._by_readers[settings]
+            samples = [sample for i, sample in enumerate(self.tried) if i % QUARTERS != quarter]
+            self._by_readers[settings, quarter] = reader_ranges(model, plan, ranges[0], samples)
+        return self._by_readers[settings, quarter]
 
     def _calibrated(self, strength: float) -> list[Calibration]:
         """Return the calibrations on each quarter of the samples."""

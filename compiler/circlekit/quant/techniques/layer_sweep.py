@@ -76,8 +76,8 @@ class Sweep:
         self._runs = OperatorRuns(self.model, self.samples)
         self._runs_float = bool(self.techniques) or not self.reference
 
-    def run(self) -> list[Powers]:
-        """Return the powers of signal and noise of each float output on the held-back samples."""
+    def run(self) -> list[list[Powers]]:
+        """Return the powers of signal and noise of each float output for each held-back sample."""
         graph = self.model.main
         for index, value in enumerate(graph.inputs):
             self._float[value] = self._rounded[value] = [sample[index] for sample in self.samples]
@@ -91,11 +91,12 @@ class Sweep:
                         self._rounded.pop(value, None)
         return self.output_powers(len(self.samples) - self.held if self.held else 0)
 
-    def output_powers(self, first: int = 0) -> list[Powers]:
-        """Return the powers of signal and noise of each float output after a run, from a sample on."""
+    def output_powers(self, first: int = 0) -> list[list[Powers]]:
+        """Return the powers after a run: for each sample from ``first`` on, those of each float output."""
         graph = self.model.main
         outputs = [(i, v) for i, v in enumerate(graph.outputs) if v.dtype.is_float and v in self._rounded]
-        return [powers(self._wanted(i, v)[first:], self._rounded[v][first:]) for i, v in outputs]
+        pairs = [list(zip(self._wanted(i, v), self._rounded[v], strict=True)) for i, v in outputs]
+        return [[powers(*column[sample]) for column in pairs] for sample in range(first, len(self.samples))]
 
     def _wanted(self, index: int, output: Value) -> Sequence[Array]:
         """Return what the float model gives for an output."""
@@ -273,21 +274,22 @@ def fake_quantized(array: Array, form: TensorPlan) -> Array:
     return np.asarray(out * np.float32(form.scale[0]), np.float32)
 
 
-def powers(reference: Sequence[Array], actual: Sequence[Array]) -> Powers:
+def powers(reference: Array, actual: Array) -> Powers:
     """Return the sums of squares of ``reference``, where it is finite, and of the difference there."""
-    signal = noise = 0.0
-    for a, b in zip(reference, actual, strict=True):
-        finite = np.isfinite(a)
-        signal += float(np.square(a[finite], dtype=np.float64).sum())
-        noise += float(np.square(a[finite].astype(np.float64) - b[finite]).sum())
-    return signal, noise
+    finite = np.isfinite(reference)
+    signal = float(np.square(reference[finite], dtype=np.float64).sum())
+    return signal, float(np.square(reference[finite].astype(np.float64) - actual[finite]).sum())
 
 
-def decibels(runs: Sequence[Sequence[Powers]]) -> float:
-    """Return 10 log10(signal / noise), the mean over the outputs; runs on several samples are added."""
+def decibels(runs: Sequence[Sequence[Powers]], outliers: int = 0) -> float:
+    """Return 10 log10(signal / noise), the mean over the outputs; runs on several samples are added.
+
+    ``outliers``: so many runs with the largest noise do not count.
+    """
     ratios = []
     for output in zip(*runs, strict=True):
-        signal, noise = (sum(numbers) for numbers in zip(*output, strict=True))
+        counted = sorted(output, key=lambda powers: powers[1])[: len(output) - outliers]
+        signal, noise = (sum(numbers) for numbers in zip(*counted, strict=True))
         ratio = np.log10(max(signal, 1e-30)) - np.log10(max(noise, 1e-50))
         ratios.append(float(np.clip(10 * ratio, -200, 200)))
     return float(np.mean(ratios)) if ratios else 0.0
