@@ -40,7 +40,7 @@ from circlekit.quant.techniques.replay import Record, equalized, own_biases, rot
 from circlekit.quant.techniques.rotation import find_rotations, rotate
 from circlekit.quant.trials import PER_TENSOR, QUARTERS, MakePlan, Samples, Settings, Trials
 
-LEAST_GAIN_DB = 0.02
+LEAST_GAIN_DB = 0.1
 """A choice that gains less than this is not kept."""
 
 EQUALIZED_BITS = 8
