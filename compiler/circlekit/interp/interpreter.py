@@ -15,15 +15,22 @@ from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.ops.program.state import State
 
+KERNELS_METADATA = "circlekit_kernels"
+"""Metadata of a submodel: the kernel set of the model that it was cut out of, if its own would be another."""
+
 
 def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kernels:
     """Return ``requested``, or by default the kernel set that LiteRT can run the whole model with.
 
     LiteRT takes all kernels from one set: its reference kernels if these implement every operator of the
-    model in its version, else its optimized kernels.  Raises ValueError for an unknown name.
+    model in its version, else its optimized kernels.  KERNELS_METADATA comes before that.  Raises ValueError
+    for an unknown name.
     """
     if requested is not None:
         return Kernels(requested)
+    stated = dict(model.metadata).get(KERNELS_METADATA)
+    if stated is not None and bytes(stated) in {kernels.value.encode() for kernels in Kernels}:
+        return Kernels(bytes(stated).decode())
     for op in (op for graph in model.graphs for op in graph):
         newest = op.reference_version  # the last version that reference kernels implement; None: all
         with suppress(CirclekitError):  # a malformed operator: the error is raised where the operator runs

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from circlekit.errors import UnsupportedError
+from circlekit.interp.interpreter import select_kernels
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
@@ -55,10 +56,11 @@ def partition(model: Model, table: PartTable, fewest: bool = False) -> Partition
     groups = _with_constant_outputs(model.main, table, groups)
     _check_state(model, groups)
     names = _unique_names(model.main, groups)
+    kernels = select_kernels(model)
     parts = []
     for group in groups:
         outputs = [*results_for_outside(group.ops), *group.constants] if group.ops else group.constants
-        parts.append(Part(group.backend, submodel(model, group.ops, outputs, names)))
+        parts.append(Part(group.backend, submodel(model, group.ops, outputs, names, kernels=kernels)))
         parts[-1].model.main.name = f"{model.main.name}_{group.backend}".lstrip("_")
     return Partition([names[v] for v in model.main.inputs], [names[v] for v in model.main.outputs], parts)
 

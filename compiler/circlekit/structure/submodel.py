@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from circlekit.errors import ModelError, UnsupportedError, did_you_mean
+from circlekit.interp.interpreter import KERNELS_METADATA, select_kernels
 from circlekit.ir.clone import copy_submodel
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
+from circlekit.ops.numerics.output_stage import Kernels
 
 HANDLES = (DType.RESOURCE, DType.VARIANT)
 """Dtypes of references to state inside a running model; they cannot be inputs or outputs."""
@@ -50,11 +52,13 @@ def submodel(
     outputs: Sequence[Value] | None = None,
     names: Mapping[Value, str] | None = None,
     inputs: Sequence[Value] | None = None,
+    kernels: Kernels | None = None,
 ) -> Model:
     """Return a model of copies of ``ops``: operators of the main graph, in order.
 
     ``outputs``: by default those of ``results_for_outside``.  ``inputs``: by default those of
     ``operands_from_outside``; they must be among these.  ``names``: other names for values of the interface.
+    ``kernels``: of ``model``, if known.
     Raise UnsupportedError if the interface would have a handle (resource) or a variable that other operators
     use, too.
     """
@@ -68,6 +72,9 @@ def submodel(
             )
     _check_variables(ops)
     copied = copy_submodel(model, ops, wanted, given)
+    kernels = kernels or select_kernels(model)
+    if select_kernels(copied) is not kernels:  # so that it rounds as the whole does
+        copied.metadata.append((KERNELS_METADATA, kernels.value.encode()))
     for value, new in zip((*wanted, *given), (*copied.main.inputs, *copied.main.outputs), strict=True):
         new.name = (names or {}).get(value, new.name)
     return copied
