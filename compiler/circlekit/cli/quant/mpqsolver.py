@@ -9,15 +9,15 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from circlekit.api import load, save
+from circlekit.api import save
 from circlekit.api.models import check_apart, check_target
 from circlekit.cli.arguments import Parser, add_model_flags
 from circlekit.cli.command import Command, OneCodes
+from circlekit.cli.one_files import load_model, save_model
 from circlekit.cli.output.terminal import printable
 from circlekit.errors import FileError, ParseError, UnsupportedError
 from circlekit.io.file_map import map_file
 from circlekit.io.write.file_writer import write_file
-from circlekit.io.write.save import format_of
 from circlekit.ir.graph import Model
 from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Configuration, Solver
 from circlekit.quant.mixed.visq import read_errors
@@ -76,7 +76,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.bisection is None and not arguments.patterns:
         raise UnsupportedError("Unrecognized solver: expected --bisection or --patterns")
     settings = _settings(arguments)
-    model = load(arguments.input_model)
+    model = load_model(arguments.input_model)
     lines = (
         ">> Searching mixed precision configuration",
         f"model: {arguments.input_model}",
@@ -95,7 +95,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if configuration.default == settings.default:
         print(f"int16 operators: {len(configuration.raised)} of {len(list(model.main))}")
     print(printable(f"Saving output model to {arguments.output_model}"))
-    save(quantized, arguments.output_model, format_of(arguments.output_model) or "circle")
+    save_model(quantized, arguments.output_model)
     return 0
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import argparse
 
-from circlekit.api import load, save
 from circlekit.api.models import check_target
 from circlekit.cli.arguments import Parser, add_model_flags, positive_count
 from circlekit.cli.command import Command, OneCodes
+from circlekit.cli.one_files import load_model, save_model
 from circlekit.errors import UnsupportedError
-from circlekit.io.write.save import format_of
 from circlekit.ir.clone import clone
 from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.quant.calibration import Runner, collect
@@ -54,7 +53,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.mode not in ("percentile", "moving_average"):
         raise UnsupportedError(f"Unsupported mode {arguments.mode!r}: expected percentile or moving_average")
     check_target(arguments.output_model)
-    model = load(arguments.input_model)
+    model = load_model(arguments.input_model)
     original = clone(model) if arguments.generate_profile_data else None
     samples = samples_of(model, arguments.input_data, arguments.input_data_format)
     calibration = collect(model, samples, runner=Runner(processes=arguments.num_threads))
@@ -66,7 +65,7 @@ def _run(arguments: argparse.Namespace) -> int:
         record_ranges(model, calibration, "moving_average", **average)
     if original is not None:
         add_profile(original, model)
-    save(model, arguments.output_model, format_of(arguments.output_model) or "circle")
+    save_model(model, arguments.output_model)
     remark = "" if arguments.input_data else " (seeded random data: ranges of real data differ)"
     print(f"Recording finished. Number of recorded data: {calibration.samples}{remark}")
     return 0
