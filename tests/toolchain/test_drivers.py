@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -17,6 +18,7 @@ import circlekit
 from circlekit.toolchain.configuration import read_configuration
 from circlekit.toolchain.drivers import all_drivers
 from circlekit.toolchain.importers.onnx_interface import name_values, restore_interface
+from circlekit.toolchain.installation import ENTRY_POINTS
 from circlekit.toolchain.option import Option
 from tests.cli.test_scripts import SCRIPTS
 
@@ -158,8 +160,22 @@ def test_inference_with_our_interpreter(work: Path, capsys: pytest.CaptureFixtur
     assert call("one-infer", *words.split()) == 0
     (expected,) = circlekit.run(circlekit.load("net.tflite"), [x])
     np.testing.assert_array_equal(np.load("out.npz")["0/z"], expected)
+    for runtime in ("litert", "onert"):
+        if call("one-infer", "-d", f"{runtime}-infer", *words.split()[2:]) == 0:
+            np.testing.assert_allclose(np.load("out.npz")["0/z"], expected, rtol=1e-5, atol=1e-6)
+        else:
+            assert f"{runtime}-infer: ERROR: " in capsys.readouterr().err
+            assert not _has({"litert": "ai_edge_litert"}.get(runtime, runtime))
     assert call("one-infer", "-d", "none-infer", "--", "a") == 255
     assert capsys.readouterr().err.startswith("one-infer: FileNotFoundError: none-infer not found")
+
+
+def test_a_package_provides_programs_of_a_backend(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[list[str]] = []
+    point = SimpleNamespace(name="npu-profile", load=lambda: called.append)
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [point] if group == ENTRY_POINTS else [])
+    assert call("one-profile", "-b", "npu", "--", "a", "-b") == 0
+    assert called == [["a", "-b"]]
 
 
 def test_a_first_configuration_runs(

@@ -33,7 +33,7 @@ def infer(runtime: str, words: Sequence[str]) -> list[str]:
     parser.add_argument("--output", help="an npz file to write the outputs to")
     arguments = parser.parse_args(list(words))
     model = load(arguments.model)
-    run = RUNTIMES[runtime](model, arguments.model)
+    run = RUNTIMES[runtime](model)
     data = RandomSamples(model, 1) if arguments.inputs is None else open_samples(arguments.inputs, model)
     names = [value.name for value in model.main.outputs]
     outputs: dict[str, Array] = {}
@@ -61,13 +61,13 @@ def _line(name: str, array: Array) -> str:
 # -- runtimes ------------------------------------------------------------------------------------
 
 
-def _circlekit(model: Model, path: str) -> Run:
+def _circlekit(model: Model) -> Run:
     from circlekit.interp.interpreter import run  # imports the kernels
 
     return lambda sample: run(model, list(sample))
 
 
-def _litert(model: Model, path: str) -> Run:
+def _litert(model: Model) -> Run:
     try:
         from ai_edge_litert.interpreter import Interpreter  # an optional package
     except ModuleNotFoundError:
@@ -92,29 +92,32 @@ def _litert(model: Model, path: str) -> Run:
     return run
 
 
-def _onert(model: Model, path: str) -> Run:
+def _onert(model: Model) -> Run:
     try:
-        from onert.native import libnnfw_api_pybind  # an optional package
+        from onert.infer import session as open_session  # an optional package
+        from onert.native.libnnfw_api_pybind import prepare_config  # as above
     except ModuleNotFoundError:
         raise UnsupportedError("onert is not installed: pip install onert") from None
-    session = libnnfw_api_pybind.infer.nnfw_session(path, "cpu")
-    session.prepare()
+    from circlekit.api import save  # imports the passes
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.circle"
+        save(model, file)
+        session = open_session(str(file), "cpu")
+    # not session.infer, which fails on inputs of rank 0
+    session.session.set_prepare_config(prepare_config.ENABLE_INTERNAL_OUTPUT_ALLOC)
+    session.session.prepare()
 
     def run(sample: Sequence[Array]) -> list[Array]:
-        for index, array in enumerate(sample):
-            session.set_input(index, np.ascontiguousarray(array))
-        results = []
-        for index, value in enumerate(model.main.outputs):
-            info = session.output_tensorinfo(index)
-            results.append(np.zeros(info.dims[: info.rank], value.dtype.numpy))
-            session.set_output(index, results[-1])
-        session.run()
-        return results
+        session.set_inputs(len(sample), list(sample))
+        session.session.run()
+        session._set_outputs(session.session.output_size())
+        return [np.array(array) for array in session.outputs]
 
     return run
 
 
-RUNTIMES: dict[str, Callable[[Model, str], Run]] = {
+RUNTIMES: dict[str, Callable[[Model], Run]] = {
     "circlekit": _circlekit,
     "litert": _litert,
     "onert": _onert,
