@@ -187,7 +187,15 @@ def test_files_of_the_partitioner_and_the_driver(
 
 def test_front_door(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_example(tmp_path, PART)
-    words = [str(tmp_path / "net.circle"), "-o", str(tmp_path), "--opcode", "MUL=npu", "--default", "cpu"]
+    words = [
+        str(tmp_path / "net.circle"),
+        "-o",
+        str(tmp_path / "parts"),
+        "--opcode",
+        "MUL=npu",
+        "--default",
+        "cpu",
+    ]
     assert partition_command(words) == 0
     assert "net.00003_cpu.circle" in capsys.readouterr().out
 

@@ -162,8 +162,13 @@ class DividedModel:
 
 
 def load_parts(path: FilePath) -> DividedModel:
-    """Load the source and the parts that a .conn.ini or .conn.json file names; they are in its folder."""
+    """Load the source and the parts that a .conn.ini or .conn.json file names.
+
+    They are in its folder, or, as ONE expects, in the working directory.
+    """
     connected = read_connection(Path(path))
-    folder = Path(path).parent
-    source, *parts = (load(folder / part.file) for part in (connected.source, *connected.parts))
+    files = [part.file for part in (connected.source, *connected.parts)]
+    beside = [Path(path).parent / file for file in files]
+    found = [a if a.exists() or not Path(b).exists() else Path(b) for a, b in zip(beside, files, strict=True)]
+    source, *parts = map(load, found)
     return DividedModel(source, parts, connected)

@@ -87,8 +87,7 @@ def _check_variables(ops: Sequence[Op]) -> None:
         other = value.other_user(own)
         if other is not None:
             raise UnsupportedError(
-                f"variable %{value.name} is used by {other.code} %{other.output.name}, too;"
-                " keep all operators that use it together"
+                f"variable %{value.name} is used by {other!r}, too; keep all operators that use it together"
             )
 
 

@@ -10,8 +10,9 @@ from circlekit.api.models import load
 from circlekit.api.structure import load_parts, partition, partition_file, save_parts
 from circlekit.cli.arguments import MODEL_HELP, Parser, count
 from circlekit.cli.command import Command, OneCodes
-from circlekit.equivalence.tensor_files import read_raw, write_raw
+from circlekit.equivalence.tensor_files import check_folder, read_raw, write_raw
 from circlekit.errors import EquivalenceError, ModelError
+from circlekit.io.file_map import translated
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.tensor import same_array
 from circlekit.ir.text.columns import format_columns
@@ -86,8 +87,11 @@ def _declare_partition(parser: Parser) -> None:
 def _partition(arguments: argparse.Namespace) -> int:
     table = _table(arguments)
     model = load(arguments.model)
+    folder = check_folder(arguments.output)
     divided = partition(model, table, arguments.fewest)
-    connected = save_parts(divided, arguments.output, Path(arguments.model).name)
+    with translated(folder, "made"):
+        folder.mkdir(exist_ok=True)
+    connected = save_parts(divided, folder, Path(arguments.model).name)
     rows = [["operators", "inputs", "outputs", "file"]]
     for part, file in zip(divided.parts, connected.parts, strict=True):
         graph = part.model.main
