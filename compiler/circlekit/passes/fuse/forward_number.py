@@ -124,13 +124,14 @@ class _Region:
             return self._refuse(depth, value, _layer_refusal(op))
         if getattr(op, "act", Activation.NONE) is not Activation.NONE:
             return self._refuse(depth, value, f"act is {op.attribute_items()['act'].name}, expected NONE")
-        for operands in _operands_to_multiply(op):
+        choices = list(_operands_to_multiply(op))
+        for operands in choices:
             saved = self.ops.copy(), self.layers.copy()
             self.ops[op] = operands
             if not any(self.add(operand, depth + 1) for operand in operands):
                 return None
             self.ops, self.layers = saved
-        if not op.data_movement and not isinstance(op, LINEAR_OPERATORS):
+        if not choices:
             self._refuse(depth, value, f"comes from {type(op).__name__}, which is not linear")
         return self.nearest[1]
 
@@ -194,12 +195,11 @@ class _Region:
         return found
 
 
-LINEAR_OPERATORS = (Add, Sub, Neg, Div, Mul, BatchMatMul)
-"""Operators that are linear in some operands, besides movements of data."""
-
-
 def _operands_to_multiply(op: Op) -> Iterator[list[Value]]:
-    """Yield each choice of operands of ``op`` so that its result is multiplied if these are."""
+    """Yield each choice of operands of ``op`` so that its result is multiplied if these are.
+
+    There is none if it is not linear, as a product of a value with itself.
+    """
     values = [value for value in op.inputs if value is not None]
     if isinstance(op, Add | Sub | Concatenation | Pack):
         yield values
