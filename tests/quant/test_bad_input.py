@@ -243,6 +243,16 @@ def test_times_and_targets_are_finite_numbers(tmp_path: Path, capsys: pytest.Cap
     assert main([*words, "--target-sqnr", "nan"]) == 2
 
 
+def test_sparse_weights_that_become_dense_are_noted() -> None:
+    recipe = Path(__file__).parents[2] / "recipes" / "passes" / "fold_densify.ck"
+    model = circlekit.load(recipe)
+    data = [[np.ones((2, 4), np.float32)]] * 2
+    expected = circlekit.run(model, data[0])[0]
+    report = circlekit.quantize(model, "int8", data, auto=False)
+    assert any(note.startswith("1 sparse constants become dense") for note in report.notes)
+    np.testing.assert_allclose(circlekit.run(model, data[0])[0], expected, atol=0.05)
+
+
 def test_files_without_records_say_so(tmp_path: Path) -> None:
     np.savez(tmp_path / "zero.npz", x=np.zeros((0, 1, 8), np.float32))
     with pytest.raises(ShapeError, match="expected at least one record, got none"):

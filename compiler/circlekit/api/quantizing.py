@@ -132,7 +132,7 @@ def quantize(
         raise UnsupportedError("the scheme float leaves the model as it is; choose one of integers")
     interface = _interface("inputs", inputs, chosen), _interface("outputs", outputs, chosen)
     runtime = find_target(target)
-    before = _summary(model)
+    before, sparse = _summary(model), _count_sparse(model)
     steps = Preparation(passes if isinstance(passes, str) else list(passes), target, calibration is not None)
     given = _prepare(model, chosen, steps)
     choice = _Choice(scheme, estimator, dict(operators or {}), only, runtime, interface, given)
@@ -152,8 +152,16 @@ def quantize(
     report = QuantizationReport(scheme, result, before, _summary(model), choice.notes)
     if (report.after.file_size or 0) > (before.file_size or 0):
         report.notes.append("the file grows: sparse or tiny weights take more as integers with scales")
+    if densified := sparse - _count_sparse(model):
+        report.notes.append(
+            f"{densified} sparse constants become dense: no kernel of a scheme takes sparse integers"
+        )
     report.seconds = time.monotonic() - started
     return report
+
+
+def _count_sparse(model: Model) -> int:
+    return sum("sparsity" in value.extra for graph in model.graphs for value in graph.values())
 
 
 def _prepare(model: Model, scheme: Scheme, steps: Preparation) -> list[dict[str, TensorPlan]]:

@@ -144,7 +144,8 @@ def _is_rotatable(layer: LinearLayer) -> bool:
 
 def _matrix(layer: LinearLayer) -> Array:
     """Return the weights [outputs, inputs] of a layer of one group."""
-    return layer.matrices(layer.weights.array())[0].astype(np.float64)
+    matrix: Array = layer.matrices(layer.weights.array())[0].astype(np.float64)
+    return matrix
 
 
 def _in_blocks(rows: Array, matrix: Array) -> Array:
