@@ -71,6 +71,8 @@ def collapse(graph: Graph, perm: Perm) -> None:
     Transposes by ``perm`` or its inverse, and reshapes that do the same, stay at both ends.
     """
     perms = (perm, inverse(perm))
+    if all(not op.data_movement or op.layout_operands or perm_of(op, perms) in perms for op in graph):
+        return  # the usual case: nothing regroups axes
     for chain in list(_chains(graph)):
         while chain and perm_of(chain[0], perms) in perms:
             chain.pop(0)
