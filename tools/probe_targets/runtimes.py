@@ -10,6 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from circlekit.equivalence.litert import make_interpreter, run_interpreter
 from circlekit.equivalence.sandbox import ProcessLost, run_forked
 from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64, u8
@@ -116,7 +118,8 @@ def _run_onert(job: Job) -> Ran:
         # not session.infer, which fails on inputs of rank 0
         session.session.set_prepare_config(prepare_config.ENABLE_INTERNAL_OUTPUT_ALLOC)
         session.session.prepare()
-        session.set_inputs(len(job.inputs), job.inputs)
+        inputs = [np.ascontiguousarray(array).reshape(array.shape) for array in job.inputs]
+        session.set_inputs(len(inputs), inputs)
         session.session.run()
         session._set_outputs(session.session.output_size())
     except Exception:
