@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -120,6 +121,16 @@ def test_recipes_pass_without_litert(block: bool, folder: Path) -> None:
     assert last.endswith("LiteRT is not installed" if block else "LiteRT is not asked, as requested")
     assert "does not run (LiteRT was not asked whether it runs there)" in " ".join(done.stdout.split())
     assert "ai_edge_litert.interpreter" not in modules.split()
+
+
+def test_json_has_the_results(folder: Path) -> None:
+    path = folder / "results.json"
+    assert main([str(folder), "--no-litert", "--json", str(path), "-j", "1"]) == 0
+    results = json.loads(path.read_text())["results"]
+    assert [(r["name"], r["status"], r["failures"]) for r in results] == [
+        ("Relu_000", "passed", []),
+        ("good", "passed", []),
+    ]
 
 
 def test_keep_option_keeps_the_files(folder: Path) -> None:

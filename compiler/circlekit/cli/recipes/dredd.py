@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,9 @@ from circlekit.recipes.dredd_cases import Case, cases_of
 
 if TYPE_CHECKING:
     from circlekit.recipes.dredd import Result
+
+JSON_SCHEMA = 1
+"""Increases when the JSON document changes in a way that breaks readers."""
 
 MAX_NOTE_CHARACTERS = 400
 """Longer notes (what was not compared, and why) are cut; an operator in one can be long."""
@@ -57,6 +62,7 @@ def _declare(parser: Parser) -> None:
         help="run on the Dask cluster at this address (default: local processes)",
     )
     parser.add_argument("--junit", metavar="FILE", help="write the results as JUnit XML")
+    parser.add_argument("--json", metavar="FILE", help="write the results as JSON")
     parser.add_switch("--all", help="list the tests that passed too")
 
 
@@ -66,8 +72,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
     if arguments.keep is not None:
         check_folder(arguments.keep)
-    if arguments.junit is not None:
-        check_target(arguments.junit)
+    for path in (arguments.junit, arguments.json):
+        if path is not None:
+            check_target(path)
     cases = [
         case
         for source in arguments.sources
@@ -87,6 +94,10 @@ def _run(arguments: argparse.Namespace) -> int:
         from circlekit.cli.output.junit import junit_xml
 
         write_file(arguments.junit, [junit_xml(cases, in_order)])
+    if arguments.json is not None:
+        results_as_json = [{"status": result.status, **asdict(result)} for result in in_order]
+        document = {"schema": JSON_SCHEMA, "results": results_as_json}
+        write_file(arguments.json, [json.dumps(document, indent=2).encode()])
     return _report(cases, in_order, arguments.all, litert.why_not_compared(not arguments.no_litert))
 
 
