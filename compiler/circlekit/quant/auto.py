@@ -178,9 +178,8 @@ class Auto:
             ranges = ranges_of(model, collect(model, self.samples), "min_max")
         names = ("rounding", "GPTQ")
         techniques = {name: ROUNDING[name] for name in names}
-        return decibels(
-            [Sweep(model, self.plan_of(model, ranges), self.trial_samples, held, techniques).run()]
-        )
+        plan = self.plan_of(model, ranges)
+        return decibels(Sweep(model, plan, self.trial_samples, held, techniques).run())
 
     def _outputs(self) -> list[list[Array]]:
         """Return the float model's outputs for each sample; equalization does not change them."""
