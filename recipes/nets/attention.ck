@@ -48,5 +48,5 @@ graph main(%x: f32[1,4,8]) -> %y {
 
 rules {
   passes(O1)
-  ops(RmsNorm: 1, FullyConnected: 4, BatchMatMul: 2, Reshape: at_most(4), Rsqrt: 0, Mean: 0)
+  ops(RmsNorm: 1, FullyConnected: 2, BatchMatMul: 2, Split: 1, Reshape: at_most(2), Rsqrt: 0, Mean: 0)
 }

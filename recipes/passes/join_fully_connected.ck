@@ -22,5 +22,6 @@ graph main(%x: f32[2,5,8]) -> %z {
 
 rules {
   passes(join_fully_connected)
-  order(FullyConnected, Split, Reshape, Reshape, Reshape, Transpose, Transpose, Transpose, BatchMatMul, Softmax, BatchMatMul)
+  order(FullyConnected, Split, Reshape, Reshape, Reshape, Transpose, Transpose, Transpose, BatchMatMul, Softmax,
+    BatchMatMul)
 }

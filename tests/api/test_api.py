@@ -98,7 +98,7 @@ def test_the_public_surface_is_pinned() -> None:
         "compare": "(a: 'Model', b: 'Model', inputs: 'Inputs | FilePath | None' = None) -> 'Comparison'",
         "condition": signatures["condition"],
         "convert": "(source: 'ModelFile', target: 'FilePath | BinaryIO', options: 'Options | None' = None, "
-        "format: 'str | None' = None) -> 'Report'",
+        "format: 'str | None' = None, *, is_strict: 'bool' = True) -> 'Report'",
         "explain": "(model: 'Model', passes: 'str' = 'all', format: 'str | None' = None, "
         "settings: 'Mapping[str, Any] | None' = None, target: 'TargetChoice' = None) -> 'list[Explanation]'",
         "explain_op": "(model: 'Model', which: 'str', format: 'str | None' = None, "
@@ -120,8 +120,8 @@ def test_the_public_surface_is_pinned() -> None:
         "parse": "(text: 'str') -> 'Model'",
         "partition": "(model: 'Model', table: 'PartTable | FilePath', fewest: 'bool' = False) -> 'Partition'",
         "quantize": "(model: 'Model', scheme: 'str' = 'int8', samples: 'Samples | None' = None, *, "
-        "calibration: 'Calibration | None' = None, operators: 'Mapping[str, str] | None' = None, "
-        "only: 'Iterable[str] | None' = None, inputs: 'str' = 'float', outputs: 'str' = 'float', "
+        "calibration: 'Calibration | None' = None, plan: 'Plan | FilePath | None' = None, "
+        "operators: 'Mapping[str, str] | None' = None, only: 'Iterable[str] | None' = None, inputs: 'str' = 'float', outputs: 'str' = 'float', "
         "estimator: 'str' = 'min_max', passes: 'str | Iterable[str]' = 'O1', target: 'str' = 'litert', "
         "auto: 'bool' = True, seconds: 'float' = 60.0, target_sqnr: 'float | None' = None, "
         "budget: 'str | None' = None, raise_to: 'str' = 'float') -> 'QuantizationReport'",

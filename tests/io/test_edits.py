@@ -108,7 +108,11 @@ def test_only_the_file_writer_writes_files() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and _writes(node)
     ]
-    assert [place.partition(":")[0] for place in found] == ["io/write/file_writer.py"], found
+    others = {
+        "toolchain/importers/tensorflow_model.py",  # runs in another Python, which has no circlekit
+        "toolchain/session.py",  # the log of a step: it must be readable when the step fails
+    }
+    assert {place.partition(":")[0] for place in found} - others == {"io/write/file_writer.py"}, found
 
 
 def _writes(call: ast.Call) -> bool:

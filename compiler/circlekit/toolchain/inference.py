@@ -10,7 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from circlekit.equivalence.numpy_files import encode_npz
 from circlekit.errors import UnsupportedError
+from circlekit.io.write.file_writer import write_file
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 
@@ -40,16 +42,8 @@ def infer(runtime: str, words: Sequence[str]) -> list[str]:
     for number, sample in enumerate(checked_samples(model, data)):
         outputs.update({f"{number}/{n}": a for n, a in zip(names, run(sample), strict=True)})
     if arguments.output:
-        _write(arguments.output, outputs)
+        write_file(arguments.output, [encode_npz(outputs)])
     return [_line(name, array) for name, array in outputs.items()]
-
-
-def _write(path: str, outputs: dict[str, Array]) -> None:
-    from circlekit.io.write.file_writer import require_directory  # imports the encoder
-
-    require_directory(Path(path))
-    with Path(path).open("wb") as file:
-        np.savez(file, **outputs)  # type: ignore[arg-type]  # names of arrays are no parameters
 
 
 def _line(name: str, array: Array) -> str:

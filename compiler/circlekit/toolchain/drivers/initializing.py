@@ -7,9 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from circlekit.io.write.file_writer import write_file
 from circlekit.toolchain.driver import Driver, Invocation, version_text
 from circlekit.toolchain.drivers.backends import run_program
-from circlekit.toolchain.option import INPUT_PATH, DriverError, Kind, Option, UsageFault, Values
+from circlekit.toolchain.option import INPUT_PATH, Kind, Option, UsageFault, Values
 from circlekit.toolchain.session import Session
 
 TYPES = ("onnx", "tflite")
@@ -64,10 +65,7 @@ def _run(invocation: Invocation, session: Session) -> None:
     if "backend" in values:
         session.installation.find_program(f"{values['backend']}-init")
     path = Path(str(values["output_path"]))
-    try:
-        path.write_text(configuration_text(values))
-    except OSError as error:
-        raise DriverError(type(error).__name__, f"{path}: {error.strerror}") from None
+    write_file(path, [configuration_text(values).encode()])
     if "backend" in values:
         run_program(session, f"{values['backend']}-init", invocation.words)
 

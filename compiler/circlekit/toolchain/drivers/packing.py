@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from circlekit.errors import FileError
+from circlekit.io.write.file_writer import write_file
 from circlekit.toolchain.driver import Driver, Invocation
 from circlekit.toolchain.option import INPUT_PATH, OUTPUT_PATH, DriverError, Kind, Option, StepFailed
 from circlekit.toolchain.session import Session
@@ -55,8 +57,8 @@ def pack(
             shutil.copy2(path, package)
         for path in configs:
             shutil.copy2(path, package / "metadata")
-        (package / "metadata/MANIFEST").write_text(json.dumps(manifest, indent=2) + "\n")
-    except (OSError, shutil.SameFileError) as error:
+        write_file(package / "metadata/MANIFEST", [f"{json.dumps(manifest, indent=2)}\n".encode()])
+    except (FileError, OSError) as error:
         raise DriverError("error", f"{package} cannot be written: {error}") from None
     return package
 
