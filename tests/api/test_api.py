@@ -121,7 +121,8 @@ def test_the_public_surface_is_pinned() -> None:
         "partition": "(model: 'Model', table: 'PartTable | FilePath', fewest: 'bool' = False) -> 'Partition'",
         "quantize": "(model: 'Model', scheme: 'str' = 'int8', samples: 'Samples | None' = None, *, "
         "calibration: 'Calibration | None' = None, plan: 'Plan | FilePath | None' = None, "
-        "operators: 'Mapping[str, str] | None' = None, only: 'Iterable[str] | None' = None, inputs: 'str' = 'float', outputs: 'str' = 'float', "
+        "operators: 'Mapping[str, str] | None' = None, "
+        "only: 'Iterable[str] | None' = None, inputs: 'str' = 'float', outputs: 'str' = 'float', "
         "estimator: 'str' = 'min_max', passes: 'str | Iterable[str]' = 'O1', target: 'str' = 'litert', "
         "auto: 'bool' = True, seconds: 'float' = 60.0, target_sqnr: 'float | None' = None, "
         "budget: 'str | None' = None, raise_to: 'str' = 'float') -> 'QuantizationReport'",
