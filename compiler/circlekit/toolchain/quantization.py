@@ -19,7 +19,7 @@ from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Solver
 from circlekit.quant.mixed.visq import read_errors, tensor_errors
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.given_parameters import copy_parameters, force_parameters, requantize_int8_to_uint8
-from circlekit.quant.one.sample_data import samples_of
+from circlekit.quant.one.sample_data import check_percentiles, samples_of
 from circlekit.quant.one.settings import Settings, check_source, layer_setting, port_types, read_layers
 from circlekit.quant.one.weights import quantize_dequantize_weights
 from circlekit.quant.one.with_minmax import quantize_with_minmax
@@ -92,8 +92,7 @@ def _record(invocation: Invocation, session: Session, model: Model | None, sourc
         samples = samples_of(model, values.get("input_data"), values.get("input_data_format", "h5"))
         if values["mode"] == "percentile":
             ends = {"low": float(values["min_percentile"]), "high": float(values["max_percentile"])}
-            if not all(0 <= end <= 100 for end in ends.values()):
-                raise UnsupportedError("Percentile must be ranged from 0 to 100")
+            check_percentiles(**ends)
             record_ranges(model, collect(model, samples, runner=Runner()), "sample_percentile", **ends)
         else:
             batch, constant = int(values["moving_avg_batch"]), float(values["moving_avg_const"])

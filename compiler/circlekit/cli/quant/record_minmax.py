@@ -14,7 +14,7 @@ from circlekit.ir.clone import clone
 from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.quant.calibration import Runner, collect
 from circlekit.quant.calibration.recorded_ranges import record_ranges
-from circlekit.quant.one.sample_data import samples_of
+from circlekit.quant.one.sample_data import check_percentiles, samples_of
 
 DESCRIPTION = """Write min and max of every tensor on samples into a model file, as ONE's record-minmax does.
 
@@ -52,6 +52,7 @@ def _declare(parser: Parser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.mode not in ("percentile", "moving_average"):
         raise UnsupportedError(f"Unsupported mode {arguments.mode!r}: expected percentile or moving_average")
+    check_percentiles(arguments.min_percentile, arguments.max_percentile)
     check_target(arguments.output_model)
     model = load_model(arguments.input_model)
     original = clone(model) if arguments.generate_profile_data else None

@@ -52,6 +52,13 @@ def _in_words_of_one() -> Iterator[None]:
         raise type(error)(f"{words}: {error.message}", *error.where) from None
 
 
+def check_percentiles(low: float, high: float) -> None:
+    """Raise UnsupportedError, in ONE's words, if a percentile is not from 0 to 100."""
+    for end in (low, high):
+        if not 0 <= end <= 100:
+            raise UnsupportedError(f"Percentile must be ranged from 0 to 100, got {end:g}")
+
+
 def samples_of(model: Model, data: str | None, form: str = "h5") -> RandomSamples | OneSamples:
     """Return the samples in ``data``, a file or folder of the format ``form``; random ones for None."""
     if form not in HDF5_FORMATS + LIST_FORMATS + FOLDER_FORMATS:
