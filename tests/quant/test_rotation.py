@@ -66,7 +66,7 @@ def test_nothing_is_rotated_across_a_function_of_single_channels() -> None:
 
 def test_a_rotation_that_helps_is_kept_and_repeated_from_the_plan() -> None:
     model, other = net(), net()
-    report = circlekit.quantize(model, "weight_int4", samples(), seconds=10, passes=[])
+    report = circlekit.quantize(model, "weight_int4", samples(), seconds=100, passes=[])
     assert any("rotation of 1 pairs of layers" in note and "better" in note for note in report.notes)
     circlekit.quantize(other, plan=report.plan)
     assert tflite_of(other) == tflite_of(model)

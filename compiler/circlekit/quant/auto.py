@@ -81,8 +81,11 @@ TRIALS = 10
 LAST_SWEEPS = 6
 """The last step, which rounds the weights by all techniques, takes as long as about this many trials."""
 
-ROTATION_SEARCH = 0.15
-"""The part of the time that the search for layers to rotate may take."""
+ROTATION_PART = 0.1
+"""The part of the time that the search for layers to rotate may take, and so much again the comparison."""
+
+ROTATION_SWEEPS = 8
+"""The comparison takes as long as about this many sweeps without GPTQ."""
 
 SWEEP_RUNS = 3.0
 """Before a trial has been measured, it is taken to last as long as this many runs of the float model."""
@@ -153,14 +156,17 @@ class Auto:
 
     def _rotate(self) -> bool:
         """Rotate channels between layers where that helps on samples held back; return whether it does."""
-        held = len(self.trial_samples) // 4
-        runs = ROTATION_SEARCH * self.seconds * SWEEP_RUNS / max(self._sample_seconds, 1e-6)
-        found = find_rotations(self.model, self.samples[0], int(min(runs, 96))) if held else []
+        sweeps = ROTATION_PART * self.seconds / max(self._sample_seconds, 1e-6)  # of one sample each
+        samples = self.samples[: int(min(sweeps / ROTATION_SWEEPS, len(self.trial_samples)))]
+        held = len(samples) // 4
+        if not held:
+            return False  # too slow, or too few samples to hold any back
+        found = find_rotations(self.model, samples[0], int(min(sweeps * SWEEP_RUNS, 96)))
         if not found:
             return False
         copy = clone(self.model)
         rotate(copy, found)
-        before, after = (self._after_rotation(model, held) for model in (self.model, copy))
+        before, after = (self._by_gptq(model, samples, held) for model in (self.model, copy))
         is_better = after > before + LEAST_GAIN_DB
         verdict = "better" if is_better else "rejected"
         self.notes.append(
@@ -171,7 +177,7 @@ class Auto:
             self.techniques.append(rotated(found))
         return is_better
 
-    def _after_rotation(self, model: Model, held: int) -> float:
+    def _by_gptq(self, model: Model, samples: Samples, held: int) -> float:
         """Return the ratio of signal to noise in dB on the last ``held`` samples, with weights by GPTQ."""
         ranges: Ranges = []
         if self.activations is not None:
@@ -179,7 +185,7 @@ class Auto:
         names = ("rounding", "GPTQ")
         techniques = {name: ROUNDING[name] for name in names}
         plan = self.plan_of(model, ranges)
-        return decibels(Sweep(model, plan, self.trial_samples, held, techniques).run())
+        return decibels(Sweep(model, plan, samples, held, techniques).run())
 
     def _outputs(self) -> list[list[Array]]:
         """Return the float model's outputs for each sample; equalization does not change them."""
