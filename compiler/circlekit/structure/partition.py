@@ -6,7 +6,8 @@ Source of the rule that forms the parts: ONE's circle-partitioner (luci/partitio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from circlekit.errors import UnsupportedError
@@ -97,24 +98,45 @@ def _connected_groups(graph: Graph, table: PartTable) -> list[_Group]:
 
 def _fewest_groups(graph: Graph, table: PartTable) -> list[_Group]:
     """Group greedily: again and again the backend that can run the most operators runs all of them."""
+    position = {op: number for number, op in enumerate(graph)}
     backends = {op: table.backend_of(op) for op in graph}
-    waiting = list(backends)
-    done: set[Op] = set()
+    missing = {op: len(set(_producers(op))) for op in graph}
+    ready: dict[str, list[Op]] = {}
+    for op, count in missing.items():
+        if not count:
+            ready.setdefault(backends[op], []).append(op)
     groups: list[_Group] = []
-    while waiting:
-        candidates = []
-        for backend in dict.fromkeys(backends[op] for op in waiting):
-            ready = set(done)
-            ops = []
-            for op in waiting:  # in a valid order
-                if backends[op] == backend and ready.issuperset(_producers(op)):
-                    ready.add(op)
-                    ops.append(op)
-            candidates.append(_Group(backend, ops))
-        groups.append(max(candidates, key=lambda group: len(group.ops)))
-        done.update(groups[-1].ops)
-        waiting = [op for op in waiting if op not in done]
+    while ready:
+        candidates = [_Group(b, _runnable(b, ops, backends, missing)) for b, ops in sorted(ready.items())]
+        chosen = max(candidates, key=lambda group: len(group.ops))
+        chosen.ops.sort(key=position.__getitem__)
+        groups.append(chosen)
+        del ready[chosen.backend]
+        for op in chosen.ops:
+            for user in _users(op):
+                missing[user] -= 1
+                if not missing[user] and backends[user] != chosen.backend:
+                    ready.setdefault(backends[user], []).append(user)
     return groups
+
+
+def _runnable(
+    backend: str, ready: Sequence[Op], backends: Mapping[Op, str], missing: Mapping[Op, int]
+) -> list[Op]:
+    """Return ``ready`` and the operators of ``backend`` that are ready when those have run."""
+    found = list(ready)
+    seen: Counter[Op] = Counter()
+    for op in found:  # grows while it is read
+        for user in _users(op):
+            seen[user] += 1
+            if seen[user] == missing[user] and backends[user] == backend:
+                found.append(user)
+    return found
+
+
+def _users(op: Op) -> list[Op]:
+    """Return the operators that use a result of ``op``, each once."""
+    return list(dict.fromkeys(user for value in op.results for user in value.users))
 
 
 def _producers(op: Op) -> Iterable[Op]:
