@@ -125,14 +125,14 @@ class _Region:
         if getattr(op, "act", Activation.NONE) is not Activation.NONE:
             return self._refuse(depth, value, f"act is {op.attribute_items()['act'].name}, expected NONE")
         choices = list(_operands_to_multiply(op))
+        if not choices:
+            return self._refuse(depth, value, f"comes from {type(op).__name__}, which is not linear")
         for operands in choices:
             saved = self.ops.copy(), self.layers.copy()
             self.ops[op] = operands
             if not any(self.add(operand, depth + 1) for operand in operands):
                 return None
             self.ops, self.layers = saved
-        if not choices:
-            self._refuse(depth, value, f"comes from {type(op).__name__}, which is not linear")
         return self.nearest[1]
 
     def _refuse(self, depth: int, value: Value, sentence: str | None) -> str | None:
@@ -196,10 +196,7 @@ class _Region:
 
 
 def _operands_to_multiply(op: Op) -> Iterator[list[Value]]:
-    """Yield each choice of operands of ``op`` so that its result is multiplied if these are.
-
-    There is none if it is not linear, as a product of a value with itself.
-    """
+    """Yield each choice of operands of ``op`` so that its result is multiplied if these are."""
     values = [value for value in op.inputs if value is not None]
     if isinstance(op, Add | Sub | Concatenation | Pack):
         yield values

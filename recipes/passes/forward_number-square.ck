@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# Refused: %m: comes from BatchMatMul, which is not linear
+
+graph main(%x: f32[2,5,4]) -> %y {
+  %w = const f32[4,4] gaussian(0, 0.3)
+  %q = FullyConnected(%x, %w) {keep_num_dims: true}
+  %m = BatchMatMul(%q, %q) {adj_y: true}
+  %y = Mul(%m, 0.5)
+}
+
+rules {
+  passes(forward_number)
+  unchanged()
+  refused("%m: comes from BatchMatMul, which is not linear")
+}
