@@ -54,7 +54,9 @@ def _tree(graph: Graph, value: Value) -> dict[Value, list[Value]]:
     """
     producer = value.producer
     operands: list[Value] = []
-    if value.use_count == 1 and not graph.is_output(value) and producer is not None:
+    results = [] if producer is None else producer.results
+    used = sum(result.use_count + graph.is_output(result) for result in results)
+    if used == value.use_count == 1 and producer is not None:
         if isinstance(producer, Concatenation | Pack):
             is_plain = producer.attribute_items().get("act", Activation.NONE) is Activation.NONE
             operands = list(producer.values) if is_plain else []
