@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: the channel shuffle of two tensors is a PACK and a Reshape.
+# Done: the channel shuffle of two tensors is a PACK, a Transpose and a Reshape.
 
 graph main(%x: f32[1,2,2,3], %z: f32[1,2,2,3]) -> %y {
   %c = Concatenation(%x, %z) {axis: 3}
@@ -11,5 +11,5 @@ graph main(%x: f32[1,2,2,3], %z: f32[1,2,2,3]) -> %y {
 
 rules {
   passes(merge_data_movement)
-  order(Pack, Reshape, Relu)
+  order(Pack, Transpose, Reshape, Relu)
 }

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from circlekit.index_maps.index_map import Factor, IndexMap
 from circlekit.index_maps.of_operators import Movement, movement_of
-from circlekit.index_maps.steps import MovementCost
+from circlekit.index_maps.steps import MovementCost, run_cost
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
+from circlekit.ops.movement.join import Concatenation, Pack
 from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze
 
 MAX_CHAIN_OPS = 32
@@ -95,4 +96,7 @@ def present_cost(op: Op) -> MovementCost:
     """Return the cost of an operator that moves data; a reshape moves nothing."""
     is_view = isinstance(op, Reshape | Squeeze | ExpandDims)
     bits = 0 if is_view else sum(value.numel * value.dtype.bits for value in op.results)
-    return MovementCost((bits + 7) // 8, 1)
+    runs = 0
+    if isinstance(op, Concatenation | Pack):
+        runs = run_cost([value.static_shape for value in op.values], op.axis % len(op.output.static_shape))
+    return MovementCost((bits + 7) // 8 + runs, 1)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from circlekit.index_maps.index_map import IndexMap
 from circlekit.index_maps.of_operators import joined_map
-from circlekit.index_maps.steps import MovementCost, Plan, Shape, cost_of
+from circlekit.index_maps.steps import MovementCost, Plan, Shape, cost_of, run_cost
 from circlekit.index_maps.write_back import plans_for
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
@@ -32,6 +32,7 @@ class Join(NamedTuple):
         """Return the cost of the join and of the operators behind it."""
         bits = sources[0].dtype.bits
         moved = (sum(value.numel for value in sources) * bits + 7) // 8
+        moved += run_cost([value.static_shape for value in sources], self.axis)
         return MovementCost(moved, 1).plus(cost_of(self.rest, bits))
 
 
