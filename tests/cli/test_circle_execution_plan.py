@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import circlekit
-from circlekit.cli.circle_execution_plan import main
+from circlekit.cli.one.circle_execution_plan import main
 from circlekit.targets.one_plan_table import METADATA, nodes_of
 
 NET = """

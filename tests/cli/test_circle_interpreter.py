@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from circlekit.cli.tensor_commands import circle_interpreter as main
+from circlekit.cli.one.tensor_commands import circle_interpreter as main
 
 TEXT = """
 graph main(%x: f32[?,3], %n: i32[3]) -> %sum, %kept {

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from circlekit.cli import arguments, tensor_commands
+from circlekit.cli import arguments
 from circlekit.cli.arguments import Parser
 from circlekit.cli.command import INTERRUPTED, Command
+from circlekit.cli.one import tensor_commands
 from circlekit.cli.optimize import optimize as main
 from circlekit.cli.output import progress_line, terminal
 from circlekit.cli.recipes import dredd

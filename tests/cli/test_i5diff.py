@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlekit.cli.tensor_commands import i5diff as main
-from circlekit.equivalence import hdf5
+from circlekit.cli.one.tensor_commands import i5diff as main
+from circlekit.equivalence.data_files import hdf5
 
 
 @pytest.fixture

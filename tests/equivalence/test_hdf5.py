@@ -11,8 +11,8 @@ import h5py
 import numpy as np
 import pytest
 
-from circlekit.equivalence import hdf5
-from circlekit.equivalence.array_files import compare_files
+from circlekit.equivalence.data_files import hdf5
+from circlekit.equivalence.data_files.array_files import compare_files
 from circlekit.errors import CirclekitError, FileError, FormatError
 from circlekit.ir.value import Array
 

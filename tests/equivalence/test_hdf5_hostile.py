@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
-from circlekit.equivalence import hdf5
+from circlekit.equivalence.data_files import hdf5
 from circlekit.errors import CirclekitError, FormatError, LimitError
 from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.value import Array

@@ -11,8 +11,8 @@ import h5py
 import numpy as np
 import pytest
 
-from circlekit.equivalence.input_files import read_records
-from circlekit.equivalence.numpy_files import encode_npz, read_npz
+from circlekit.equivalence.data_files.input_files import read_records
+from circlekit.equivalence.data_files.numpy_files import encode_npz, read_npz
 from circlekit.errors import CirclekitError, FileError, FormatError, LimitError, ShapeError
 from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.text import parse_model

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlekit.equivalence import hdf5
-from circlekit.equivalence.tensor_files import check_folder, write_record
+from circlekit.equivalence.data_files import hdf5
+from circlekit.equivalence.data_files.tensor_files import check_folder, write_record
 from circlekit.equivalence.verify import Verifier
 from circlekit.errors import FileError
 from circlekit.ir.text import parse_model

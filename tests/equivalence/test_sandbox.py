@@ -13,7 +13,8 @@ import h5py
 import numpy as np
 import pytest
 
-from circlekit.equivalence import hdf5, sandbox
+from circlekit.equivalence import sandbox
+from circlekit.equivalence.data_files import hdf5
 from circlekit.equivalence.sandbox import SMALLEST_ARRAY_BYTES, Item, read_sandboxed
 from circlekit.errors import FileError, FormatError, LimitError
 from circlekit.ir.resources.resource_limits import limited

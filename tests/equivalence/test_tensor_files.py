@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlekit.equivalence.tensor_files import read_h5, read_raw, write_h5, write_raw
+from circlekit.equivalence.data_files.tensor_files import read_h5, read_raw, write_h5, write_raw
 from circlekit.errors import CirclekitError, FileError, FormatError, ShapeError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.value import Array, Shape, Value

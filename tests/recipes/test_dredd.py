@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlekit.equivalence import hdf5, litert
+from circlekit.equivalence import litert
+from circlekit.equivalence.data_files import hdf5
 from circlekit.errors import EquivalenceError
 from circlekit.io.read.load import load
 from circlekit.ir.graph import Model

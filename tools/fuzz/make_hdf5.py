@@ -10,7 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from circlekit.equivalence import hdf5
+from circlekit.equivalence.data_files import hdf5
 from tools.fuzz.mutate_bytes import mutate_bytes
 
 INPUTS = (("x", "<f4", (2, 3)), ("y", "<i4", (2,)), ("z", "<f4", (4,)))

@@ -14,8 +14,8 @@ import numpy as np
 
 import circlekit
 from circlekit.api.rewriting import read_pipeline
-from circlekit.equivalence import hdf5, tensor_files
-from circlekit.equivalence.array_files import compare_files
+from circlekit.equivalence.data_files import hdf5, tensor_files
+from circlekit.equivalence.data_files.array_files import compare_files
 from circlekit.errors import CirclekitError
 from circlekit.interp.interpreter import run
 from circlekit.io.read.load import load_bytes

@@ -141,7 +141,7 @@ def records_of(model: Model, inputs: Inputs | FilePath | None) -> Records | None
         return None
     if not isinstance(inputs, str | os.PathLike):
         return {"given": inputs}
-    from circlekit.equivalence.input_files import read_records  # imports zipfile and its codecs
+    from circlekit.equivalence.data_files.input_files import read_records  # imports zipfile and its codecs
 
     return read_records(inputs, model)
 

@@ -21,7 +21,7 @@ from circlekit.api.models import (
 )
 from circlekit.api.target_watch import TargetWatch
 from circlekit.equivalence.bisect import find_culprit
-from circlekit.equivalence.tensor_files import check_folder, write_record
+from circlekit.equivalence.data_files.tensor_files import check_folder, write_record
 from circlekit.equivalence.verify import Inputs, Records, Verifier, watch
 from circlekit.errors import CirclekitError, EquivalenceError, ModelError, ParseError, RewriteError
 from circlekit.io.file_map import map_file
@@ -401,7 +401,7 @@ def checked_options(options: Options) -> Options:
     settings = dict(options.settings)
     for name, option in (all_options() if settings else {}).items():
         if option.records and isinstance(settings.get(name), str | os.PathLike):
-            from circlekit.equivalence.hdf5 import read_records  # h5py is slow to import
+            from circlekit.equivalence.data_files.hdf5 import read_records  # h5py is slow to import
 
             settings[name] = read_records(settings[name])
     return replace(options, settings=settings)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from circlekit.cli.arguments import Parser
-from circlekit.cli.one_words import UNREADABLE, NotWrittenError
+from circlekit.cli.one.one_words import UNREADABLE, NotWrittenError
 from circlekit.cli.output.progress_line import ProgressLine
 from circlekit.cli.output.terminal import escaped_stdout, is_terminal, printable, shortened
 from circlekit.errors import CirclekitError, FileError, FormatError

@@ -18,8 +18,8 @@ from circlekit.cli.command import FAILED, Command
 from circlekit.cli.output.quantization_errors import judgement_document, judgement_lines
 from circlekit.cli.output.terminal import text_columns
 from circlekit.cli.result import source_name, source_of
-from circlekit.equivalence.array_files import ARRAY_SUFFIXES, compare_files
-from circlekit.equivalence.input_files import GIVEN
+from circlekit.equivalence.data_files.array_files import ARRAY_SUFFIXES, compare_files
+from circlekit.equivalence.data_files.input_files import GIVEN
 from circlekit.equivalence.judgement.judge import Judgement, is_quantized_form, judge
 from circlekit.equivalence.layer_comparison import compare_layers, compare_models
 from circlekit.equivalence.model_comparison import Comparison, Outcome

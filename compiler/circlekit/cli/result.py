@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from circlekit.api import ModelFile, Options, convert
 from circlekit.cli.arguments import Parser
-from circlekit.cli.one_words import one_words
+from circlekit.cli.one.one_words import one_words
 from circlekit.cli.output.explanations import print_explanations
 from circlekit.cli.output.terminal import is_terminal, printable, printing_to_stderr, text_columns
 from circlekit.errors import FileError

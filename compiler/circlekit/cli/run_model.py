@@ -23,8 +23,8 @@ from circlekit.cli.arguments import (
 from circlekit.cli.command import Command
 from circlekit.cli.output.terminal import text_columns
 from circlekit.cli.result import source_name, source_of
-from circlekit.equivalence.input_files import read_records
-from circlekit.equivalence.output_files import check_output, write_outputs
+from circlekit.equivalence.data_files.input_files import read_records
+from circlekit.equivalence.data_files.output_files import check_output, write_outputs
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.errors import CirclekitError, ModelError, UnsupportedError, did_you_mean
 from circlekit.interp.interpreter import Interpreter, expect_runs

@@ -20,7 +20,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from circlekit.equivalence import hdf5, litert
+from circlekit.equivalence import litert
+from circlekit.equivalence.data_files import hdf5
+from circlekit.equivalence.data_files.tensor_files import EXPECTED, INPUT, OPTIMIZED
 from circlekit.equivalence.model_comparison import (
     allowed_difference,
     compare_arrays,
@@ -29,7 +31,6 @@ from circlekit.equivalence.model_comparison import (
     weak_outputs,
 )
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
-from circlekit.equivalence.tensor_files import EXPECTED, INPUT, OPTIMIZED
 from circlekit.equivalence.verify import Run, Verifier, reference_runs, rounding_error
 from circlekit.errors import CirclekitError, EquivalenceError, ModelError, UnsupportedError
 from circlekit.io.read.load import load

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from circlekit.equivalence.numpy_files import encode_npz
+from circlekit.equivalence.data_files.numpy_files import encode_npz
 from circlekit.errors import UnsupportedError
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.graph import Model

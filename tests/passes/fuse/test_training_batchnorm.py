@@ -14,7 +14,7 @@ from circlekit.cli.optimize import optimize as main
 from circlekit.errors import RewriteError, ShapeError
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array
-from circlekit.passes.fuse.freeze_batchnorm import FreezeBatchNorm
+from circlekit.passes.normalization.freeze_batchnorm import FreezeBatchNorm
 
 NET = """
 graph main(%x: f32[4,6,6,3]) -> %y {

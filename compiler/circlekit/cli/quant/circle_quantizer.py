@@ -11,7 +11,7 @@ from circlekit.api.quantizing import expand_weights
 from circlekit.api.rewriting import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
-from circlekit.cli.one_words import one_words
+from circlekit.cli.one.one_words import one_words
 from circlekit.errors import UnsupportedError
 from circlekit.io.write.save import format_of
 from circlekit.ir.clone import clone

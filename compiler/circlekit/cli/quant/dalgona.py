@@ -8,7 +8,7 @@ import argparse
 from circlekit.api.one_tools import analyze
 from circlekit.cli.arguments import MODEL_HELP, Parser
 from circlekit.cli.command import Command, OneCodes
-from circlekit.cli.one_files import load_model
+from circlekit.cli.one.one_files import load_model
 
 DESCRIPTION = """Run a model and call the hooks of an analysis before and after each operator.
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from circlekit.cli.arguments import MODEL_HELP, Parser, positive_count
 from circlekit.cli.command import Command, OneCodes
-from circlekit.cli.one_files import load_model
+from circlekit.cli.one.one_files import load_model
 from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
 from circlekit.equivalence.layer_comparison import results_by_name
 from circlekit.equivalence.real_numbers import real_numbers

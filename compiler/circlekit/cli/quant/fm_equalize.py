@@ -11,7 +11,7 @@ from circlekit.api.models import check_target
 from circlekit.api.one_tools import equalize_feature_maps
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
-from circlekit.cli.one_files import load_model, save_model
+from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.errors import CirclekitError, FormatError
 from circlekit.io.file_map import map_file
 from circlekit.io.write.file_writer import write_file

@@ -9,7 +9,7 @@ from circlekit.api.models import check_target
 from circlekit.api.one_tools import embed_ranges
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
-from circlekit.cli.one_files import load_model, save_model
+from circlekit.cli.one.one_files import load_model, save_model
 
 DESCRIPTION = "Write min and max that ONE's runtime recorded in an HDF5 file into a model."
 

@@ -13,7 +13,7 @@ from circlekit.api import save
 from circlekit.api.models import check_apart, check_target
 from circlekit.cli.arguments import Parser, add_model_flags
 from circlekit.cli.command import Command, OneCodes
-from circlekit.cli.one_files import load_model, save_model
+from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.cli.output.terminal import printable
 from circlekit.errors import FileError, ParseError, UnsupportedError
 from circlekit.io.file_map import map_file

@@ -9,7 +9,7 @@ from circlekit.api.models import check_target
 from circlekit.api.one_tools import implant
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
-from circlekit.cli.one_files import load_model, save_model
+from circlekit.cli.one.one_files import load_model, save_model
 
 DESCRIPTION = """Quantize a float model with given parameters.
 

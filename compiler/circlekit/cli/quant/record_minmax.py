@@ -8,7 +8,7 @@ import argparse
 from circlekit.api.models import check_target
 from circlekit.cli.arguments import Parser, add_model_flags, positive_count
 from circlekit.cli.command import Command, OneCodes
-from circlekit.cli.one_files import load_model, save_model
+from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.errors import UnsupportedError
 from circlekit.ir.clone import clone
 from circlekit.passes.engine.origin_tables import add_profile

@@ -16,8 +16,8 @@ from circlekit.cli.arguments import Parser, positive_count
 from circlekit.cli.circle2circle import parse_passes
 from circlekit.cli.command import FAILED, Command
 from circlekit.cli.output.terminal import text_columns
+from circlekit.equivalence.data_files.tensor_files import check_folder
 from circlekit.equivalence.fleet import connected
-from circlekit.equivalence.tensor_files import check_folder
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.resources.progress import progress
 from circlekit.ir.text.columns import cut, format_columns, wrapped

@@ -10,7 +10,7 @@ from circlekit.api.models import load
 from circlekit.api.structure import load_parts, partition, partition_file, save_parts
 from circlekit.cli.arguments import MODEL_HELP, Parser, count
 from circlekit.cli.command import Command, OneCodes
-from circlekit.equivalence.tensor_files import check_folder, read_raw, write_raw
+from circlekit.equivalence.data_files.tensor_files import check_folder, read_raw, write_raw
 from circlekit.errors import EquivalenceError, ModelError
 from circlekit.io.file_map import translated
 from circlekit.io.write.file_writer import write_file

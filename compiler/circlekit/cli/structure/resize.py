@@ -10,7 +10,7 @@ from circlekit.api.rewriting import check_structure
 from circlekit.api.structure import resize
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
-from circlekit.cli.one_files import load_model, save_model
+from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.errors import CirclekitError, ModelError
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Shape, Value

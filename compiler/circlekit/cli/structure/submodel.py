@@ -10,7 +10,7 @@ from circlekit.api.rewriting import check_structure
 from circlekit.api.structure import extract, merge, select
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
-from circlekit.cli.one_files import load_model, save_model
+from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.ir.graph import Model
 from circlekit.structure.selection import parse_ids
 

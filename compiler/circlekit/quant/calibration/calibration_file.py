@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.equivalence.numpy_files import encode_npz, read_npz
+from circlekit.equivalence.data_files.numpy_files import encode_npz, read_npz
 from circlekit.errors import FileError, FormatError
 from circlekit.io.file_map import map_file
 from circlekit.io.write.file_writer import write_file

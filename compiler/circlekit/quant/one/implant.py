@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from circlekit.equivalence.numpy_files import read_npy
+from circlekit.equivalence.data_files.numpy_files import read_npy
 from circlekit.errors import FormatError, ModelError, ShapeError, did_you_mean
 from circlekit.io.file_map import map_file
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8

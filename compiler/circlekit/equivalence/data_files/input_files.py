@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
-from circlekit.equivalence.array_files import ARRAY_SUFFIXES, HDF5_SUFFIXES, read_arrays
-from circlekit.equivalence.numpy_files import read_npy
-from circlekit.equivalence.tensor_files import INPUT, decode_elements
+from circlekit.equivalence.data_files.array_files import ARRAY_SUFFIXES, HDF5_SUFFIXES, read_arrays
+from circlekit.equivalence.data_files.numpy_files import read_npy
+from circlekit.equivalence.data_files.tensor_files import INPUT, decode_elements
 from circlekit.errors import FileError, ShapeError
 from circlekit.io.file_map import map_file, translated
 from circlekit.ir.dtypes import DType

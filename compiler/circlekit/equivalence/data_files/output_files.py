@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from circlekit.equivalence.array_files import ARRAY_SUFFIXES, HDF5_SUFFIXES
-from circlekit.equivalence.numpy_files import encode_npy, encode_npz
-from circlekit.equivalence.tensor_files import check_folder, write_raw
+from circlekit.equivalence.data_files.array_files import ARRAY_SUFFIXES, HDF5_SUFFIXES
+from circlekit.equivalence.data_files.numpy_files import encode_npy, encode_npz
+from circlekit.equivalence.data_files.tensor_files import check_folder, write_raw
 from circlekit.errors import FileError, ShapeError
 from circlekit.io.file_map import translated
 from circlekit.io.write.file_writer import require_directory, write_file

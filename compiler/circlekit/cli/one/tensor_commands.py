@@ -8,7 +8,7 @@ import argparse
 from circlekit.api import load, run
 from circlekit.cli.arguments import MODEL_HELP, Parser, non_negative_number
 from circlekit.cli.command import FAILED, Command, OneCodes
-from circlekit.equivalence import tensor_files
+from circlekit.equivalence.data_files import tensor_files
 from circlekit.interp.interpreter import expect_runs
 from circlekit.ir.resources.progress import progress
 
@@ -64,7 +64,7 @@ def _declare_difference(parser: Parser) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from circlekit.equivalence.array_files import compare_files  # imports zipfile and its codecs
+    from circlekit.equivalence.data_files.array_files import compare_files  # imports zipfile and its codecs
 
     outcomes = compare_files(arguments.left, arguments.right, arguments.tolerance)
     for outcome in outcomes:
