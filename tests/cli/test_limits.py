@@ -15,8 +15,8 @@ from circlekit.cli import (
     circle2circle,
     dump,
     inspection,
-    tensor_commands,
 )
+from circlekit.cli.one import tensor_commands
 from circlekit.cli.output.terminal import printable, shortened
 from circlekit.cli.recipes import chefs, circle_reduce
 from circlekit.io.write.save import to_bytes

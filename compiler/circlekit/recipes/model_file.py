@@ -191,7 +191,7 @@ def hdf5_of(file: ModelFile) -> bytes:
     ``quantized_dimension``, as far as the tensor has them.  In names, ``/`` becomes ``_``; repeated names get
     a number at the end.  Tensors without a name are left out.
     """
-    from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
+    from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
     groups: dict[str, dict[str, Array]] = {}
     for tensor in file.tensors():

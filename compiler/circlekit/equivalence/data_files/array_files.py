@@ -30,7 +30,7 @@ def read_arrays(path: FilePath) -> list[tuple[str, Array]]:
         return read_npz(path)
     if suffix == ".npy":
         return [("arr_0", read_npy(path))]
-    from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
+    from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
     records = hdf5.read_named_records(path)
     if len(records) == 1:

@@ -219,7 +219,7 @@ def _fits(value: Value, shape: tuple[int, ...]) -> bool:
 
 
 def _hdf5_records(path: Path, interface: GraphInputs, lazily: bool) -> Iterator[list[Array]]:
-    from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
+    from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
     if lazily:
         progress().expect(hdf5.count_records(path) - 1)

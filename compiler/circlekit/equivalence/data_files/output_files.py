@@ -74,7 +74,7 @@ def _write_folder(folder: Path, records: Mapping[str, Sequence[Array]]) -> None:
 
 
 def _hdf5(names: Sequence[str], records: Sequence[Sequence[Array]]) -> bytes:
-    from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
+    from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
     if len(records) == 1:
         return hdf5.encode(list(zip(names, records[0], strict=True)))

@@ -97,7 +97,7 @@ def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list
 
     Raise FormatError if their number differs from that of ``values``, and the errors of ``hdf5.read``.
     """
-    from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
+    from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
     pairs = hdf5.read(path)
     if sorted(name for name, _ in pairs) == sorted(v.name for v in values):
@@ -110,7 +110,7 @@ def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list
 
 def write_h5(path: Prefix, values: Sequence[Value], arrays: Sequence[Array]) -> None:
     """Write ``arrays`` with the names of ``values`` to one HDF5 file."""
-    from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
+    from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
     write_file(path, [hdf5.encode([(v.name, a) for v, a in zip(values, arrays, strict=True)])])
 

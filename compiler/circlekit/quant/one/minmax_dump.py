@@ -62,7 +62,7 @@ def _tensors(model: Model) -> Iterator[tuple[Place, Value]]:
 
 def _read(path: str | os.PathLike[str]) -> dict[Place, Array]:
     """Return the ranges of each tensor of the first model, f64[runs, 2]."""
-    from circlekit.equivalence import hdf5  # imports h5py, which takes a tenth of a second
+    from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
     found: dict[Place, dict[int, Array]] = {}
     for name, array in hdf5.read_datasets(path).items():
