@@ -62,7 +62,10 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
         shape, result = (tuple(v.static_shape[axis] for axis in perm) for v in (self.input, self.output))
         bits = self.input.dtype.bits
         plans = plans_for(changed, shape, result, bits)
-        return cost_of(plans[0], bits) if plans else None
+        if not plans:
+            return None
+        # without operators, a copy from an input to an output of the graph may still be needed
+        return cost_of(plans[0], bits) if plans[0] else MovementCost(0, 1)
 
 
 def collapse(graph: Graph, perm: Perm) -> None:
