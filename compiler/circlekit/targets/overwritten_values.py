@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import NamedTuple
 
 from circlekit.ir.graph import Graph
@@ -15,16 +16,20 @@ from circlekit.targets.planners import Planner
 class Overwritten(NamedTuple):
     """``writer`` works in place on ``operand``, whose data is read later under other names.
 
-    ``readers``: the operators that run later and read it, each with the index of the operand.
+    ``readers``: the operators that run later and read it, each with the index of the operand.  ``views``: all
+    values that hold the same data.
     """
 
     writer: Op
     operand: Value
     readers: list[tuple[Op, int]]
+    views: list[Value]
 
 
-def first_overwritten(graph: Graph, planner: Planner) -> Overwritten | None:
+def first_overwritten(graph: Graph, planner: Planner, settled: Container[Op] = ()) -> Overwritten | None:
     """Return the first operator that overwrites data of which another value is a view that is read later.
+
+    ``settled``: operators that are not looked at.
 
     Values of unknown shape do not count, because their sizes are known in a run only.
 
@@ -32,7 +37,11 @@ def first_overwritten(graph: Graph, planner: Planner) -> Overwritten | None:
     arena_planner.cc, IdentifyInPlaceTensors) ignores those of the values between the two.
     """
     shared = shared_operands(graph, planner)
-    writers = [op for op, value in shared.items() if op.code not in planner.views and value.is_static]
+    writers = [
+        op
+        for op, value in shared.items()
+        if op.code not in planner.views and value.is_static and op not in settled
+    ]
     if not writers:
         return None
     data = {op.results[0]: value for op, value in shared.items() if op.code in planner.views}
@@ -43,12 +52,11 @@ def first_overwritten(graph: Graph, planner: Planner) -> Overwritten | None:
         views.setdefault(data[view], []).append(view)
     for op in writers:
         owner = data.get(shared[op], shared[op])
+        same = [owner, *views.get(owner, ())]
         readers = [
-            (user, index)
-            for value in (owner, *views.get(owner, ()))
-            for user, index in value.uses
-            if positions[user] > positions[op]
+            (user, index) for value in same for user, index in value.uses if positions[user] > positions[op]
         ]
         if readers:
-            return Overwritten(op, shared[op], sorted(readers, key=lambda use: (positions[use[0]], use[1])))
+            readers.sort(key=lambda use: (positions[use[0]], use[1]))
+            return Overwritten(op, shared[op], readers, same)
     return None

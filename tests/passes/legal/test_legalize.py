@@ -293,6 +293,22 @@ def test_a_value_that_litert_would_overwrite_is_kept(source: str) -> None:
     check(OVERWRITTEN.format(source=source, between="", outputs="%y"), "tflite", ["Neg", *names])
 
 
+def test_an_operator_on_two_views_of_a_value_that_litert_would_overwrite_reads_one() -> None:
+    text = """
+    graph main(%a: f32[2,6]) -> %y {
+      %n = Neg(%a)                       : f32[2,6]
+      %v = Reshape(%n, [4,3])            : f32[4,3]
+      %w = Reshape(%v, [3,4])            : f32[3,4]
+      %x = Reshape(%v, [3,4])            : f32[3,4]
+      %s = Add(%w, %x) {act: RELU6}      : f32[3,4]
+      %t = Sum(%v, [0])                  : f32[3]
+      %u = Sum(%s, [0, 1])               : f32[]
+      %y = Sub(%t, %u)                   : f32[3]
+    }
+    """
+    check(text, "tflite", ["Neg", "Reshape", "Reshape", "Reshape", "Add", "Reshape", "Sum", "Sum", "Sub"])
+
+
 @pytest.mark.parametrize(
     ("source", "between", "outputs"),
     [

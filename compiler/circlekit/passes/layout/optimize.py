@@ -12,6 +12,9 @@ from circlekit.passes.layout.region import Region, RegionFinder
 from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.rewrite.base import Context, GraphPass
 
+MAX_SWEEPS = 10
+"""After so many, the pipeline continues, which ends with an error if two layouts change places for ever."""
+
 
 class OptimizeLayout(GraphPass):
     """Let operators work on permuted axes if that leaves fewer bytes to transpose.
@@ -28,8 +31,11 @@ class OptimizeLayout(GraphPass):
     def run_graph(self, graph: Graph, context: Context) -> int:
         changes = 0
         run_bytes = 0 if context.target is None else context.target.run_bytes
-        while changed := self.sweep(graph, run_bytes):
+        for _ in range(MAX_SWEEPS):
+            changed = self.sweep(graph, run_bytes)
             changes += changed
+            if not changed:
+                break
         if context.refusals is not None:
             for perm, transposes in transposes_of(graph).items():
                 self.explain(graph, perm, transposes, context)

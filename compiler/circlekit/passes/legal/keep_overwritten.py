@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.movement.shape import Reshape
 from circlekit.passes.engine.legalize import LITERT, Legalization
@@ -26,14 +27,21 @@ class KeepOverwritten(Legalization):
     def run_graph(self, graph: Graph, context: Context) -> int:
         if not self.is_forced:
             return 0
-        changes = 0
-        while (found := first_overwritten(graph, PLANNERS["litert"])) is not None:
+        kept = set[Op]()
+        while (found := first_overwritten(graph, PLANNERS["litert"], kept)) is not None:
             self._keep(graph, found)
-            changes += 1
-        return changes
+            kept.add(found.writer)
+        return len(kept)
 
     def _keep(self, graph: Graph, found: Overwritten) -> None:
-        """Let the later readers read views of the operand that would be overwritten."""
+        """Let the later readers read views of the operand that would be overwritten.
+
+        An operator that reads the same data twice reads one value twice, so that it has no other operand to
+        work in place on.
+        """
+        for index, value in enumerate(found.writer.inputs):
+            if value in found.views and value.shape == found.operand.shape:
+                found.writer.set_input(index, found.operand)
         views: dict[Value, Value] = {}
         for op, index in found.readers:
             old = op.inputs[index]
