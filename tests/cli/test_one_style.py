@@ -71,7 +71,7 @@ def test_errors_are_worded_as_in_one(
 def test_wrong_usage_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert circle2circle.main([]) == 255
     error = capsys.readouterr().err
-    assert error.startswith("ERROR: expected an input and an output\n")
+    assert error.startswith("ERROR: Invalid argument. expected an input and an output\n")
     assert "usage: circle2circle [flags] input output" in error
 
 
