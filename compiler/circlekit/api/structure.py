@@ -45,9 +45,9 @@ def partition(model: Model, table: PartTable | FilePath, fewest: bool = False) -
 def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> Model:
     """Return a model of chosen operators of the main graph: by their numbers, from 0, or by result names.
 
-    Its inputs are what they read from elsewhere, its outputs what others read or ``model`` returns.  Raise
-    ModelError for a number or name that is no operator, or if nothing is chosen; UnsupportedError if the
-    chosen operators share state with others.
+    Its inputs are the values that these operators read and do not produce.  Its outputs are their results
+    that other operators read or ``model`` returns.  Raise ModelError for a number or name that is no
+    operator, or if nothing is chosen; UnsupportedError if the chosen operators share state with others.
     """
     check_model(model)
     return selection.select(model, ids, names)

@@ -237,7 +237,7 @@ def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 def _multiples(factors: Sequence[Factor], result: Shape) -> list[tuple[int, int]] | None:
     """Return the dimension and the multiple of a Tile for each axis of ``result``.
 
-    None if some axis is no repetition of the elements along it.
+    None if an axis cannot be written as repetitions of a shorter axis.
     """
     pairs, left = [], list(factors)
     for dim in result:

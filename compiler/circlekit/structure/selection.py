@@ -18,8 +18,9 @@ RANGE = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
 def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> Model:
     """Return a model of the operators of the main graph with these numbers, from 0, or names of results.
 
-    Its inputs are what they read from elsewhere, its outputs what others read or the model returns.  Raise
-    ModelError for a number or name that is no operator, or if nothing is selected.
+    Its inputs are the values that these operators read and do not produce.  Its outputs are their results
+    that other operators read or the model returns.  Raise ModelError for a number or name that is no
+    operator, or if nothing is selected.
     """
     ops = model.main.ops
     chosen: set[Op] = set()

@@ -37,7 +37,7 @@ class TargetOption(Action):
 
 @dataclass
 class Argument:
-    """An argument: its names, what it is for, and ``bool`` for a flag without a value."""
+    """An argument of a command: its names, its purpose, and its type; the type of a switch is ``bool``."""
 
     names: tuple[str, ...]
     action: type[Action]

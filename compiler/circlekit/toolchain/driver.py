@@ -33,7 +33,7 @@ STANDARD = (
 
 @dataclass
 class Invocation:
-    """A driver and what it is asked to do: its ``values``, and the ``words`` for a program of a backend.
+    """A call of a driver: the ``values`` of its options, and the ``words`` for a program of a backend.
 
     ``command``: the values that the command line gave.  ``configuration``: the file, if there is one.
     """

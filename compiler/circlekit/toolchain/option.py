@@ -135,7 +135,7 @@ def merged(options: Iterable[Option], *levels: Mapping[str, Any]) -> Values:
 
 
 class DriverError(CirclekitError):
-    """A driver cannot do what it is asked to.
+    """A driver cannot do its work.
 
     ``kind``: the name of the Python exception that ONE's driver ends with, which begins the line it prints.
     """

@@ -118,7 +118,7 @@ def _declare_merge(parser: Parser) -> None:
         help="connect an output with an input of another name; repeatable",
     )  # fmt: skip
     parser.add_argument(
-        "--outputs", metavar="NAMES", help="outputs of the result (default: those nobody reads)"
+        "--outputs", metavar="NAMES", help="outputs of the result (default: outputs that no model reads)"
     )
 
 

@@ -23,7 +23,7 @@ from circlekit.passes.support.axes import Perm, inverse, perm_of
 
 
 class MovementOp(Op, data_movement=True, layout_operands=("input",)):
-    """The elements of ``input`` in the order of ``map``, which is no operator of a file.
+    """The elements of ``input`` in the order of ``map``; this operator never appears in a file.
 
     ``chain``: the operators that it stands for, which are in no graph meanwhile, with their versions.
     """

@@ -94,7 +94,7 @@ class LayerData:
         return factored(self.hessian)
 
     def _centered(self, rows: Array) -> Array:
-        """Return ``rows`` without their mean, or unchanged if there is no bias that could absorb it."""
+        """Return ``rows`` less their mean if the layer has a bias, which can take it over; else ``rows``."""
         return np.asarray(rows - rows.mean(axis=1, keepdims=True)) if self.has_bias else rows
 
     def split(self, array: Array) -> Array:
