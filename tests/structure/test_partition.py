@@ -98,6 +98,18 @@ def test_real_models_at_random(name: str, shared: Path) -> None:
     assert expect_equal_parts(model, table) >= expect_equal_parts(model, table, fewest=True) > 1
 
 
+def test_fewest_parts_may_begin_with_the_smaller_group() -> None:
+    """npu, then cpu; a greedy choice would begin with the two operators that cpu can run."""
+    model = circlekit.parse("""
+        graph main(%x: f32[2]) -> %a, %b, %d {
+          %a = Relu(%x) : f32[2]
+          %b = Relu6(%x) : f32[2]
+          %c = Neg(%x) : f32[2]
+          %d = Relu(%c) : f32[2]
+        }""")
+    assert expect_equal_parts(model, table_of({"NEG": "npu"}), fewest=True) == 2
+
+
 def test_parts_alone_round_as_the_whole_does(shared: Path) -> None:
     """LiteRT's reference kernels lack an operator of the model, so that it runs with the optimized ones."""
     model = circlekit.load(shared / "models/tensorflow/espcn.int8.tflite")

@@ -155,6 +155,10 @@ def test_what_cannot_be_merged() -> None:
         circlekit.merge([head, tail], {"y": "out"})
     with pytest.raises(ModelError, match="in a circle"):
         circlekit.merge([head, tail], {"x": "out", "in": "z"})
+    with pytest.raises(
+        ModelError, match="no model has an input 'in' to connect with another model's output 'out'"
+    ):
+        circlekit.merge([head, tail], {"in": "out"})
 
 
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

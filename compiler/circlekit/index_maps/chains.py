@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of data movement: from which values, and by which maps, a result can be computed."""
+"""Chains of operators that move data: the values and index maps from which a result can be computed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from circlekit.ops.movement.join import Concatenation, Pack
 from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze
 
 MAX_CHAIN_OPS = 32
-"""The most operators that are seen as one map, so that the time for a long chain is linear."""
+"""The most operators that are composed to one map.  The limit keeps the time linear for long chains."""
 
 
 class Origin(NamedTuple):
-    """A way to compute a result: by ``map`` from ``sources``, several of which count as one vector.
+    """A way to compute a result: by ``map`` from the elements of ``sources``, one source behind the other.
 
-    ``ops``: the operators that compute it now, the last one first; those between a source and the result.
+    ``ops``: the operators between ``sources`` and the result, which compute it now; the last one first.
     """
 
     sources: tuple[Value, ...]
@@ -31,7 +31,10 @@ class Origin(NamedTuple):
 
 
 def origins(result: Value) -> Iterator[Origin]:
-    """Yield the ways to compute ``result``, which is produced by a data movement; the nearest one first."""
+    """Yield the ways to compute ``result`` from values before it, the nearest values first.
+
+    Yield nothing if its producer does not only move data, or if shapes are not known.
+    """
     ops: list[Op] = []
     value, found = result, IndexMap.identity(result.numel) if result.is_static and result.numel else None
     while found is not None and len(ops) < MAX_CHAIN_OPS:
@@ -39,8 +42,8 @@ def origins(result: Value) -> Iterator[Origin]:
         if movement is None or value.producer is None:
             return
         ops.append(value.producer)
-        step = movement.maps[value.result_index]
-        found = None if step is None else found.after(step)
+        last = movement.maps[value.result_index]
+        found = None if last is None else found.after(last)
         if found is None:
             return
         if len(movement.sources) > 1:
@@ -55,10 +58,10 @@ def origins(result: Value) -> Iterator[Origin]:
 
 
 def _common_source(movement: Movement, found: IndexMap, ops: list[Op]) -> tuple[Value, IndexMap] | None:
-    """Return the value of which all operands of a join are parts, and the map ``found`` from it.
+    """Return the value of which all operands of a join are parts, and the map from that value to the result.
 
-    The parts must be evenly spaced.  None if there is no such value; else the operators that make the parts
-    are added to ``ops``.
+    ``found``: the map from the operands to the result.  The parts must be evenly spaced, and of one form.
+    None if there is no such value; else the operators that make the parts are added to ``ops``.
     """
     parts = []
     for value in movement.sources:
@@ -83,7 +86,10 @@ def _common_source(movement: Movement, found: IndexMap, ops: list[Op]) -> tuple[
 
 
 def removable(graph: Graph, result: Value, ops: tuple[Op, ...]) -> list[Op]:
-    """Return those of ``ops`` that nothing needs any more if ``result`` is computed in another way."""
+    """Return those of ``ops`` that nothing needs any more if ``result`` is computed in another way.
+
+    ``ops``: the last one first, as in ``Origin``.
+    """
     dead: dict[Op, None] = {}
     for op in ops:
         others = [value for value in op.results if value is not result]
@@ -93,7 +99,7 @@ def removable(graph: Graph, result: Value, ops: tuple[Op, ...]) -> list[Op]:
 
 
 def present_cost(op: Op) -> MovementCost:
-    """Return the cost of an operator that moves data; a reshape moves nothing."""
+    """Return what ``op``, an operator that moves data, costs; a reshape copies nothing."""
     is_view = isinstance(op, Reshape | Squeeze | ExpandDims)
     bits = 0 if is_view else sum(value.numel * value.dtype.bits for value in op.results)
     runs = 0

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The index map: which element of its source each element of a result is.
+"""The index map: for each element of a result, the position of the source element that it copies.
 
-Both sides count elements in memory order, so a reshape is the identity.  The position in the result is
-written with one digit per *factor* (mixed radix, the first digit is the most significant); each digit moves
-the position in the source by the factor's stride:
+The position of an element is its number in memory order, from 0, so a reshape is the identity.  The position
+in the result is written with one digit per *factor* (mixed radix, the first digit is the most significant).
+Each digit moves the position in the source by the factor's stride, which counts elements:
 
     source position  =  offset + sum of digit[k] * stride[k]
 
-A transpose orders the factors, a slice changes extents and the offset, a reversed axis has a negative stride,
-a repeated one the stride 0.
+A transpose changes the order of the factors.  A slice changes extents and the offset.  A reversed axis has a
+negative stride, a repeated axis the stride 0.
 """
 
 from __future__ import annotations
@@ -24,14 +24,18 @@ from circlekit.ir.value import Array
 
 
 class Factor(NamedTuple):
-    """A digit of the position in the result: its number of values, and the step in the source for each."""
+    """A digit of the position in the result: ``extent`` values, ``stride`` source elements apart."""
 
     extent: int
     stride: int
 
 
 class AxisStep(NamedTuple):
-    """A digit of ``extent`` values, each of which moves ``step`` indices along ``axis``; no axis: repeats."""
+    """A digit of the position in the result, as a movement along one axis of the source.
+
+    Each of its ``extent`` values moves ``step`` indices along ``axis``.  None for ``axis``: the digit repeats
+    the same elements.
+    """
 
     axis: int | None
     extent: int
@@ -42,8 +46,9 @@ class AxisStep(NamedTuple):
 class IndexMap:
     """A map from the positions of a result to those of a source with ``source_size`` elements.
 
-    ``IndexMap.of`` brings the factors into canonical form: no extent of 1, and no two neighbours that are one
-    factor.  So maps that are equal as functions are equal objects.  Neither side is empty.
+    Make maps with ``IndexMap.of``, which brings the factors into canonical form: no extent of 1, and no two
+    neighbors that could be one factor.  So maps that are equal as functions compare as equal.  Source and
+    result have at least one element.
     """
 
     source_size: int
@@ -54,7 +59,10 @@ class IndexMap:
 
     @staticmethod
     def of(source_size: int, factors: Iterable[tuple[int, int]], offset: int = 0) -> IndexMap:
-        """Return the map in canonical form; ``factors`` are pairs of extent and stride."""
+        """Return the map in canonical form.
+
+        ``factors``: pairs of extent and stride, the most significant first.
+        """
         merged: list[Factor] = []
         for extent, stride in factors:
             if extent == 1:
@@ -67,7 +75,7 @@ class IndexMap:
 
     @staticmethod
     def identity(size: int) -> IndexMap:
-        """Return the map of a reshape."""
+        """Return the map of a reshape of ``size`` elements."""
         return IndexMap.of(size, [(size, 1)])
 
     @staticmethod
@@ -99,11 +107,12 @@ class IndexMap:
 
     @property
     def is_identity(self) -> bool:
+        """Whether the result has all elements of the source in their order: a reshape does it."""
         return self == IndexMap.identity(self.source_size)
 
     @property
     def is_permutation(self) -> bool:
-        """Whether each element of the source occurs once in the result, and no axis is reversed."""
+        """Whether each element of the source occurs exactly once in the result, and no axis is reversed."""
         size = 1
         for extent, stride in sorted(self.factors, key=lambda factor: factor.stride):
             if stride != size:
@@ -113,12 +122,12 @@ class IndexMap:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The lowest and the highest source position that occur."""
+        """The lowest and the highest source position that the result reads."""
         ends = [(extent - 1) * stride for extent, stride in self.factors]
         return self.offset + sum(min(end, 0) for end in ends), self.offset + sum(max(end, 0) for end in ends)
 
     def apply(self, array: Array) -> Array:
-        """Return the result, a vector, for the elements of ``array``."""
+        """Return the result as a vector; ``array``: the source, in any shape of ``source_size`` elements."""
         places = np.array([self.offset])
         for extent, stride in self.factors:
             places = (places[:, None] + np.arange(extent) * stride).reshape(-1)
@@ -127,7 +136,10 @@ class IndexMap:
     # -- algebra -------------------------------------------------------------------------------
 
     def after(self, earlier: IndexMap) -> IndexMap | None:
-        """Return the map of applying ``earlier``, then this one; None if it has no such form."""
+        """Return the map that applies ``earlier``, then this one; None if no index map does that.
+
+        The result of ``earlier`` has ``self.source_size`` elements.
+        """
         radix = earlier.factors or (Factor(1, 1),)
         found = self.on_axes([factor.extent for factor in radix])
         if found is None:
@@ -141,22 +153,25 @@ class IndexMap:
         return IndexMap.of(earlier.source_size, pairs, offset)
 
     def inverse(self) -> IndexMap:
-        """Return the map that undoes this permutation."""
+        """Return the map that undoes this one, which is a permutation (``is_permutation``)."""
         by_stride = sorted(range(len(self.factors)), key=lambda k: -self.factors[k].stride)
         return IndexMap.transposed([factor.extent for factor in self.factors], by_stride)
 
     def within(self, start: int, size: int) -> IndexMap | None:
-        """Return the map to elements ``start`` to ``start + size`` alone; None if it takes others."""
+        """Return this map from the part of the source that begins at ``start`` and has ``size`` elements.
+
+        Return None if the map reads elements outside of that part.
+        """
         low, high = self.bounds
         if low < start or high >= start + size:
             return None
         return IndexMap(size, self.factors, self.offset - start)
 
     def on_axes(self, shape: Sequence[int]) -> tuple[list[int], list[AxisStep]] | None:
-        """Return the map in coordinates of a source of ``shape``: a start, and a step per digit.
+        """Return the map in coordinates of a source of ``shape``: the first element's, and steps along axes.
 
-        The digits, in the order of the result, are those of the factors, divided where a factor goes over
-        several axes.  Return None if a digit would carry from one axis to another.
+        There is one step per factor, in the order of the factors, or several where a factor goes over
+        several axes.  Return None if a factor goes over axes and cannot be divided at their borders.
         """
         strides = strides_of(shape)
         start = [self.offset // stride % dim for stride, dim in zip(strides, shape, strict=True)]
@@ -178,7 +193,7 @@ class IndexMap:
 
 
 def strides_of(shape: Sequence[int]) -> list[int]:
-    """Return by how many elements the indices of each axis of ``shape`` are apart in memory."""
+    """Return for each axis of ``shape`` how many elements two neighboring indices are apart in memory."""
     strides = [1]
     for dim in reversed(shape[1:]):
         strides.append(strides[-1] * dim)
@@ -188,14 +203,15 @@ def strides_of(shape: Sequence[int]) -> list[int]:
 def _divided(
     factor: Factor, shape: Sequence[int], strides: Sequence[int], start: Sequence[int], axes: Sequence[int]
 ) -> list[AxisStep] | None:
-    """Return ``factor`` as digits that each move along one of ``axes``; None if that is not possible.
+    """Return ``factor`` as digits that each move along one axis; None if that is not possible.
 
-    ``start``: the coordinates of the first element.
+    ``shape``, ``strides``: of the source.  ``start``: the coordinates of the first element.  ``axes``: those
+    of a dimension above 1.
     """
     extent, stride = factor
     if stride == 0:
         return [AxisStep(None, extent, 0)]
-    sign, distance = (1, stride) if stride > 0 else (-1, -stride)
+    sign, distance = (1, stride) if stride > 0 else (-1, -stride)  # distance: of one value of the digit
     parts: list[AxisStep] = []
     while extent > 1:
         axis = next((a for a in axes if strides[a] <= distance < strides[a] * shape[a]), None)

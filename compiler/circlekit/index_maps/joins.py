@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write an index map of several sources back: PACK or CONCATENATION, then what is left of the map."""
+"""Write an index map of several sources as operators: PACK or CONCATENATION, then the rest of the map."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from circlekit.ops.movement.join import Concatenation, Pack
 
 
 class Join(NamedTuple):
-    """Sources joined along ``axis``, which is a new one for a PACK, then the operators of ``rest``."""
+    """PACK or CONCATENATION of the sources along ``axis`` (from 0), then the operators of ``rest``.
+
+    For a PACK, ``axis`` is the new axis of the result.
+    """
 
     is_pack: bool
     axis: int
@@ -29,7 +32,7 @@ class Join(NamedTuple):
         return Concatenation(*sources, axis=self.axis)
 
     def cost(self, sources: tuple[Value, ...]) -> MovementCost:
-        """Return the cost of the join and of the operators behind it."""
+        """Return the cost of the join of ``sources`` and of the operators behind it."""
         bits = sources[0].dtype.bits
         moved = (sum(value.numel for value in sources) * bits + 7) // 8
         moved += run_cost([value.static_shape for value in sources], self.axis)
@@ -37,7 +40,11 @@ class Join(NamedTuple):
 
 
 def joins_for(index_map: IndexMap, sources: tuple[Value, ...], result: Shape) -> list[Join]:
-    """Return the ways to join ``sources``, all of one shape, and compute ``result``; the cheapest first."""
+    """Return the ways to compute a tensor of shape ``result`` by a join of ``sources``; the cheapest first.
+
+    ``index_map``: from the sources, one behind the other, to the result.  The list is empty if the sources
+    have different shapes, or no join followed by operators on one tensor gives that map.
+    """
     return sorted(_joins(index_map, sources, result), key=lambda join: join.cost(sources))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The index maps of operators that move data: a table from operator class to function."""
+"""The index maps of operators that move data: one function per operator class."""
 
 from __future__ import annotations
 
@@ -33,15 +33,19 @@ from circlekit.ops.movement.space import DepthToSpace, SpaceToDepth
 class Movement(NamedTuple):
     """What an operator that moves data does.
 
-    ``sources``: the operands that it moves.  Several count as one vector, one behind the other.  ``maps``:
-    from the positions of each result; None if the map has no such form.
+    ``sources``: the operands whose elements it copies.  The elements of several operands count as one
+    vector, one operand behind the other.  ``maps``: for each result its map from that vector; None if no
+    index map describes it.
     """
 
     sources: tuple[Value, ...]
     maps: tuple[IndexMap | None, ...]
 
     def part_of(self, index_map: IndexMap) -> tuple[Value, IndexMap] | None:
-        """Return the only source that ``index_map`` reads, and the map from it; None if it reads several."""
+        """Return the only source that ``index_map`` reads, and the map from it; None if it reads several.
+
+        ``index_map``: a map from the vector of all sources.
+        """
         start = 0
         for source in self.sources:
             found = index_map.within(start, source.numel)
@@ -52,9 +56,10 @@ class Movement(NamedTuple):
 
 
 def movement_of(op: Op | None) -> Movement | None:
-    """Return what ``op`` does; None if it does more than to move elements, or shapes are not known.
+    """Return how ``op`` moves data; None if it is None, changes elements, or has unknown shapes.
 
-    Its sources and results have the same dtype and the same quantization, which is not per channel.
+    Also None unless all sources and results are non-empty, no variables, and of one dtype and one
+    quantization, which is not per channel.
     """
     if op is None or not op.data_movement or not op.results:
         return None
@@ -141,7 +146,7 @@ def _unpack(op: Unpack) -> Movement | None:
 
 
 def _parts(shape: Sequence[int], axis: int, sizes: Sequence[int]) -> list[IndexMap]:
-    """Return the maps of consecutive parts of ``sizes`` along ``axis``."""
+    """Return the maps to parts of a tensor of ``shape`` that have ``sizes`` indices each along ``axis``."""
     whole = [range(dim) for dim in shape]
     starts = [sum(sizes[:index]) for index in range(len(sizes))]
     pairs = zip(starts, sizes, strict=True)
@@ -163,7 +168,10 @@ def _pack(op: Pack) -> Movement | None:
 
 
 def joined(values: Sequence[Value], axis: int) -> Movement | None:
-    """Return the movement of ``values`` that are joined along ``axis``: a digit that selects the operand."""
+    """Return the movement of a join of ``values`` along ``axis`` (from 0), an existing or a new one.
+
+    Its map is None if the values differ in size and ``axis`` is not the outermost one above 1.
+    """
     shapes = [value.static_shape for value in values]
     outer, sizes = math.prod(shapes[0][:axis]), [math.prod(shape) for shape in shapes]
     if outer == 1:
@@ -174,7 +182,10 @@ def joined(values: Sequence[Value], axis: int) -> Movement | None:
 
 
 def joined_map(shape: Sequence[int], count: int, axis: int) -> IndexMap:
-    """Return the map of a join of ``count`` tensors of ``shape`` along ``axis``; they count as one vector."""
+    """Return the map of a join of ``count`` tensors of ``shape`` along ``axis``, from one vector of them all.
+
+    The digits of a position in the result are: indices before the axis, number of the tensor, other indices.
+    """
     outer, size = math.prod(shape[:axis]), math.prod(shape)
     return IndexMap.of(count * size, [(outer, size // outer), (count, size), (size // outer, 1)])
 
@@ -208,7 +219,7 @@ def _broadcast(op: BroadcastTo) -> Movement | None:
 
 @_movement.register
 def _gather(op: Gather) -> Movement | None:
-    """Constant indices that are an arithmetic progression are a slice with a stride."""
+    """Return the movement if the indices are a constant arithmetic progression: a slice with a stride."""
     indices, shape = static_int_vector(op.indices), op.params.static_shape
     if not indices or op.batch_dims:
         return None
@@ -232,12 +243,12 @@ def _space_to_depth(op: SpaceToDepth) -> Movement | None:
 
 
 def depth_to_space(shape: Sequence[int], block: int) -> IndexMap:
-    """Return the map of DEPTH_TO_SPACE of a tensor of ``shape``, [N,H,W,block*block*C]."""
+    """Return the map of DEPTH_TO_SPACE; ``shape``: of the operand, [N, H, W, block*block*C]."""
     n, h, w, c = shape
     return IndexMap.transposed((n, h, w, block, block, c // (block * block)), (0, 1, 3, 2, 4, 5))
 
 
 def space_to_depth(shape: Sequence[int], block: int) -> IndexMap:
-    """Return the map of SPACE_TO_DEPTH of a tensor of ``shape``, [N,block*H,block*W,C]."""
+    """Return the map of SPACE_TO_DEPTH; ``shape``: of the operand, [N, block*H, block*W, C]."""
     n, h, w, c = shape
     return IndexMap.transposed((n, h // block, block, w // block, block, c), (0, 1, 3, 2, 4, 5))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators from which an index map is written back: what each gives, moves, and how it is made."""
+"""The operators by which an index map is computed: shape of the result, cost, and how each is made."""
 
 from __future__ import annotations
 
@@ -19,37 +19,39 @@ from circlekit.ops.movement.space import DepthToSpace, SpaceToDepth
 
 Shape = tuple[int, ...]
 Vector = Callable[[str, Sequence[int]], Value]
-"""Makes a constant vector; the first argument is a part of its name."""
+"""Makes a constant int32 vector; arguments: the last part of its name, and its elements."""
 
 
 class MovementCost(NamedTuple):
-    """The cost of data movement: bytes written by operators that are no reshapes, and operators."""
+    """The cost of data movement: bytes that are copied (a reshape copies none), and number of operators."""
 
     bytes: int = 0
     ops: int = 0
 
     def plus(self, other: MovementCost) -> MovementCost:
+        """Return the sum of both costs."""
         return MovementCost(self.bytes + other.bytes, self.ops + other.ops)
 
     def improves_on(self, other: MovementCost) -> bool:
-        """Return whether bytes or operators are fewer, and neither is more."""
+        """Return whether one of the two numbers is lower than in ``other``, and none is higher."""
         return self != other and self.bytes <= other.bytes and self.ops <= other.ops
 
 
 RUN_BYTES = 64
-"""The time to copy one run of contiguous elements in a join, besides its bytes, as bytes.
+"""What a join (CONCATENATION, PACK) costs for each run of contiguous elements, in bytes copied.
 
-Measured with LiteRT: a PACK along the last axis copies element by element, and is slower than a transpose.
+It is added to the bytes themselves.  Measured with LiteRT: a PACK along the last axis copies element by
+element, and is slower than a transpose.
 """
 
 
 def run_cost(shapes: Sequence[Sequence[int]], axis: int) -> int:
-    """Return the bytes that count for the runs of a join of tensors of ``shapes`` along ``axis``."""
+    """Return what the runs cost, in bytes, if tensors of ``shapes`` are joined along ``axis`` (from 0)."""
     return RUN_BYTES * sum(math.prod(shape[:axis]) for shape in shapes)
 
 
 class Step(Protocol):
-    """One operator of a plan.  ``shape``: of its result.  ``moves``: whether it writes the elements anew."""
+    """One operator of a plan.  ``shape``: of its result.  ``moves``: whether it copies the elements."""
 
     @property
     def shape(self) -> Shape: ...
@@ -58,7 +60,7 @@ class Step(Protocol):
     def moves(self) -> bool: ...
 
     def op(self, value: Value, vector: Vector) -> Op:
-        """Return the operator for the operand ``value``."""
+        """Return the operator that reads ``value``; ``vector`` makes its constant operands."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,10 @@ class Transposed:
 
 @dataclass(frozen=True)
 class Sliced:
-    """SLICE or STRIDED_SLICE of the indices ``ranges`` along each axis; ``dropped``: axes that it removes."""
+    """SLICE or STRIDED_SLICE that takes the indices ``ranges[a]`` along each axis a.
+
+    ``dropped``: axes with one index, which the result does not have.
+    """
 
     ranges: tuple[range, ...]
     dropped: frozenset[int] = frozenset()
@@ -115,7 +120,7 @@ class Sliced:
 
 @dataclass(frozen=True)
 class Tiled:
-    """TILE of a tensor of shape ``source`` by ``multiples``."""
+    """TILE of a tensor of shape ``source``, repeated ``multiples[a]`` times along each axis a."""
 
     source: Shape
     multiples: tuple[int, ...]
@@ -131,7 +136,10 @@ class Tiled:
 
 @dataclass(frozen=True)
 class BlocksMoved:
-    """DEPTH_TO_SPACE or, if ``to_depth``, SPACE_TO_DEPTH, with a result of ``shape``."""
+    """DEPTH_TO_SPACE, or SPACE_TO_DEPTH if ``to_depth``, with the block size ``block``.
+
+    ``shape``: of the result.
+    """
 
     shape: Shape
     block: int
@@ -144,10 +152,11 @@ class BlocksMoved:
 
 
 Plan = tuple[Step, ...]
+"""Operators that follow each other: each reads the result of the one before it.  Empty: nothing to do."""
 
 
 def cost_of(plan: Plan, element_bits: int) -> MovementCost:
-    """Return the cost of the operators of ``plan`` for elements of ``element_bits``."""
+    """Return the cost of the operators of ``plan`` for elements of ``element_bits`` bits."""
     moved = sum(math.prod(step.shape) for step in plan if step.moves)
     return MovementCost((moved * element_bits + 7) // 8, len(plan))
 
@@ -161,7 +170,10 @@ def sum_of(costs: Iterable[MovementCost]) -> MovementCost:
 
 
 def built(plan: Plan, source: Value, result: Value, graph: Graph) -> list[Op]:
-    """Return the operators of ``plan`` on ``source``, named after ``result``; ``graph`` lacks them yet."""
+    """Return new operators that do ``plan`` on ``source``; the caller inserts them into ``graph``.
+
+    ``result``: the value that they will replace.  New values are named after it, and have its quantization.
+    """
     ops: list[Op] = []
 
     def vector(name: str, numbers: Sequence[int]) -> Value:

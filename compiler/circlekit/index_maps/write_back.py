@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write an index map back as operators: all sequences that may be the cheapest one.
+"""Write an index map as operators: all plans that may be the cheapest one.
 
-Every map without irregular steps is a slice, then a permutation, then a repetition; each of the three may be
-missing.  Reshapes stand between them where the factors of the map are no axes.
+Every map whose strides divide each other is a slice, then a permutation, then a repetition; each of the three
+may be missing.  A reshape stands between two of them where the tensor does not have an axis per factor.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ from circlekit.index_maps.steps import (
 def plans_for(index_map: IndexMap, shape: Shape, result: Shape, bits: int) -> list[Plan]:
     """Return plans that compute a tensor of shape ``result`` by ``index_map`` from one of ``shape``.
 
-    The cheapest comes first: fewest bytes, then fewest operators, for elements of ``bits``.  The list is
-    empty if the map needs irregular steps.
+    The cheapest comes first: fewest bytes copied, then fewest operators, for elements of ``bits`` bits.  The
+    list is empty if no plan was found, because the strides of the map fit no axes.
     """
     plans = dict.fromkeys(_plans(index_map, shape, result))
     return sorted(plans, key=lambda plan: (cost_of(plan, bits), _rank(plan)))
 
 
 def _rank(plan: Plan) -> int:
-    """Return the highest rank that ``plan`` moves."""
+    """Return the highest rank of a tensor that ``plan`` copies."""
     return max((len(step.shape) for step in plan if step.moves), default=0)
 
 
 def _plans(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
+    """Yield the plans of ``plans_for``, in any order and perhaps some of them twice."""
     if index_map.is_identity:
         yield _reshaped(shape, result)
     elif any(factor.stride == 0 for factor in index_map.factors):
@@ -61,7 +62,10 @@ def _reshaped(shape: Shape, result: Shape) -> Plan:
 
 
 def _permutations(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
-    """Yield plans with one Transpose, or one move of blocks, and a Reshape before and behind it if needed."""
+    """Yield plans for a permutation: one Transpose, or one move of blocks (DEPTH_TO_SPACE, SPACE_TO_DEPTH).
+
+    A Reshape stands before and behind it where it is needed.
+    """
     yield from _block_moves(index_map, shape, result)
     for by_source, by_result in product((False, True), repeat=2):
         factors = list(index_map.factors)
@@ -73,7 +77,10 @@ def _permutations(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[
 
 
 def _cut_at_axes(factors: Sequence[Factor], shape: Shape) -> list[Factor]:
-    """Divide factors that go over several axes of a source of ``shape``, where that is possible."""
+    """Return ``factors``, divided at the borders of the axes of the source where that is possible.
+
+    ``shape``: of the source.
+    """
     bounds = sorted({*strides_of(shape)}, reverse=True)
     cut: list[Factor] = []
     for extent, stride in factors:
@@ -86,7 +93,7 @@ def _cut_at_axes(factors: Sequence[Factor], shape: Shape) -> list[Factor]:
 
 
 def cut_at_result(factors: Sequence[Factor], result: Shape) -> list[Factor]:
-    """Divide factors that go over several axes of the result, where that is possible."""
+    """Return ``factors``, divided at the borders of the axes of ``result`` where that is possible."""
     bounds = sorted({*strides_of(result)}, reverse=True)
     cut: list[Factor] = []
     inner = math.prod(factor.extent for factor in factors)
@@ -101,9 +108,9 @@ def cut_at_result(factors: Sequence[Factor], result: Shape) -> list[Factor]:
 
 
 def _transposed(factors: Sequence[Factor], shape: Shape, result: Shape) -> Plan:
-    """Return the plan in which the Transpose has one axis per factor, besides axes of dimension 1.
+    """Return the plan whose Transpose has one axis per factor, and perhaps axes of dimension 1.
 
-    ``shape`` and ``result`` are used as they are if they have these axes.
+    Its operand (its result) needs no Reshape if ``shape`` (``result``) has these axes.
     """
     order = sorted(range(len(factors)), key=lambda k: -factors[k].stride)
     source = tuple(factors[k].extent for k in order)
@@ -150,7 +157,7 @@ def _block_moves(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 
 
 def _slices(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
-    """Yield plans that begin with a slice, of the source as it is or with an axis for each stride."""
+    """Yield plans that begin with a slice: of the source as it is, or reshaped to an axis per stride."""
     for axes in dict.fromkeys((shape, _axes_of_strides(index_map))):
         found = None if axes is None else sliced(index_map, axes)
         if axes is None or found is None:
@@ -164,7 +171,7 @@ def _slices(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
 
 
 def _axes_of_strides(index_map: IndexMap) -> Shape | None:
-    """Return the shape of the source in which each stride is that of an axis; None if there is none."""
+    """Return the shape of the source in which each stride of the map is that of an axis; None if none is."""
     strides = sorted({abs(factor.stride) for factor in index_map.factors}, reverse=True)
     bounds = [index_map.source_size, *strides, 1]
     if any(outer % inner for outer, inner in pairwise(bounds)):
@@ -173,9 +180,10 @@ def _axes_of_strides(index_map: IndexMap) -> Shape | None:
 
 
 def sliced(index_map: IndexMap, shape: Shape) -> tuple[Sliced, IndexMap] | None:
-    """Return the slice of a source of ``shape`` that takes exactly the elements of the map, and the rest.
+    """Return the slice of a source of ``shape`` that takes the elements that the map reads, and the rest.
 
-    The rest is a permutation of the slice.  None if the indices along an axis are no progression.
+    The rest is the map from the slice to the result, a permutation.  None if the indices along an axis are
+    no arithmetic progression.  The map repeats no element.
     """
     found = index_map.on_axes(shape)
     if found is None:
@@ -199,9 +207,9 @@ def sliced(index_map: IndexMap, shape: Shape) -> tuple[Sliced, IndexMap] | None:
 
 
 def _dropped_axes(shape: Shape, plan: Plan, result: Shape) -> frozenset[int] | None:
-    """Return the axes of dimension 1 whose removal makes ``result`` of ``shape``.
+    """Return the axes of dimension 1 without which ``shape`` is ``result``.
 
-    None if there is no such set, or if ``plan`` does more than to remove them.
+    None if there are no such axes, or if ``plan``, which follows the slice, is more than one Reshape.
     """
     if [type(step) for step in plan] != [Reshaped] or len(result) >= len(shape):
         return None
@@ -220,7 +228,7 @@ def _dropped_axes(shape: Shape, plan: Plan, result: Shape) -> frozenset[int] | N
 
 
 def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
-    """Yield plans that end in a Tile, of axes of the result or with an axis for each factor."""
+    """Yield plans that end in a Tile, which has the axes of the result or an axis for each factor."""
     single = IndexMap.of(index_map.source_size, [f for f in index_map.factors if f.stride], index_map.offset)
     factors = cut_at_result(index_map.factors, result)
     by_axis = _multiples(factors, result)
@@ -235,7 +243,7 @@ def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 
 
 def _multiples(factors: Sequence[Factor], result: Shape) -> list[tuple[int, int]] | None:
-    """Return the dimension and the multiple of a Tile for each axis of ``result``.
+    """Return for each axis of ``result`` the dimension of a Tile's operand and how often the Tile repeats it.
 
     None if an axis cannot be written as repetitions of a shorter axis.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connection files: the parts of a model and how they are connected, by the names of values.
+"""Connection files: the parts of a divided model, connected by the names of values.
 
 Source of the format, .conn.json and .conn.ini: ONE's circle-partitioner (crew).
 """
@@ -18,7 +18,7 @@ from circlekit.structure.partition import Partition
 
 @dataclass
 class PartFile:
-    """A model file and the names of its inputs and outputs, in order."""
+    """A model file and the names of its inputs and outputs, in the order of its main graph."""
 
     file: str
     inputs: list[str]
@@ -27,7 +27,7 @@ class PartFile:
 
 @dataclass
 class Connection:
-    """The ``source`` model and its ``parts``: a value with the same name is the same value."""
+    """The ``source`` model and its ``parts``.  Values of different parts with one name are one value."""
 
     source: PartFile
     parts: list[PartFile]
@@ -49,7 +49,10 @@ class Connection:
 
 
 def connection(divided: Partition, source: str, files: list[str]) -> Connection:
-    """Return the connection of the parts of ``divided``, whose models are in ``files``."""
+    """Return the connection of the parts of ``divided``.
+
+    ``source``: the file name of the divided model.  ``files``: the file name of each part.
+    """
     parts = [
         PartFile(file, [v.name for v in part.model.main.inputs], [v.name for v in part.model.main.outputs])
         for file, part in zip(files, divided.parts, strict=True)

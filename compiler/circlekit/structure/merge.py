@@ -15,15 +15,19 @@ from circlekit.ir.value import Value
 def merge(
     models: Sequence[Model], connect: Mapping[str, str] | None = None, outputs: Sequence[str] = ()
 ) -> Model:
-    """Return one model that computes what ``models`` do one after the other.
+    """Return one model that computes what ``models`` compute one after the other.
 
-    An input takes the output of another model with the same name, or the one that ``connect`` gives for it
-    ({input: output}); otherwise it is an input of the result, shared by all models that name it.
-    ``outputs``: names of the outputs; by default all that no other model reads.  Other names are changed
-    where two models use the same one.  Signatures and metadata are dropped.
+    Outputs of some models become inputs of others; a model runs after those from which it reads.
 
-    Raise ModelError if two models have an output of the same name, if models read from each other in a
-    circle, or for an unknown name; ShapeError if the types of a connection differ.
+    ``connect``: the name of an output for the name of an input.  An input that is not in it takes the output
+    of the same name.  An input that no output of another model fits becomes an input of the result, one for
+    all models that have an input of this name.
+    ``outputs``: names of the outputs of the result; by default all outputs that no other model reads.
+    Other values are renamed where two models use the same name.  Signatures and metadata are dropped.
+
+    Raise ModelError if there is no model, if two models have an output of the same name, if models read from
+    each other in a circle, or for a name of ``connect`` or ``outputs`` that no model has; ShapeError if the
+    dtypes, shapes or quantizations of a connection differ.
     """
     if not models:
         raise ModelError("expected at least one model, got none")
@@ -34,12 +38,15 @@ def merge(
         merger.add(clone(model))
     unused = [name for name in links if name not in merger.linked]
     if unused:
-        raise ModelError(f"no model has an input {unused[0]!r} to connect")
+        output = links[unused[0]]
+        raise ModelError(
+            f"no model has an input {unused[0]!r} to connect with another model's output {output!r}"
+        )
     return merger.finish(models[0], outputs)
 
 
 def _in_order(models: Sequence[Model], links: Mapping[str, str]) -> list[Model]:
-    """Return the models, each after those from which it reads."""
+    """Return the models, each after those from which it reads; raise ModelError as ``merge`` does."""
     providers: dict[str, Model] = {}
     for model in models:
         for name in dict.fromkeys(v.name for v in model.main.outputs if not model.main.is_input(v)):
@@ -65,8 +72,10 @@ def _in_order(models: Sequence[Model], links: Mapping[str, str]) -> list[Model]:
 class _Merger:
     """Moves the operators of copied models into one graph.
 
-    ``interface``: the names of inputs and outputs, which no other value gets.  ``given``: outputs of the
-    models so far, by name.  ``read``: those that an input has taken.
+    ``name``: of that graph.  ``interface``: the names of inputs and outputs, which no other value gets.
+    ``links``: the ``connect`` of ``merge``; ``linked``: the inputs in it that were connected.  ``given``: the
+    outputs of the models so far, by name; ``read``: the names of those that an input has taken.  ``inputs``:
+    the inputs of the result, by name.  ``callees``: graphs that operators call.
     """
 
     def __init__(self, name: str, links: Mapping[str, str], interface: Sequence[str]) -> None:
@@ -81,6 +90,7 @@ class _Merger:
         self.read: set[str] = set()
 
     def add(self, model: Model) -> None:
+        """Move the operators of ``model`` into the graph, and connect its inputs."""
         main = model.main
         taken: dict[Value, Value] = {}
         for value in main.inputs:
@@ -99,11 +109,11 @@ class _Merger:
     def _source(self, value: Value) -> Value:
         """Return what takes the place of an input: an output of another model, or an input of the result."""
         name = self.links.get(value.name, value.name)
-        self.linked.add(value.name)
         source = self.given.get(name)
         if source is None:
             source = self.inputs.setdefault(name, value)
         else:
+            self.linked.add(value.name)
             self.read.add(name)
         if (source.dtype, source.quantization) != (value.dtype, value.quantization) or not _fit(
             source, value
@@ -112,7 +122,10 @@ class _Merger:
         return source
 
     def _keep_names_distinct(self, model: Model, taken: Mapping[Value, Value]) -> None:
-        """Rename values and graphs of ``model`` that have a name in use, but no outputs."""
+        """Rename values and graphs of ``model`` whose name is in use; its interface keeps its names.
+
+        ``taken``: what replaces each input.
+        """
         fixed = {*taken, *taken.values()}
         for value in model.main.values():
             if value not in fixed and not model.main.is_output(value):
@@ -126,6 +139,7 @@ class _Merger:
             known.add(graph.name)
 
     def finish(self, first: Model, outputs: Sequence[str]) -> Model:
+        """Return the merged model; its format is that of ``first``, its outputs are those of ``merge``."""
         available = {**self.inputs, **self.given}
         names = list(outputs) or [name for name in self.given if name not in self.read]
         for name in names:

@@ -12,16 +12,17 @@ from circlekit.io.file_map import map_file
 from circlekit.ir.op import Op
 
 COMPLY = ("opcode", "opname")
-"""By what a table assigns operators."""
+"""The keys by which a table may assign operators: names of operators in the schema, or names of results."""
 
 
 @dataclass
 class PartTable:
     """A backend for each operator.
 
-    ``opcodes``, ``opnames``: backends by the operator's name in the schema (a custom operator's own name,
-    too), and by the name of any of its results.  ``default``: the backend of all others.
-    ``comply``: which of the two applies, "opcode" or "opname".
+    ``backends``: the names that may be used.  ``opcodes``: the backend by an operator's name in the schema,
+    or by a custom operator's own name.  ``opnames``: the backend by the name of any result of an operator.
+    ``comply``: which of the two applies, "opcode" or "opname".  ``default``: the backend of all operators
+    that it does not assign.
     """
 
     backends: Sequence[str]
@@ -44,7 +45,7 @@ class PartTable:
                     raise FormatError(f"{kind} {name} is not assigned to one of 'backends' items: {backend}")
 
     def backend_of(self, op: Op) -> str:
-        """Return the backend of ``op``."""
+        """Return the backend of ``op``; the default unless the table assigns it."""
         if self.comply == "opname":
             names, table = [v.name for v in op.results], self.opnames
         else:
@@ -53,7 +54,10 @@ class PartTable:
 
 
 def read_part_file(path: str | Path) -> PartTable:
-    """Read a .part file; raise FileError if that fails, FormatError for something else than a part file."""
+    """Read a .part file; raise FileError if it cannot be read, FormatError if it is no part file.
+
+    The key ``_`` of a section replaces the default backend.
+    """
     sections = read_ini(path)
     partition = sections.get("partition", {})
     for key in ("backends", "default"):
@@ -71,11 +75,11 @@ def read_part_file(path: str | Path) -> PartTable:
 
 
 def read_ini(path: str | Path) -> dict[str, dict[str, str]]:
-    """Return the items of each section; keys keep their case and may contain anything but ``=``.
+    """Return the items of each section of an ini file: {section: {key: value}}.
 
-    Lines that begin with ``#`` or ``;`` are comments.  A backslash before ``;`` in a key is removed, as in
-    ONE's files.
-    Raise FileError or FormatError.
+    Keys keep their case and may contain anything but ``=``.  Of items with one key, the first counts.  Lines
+    that begin with ``#`` or ``;`` are comments.  A backslash before ``;`` in a key is removed, as in ONE's
+    files.  Raise FileError if the file cannot be read, FormatError for a line that is none of these.
     """
     try:
         lines = bytes(map_file(path)).decode().splitlines()

@@ -29,11 +29,11 @@ class Part:
 
 @dataclass
 class Partition:
-    """The parts of a model, in an order in which each finds its inputs ready.
+    """The parts of a model, in an order in which each part reads from earlier ones only.
 
-    The inputs and outputs of the parts are connected by name.  ``inputs`` and ``outputs``: the names of the
-    source's inputs and outputs, in the source's order; they differ from the source's own names only where
-    these are not unique.
+    The inputs and outputs of the parts are connected by name.  ``inputs``, ``outputs``: the names that the
+    parts use for the inputs and outputs of the divided model, in its order.  They differ from the model's own
+    names only where these are not unique.
     """
 
     inputs: list[str]
@@ -44,13 +44,15 @@ class Partition:
 def partition(model: Model, table: PartTable, fewest: bool = False) -> Partition:
     """Return the parts of ``model`` for the backends in ``table``; ``model`` stays as it is.
 
-    Only the main graph is divided; graphs that an operator calls follow it.  An operator joins the part that
-    produces its operands if that has the same backend and the operator reads from no other part; a graph
-    input counts as produced by the default backend, as in ONE.  ``fewest``: form as few parts as possible
-    instead: operators of a backend that are ready at the same time are one part, connected or not.
+    Only the main graph is divided; graphs that an operator calls follow it.  By default, as in ONE, an
+    operator joins the part that produces its operands if that part has the same backend and the operator
+    reads from no other part.  An operator that reads an input of the graph joins a part only if its backend
+    is the default one.
+    ``fewest``: form as few parts as possible instead: all operators of a backend that can run next are one
+    part, connected or not.  For two backends no division has fewer parts; for more it is a greedy choice.
 
     Raise FormatError if the table is wrong, UnsupportedError if operators that share state (variables,
-    resources) are in different parts.
+    resources) would be in different parts.
     """
     table.check()
     groups = _fewest_groups(model.main, table) if fewest else _connected_groups(model.main, table)
@@ -68,7 +70,7 @@ def partition(model: Model, table: PartTable, fewest: bool = False) -> Partition
 
 @dataclass
 class _Group:
-    """Operators of one part; ``constants``: outputs of the graph that are constants, which it returns."""
+    """The operators of one part; ``constants``: constants that it returns, as outputs of the graph."""
 
     backend: str
     ops: list[Op] = field(default_factory=list)
@@ -76,10 +78,10 @@ class _Group:
 
 
 def _connected_groups(graph: Graph, table: PartTable) -> list[_Group]:
-    """Group operators by ONE's rule; the first operators of the groups are in a valid order for the groups.
+    """Return the groups of ONE's rule, each after those from which it reads.
 
-    Only the first operator of a group reads from other groups: a later one joins if it reads from this group
-    alone.
+    They are in the order of their first operators, which alone read from other groups: a later operator
+    joins a group only if it reads from no other.
     """
     groups: list[_Group] = []
     home: dict[Op, _Group] = {}
@@ -97,17 +99,30 @@ def _connected_groups(graph: Graph, table: PartTable) -> list[_Group]:
 
 
 def _fewest_groups(graph: Graph, table: PartTable) -> list[_Group]:
-    """Group greedily: again and again the backend that can run the most operators runs all of them."""
-    position = {op: number for number, op in enumerate(graph)}
+    """Return few groups, each after those from which it reads: the best result for any first backend.
+
+    After the first group, two backends take turns, so that the result is the best one.
+    """
     backends = {op: table.backend_of(op) for op in graph}
-    missing = {op: len(set(_producers(op))) for op in graph}
+    firsts = sorted({backend for op, backend in backends.items() if not any(_producers(op))})
+    return min((_greedy_groups(graph, backends, first) for first in firsts), key=len, default=[])
+
+
+def _greedy_groups(graph: Graph, backends: Mapping[Op, str], first: str) -> list[_Group]:
+    """Return groups: again and again the backend that can run the most operators runs all of them.
+
+    ``backends``: of each operator.  ``first``: the backend of the first group.
+    """
+    position = {op: number for number, op in enumerate(graph)}
+    missing = {op: len(set(_producers(op))) for op in graph}  # producers that are in no group yet
     ready: dict[str, list[Op]] = {}
     for op, count in missing.items():
         if not count:
             ready.setdefault(backends[op], []).append(op)
     groups: list[_Group] = []
     while ready:
-        candidates = [_Group(b, _runnable(b, ops, backends, missing)) for b, ops in sorted(ready.items())]
+        choices = sorted(ready) if groups else [first]
+        candidates = [_Group(b, _runnable(b, ready[b], backends, missing)) for b in choices]
         chosen = max(candidates, key=lambda group: len(group.ops))
         chosen.ops.sort(key=position.__getitem__)
         groups.append(chosen)
@@ -123,10 +138,13 @@ def _fewest_groups(graph: Graph, table: PartTable) -> list[_Group]:
 def _runnable(
     backend: str, ready: Sequence[Op], backends: Mapping[Op, str], missing: Mapping[Op, int]
 ) -> list[Op]:
-    """Return ``ready`` and the operators of ``backend`` that are ready when those have run."""
+    """Return ``ready`` and all operators of ``backend`` that can run when those before them have run.
+
+    ``missing``: for each operator how many of its producers have not run.
+    """
     found = list(ready)
     seen: Counter[Op] = Counter()
-    for op in found:  # grows while it is read
+    for op in found:  # the loop appends to it
         for user in _users(op):
             seen[user] += 1
             if seen[user] == missing[user] and backends[user] == backend:
@@ -144,7 +162,10 @@ def _producers(op: Op) -> Iterable[Op]:
 
 
 def _with_constant_outputs(graph: Graph, table: PartTable, groups: list[_Group]) -> list[_Group]:
-    """Let the first group return the outputs that are constants; make one if there is none."""
+    """Return ``groups``, the first of which also returns the outputs of the graph that are constants.
+
+    A group is made for them if there is none.
+    """
     constants = list(dict.fromkeys(v for v in graph.outputs if v.is_const))
     if constants and not groups:
         groups = [_Group(table.default)]
@@ -154,7 +175,7 @@ def _with_constant_outputs(graph: Graph, table: PartTable, groups: list[_Group])
 
 
 def _check_state(model: Model, groups: Sequence[_Group]) -> None:
-    """Raise UnsupportedError if more than one group has operators with handles of state."""
+    """Raise UnsupportedError if operators of more than one group produce handles of state (``HANDLES``)."""
     found: dict[int, Value] = {}
     for index, group in enumerate(groups):
         called = [g for op in group.ops for g in op.called_graphs()]

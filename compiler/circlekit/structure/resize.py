@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give the inputs of a model other shapes; all shapes, and constants that state shapes, follow."""
+"""Give the inputs of a model other shapes; other shapes, and constants that state shapes, are updated."""
 
 from __future__ import annotations
 
@@ -18,33 +18,34 @@ from circlekit.ir.shape_inference import result_types
 from circlekit.ir.value import Array, Shape, Value, format_shape
 
 MAX_KNOWN_ELEMENTS = 1024
-"""Results with at most so many elements are computed if their operands are known: they may be shapes."""
+"""Integer results with at most this many elements are computed, because they may be shapes."""
 
 PROBE_FACTOR = 3
-"""Unknown dimensions are tried as this multiple of the dimensions before."""
+"""Dimensions that become unknown are this many times as large in the trial of ``_changes_leading_ones``."""
 
 Shapes = Sequence[Sequence[int | None]] | Mapping[str, Sequence[int | None]]
-"""A shape for each input, or for some by name; None or -1 for an unknown dimension."""
+"""A shape for each input in order, or for some inputs by name; None or -1 is an unknown dimension."""
 
 
 def resize(model: Model, shapes: Shapes) -> Model:
     """Return a copy of ``model`` whose inputs have ``shapes``.
 
-    The shapes of all results follow, through the graphs that operators call, too.  Constants that state a
-    shape (of RESHAPE, TRANSPOSE_CONV, SLICE...) follow the operand; integers computed from shapes are
-    computed again.  Raise ModelError for a wrong number of shapes or an unknown name; ShapeError, with the
-    place, if an operator does not fit any more.
+    The shapes of all results are inferred, also in the graphs that operators call.  Constants that state a
+    shape (of RESHAPE, TRANSPOSE_CONV, SLICE...) are changed with the shape of the operand; integers that are
+    computed from shapes are computed again.  Raise ModelError for a wrong number of shapes or an unknown
+    name; ShapeError, with the place, if an operator does not fit any more.
     """
     wanted = _shapes_by_input(model.main, shapes)
     copy = clone(model)
-    _Resizer(copy, _takes_outer(model, wanted)).graph(copy.main, wanted)
+    _Resizer(copy, _changes_leading_ones(model, wanted)).graph(copy.main, wanted)
     return copy
 
 
-def _takes_outer(model: Model, shapes: Sequence[Shape | None]) -> bool:
+def _changes_leading_ones(model: Model, shapes: Sequence[Shape | None]) -> bool:
     """Return the ``outer`` of ``Op.for_new_shapes`` with which the operators fit each other.
 
-    It is found on shapes without unknown dimensions, because those contradict nothing.
+    False if they do with both.  True: a RESHAPE may change a leading dimension of 1 in its result.  It is
+    tried on shapes without unknown dimensions, because an unknown dimension fits everything.
     """
     probe = [
         shape if v.shape is None or shape is None or len(shape) != len(v.shape) else _probe(v.shape, shape)
@@ -59,6 +60,7 @@ def _takes_outer(model: Model, shapes: Sequence[Shape | None]) -> bool:
 
 
 def _probe(before: Shape, after: Shape) -> Shape:
+    """Return ``after`` with numbers in place of unknown dimensions."""
     return tuple(PROBE_FACTOR * (a or 1) if b is None else b for a, b in zip(before, after, strict=True))
 
 
@@ -82,7 +84,7 @@ def parse_shapes(text: str) -> list[list[int]]:
 
 
 def _shapes_by_input(graph: Graph, shapes: Shapes) -> list[Shape | None]:
-    """Return the new shape of each input."""
+    """Return the new shape of each input; raise ModelError if ``shapes`` does not fit the inputs."""
     if isinstance(shapes, Mapping):
         by_name = {v.name: v for v in graph.inputs}
         for name in shapes:
@@ -104,11 +106,12 @@ def _checked(shape: Sequence[int | None]) -> Shape:
 
 
 class _Resizer:
-    """Infers shapes operator by operator.
+    """Infers the shapes of ``model`` operator by operator, and writes them into it.
 
-    ``old``: the shapes before, of values whose shape has changed.  ``known``: computed elements of values
-    that are no constants; those in ``partial`` have -1 in place of unknown dimensions, and only data movement
-    passes them on.  ``done``: the shapes of the inputs of graphs that operators call.
+    ``outer``: see ``_changes_leading_ones``.  ``old``: the former shapes of values whose shape has changed.
+    ``known``: computed elements of values that are no constants.  ``partial``: those of them in which -1
+    stands for unknown dimensions; only operators that move data compute with them.  ``done``: the shapes of
+    the inputs of each graph that was visited.
     """
 
     def __init__(self, model: Model, outer: bool) -> None:
@@ -120,7 +123,7 @@ class _Resizer:
         self.done: dict[Graph, list[Shape | None]] = {}
 
     def graph(self, graph: Graph, shapes: Sequence[Shape | None]) -> None:
-        """Set the shapes of the inputs, infer those of all results."""
+        """Set the shapes of the inputs of ``graph``, and infer those of all results."""
         if graph in self.done:
             if self.done[graph] != list(shapes):
                 raise ShapeError(f"graph {graph.name} is called with different shapes")
@@ -133,7 +136,7 @@ class _Resizer:
         graph.epoch += 1
 
     def _infer_placed(self, op: Op) -> None:
-        """Infer the results of ``op``; an error names its place."""
+        """Infer the results of ``op``; an error names the place of ``op`` in the model."""
         try:
             self._infer(op)
         except CirclekitError as error:
@@ -159,7 +162,7 @@ class _Resizer:
         self._compute(op)
 
     def _follow(self, op: Op) -> None:
-        """Change constants and attributes that state shapes."""
+        """Change constants and attributes of ``op`` that state shapes."""
         named = dict(op.operand_items())
         old = {name: self.old.get(v, v.shape) for name, v in named.items()}
         old["output"] = op.results[0].shape if op.results else None
@@ -177,6 +180,7 @@ class _Resizer:
                 op.set_input(op.inputs.index(value), fresh)
 
     def _set_results(self, op: Op) -> None:
+        """Set the shapes of the results; if partly known operands contradict them, without those operands."""
         known = [v for v in op.inputs if v is not None and v in self.known]
         try:
             shapes = self._inferred(op, known)
@@ -189,7 +193,10 @@ class _Resizer:
             self._set(value, shape)
 
     def _inferred(self, op: Op, known: Sequence[Value]) -> list[Shape | None]:
-        """Return the shapes of the results if the values in ``known`` are constants."""
+        """Return the shapes of the results with the values in ``known`` as constants.
+
+        All dimensions are unknown if ``op`` has no shape rule.
+        """
         for value in known:
             value.data = self.known[value]
         try:
@@ -201,7 +208,7 @@ class _Resizer:
                 value.data = None
 
     def _compute(self, op: Op) -> None:
-        """Compute small results of integers that follow from constants and from shapes."""
+        """Compute the results of ``op`` if they are small integers that follow from constants and shapes."""
         if not op.pure or op.called_graphs() or not all(_is_small(v) for v in op.results):
             return
         if not op.reads_data:
@@ -218,7 +225,10 @@ class _Resizer:
             self.partial.update(op.results if partial else ())
 
     def _compute_from_shapes(self, op: Op) -> None:
-        """Compute results that depend on shapes alone; what depends on an unknown dimension is -1."""
+        """Compute results that depend on shapes alone; an element that depends on an unknown one is -1.
+
+        Such elements are those that differ for two values of the unknown dimensions.
+        """
         if any(v is not None and (v.shape is None or v.dtype.numpy is None) for v in op.inputs):
             return
         with suppress(CirclekitError):
@@ -230,7 +240,10 @@ class _Resizer:
 
 
 def _zeros(value: Value | None, unknown: int) -> Array | None:
-    """Return zeros that take no memory, with ``unknown`` in place of unknown dimensions."""
+    """Return zeros that take no memory, with ``unknown`` in place of unknown dimensions.
+
+    None for an operand that is absent.
+    """
     if value is None or value.shape is None:
         return None
     return np.broadcast_to(

@@ -18,8 +18,8 @@ def run_parts(
     """Return ``inputs`` and the outputs of all parts, by name.
 
     A part runs as soon as all its inputs are there, whatever the order of ``parts``.  ``kernels``: those of
-    the model that was divided (see ``select_kernels``), so that the results are the same bit for bit.
-    Raise ModelError if the inputs of a part never become ready, and the errors of ``Interpreter.run``.
+    the model that was divided (see ``select_kernels``); with them the results are its results bit for bit.
+    Raise ModelError if nothing provides an input of a part, and the errors of ``Interpreter.run``.
     """
     values = dict(inputs)
     waiting = list(parts)

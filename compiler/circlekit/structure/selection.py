@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cut submodels out of a model: chosen operators, or all between some values and others."""
+"""Cut submodels out of a model: chosen operators, or all operators between some values and others."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ RANGE = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
 
 
 def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> Model:
-    """Return a model of the operators of the main graph with these numbers, from 0, or names of results.
+    """Return a model of chosen operators of the main graph.
 
-    Its inputs are the values that these operators read and do not produce.  Its outputs are their results
-    that other operators read or the model returns.  Raise ModelError for a number or name that is no
-    operator, or if nothing is selected.
+    ``ids``: numbers of operators, from 0.  ``names``: names of any of their results.  The inputs of the new
+    model are the values that these operators read and do not produce.  Its outputs are their results that
+    other operators read or ``model`` returns.  Raise ModelError for an unknown number or name, or if no
+    operator is chosen, and the errors of ``submodel``.
     """
     ops = model.main.ops
     chosen: set[Op] = set()
@@ -39,7 +40,7 @@ def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> 
 
 
 def parse_ids(text: str) -> list[int]:
-    """Parse operator numbers such as ``1-3,5``; raise ModelError for anything else."""
+    """Return the numbers of a text such as ``1-3,5`` (1, 2, 3, 5); raise ModelError for other text."""
     ids: list[int] = []
     for word in text.split(","):
         match = RANGE.fullmatch(word.strip())
@@ -54,11 +55,11 @@ def parse_ids(text: str) -> list[int]:
 
 
 def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Model:
-    """Return the part of the main graph that computes ``outputs`` from ``inputs``: names of values.
+    """Return a model of the part of the main graph that computes ``outputs`` from ``inputs``.
 
-    By default these are the inputs and outputs of the graph.  Inputs of the graph from which the outputs
-    depend, too, become inputs behind the named ones.  Raise ModelError for an unknown name, and for an input
-    on which no output depends.
+    ``inputs``, ``outputs``: names of values, by default the inputs and outputs of the graph.  Other inputs of
+    the graph on which the outputs depend become inputs behind the named ones.  Raise ModelError for an
+    unknown name, and for an input on which no output depends, and the errors of ``submodel``.
     """
     graph = model.main
     starts = find_values(graph, inputs)
@@ -74,7 +75,7 @@ def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = (
 
 
 def _ops_between(starts: Sequence[Value], ends: Sequence[Value]) -> set[Op]:
-    """Return the operators on which ``ends`` depend, not looking behind ``starts``."""
+    """Return the operators that compute ``ends`` from ``starts`` and other values."""
     stop = set(starts)
     found: set[Op] = set()
     waiting = [v for v in ends if v not in stop]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Submodels: some operators of the main graph, with the interface that they need."""
+"""Submodels: a model of some operators of the main graph, and its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ HANDLES = (DType.RESOURCE, DType.VARIANT)
 
 
 def operands_from_outside(ops: Sequence[Op]) -> list[Value]:
-    """Return what ``ops`` read but neither they nor constants or variables provide, in order of first use."""
+    """Return the values that ``ops`` read but do not produce, without constants, in order of first use.
+
+    A variable is in it only if it is an input of the graph.
+    """
     own = {value for op in ops for value in op.results}
     read = dict.fromkeys(v for op in ops for v in op.inputs if v is not None and v not in own)
     return [v for v in read if not v.is_const and (not v.is_variable or _is_graph_input(v, ops))]
@@ -31,9 +34,9 @@ def _is_graph_input(value: Value, ops: Sequence[Op]) -> bool:
 
 
 def results_for_outside(ops: Sequence[Op]) -> list[Value]:
-    """Return the results that other operators read or that are outputs of the graph.
+    """Return the results of ``ops`` that other operators read or that are outputs of the graph.
 
-    If there is none, these are the results that nothing reads: a model needs an output.
+    If there are none, return the results that nothing reads: a model needs an output.
     """
     own = set(ops)
     results = [v for op in ops for v in op.results]
@@ -54,13 +57,14 @@ def submodel(
     inputs: Sequence[Value] | None = None,
     kernels: Kernels | None = None,
 ) -> Model:
-    """Return a model of copies of ``ops``: operators of the main graph, in order.
+    """Return a model of copies of ``ops``, which are operators of the main graph in its order.
 
     ``outputs``: by default those of ``results_for_outside``.  ``inputs``: by default those of
-    ``operands_from_outside``; they must be among these.  ``names``: other names for values of the interface.
-    ``kernels``: of ``model``, if known.
-    Raise UnsupportedError if the interface would have a handle (resource) or a variable that other operators
-    use, too.
+    ``operands_from_outside``, which must be among the given ones.  ``names``: new names for inputs and
+    outputs.  ``kernels``: those of ``model``, if the caller has them (``select_kernels``).
+
+    Raise UnsupportedError if an input or output would be a handle (``HANDLES``), or if other operators also
+    use a variable of ``ops``.
     """
     wanted = operands_from_outside(ops) if inputs is None else inputs
     given = results_for_outside(ops) if outputs is None else outputs
@@ -92,7 +96,7 @@ def _check_variables(ops: Sequence[Op]) -> None:
 
 
 def find_values(graph: Graph, names: Iterable[str]) -> list[Value]:
-    """Return the inputs and results of ``graph`` with these names; ModelError for a name that is none."""
+    """Return the inputs and results of ``graph`` with ``names``; raise ModelError for an unknown name."""
     known: dict[str, Value] = {}
     for value in (*graph.inputs, *(v for op in graph for v in op.results)):
         known.setdefault(value.name, value)
