@@ -84,6 +84,11 @@ def test_truncated_file_is_refused(model_path: Path) -> None:
         message(data[:cut])
 
 
+def test_a_truncated_file_is_called_so() -> None:
+    data = FILES["shapes.tflite"]
+    assert f"beyond the end of the file of {len(data) // 2} bytes" in message(data[: len(data) // 2])
+
+
 # -- invalid indices -------------------------------------------------------------------------------
 
 

@@ -45,6 +45,24 @@ def test_the_result_says_what_stays_float(files: Path, capsys: pytest.CaptureFix
     assert [op.code for op in model.main] == ["QUANTIZE", "FULLY_CONNECTED", "DEQUANTIZE", "SOFTMAX"]
 
 
+def test_a_quantized_model_says_that_nothing_is_left_to_do(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(files, "--random", "2") == 0
+    once = files / "out.tflite"
+    assert main(["quantize", str(once), str(files / "twice.tflite"), "--random", "2", "--no-auto"]) == 0
+    text = capsys.readouterr().out.split("twice.tflite")[1]
+    assert "nothing to quantize" in text
+    assert "stays float" not in text
+    assert (files / "twice.tflite").read_bytes() == once.read_bytes()
+
+
+def test_without_data_the_error_names_the_flags(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(files) == 1
+    assert "--inputs, --random or --calibration" in capsys.readouterr().err
+    assert not (files / "out.tflite").exists()
+
+
 def test_json_and_the_plan(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan_file = files / "plan.json"
     words = ["--random", "3", "--io", "integer", "--json", "--save-plan", str(plan_file)]

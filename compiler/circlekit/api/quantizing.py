@@ -150,6 +150,8 @@ def quantize(
     steps.techniques = choice.techniques
     result.preparation = steps
     report = QuantizationReport(scheme, result, before, _summary(model), choice.notes)
+    if not report.schemes:
+        report.notes.append("no operator of the model computes on floats: there was nothing to quantize")
     if (report.after.file_size or 0) > (before.file_size or 0):
         report.notes.append("the file grows: sparse or tiny weights take more as integers with scales")
     if densified := sparse - _count_sparse(model):
@@ -255,7 +257,8 @@ class _Choice:
         if samples is not None and calibration is None:
             calibration = collect(model, samples)
         if calibration is None and scheme.activations is not None and not has_grids:
-            raise ModelError(f"{self.scheme} needs the ranges of activations: give samples or a calibration")
+            hint = "give samples or a calibration (--inputs, --random or --calibration of the command)"
+            raise ModelError(f"{self.scheme} needs the ranges of activations: {hint}")
         if calibration is not None:
             require_fit(model, calibration)
         ranges = [] if calibration is None else ranges_of(model, calibration, self.estimator)

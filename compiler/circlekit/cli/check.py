@@ -59,7 +59,8 @@ def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
         title = " and ".join(target.title for target in targets)
         count = len({finding.place for finding in findings})
         total = sum(1 for _ in model.ops())
-        verdict = f"{title} cannot run {count} of {total} operators" if findings else f"{title} runs it"
+        runs = "runs it" if len(names) == 1 else "run it"
+        verdict = f"{title} cannot run {count} of {total} operators" if findings else f"{title} {runs}"
         print(*wrapped(printable(f"{path}: {verdict}"), text_columns()), sep="\n")
         for name, (now, later) in delegations.items():
             text = f"its delegate runs {now}; after --O1 --target {name} {later}"

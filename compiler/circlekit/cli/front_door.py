@@ -19,7 +19,6 @@ GROUPS: dict[str, dict[str, str]] = {
     "change a model": {
         "optimize": "Optimize a circle or TFLite model.",
         "convert": "Write a model in the other format.",
-        "quantize": "Quantize a float model.",
         "resize": "Give the inputs of a model other shapes.",
         "extract": "Cut a submodel out of a model.",
         "partition": "Divide a model into parts for several backends.",
@@ -28,6 +27,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "reduce": "Find the smallest model on which a command still succeeds.",
     },
     "quantize a model": {
+        "quantize": "Quantize a float model.",
         "calibrate": "Write the range of every float tensor on samples.",
         "fake-quantize": "Put FAKE_QUANT operators into a float model.",
     },

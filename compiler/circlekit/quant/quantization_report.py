@@ -47,18 +47,18 @@ class QuantizationReport:
 
     @property
     def schemes(self) -> dict[str, int]:
-        """Number of operators by scheme, the float ones included."""
-        plans = [op for graph in self.plan for op in graph.operators.values()]
+        """Number of operators by scheme, the float ones included, but conversions."""
+        plans = [op for graph in self.plan for op in graph.operators.values() if op.code not in CONVERSIONS]
         return dict(Counter(op.scheme for op in plans).most_common())
 
     @property
     def floats(self) -> list[FloatOperator]:
-        """The operators that stay float, with the reasons."""
+        """The operators that stay float, but conversions, with the reasons."""
         return [
             FloatOperator(op.code, name, op.reason)
             for graph in self.plan
             for name, op in graph.operators.items()
-            if op.is_float
+            if op.is_float and op.code not in CONVERSIONS
         ]
 
     def document(self) -> dict[str, Any]:
@@ -89,8 +89,9 @@ class QuantizationReport:
         part = f", {sizes[1] / sizes[0]:.0%}" if sizes[0] else ""
         yield f"{self.scheme}: {sizes[0]:,} -> {sizes[1]:,} bytes{part}"
         yield ""
-        rows = [("operators", "count"), *((_title(name), n) for name, n in self.schemes.items())]
-        yield from format_columns(rows).splitlines()
+        if self.schemes:
+            rows = [("operators", "count"), *((_title(name), n) for name, n in self.schemes.items())]
+            yield from format_columns(rows).splitlines()
         if conversions := self._conversions():
             added = ", ".join(f"{count} {code}" for code, count in conversions.items())
             yield f"between integers and floats, or other scales: {added}"

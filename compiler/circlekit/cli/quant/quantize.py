@@ -129,7 +129,7 @@ def _run(arguments: argparse.Namespace) -> int:
         budget=arguments.budget,
         raise_to=arguments.raise_to,
     )
-    if arguments.random is not None:
+    if arguments.random is not None and SCHEMES[arguments.scheme].activations is not None:
         report.notes.append(RANDOM_NOTE)
     report.source, report.target = source_name(arguments.model), output
     if arguments.save_plan is not None:

@@ -156,7 +156,10 @@ class Decoder:
     def target(self, at: int, offset: int) -> int:
         """Return the position that the offset at ``at`` points to: aligned, with four bytes or more."""
         target = at + offset
-        if not 0 < offset < MAX_OFFSET or target > self.size - 4 or target % 4:
+        if 0 < offset < MAX_OFFSET and target > self.size - 4:
+            end = f"beyond the end of the file of {self.size:,} bytes, which may be cut off"
+            self.fail(f"the offset at byte {at:,} leads to byte {target:,}, {end}")
+        if not 0 < offset < MAX_OFFSET or target % 4:
             self.fail(f"the offset {offset} at byte {at} does not lead to an aligned place in the file")
         return target
 
