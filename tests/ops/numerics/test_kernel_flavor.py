@@ -15,6 +15,7 @@ from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.ops.numerics.output_stage import Kernels, following
+from circlekit.ops.reduction.reduce import Mean
 from tests.ops.litert import const, graph_of, kernel_results, run_litert
 from tests.ops.quantized import draw, generator, quantized
 
@@ -97,6 +98,23 @@ def product(rng: Random, dtype: DType) -> Drawn:
     return BatchMatMul(x, y, results=[output(rng, dtype, (2, 64, 96), 40)]), [left, right]
 
 
+def mean(rng: Random, dtype: DType, axes: tuple[int, ...] = (1, 2), keep_dims: bool = True) -> Drawn:
+    x, array = source(rng, dtype, (2, 5, 7, 40))
+    assert x.quantization is not None
+    x.quantization = Quantization(rng.uniform(0.5, 1, 1).astype(np.float32), x.quantization.zero_point)
+    shape = np.empty((2, 5, 7, 40)).mean(axes, keepdims=keep_dims).shape
+    y = quantized(dtype, shape, float(rng.uniform(0.05, 0.5)), int(rng.integers(100)))
+    return Mean(x, const(axes, np.int32), results=[y], keep_dims=keep_dims), [array]
+
+
+def mean_of_other_axes(rng: Random, dtype: DType) -> Drawn:
+    return mean(rng, dtype, ((2, 3), (1, 3), (1,))[int(rng.integers(3))])
+
+
+def mean_without_kept_dims(rng: Random, dtype: DType) -> Drawn:
+    return mean(rng, dtype, keep_dims=False)
+
+
 Draw = Callable[[Random, DType], Drawn]
 Sized = Callable[[Random, DType, int], Drawn]
 
@@ -109,7 +127,10 @@ def results(drawn: Drawn, kernels: Kernels) -> Array:
 
 @pytest.mark.parametrize(
     ("kind", "dtype"),
-    [*((kind, dtype) for kind in (convolution, transposed, dense) for dtype in (i8, u8)), (depthwise, i8)],
+    [
+        *((kind, dtype) for kind in (convolution, transposed, dense, mean) for dtype in (i8, u8)),
+        (depthwise, i8),
+    ],
 )
 def test_kernels_that_differ(kind: Draw, dtype: DType) -> None:
     """Bit for bit; and reference kernels say something else somewhere."""
@@ -136,7 +157,10 @@ def test_channels_beyond_eights_are_as_in_the_reference(kind: Sized, whole: int)
     assert bool(different) == bool(whole)
 
 
-@pytest.mark.parametrize(("kind", "dtype"), [(grouped, i8), (product, i8), (depthwise, u8)])
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [(grouped, i8), (product, i8), (depthwise, u8), (mean_of_other_axes, i8), (mean_without_kept_dims, u8)],
+)
 def test_kernels_that_do_not_differ(kind: Draw, dtype: DType) -> None:
     for seed in range(SEEDS):
         drawn = kind(generator(kind.__name__, seed), dtype)

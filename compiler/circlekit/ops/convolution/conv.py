@@ -21,7 +21,7 @@ from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 from circlekit.ops.convolution.correlation import correlate_depthwise
 from circlekit.ops.dimensions import Dim, dims_differ
-from circlekit.ops.numerics.output_stage import in_full_group_of_8
+from circlekit.ops.numerics.output_stage import in_full_group
 from circlekit.ops.operand_dtypes import BIAS, REAL
 from circlekit.ops.quantization import is_hybrid, is_per_channel
 
@@ -123,7 +123,7 @@ class DepthwiseConv2D(
         return correlate_depthwise(data, filter, self.geometry(data.shape, filter.shape))
 
     def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
-        return self.input.dtype is not u8 and in_full_group_of_8(filter.shape[3])
+        return self.input.dtype is not u8 and in_full_group(filter.shape[3])
 
     def required_version(self) -> int:
         data, weights = self.input.dtype, self.filter.dtype
@@ -175,7 +175,7 @@ class TransposeConv(
         return self.convolve(input, filter, bias, output_shape)
 
     def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
-        return self.input.dtype is u8 or in_full_group_of_8(filter.shape[0])
+        return self.input.dtype is u8 or in_full_group(filter.shape[0])
 
     def required_version(self) -> int:
         if (self.input.dtype, self.filter.dtype) == (i16, i8) and self.quantized_bias_type is not f32:

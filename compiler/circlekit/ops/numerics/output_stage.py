@@ -37,7 +37,8 @@ class Kernels(Enum):
 
     Optimized kernels round halves up, not away from zero, in layers on 8-bit data: CONV_2D without groups,
     TRANSPOSE_CONV, DEPTHWISE_CONV_2D of int8, and FULLY_CONNECTED, which they compute in fixed point.
-    Kernels that process groups of eight channels round the remaining channels as the reference kernels do.
+    MEAN of int8 over height and width does too, and rounds the zero point by itself, as does that of uint8.
+    Kernels that process groups of 8 or 16 channels round the remaining channels as the reference kernels do.
     Only LiteRT, not circlekit, rounds the last results (up to 15) of a uint8 TRANSPOSE_CONV like these.
     """
 
@@ -63,9 +64,9 @@ def follows_optimized_kernels() -> bool:
     return _KERNELS.get() is Kernels.OPTIMIZED
 
 
-def in_full_group_of_8(channels: int) -> NDArray[np.bool_]:
-    """Return bool[channels]: whether each channel is in a complete group of eight, counted from the first."""
-    return np.arange(channels) < channels // 8 * 8
+def in_full_group(channels: int, size: int = 8) -> NDArray[np.bool_]:
+    """Return bool[channels]: whether each channel, counted from the first, is in a group of ``size``."""
+    return np.arange(channels) < channels // size * size
 
 
 INT32_END = 2.0**31  # one more than the largest int32

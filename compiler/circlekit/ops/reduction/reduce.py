@@ -21,10 +21,12 @@ from circlekit.ops.numerics.fixed_point import (
     QuantizedMultiplier,
     clamp_to_dtype,
     multiply_by_quantized_multiplier,
+    multiply_by_quantized_multiplier_half_up,
     multiply_by_quantized_multiplier_int64,
     quantize_multiplier,
     round_half_away,
 )
+from circlekit.ops.numerics.output_stage import follows_optimized_kernels, in_full_group
 from circlekit.ops.operand_dtypes import INDICES, NUMBERS
 from circlekit.ops.quantization import (
     have_same_quantization,
@@ -98,7 +100,10 @@ def elements_per_result(x: Array, axes: Axes) -> int:
 
 
 class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i16: 3}):
-    """The mean.  Plain integers are rounded towards zero, quantized ones to the nearest."""
+    """The mean.  Plain integers are rounded towards zero, quantized ones to the nearest.
+
+    LiteRT has an optimized kernel for 8-bit means over height and width that are kept as dimensions of 1.
+    """
 
     def compute(self, x: Array, axes: Axes) -> Array:
         count = elements_per_result(x, axes)
@@ -113,11 +118,31 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
         total = self.int32_sums(x, axes)
         if count == 0:
             return total.astype(x.dtype)
+        if follows_optimized_kernels() and self._has_optimized_kernel(x, axes):
+            return self._optimized_mean(total, count)
         centered = total - zero_point_of(self.input) * count
         mantissa, exponent = quantize_multiplier(float(scale_of(self.input)) / float(scale_of(self.output)))
         shift = min(count.bit_length() - 1, 32, 31 + int(exponent))
         divided = QuantizedMultiplier((mantissa << shift) // count, exponent - shift)
         return clamp_to_dtype(multiply_by_quantized_multiplier(centered, divided), self.output)
+
+    def _has_optimized_kernel(self, x: Array, axes: Axes) -> bool:
+        return self.keep_dims and x.ndim == 4 and x.dtype.itemsize == 1 and sorted(axes) == [1, 2]
+
+    def _optimized_mean(self, total: Array, count: int) -> Array:
+        """Return the means of ``count`` elements each; the zero point of the input is rescaled by itself.
+
+        Source: TFLite kernels/internal/optimized/integer_ops/mean.h, whose numbers are float32.
+        """
+        scale, output_scale = scale_of(self.input), scale_of(self.output)
+        shift = round_half_away(np.float32(zero_point_of(self.input)) * scale / output_scale)
+        multiplier = quantize_multiplier(scale / (np.float32(count) * output_scale))
+        means = np.where(
+            in_full_group(total.shape[-1], 16),
+            multiply_by_quantized_multiplier_half_up(total, multiplier),
+            multiply_by_quantized_multiplier(total, multiplier),
+        )
+        return clamp_to_dtype(means - int(shift), self.output)
 
 
 class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}, kinds="fiub", function=np.add):
