@@ -85,7 +85,7 @@ def test_mistyped_pass_of_a_case_is_wrong_usage(net: Path, capsys: Output) -> No
 
 def test_keep_refuses_a_file_as_folder(net: Path, capsys: Output) -> None:
     assert dredd.main([str(net.with_suffix(".ck")), "--keep", str(net)]) == 1
-    assert capsys.readouterr() == ("", f"error: {net}: expected a directory to record into, got a file\n")
+    assert capsys.readouterr() == ("", f"error: {net}: expected a directory to write into, got a file\n")
 
 
 @pytest.mark.parametrize("main", [inspection.circle_inspect, inspection.circle_verify, circle2circle.main])

@@ -38,7 +38,7 @@ def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     assert check_folder(tmp_path / "new") == tmp_path / "new"
     assert not (tmp_path / "new").exists()
     (tmp_path / "file").write_text("x")
-    with pytest.raises(FileError, match=r"expected a directory to record into, got a file"):
+    with pytest.raises(FileError, match=r"expected a directory to write into, got a file"):
         check_folder(tmp_path / "file")
     with pytest.raises(FileError, match=r"the directory .* does not exist"):
         check_folder(tmp_path / "no" / "new")

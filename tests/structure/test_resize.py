@@ -170,3 +170,5 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert circlekit.load(target).main.outputs[0].shape == (2, 1, 3)
     assert resize_command([source, "-o", target, "--input", "x=[5,6]"]) == 0
     assert capsys.readouterr().out.splitlines()[-2:] == ["x: [3, 3] -> [5, 6]", "y: [3, 1, 3] -> [5, 1, 6]"]
+    assert resize_command([source, "-o", target, "--input", "x=[5,6],[7]"]) == 2
+    assert "--input: expected NAME=SHAPE" in capsys.readouterr().err

@@ -162,6 +162,11 @@ def add_model_flags(parser: Parser) -> None:
     )  # fmt: skip
 
 
+def comma_separated(text: str | None) -> list[str]:
+    """Return the words of ``text`` between commas, without spaces around them and without empty ones."""
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
+
+
 def flag_key(flag: str) -> str:
     """Return a form of ``flag`` that does not depend on its spelling with ``-`` or ``_``."""
     return flag.replace("_", "-")

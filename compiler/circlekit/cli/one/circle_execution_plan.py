@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-execution-plan: write order and memory offsets of a model into its metadata, with ONE's flags."""
+"""circle-execution-plan: write the order of the operators and their memory offsets into the metadata."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ DESCRIPTION = (
 )
 
 TRUE, FALSE = "true", "false"
+"""The values of flags in ONE's spelling."""
 
 
 def _declare(parser: Parser) -> None:

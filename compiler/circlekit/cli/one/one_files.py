@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load and save models in ONE's commands: errors in ONE's words; circle, unless the name is one of TFLite."""
+"""Load and save models for ONE's commands, with errors in ONE's words."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from circlekit.ir.graph import Model
 
 
 def load_model(path: str) -> Model:
-    """Load the model at ``path``."""
+    """Return the model at ``path``; raise the errors of ``one_words``."""
     with one_words(path, ""):
         return load(path)
 
 
 def save_model(model: Model, path: str) -> None:
-    """Check ``model`` and write it to ``path``."""
+    """Check ``model`` and write it to ``path``, as circle unless the extension says TFLite.
+
+    Raise ModelError if the model is not valid, and the errors of ``one_words``.
+    """
     check_structure(model, path)
     with one_words("", path):
         save(model, path, format_of(path) or "circle")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How ONE's commands word errors of files, which scripts look for."""
+"""ONE's words for errors of files: users' scripts search the output of ONE's commands for them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from contextlib import contextmanager
 from circlekit.errors import FileError, FormatError, ParseError
 
 UNREADABLE = "Failed to open file"
-"""Begins the message about a file that cannot be read; ONE prints it without ``ERROR:``."""
+"""The begin of the message about a file that cannot be read; ONE prints it without ``ERROR:``."""
 
 
 class NotWrittenError(FileError):
-    """The output cannot be written, which has another exit code than an input that cannot be read."""
+    """The output cannot be written.  Its exit code differs from that of an input that cannot be read."""
 
 
 @contextmanager
 def one_words(source: str, target: str, failed: str = "Failed to export") -> Iterator[None]:
-    """Word the errors of the files ``source`` and ``target`` as ONE does; ``failed``: of the latter."""
+    """Give errors of the block inside ONE's words.
+
+    ``source``, ``target``: the file that the block reads and the one that it writes, or ``""`` for none.
+    ``failed``: the begin of the message about ``target``.  Raise FileError if ``source`` cannot be read,
+    FormatError if it is no model, NotWrittenError if ``target`` cannot be written.
+    """
     try:
         yield
     except FileError as error:

@@ -25,14 +25,14 @@ from circlekit.quant.calibration.sample_files import RandomSamples, SampleFile, 
 
 DESCRIPTION = """Write the range of every float tensor on samples.
 
-OUTPUT is a .json file, to read and to edit, an .npz file, or a model file with the ranges of its tensors in
-it, as ONE's record-minmax writes it.
+OUTPUT is a .json file, which a person can read and edit, an .npz file, or a model file, which gets the ranges
+of its tensors as ONE's record-minmax writes them.
 
 DATA is an HDF5, npz or npy file, a raw file, a folder with a file for each sample, or a .txt file with the
-names of raw files: a line for each sample, with one file for all inputs or one for each."""
+names of raw files: a line for each sample, with one file for all inputs or one file for each input."""
 
 MAX_NAMES = 5
-"""Number of tensors that a note lists."""
+"""At most this many names of tensors are in a note."""
 
 
 def _declare(parser: Parser) -> None:
@@ -58,7 +58,9 @@ def _declare(parser: Parser) -> None:
         "--estimator", choices=tuple(ESTIMATORS), default="min_max", metavar="NAME",
         help=f"what ranges a model file gets: {', '.join(ESTIMATORS)} (default: min_max)",
     )  # fmt: skip
-    parser.add_switch("--resume", help="save OUTPUT from time to time, continue from what it has")
+    parser.add_switch(
+        "--resume", help="save OUTPUT from time to time; if it exists, continue with its samples"
+    )
     parser.add_switch("-q", "--quiet", help="print nothing but errors")
 
 
@@ -90,6 +92,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _calibrate(model: Model, arguments: argparse.Namespace, output: str) -> Calibration:
+    """Return the statistics of ``model`` on the samples that the arguments name."""
     if arguments.random is None:
         samples: SampleFile | RandomSamples = open_samples(arguments.inputs, model)
     else:
@@ -110,6 +113,7 @@ calibrate_command = Command("circlekit calibrate", DESCRIPTION, "model output", 
 
 
 def _lines(calibration: Calibration, is_random: bool, missing: list[str], output: str) -> Iterator[str]:
+    """Yield the lines to print; ``missing``: the tensors without a range."""
     tensors = [(name, seen) for graph in calibration.graphs for name, seen in graph.items()]
     plural = "sample" if calibration.samples == 1 else "samples"
     yield f"{calibration.samples} {plural} ({calibration.source}), {len(tensors)} tensors: {output}"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 
 from circlekit.api import load, save
 from circlekit.api.models import check_target
@@ -37,10 +38,13 @@ Exactly one of the modes is needed. The usual sequence: --quantize_dequantize_we
 then --quantize_with_minmax."""
 
 CONVERSION_WORDS = ("FROM", "TO", "GRANULARITY")
+"""The words behind a mode, in the help page."""
+
 MODES = (
     "quantize_dequantize_weights", "quantize_with_minmax", "quantize_weights", "requantize",
     "force_quantparam", "copy_quantparam", "fake_quantize", "quantize_onnx_fq_model",
 )  # fmt: skip
+"""The flags of which exactly one is given."""
 
 
 def _declare(parser: Parser) -> None:
@@ -109,6 +113,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _quantize(model: Model, mode: str, arguments: argparse.Namespace) -> None:
+    """Quantize ``model`` in place; ``mode``: one of ``MODES``.  Raise UnsupportedError for wrong words."""
     words = getattr(arguments, mode)
     match mode:
         case "quantize_dequantize_weights":
@@ -117,22 +122,12 @@ def _quantize(model: Model, mode: str, arguments: argparse.Namespace) -> None:
             quantize_with_minmax(model, _settings(words, arguments))
         case "quantize_weights":
             check_source(words[0], "float32")
-            if words[1].lower() not in WEIGHT_DTYPES:
-                known = ", ".join(WEIGHT_DTYPES)
-                raise UnsupportedError(
-                    f"Unsupported output type {words[1]!r}. List of supported output types: {known}"
-                )
-            if words[2].lower() != CHANNEL:
-                raise UnsupportedError(
-                    f"Unsupported granularity {words[2]!r}. List of supported granularity: {CHANNEL}"
-                )
-            quantize_weights(model, WEIGHT_DTYPES[words[1].lower()])
+            dtype = _supported(words[1], "output type", WEIGHT_DTYPES)
+            _supported(words[2], "granularity", [CHANNEL])
+            quantize_weights(model, WEIGHT_DTYPES[dtype])
         case "requantize":
             check_source(words[0], "int8")
-            if words[1].lower() != "uint8":
-                raise UnsupportedError(
-                    f"Unsupported output type {words[1]!r}. List of supported output types: uint8"
-                )
+            _supported(words[1], "output type", ["uint8"])
             requantize_int8_to_uint8(model)
         case "force_quantparam":
             force_parameters(model, [_forced(arguments, *triple) for triple in words])
@@ -144,8 +139,16 @@ def _quantize(model: Model, mode: str, arguments: argparse.Namespace) -> None:
             quantize_onnx_model(model)
 
 
+def _supported(word: str, what: str, known: Iterable[str]) -> str:
+    """Return ``word`` in lower case; raise UnsupportedError, in ONE's words, if it is none of ``known``."""
+    if word.lower() in known:
+        return word.lower()
+    plural = what.replace("type", "types")
+    raise UnsupportedError(f"Unsupported {what} {word!r}. List of supported {plural}: {', '.join(known)}")
+
+
 def _settings(words: list[str], arguments: argparse.Namespace) -> Settings:
-    """Return the settings for the three words behind a mode and for the options."""
+    """Return the settings of ONE's quantizer; ``words``: FROM, TO and GRANULARITY behind a mode."""
     check_source(words[0], "float32")
     ports = {side: getattr(arguments, f"{side}_type") for side in ("input", "output")}
     types = {side: None if text is None else port_types(text, side) for side, text in ports.items()}
@@ -160,6 +163,7 @@ def _settings(words: list[str], arguments: argparse.Namespace) -> Settings:
 
 
 def _forced(arguments: argparse.Namespace, name: str, scale: str, zero_point: str) -> tuple[str, float, int]:
+    """Return the name, scale and zero point behind ``--force_quantparam``; exit if one is no number."""
     try:
         return name, float(scale), int(zero_point)
     except ValueError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dalgona: run a user's analysis in Python on every operator of a model, with ONE's flags and hooks."""
+"""dalgona: call a user's Python functions at every operator of a run, with ONE's flags and hooks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _declare(parser: Parser) -> None:
         "--input_data", metavar="DATA", help="the samples (default: one seeded random sample)"
     )
     parser.add_argument("--analysis", required=True, metavar="FILE", help="the Python file with the hooks")
-    parser.add_argument("--analysis_args", default="", metavar="TEXT", help="given to StartAnalysis")
+    parser.add_argument("--analysis_args", default="", metavar="TEXT", help="the argument of StartAnalysis")
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -23,10 +23,11 @@ from circlekit.toolchain.evaluation import METRICS, compare_outputs
 
 DESCRIPTION = """Compare the outputs of two models on samples.
 
-The first model is the reference. Without a metric it is the mean absolute error; without data there are three
-seeded random samples. --print_sqnr, --print_topk_match and --print_layers are not in ONE."""
+The first model is the reference. The default metric is the mean absolute error, the default samples are three
+seeded random ones. --print_sqnr, --print_topk_match and --print_layers are not in ONE."""
 
 Pair = tuple[list[Array], list[Array]]
+"""A sample: the inputs of the first and of the second model."""
 
 
 def _declare(parser: Parser) -> None:
@@ -41,7 +42,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         "--dump_output_with_prefix",
         metavar="PREFIX",
-        help="write outputs to PREFIX.N.first.outputM, ...second...",
+        help="write output M of sample N to PREFIX.N.first.outputM and PREFIX.N.second.outputM",
     )
     for metric, (heading, _, _) in METRICS.items():
         parser.add_switch(f"--print_{metric}", help=heading)
@@ -77,7 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _pairs(models: tuple[Model, Model], arguments: argparse.Namespace) -> Iterator[Pair]:
-    """Yield the inputs of both models for each sample."""
+    """Yield for each sample the inputs of the first and of the second model."""
     form, first = arguments.input_data_format, models[0]
     if arguments.first_input_data is None:  # the same numbers for both
         for sample in checked_samples(first, samples_of(first, None, form)):
@@ -89,7 +90,7 @@ def _pairs(models: tuple[Model, Model], arguments: argparse.Namespace) -> Iterat
 
 
 class _Summary:
-    """What is gathered beside ONE's metrics: SQNR and top-k of each output, and files of outputs."""
+    """Collects what ONE's metrics lack: SQNR and top-k match of each output; writes files of outputs."""
 
     def __init__(self, models: tuple[Model, Model], arguments: argparse.Namespace) -> None:
         self.arguments = arguments
@@ -98,6 +99,7 @@ class _Summary:
         self.matches: list[list[float]] = [[] for _ in self.outputs[0]]
 
     def record(self, number: int, first: list[Array], second: list[Array]) -> None:
+        """Add the outputs of both models for the sample ``number``."""
         print(f"Evaluating {number}'th data")
         prefix, top = self.arguments.dump_output_with_prefix, self.arguments.print_topk_match
         for index, (a, b) in enumerate(zip(first, second, strict=True)):
@@ -110,6 +112,7 @@ class _Summary:
                 write_file(f"{prefix}.{number}.{which}.output{index}", [array.tobytes()])
 
     def lines(self) -> Iterator[str]:
+        """Yield the lines to print when all samples were recorded."""
         names = [v.name for v in self.outputs[0]]
         if self.arguments.print_sqnr:
             yield "Signal to Quantization Noise Ratio (SQNR)"
@@ -123,7 +126,7 @@ class _Summary:
 
 
 def _match(first: Array, second: Array, count: int) -> float:
-    """Return the share of the ``count`` largest elements that both arrays have in common."""
+    """Return the share, 0 to 1, of the ``count`` largest elements that are at the same positions in both."""
     best = [
         set((-a.reshape(-1).astype("f8")).argsort(kind="stable")[:count].tolist()) for a in (first, second)
     ]
@@ -131,7 +134,10 @@ def _match(first: Array, second: Array, count: int) -> float:
 
 
 def _layer_rows(first: Model, second: Model, pairs: Iterable[Pair]) -> list[list[str]]:
-    """Return a row for each result that both main graphs name, in the order of the second model."""
+    """Return the rows of a table: a heading, and a result that has the same name in both models in each.
+
+    The order is that of the second model.
+    """
     left, right = _results(first), _results(second)
     layers = {name: ErrorMetrics() for name in right if name in left}
     for inputs, others in pairs:

@@ -22,8 +22,9 @@ from circlekit.quant.fake.insert import BITS, TRAINING_OPTIONS, Inserted
 
 DESCRIPTION = """Put FAKE_QUANT operators into a float model.
 
-They stand where TensorFlow's contrib.quantize puts them: behind weights, and behind activations. The result
-is a float model that rounds; circlekit quantize makes integers of it with the same ranges.
+They stand where TensorFlow's contrib.quantize puts them: behind weights and behind activations. The result is
+a float model with the rounding errors of integers; circlekit quantize makes an integer model of it, with the
+same ranges.
 
 DATA are samples for the ranges of activations, as for circlekit calibrate."""
 
@@ -34,7 +35,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
     parser.add_argument(
         "--calibration", metavar="FILE",
-        help="or what circlekit calibrate wrote for the model after O1",
+        help="or the file that circlekit calibrate wrote for the model after O1",
     )  # fmt: skip
     for name, what in (("weight", "weights"), ("activation", "activations")):
         parser.add_argument(
@@ -42,11 +43,11 @@ def _declare(parser: Parser) -> None:
             help=f"bits of {what}, {BITS[0]} to {BITS[-1]} (default: 8)",
         )  # fmt: skip
     parser.add_switch("--symmetric", help="ranges are centered at 0")
-    parser.add_switch("--narrow-range", help="no lowest step for activations, as for weights")
+    parser.add_switch("--narrow-range", help="activations do not use the lowest integer; weights never do")
     parser.add_switch("--per-channel", help="weights have a range for each channel")
     parser.add_argument(
         "--ema-decay", type=float, metavar="D",
-        help="ranges are moving averages over samples (default: all that was seen)",
+        help="ranges are moving averages over samples (default: min and max of all samples)",
     )  # fmt: skip
     parser.add_argument(
         "--init-range", type=float, nargs=2, metavar=("MIN", "MAX"), help="start of the moving average"
@@ -95,6 +96,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _document(inserted: Sequence[Inserted], source: str, target: str) -> dict[str, Any]:
+    """Return what ``--json`` prints."""
     entries = [
         {"rule": one.rule, "tensor": one.value, "min": one.low, "max": one.high, "channels": one.channels}
         for one in inserted
@@ -103,9 +105,10 @@ def _document(inserted: Sequence[Inserted], source: str, target: str) -> dict[st
 
 
 def _lines(inserted: Sequence[Inserted], source: str, target: str) -> Iterator[str]:
+    """Yield the lines to print: files, a table of inserted operators, counts by rule."""
     yield f"{source} -> {target}"
     if not inserted:
-        yield "nothing to do: no value is to be rounded, or all are already"
+        yield "nothing to do: no value has to be rounded, or all of them are rounded already"
         return
     yield ""
     rows = [("rule", "tensor", "min", "max")]

@@ -28,6 +28,7 @@ def _write_patterns(path: str, patterns: Sequence[Pattern]) -> None:
 
 
 def _read_patterns(path: str) -> list[Pattern]:
+    """Return the patterns of a JSON file; raise FileError or FormatError."""
     try:
         return patterns_of(json.loads(bytes(map_file(path))))
     except ValueError as error:
@@ -49,7 +50,7 @@ def _declare_detect(parser: Parser) -> None:
         "--output", required=True, type=output_path, metavar="FILE", help="the JSON file to write"
     )
     parser.add_switch(
-        "--allow_dup_op", help="also layers whose result several others use: they are copied later"
+        "--allow_dup_op", help="also layers whose result several operators use; fme-apply copies them"
     )
 
 
@@ -63,7 +64,7 @@ fme_detect = Command(
 )
 
 
-APPLY = "Scale the channels of feature maps as the patterns say. The outputs of the model stay."
+APPLY = "Scale the channels of feature maps as the patterns say. The outputs stay equal up to rounding."
 
 
 def _declare_apply(parser: Parser) -> None:
@@ -94,7 +95,8 @@ fme_apply = Command(
 
 EQUALIZE = """Scale the channels of feature maps between layers, so that they have similar magnitudes.
 
-The outputs of the model stay. Without --data the magnitudes are those of one seeded random sample."""
+The outputs of the model stay equal up to rounding. Without --data the magnitudes are those of one seeded
+random sample."""
 
 
 def _declare_equalize(parser: Parser) -> None:
@@ -106,7 +108,9 @@ def _declare_equalize(parser: Parser) -> None:
         "-f", "--fme_patterns", type=output_path, metavar="FILE", help="write the patterns as JSON"
     )
     parser.add_argument("-d", "--data", metavar="DATA", help="the samples, as for circlekit calibrate")
-    parser.add_switch("--allow_dup_op", help="copy layers whose result several others use")
+    parser.add_switch(
+        "--allow_dup_op", help="also scale layers whose result several operators use: copy them"
+    )
 
 
 def _equalize(arguments: argparse.Namespace) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""minmax-embedder: ranges that ONE's runtime recorded, written into a model; with ONE's flags."""
+"""minmax-embedder: write ranges that ONE's runtime recorded into a model, with ONE's flags."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("circle", help=MODEL_HELP)
     parser.add_argument("minmax", help="the HDF5 file with a min and a max for each run and tensor")
     parser.add_argument(
-        "-o", type=output_path, default="out.circle", metavar="MODEL", help="default: out.circle"
+        "-o",
+        type=output_path,
+        default="out.circle",
+        metavar="MODEL",
+        help="file to write (default: out.circle)",
     )
     for end, default in (("min", 1.0), ("max", 99.0)):
         parser.add_argument(

@@ -26,13 +26,14 @@ from circlekit.quant.one.settings import Settings, layer_setting, port_types
 
 DESCRIPTION = """Quantize a float model to uint8, and the operators that need it to int16, as ONE does.
 
-The ranges of the tensors must be recorded in the model (record-minmax). With --bisection, the levels of depth
-at the inputs (true) or the outputs (false) become int16, as few as reach the error asked for. With
---patterns, named parts of the model do.
+The ranges of the tensors must be recorded in the model (record-minmax). --bisection makes the operators near
+the inputs (true) or near the outputs (false) int16, as few as the allowed error needs. --patterns makes the
+operators of named patterns int16.
 
 DATA are samples, as for record-minmax."""
 
 SIDES = {"true": True, "false": False, "auto": None}
+"""Values of ``--bisection``: whether the int16 operators are at the inputs; None: what ``visq`` suggests."""
 
 
 def _declare(parser: Parser) -> None:
@@ -47,9 +48,11 @@ def _declare(parser: Parser) -> None:
         "--qerror_ratio", type=float, default=0.5, metavar="R",
         help="share of what uint8 adds to the error of int16 that is allowed, 0 to 1 (default: 0.5)",
     )  # fmt: skip
-    parser.add_argument("--visq_file", metavar="FILE", help="for auto: errors of tensors, written by visq")
-    parser.add_argument("--save_intermediate", metavar="FOLDER", help="keep what --bisection tried")
-    parser.add_switch("--patterns", help="raise the patterns of the next two flags")
+    parser.add_argument(
+        "--visq_file", metavar="FILE", help="errors of tensors, which visq wrote; auto needs it"
+    )
+    parser.add_argument("--save_intermediate", metavar="FOLDER", help="write what --bisection tries")
+    parser.add_switch("--patterns", help="make the patterns of the next two flags int16")
     parser.add_switch("--u8_layernorm_with_s16_variance", help="the variance of layer norms")
     parser.add_switch("--u8_softmax_with_s16_sub_exp", help="subtraction and exponential of softmaxes")
     for side in ("input", "output"):
@@ -100,6 +103,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
+    """Return the settings of ONE's quantizer from the flags; raise UnsupportedError for wrong words."""
     if arguments.quantized_dtype.lower() != "uint8":
         word = arguments.quantized_dtype
         raise UnsupportedError(f"Unsupported quantized dtype {word!r}: expected uint8, mixed with int16")
@@ -113,6 +117,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
 
 def _bisect(solver: Solver, arguments: argparse.Namespace) -> Configuration:
+    """Return the configuration that the bisection finds; print its settings, write what it tries."""
     side = arguments.bisection.lower()
     if side not in SIDES:
         raise UnsupportedError(
@@ -142,6 +147,7 @@ def _bisect(solver: Solver, arguments: argparse.Namespace) -> Configuration:
 
 
 def _read_visq(path: str | None) -> dict[str, float]:
+    """Return the error of each tensor in a file of visq; raise UnsupportedError, FileError, ParseError."""
     if path is None:
         raise UnsupportedError("please provide visq_file for auto mode: --visq_file FILE, written by visq")
     try:
@@ -159,6 +165,7 @@ class _Intermediate:
     errors: list[str] = field(default_factory=list)
 
     def begin(self, uint8: float, int16: float) -> None:
+        """Make the folder; write the errors of the model all in uint8 and all in int16."""
         try:
             self.folder.mkdir(exist_ok=True)
         except OSError as error:
@@ -167,11 +174,13 @@ class _Intermediate:
         self._add_error("Q16", int16)
 
     def iteration(self, number: int, tried: Configuration, quantized: Model, error: float) -> None:
+        """Write the configuration, the model and the error of one step of the bisection."""
         self.write(f"Configuration_{number}", tried)
         save(quantized, str(self.folder / f"quantized_{number}.mpq.circle"))
         self._add_error(str(number), error)
 
     def write(self, stem: str, configuration: Configuration) -> None:
+        """Write ``configuration`` to the file ``stem.mpq.json``."""
         text = json.dumps(configuration.document(self.model_path), indent=2)
         write_file(str(self.folder / f"{stem}.mpq.json"), [text.encode()])
 

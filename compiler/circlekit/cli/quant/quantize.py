@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circlekit quantize: a float model becomes one of integers."""
+"""circlekit quantize: make an integer model of a float model."""
 
 from __future__ import annotations
 
@@ -46,10 +46,12 @@ def _declare(parser: Parser) -> None:
         "--scheme", choices=tuple(SCHEMES), default="int8", metavar="NAME", help="see above (default: int8)"
     )
     parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
-    parser.add_argument("--calibration", metavar="FILE", help="or what circlekit calibrate wrote")
-    parser.add_argument("--plan", metavar="FILE", help="or what --save-plan wrote, edited: it decides all")
+    parser.add_argument("--calibration", metavar="FILE", help="or the file that circlekit calibrate wrote")
+    parser.add_argument(
+        "--plan", metavar="FILE", help="or the file of --save-plan, also edited; it decides everything"
+    )
     parser.add_argument("--random", type=positive_count, metavar="N", help="or N seeded random samples")
-    parser.add_switch("--no-auto", help="do not try techniques on samples")
+    parser.add_switch("--no-auto", help="do not try techniques on samples, follow plain rules")
     parser.add_argument(
         "--seconds", type=positive_number, default=60.0, metavar="N", help="time to try (default: 60)"
     )
@@ -69,17 +71,17 @@ def _declare(parser: Parser) -> None:
     )
     parser.add_argument(
         "--target-sqnr", type=finite_number, metavar="DB",
-        help="raise operators until all outputs have this SQNR",
+        help="compute so many operators more precisely that all outputs have this SQNR",
     )  # fmt: skip
     parser.add_argument(
         "--budget", metavar="SHARE",
-        help="raise the best: 20%%, or '20%% macs', or '20%% bytes'",
+        help="compute the most sensitive ones more precisely: 20%%, '20%% macs' or '20%% bytes'",
     )  # fmt: skip
     parser.add_argument(
         "--raise-to",
         default=NO_SCHEME,
         metavar="SCHEME",
-        help="the scheme of raised operators (default: float)",
+        help="the scheme of the operators computed more precisely (default: float)",
     )
     parser.add_argument("--only", action="append", metavar="PATTERN", help="leave all others float")
     parser.add_argument(
@@ -140,6 +142,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _samples(model: Model, arguments: argparse.Namespace) -> Iterable[Any] | None:
+    """Return the samples of ``--inputs`` or ``--random``; None without these flags."""
     if arguments.inputs is not None:
         return open_samples(arguments.inputs, model)
     if arguments.random is not None:

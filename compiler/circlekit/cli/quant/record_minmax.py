@@ -26,7 +26,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("--input_data", metavar="DATA", help="the samples")
     parser.add_argument(
         "--input_data_format", default="h5", metavar="FORMAT",
-        help="h5 or hdf5 (default): also npz and npy; list or filelist: a text with the names of raw files; "
+        help="h5 or hdf5 (default; also for npz and npy); list or filelist: a text with names of raw files; "
         "directory or dir: a folder of raw files",
     )  # fmt: skip
     parser.add_argument("--mode", default="percentile", help="percentile (default) or moving_average")

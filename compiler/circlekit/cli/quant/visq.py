@@ -29,7 +29,7 @@ Without --data there is one seeded random sample, whose errors are not those of 
 
 def _declare(parser: Parser) -> None:
     parser.add_argument("-f", "--fp32_circle", required=True, metavar="MODEL", help=MODEL_HELP)
-    parser.add_argument("-q", "--q_circle", required=True, metavar="MODEL", help="its quantized form")
+    parser.add_argument("-q", "--q_circle", required=True, metavar="MODEL", help="the quantized model")
     parser.add_argument("-d", "--data", metavar="DATA", help="the samples, as for circlekit calibrate")
     for metric in METRICS:
         parser.add_argument(
@@ -62,6 +62,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _samples(model: Model, data: str | None) -> Iterable[Sequence[Array]]:
+    """Return the samples in the file or folder ``data``, or one seeded random sample for None."""
     source = RandomSamples(model, 1, like_one=True) if data is None else open_samples(data, model)
     return checked_samples(model, source)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""circle-operator lists the operators of a model, circle-input-names the operands of all kinds."""
+"""circle-operator lists the operators of a model; circle-input-names the operand names of all operators."""
 
 from __future__ import annotations
 
@@ -54,6 +54,8 @@ circle_operator = Command(
 
 
 RENAMED = {"lhs": "x", "rhs": "y"}
+"""ONE's names of operands by the names that they have here.  Source of all three tables: luci/logex."""
+
 FIRST_NAMES = {
     "x": "ABS CAST CEIL COS EXP FLOOR L2_NORMALIZATION LOG LOGICAL_NOT LOGISTIC NEG ROUND RSQRT SIN SQRT"
     " SQUARE TANH",
@@ -67,6 +69,8 @@ FIRST_NAMES = {
     "cond": "IF",
     "input": "SEGMENT_SUM SPLIT_V",
 }
+"""ONE's name of the first operand, with the operators that have it."""
+
 WHOLE_NAMES = {
     "EXPAND_DIMS": "input axis",
     "SELECT": "condition t e",
@@ -75,9 +79,9 @@ WHOLE_NAMES = {
     "SVDF": "input weight_feature weight_time bias State",
     "TRANSPOSE_CONV": "inputSizes filter outBackProp bias",
 }
-"""Names of operands in ONE's compiler that differ from the names here.  Source: luci/logex."""
+"""ONE's names of all operands of an operator, where the other tables do not give them."""
 
-INPUT_NAMES = "Print the names of the operands of every operator as JSON."
+INPUT_NAMES = "Print the names that ONE gives to the operands of every operator, as JSON."
 
 
 def _declare_names(parser: Parser) -> None:
@@ -91,7 +95,7 @@ def _names(arguments: argparse.Namespace) -> int:
 
 
 def _names_of(code: str) -> list[str]:
-    """Return the names of the operands as ONE's compiler has them."""
+    """Return ONE's names of the operands; ``code``: the operator's name in the schema."""
     if code in WHOLE_NAMES:
         return WHOLE_NAMES[code].split()
     first = next((name for name, codes in FIRST_NAMES.items() if code in codes.split()), None)

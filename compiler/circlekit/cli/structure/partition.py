@@ -8,7 +8,7 @@ from pathlib import Path
 
 from circlekit.api.models import load
 from circlekit.api.structure import load_parts, partition, partition_file, save_parts
-from circlekit.cli.arguments import MODEL_HELP, Parser, count
+from circlekit.cli.arguments import MODEL_HELP, Parser, comma_separated, count
 from circlekit.cli.command import Command, OneCodes
 from circlekit.equivalence.data_files.tensor_files import check_folder, read_raw, write_raw
 from circlekit.errors import EquivalenceError, ModelError
@@ -17,11 +17,6 @@ from circlekit.io.write.file_writer import write_file
 from circlekit.ir.tensor import same_array
 from circlekit.ir.text.columns import format_columns
 from circlekit.structure.part_table import COMPLY, PartTable, read_part_file
-
-
-def _csv(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
 
 # -- circle-partitioner ------------------------------------------------------------------------
 
@@ -36,7 +31,9 @@ def _declare_partitioner(parser: Parser) -> None:
         "--part_file", required=True, metavar="FILE", help="which backend runs which operators"
     )
     parser.add_argument("--input_file", required=True, metavar="MODEL", help="the model to divide")
-    parser.add_argument("--work_path", default="", metavar="DIR", help="the folder of both (default: .)")
+    parser.add_argument(
+        "--work_path", default="", metavar="DIR", help="the folder of both files (default: .)"
+    )
     parser.add_argument(
         "--backends", default="", metavar="B,B", help="replaces the backends in the part file"
     )
@@ -48,7 +45,7 @@ def _partitioner(arguments: argparse.Namespace) -> int:
         arguments.part_file,
         arguments.input_file,
         arguments.work_path,
-        _csv(arguments.backends),
+        comma_separated(arguments.backends),
         arguments.default,
     )
     return 0
@@ -81,7 +78,7 @@ def _declare_partition(parser: Parser) -> None:
             f"--{kind}", action="append", default=[], metavar="NAME=B", help=f"the backend of an {kind}"
         )
     parser.add_argument("--default", metavar="B", help="the backend of all other operators")
-    parser.add_switch("--fewest", help="form as few parts as possible, also of operators without connection")
+    parser.add_switch("--fewest", help="form as few parts as possible, also of unconnected operators")
 
 
 def _partition(arguments: argparse.Namespace) -> int:
@@ -101,7 +98,7 @@ def _partition(arguments: argparse.Namespace) -> int:
 
 
 def _table(arguments: argparse.Namespace) -> PartTable:
-    """Return the table of the part file, or of the flags; exit if both or none are given."""
+    """Return the backends of operators from the part file or the flags; report wrong usage and exit."""
     given = [kind for kind in COMPLY if getattr(arguments, kind)]
     if (arguments.part is not None) + len(given) != 1:
         arguments.refuse("expected one of --part, --opcode and --opname")

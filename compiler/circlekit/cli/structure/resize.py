@@ -47,6 +47,7 @@ def _resizer(arguments: argparse.Namespace) -> int:
 
 
 def _print_interface(model: Model, when: str) -> None:
+    """Print the shapes of inputs and outputs in ONE's words; ``when``: "before" or "after"."""
     for kind, values in (("inputs", model.main.inputs), ("outputs", model.main.outputs)):
         print(f"Shapes of {kind} {when} resizing:")
         for index, value in enumerate(values):
@@ -54,7 +55,7 @@ def _print_interface(model: Model, when: str) -> None:
 
 
 def _text(shape: Shape | None) -> str:
-    """Format a shape as ONE does: [1, 2], -1 for an unknown dimension."""
+    """Return ``shape`` as ONE prints it: [1, 2], with -1 for an unknown dimension; an unknown rank as []."""
     return "[" + ", ".join("-1" if d is None else str(d) for d in shape or ()) + "]"
 
 
@@ -109,13 +110,14 @@ def _resize(arguments: argparse.Namespace) -> int:
     for before, after in zip(
         (*model.main.inputs, *model.main.outputs), (*resized.main.inputs, *resized.main.outputs), strict=True
     ):
-        print(f"{_change(before, after)}")
+        print(_change(before, after))
     return 0
 
 
 def _shapes(
     arguments: argparse.Namespace, model: Model
 ) -> list[list[int]] | list[list[int | None]] | dict[str, list[int]]:
+    """Return the new shapes from the flags, for all inputs in order or for some by name."""
     if arguments.shapes is not None:
         return parse_shapes(arguments.shapes)
     if arguments.batch is not None:
@@ -123,11 +125,15 @@ def _shapes(
         if scalar is not None:
             raise ModelError(f"input %{scalar.name} has no first dimension; name the inputs with --input")
         return [[arguments.batch, *(v.shape or ())[1:]] for v in model.main.inputs]
-    pairs = [word.rpartition("=") for word in arguments.input]
-    return {name: parse_shapes(shape)[0] for name, _, shape in pairs}
+    pairs = [word.rpartition("=")[::2] for word in arguments.input]
+    shapes = {name: parse_shapes(text) for name, text in pairs}
+    if not all(name and len(found) == 1 for name, found in shapes.items()):
+        arguments.refuse("--input: expected NAME=SHAPE")
+    return {name: found[0] for name, found in shapes.items()}
 
 
 def _change(before: Value, after: Value) -> str:
+    """Return a line with the name of a value and its shape before and after."""
     change = "" if before.shape == after.shape else f" -> {_text(after.shape)}"
     return f"{before.name}: {_text(before.shape)}{change}"
 

@@ -8,18 +8,15 @@ import argparse
 from circlekit.api.models import check_target, load, save
 from circlekit.api.rewriting import check_structure
 from circlekit.api.structure import extract, merge, select
-from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
+from circlekit.cli.arguments import MODEL_HELP, Parser, comma_separated, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.ir.graph import Model
 from circlekit.structure.selection import parse_ids
 
 
-def _csv(text: str | None) -> list[str]:
-    return [word.strip() for word in (text or "").split(",") if word.strip()]
-
-
 def _summary(model: Model) -> str:
+    """Return the number of operators, the inputs and the outputs, on three lines."""
     sides = [", ".join(map(repr, side)) for side in (model.main.inputs, model.main.outputs)]
     return f"{len(model.main)} operators\n  inputs:  {sides[0]}\n  outputs: {sides[1]}"
 
@@ -28,7 +25,8 @@ def _summary(model: Model) -> str:
 
 SELECTOR = """Make a model of chosen operators of the main graph.
 
-What they read from elsewhere becomes an input; what others read, or the model returns, an output."""
+Values that they read from other operators become inputs. Their results that other operators read, or that
+the model returns, become outputs."""
 
 
 def _declare_selector(parser: Parser) -> None:
@@ -43,7 +41,7 @@ def _select(arguments: argparse.Namespace) -> int:
         arguments.refuse("Either option '--by_id' or '--by_name' must be specified")
     ids = parse_ids(arguments.by_id) if arguments.by_id is not None else []
     check_target(arguments.output)
-    chosen = select(load_model(arguments.input), ids, _csv(arguments.by_name))
+    chosen = select(load_model(arguments.input), ids, comma_separated(arguments.by_name))
     save_model(chosen, arguments.output)
     return 0
 
@@ -62,8 +60,8 @@ circle_opselector = Command(
 
 EXTRACT = """Cut a submodel out of a model.
 
-Everything that computes the outputs from the inputs; or, with --ops or --names, these operators: what they
-read becomes an input, what others read of them an output."""
+It has all operators that compute the outputs from the inputs. Or, with --ops or --names, it has these
+operators: values that they read become inputs, results that other operators read become outputs."""
 
 
 def _declare_extract(parser: Parser) -> None:
@@ -87,10 +85,10 @@ def _extract(arguments: argparse.Namespace) -> int:
     check_target(arguments.output)
     model = load(arguments.model)
     if by_values:
-        part = extract(model, _csv(arguments.inputs), _csv(arguments.outputs))
+        part = extract(model, comma_separated(arguments.inputs), comma_separated(arguments.outputs))
     else:
         ids = [] if arguments.ops is None else parse_ids(arguments.ops)
-        part = select(model, ids, _csv(arguments.names))
+        part = select(model, ids, comma_separated(arguments.names))
     check_structure(part, arguments.model)
     save(part, arguments.output)
     print(f"{arguments.output}: {_summary(part)}")
@@ -102,10 +100,10 @@ extract_command = Command("circlekit extract", EXTRACT, "MODEL -o MODEL", _decla
 
 # -- circlekit merge ---------------------------------------------------------------------------
 
-MERGE = """Connect models to one.
+MERGE = """Connect models to one model.
 
-An input takes the output of another model with the same name, or the one that --connect names; other inputs
-are inputs of the result."""
+An input takes the output of another model with the same name, or the one that --connect names. Inputs for
+which there is no output become inputs of the result."""
 
 
 def _declare_merge(parser: Parser) -> None:
@@ -128,7 +126,7 @@ def _merge(arguments: argparse.Namespace) -> int:
         arguments.refuse("--connect: expected OUTPUT=INPUT")
     check_target(arguments.output)
     models = [load(path) for path in arguments.models]
-    merged = merge(models, {input: output for output, input in pairs}, _csv(arguments.outputs))
+    merged = merge(models, {input: output for output, input in pairs}, comma_separated(arguments.outputs))
     check_structure(merged, arguments.output)
     save(merged, arguments.output)
     print(f"{arguments.output}: {_summary(merged)}")

@@ -19,7 +19,7 @@ ARRAY_SUFFIXES = (".npz", ".npy", *HDF5_SUFFIXES)
 
 
 def read_arrays(path: FilePath) -> list[tuple[str, Array]]:
-    """Return the (name, array) pairs of a .npz or .npy file; any other extension is read as HDF5.
+    """Return the (name, array) pairs of a .npz, a .npy or an HDF5 file, which may have any other extension.
 
     The array of a .npy file is named ``arr_0``.  If an HDF5 file has several records, array I of record R is
     named ``R/I``.  Raise FileError if the file cannot be read, FormatError if it is damaged, LimitError if it
@@ -39,11 +39,12 @@ def read_arrays(path: FilePath) -> list[tuple[str, Array]]:
 
 
 def compare_files(left: FilePath, right: FilePath, tolerance: float | None = None) -> list[Outcome]:
-    """Return one outcome for each array name: first those of ``left``, the reference, then the others.
+    """Compare the arrays of two files by name; return one outcome per name.
 
-    ``tolerance``: the absolute difference up to which two numbers count as equal, by default
-    ``allowed_difference`` of the left array.  A ``:0`` at the end of a name, which ONE appends, is ignored.
-    The errors are those of ``read_arrays``, and FormatError if two arrays of a file have one name.
+    ``left``: the file with the reference arrays; its names come first.  ``tolerance``: the absolute
+    difference up to which two numbers count as equal, by default ``allowed_difference`` of the left array.
+    A ``:0`` at the end of a name, which ONE appends, is ignored.
+    Raise the errors of ``read_arrays``, and FormatError if two arrays of a file have one name.
     """
     a, b = _by_name(left), _by_name(right)
     outcomes = []

@@ -29,13 +29,13 @@ T = TypeVar("T")
 FilePath = str | os.PathLike[str]
 ReadItems = Callable[[Path, h5py.File], Iterator[Item]]
 KNOWN_FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
-"""Numbers of the filters that need no plugin: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf."""
+"""Numbers of the filters without plugin: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf."""
 
 UNSTORED_BYTES, UNSTORED_CHUNKS = 1 << 24, 1 << 14
-"""Limits of what the file may omit of a dataset: HDF5 does not store chunks of only the fill value."""
+"""How much of a dataset the file may lack: HDF5 does not store chunks that hold only the fill value."""
 
 MAX_GROUP_DEPTH = 8
-"""Groups that are nested deeper are not looked into."""
+"""Datasets in groups that are nested deeper are not read."""
 
 _DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
 """What h5py raises for a file that is not HDF5 or is damaged."""
@@ -60,8 +60,8 @@ def encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
 def encode_groups(groups: Mapping[str, Mapping[str, Array]]) -> bytes:
     """Return the bytes of a file with a group for each key, and in it a dataset for each array of the group.
 
-    A key with ``/`` makes nested groups, as in ONE; a character that HDF5 does not allow becomes an escape
-    sequence.  Equal arrays always give equal bytes.
+    A key with ``/`` makes nested groups, as in ONE; a part of a key that HDF5 does not allow becomes an
+    escape sequence.  Equal arrays always give equal bytes.
     """
     with _in_memory() as file:
         for name, arrays in groups.items():
@@ -82,7 +82,7 @@ def _image(file: h5py.File) -> bytes:
 
 
 def _member_name(name: str) -> str:
-    """Escape ``name``: HDF5 does not allow NUL, and ``.`` means the group itself."""
+    """Return ``name`` with escape sequences: HDF5 does not allow NUL, and ``.`` means the group itself."""
     text = name.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
     return "/".join("\\x2e" if part == "." else part for part in text.split("/") if part) or "\\x2f"
 
@@ -91,11 +91,11 @@ def _member_name(name: str) -> str:
 
 
 def read(path: FilePath) -> list[tuple[str, Array]]:
-    """Return (name, array) in the order of their numbers; an array without a name is named by its number.
+    """Return the (name, array) pairs of a file in the order of their numbers.
 
-    The file is not trusted: data in other files is not read, and memory is limited.  Raise FileError if the
-    file cannot be read, FormatError if it is not HDF5, has another layout, or makes the HDF5 library crash or
-    loop, LimitError if it is too large.
+    An array without a name is named by its number.  The file may be hostile: data in other files is not
+    read, and memory is limited.  Raise FileError if the file cannot be read, FormatError if it is not HDF5,
+    has another layout, or makes the HDF5 library crash or loop, LimitError if it is too large.
     """
     return [(item.name, item.array) for item in _read(path, _named)]
 
@@ -103,18 +103,21 @@ def read(path: FilePath) -> list[tuple[str, Array]]:
 def read_records(path: FilePath) -> list[list[Array]]:
     """Return the arrays of each record; a file of named arrays (``/value/I``) is one record.
 
-    The errors are those of ``read``.
+    Raise the errors of ``read``.
     """
     return [[array for _, array in record] for record in read_named_records(path)]
 
 
 def read_named_records(path: FilePath) -> list[list[tuple[str, Array]]]:
-    """Return (name, array) as ``read_records`` does; the name is the number I if the file has no names."""
+    """Return the (name, array) pairs of each record; the name is the number I if the file has no names.
+
+    Raise the errors of ``read``.
+    """
     return list(_grouped(_read(path, _records)))
 
 
 def iterate_named_records(path: FilePath, lazily: bool = True) -> Iterator[list[tuple[str, Array]]]:
-    """Yield what ``read_named_records`` returns; the errors are the same.
+    """Yield the records of ``read_named_records`` one by one; raise the same errors.
 
     ``lazily``: the memory limit is for each array, not for all together.
     """
@@ -122,20 +125,21 @@ def iterate_named_records(path: FilePath, lazily: bool = True) -> Iterator[list[
 
 
 def count_records(path: FilePath) -> int:
-    """Return the number of records; the errors are those of ``read_named_records``."""
+    """Return the number of records; raise the errors of ``read_named_records``."""
     (item,) = _read(path, _count)
     return int(item.array)
 
 
 def read_datasets(path: FilePath) -> dict[str, Array]:
-    """Return every dataset of numbers in the group /value and the groups below it, by its path from there.
+    """Return all datasets in the group /value and the groups in it, by their path below /value.
 
-    The errors are those of ``read``.
+    Raise the errors of ``read``, and FormatError for a dataset that does not hold numbers.
     """
     return {item.name: item.array for item in _read(path, _tree)}
 
 
 def _tree(path: Path, file: h5py.File) -> Iterator[Item]:
+    """Yield the datasets of ``read_datasets``."""
     root = _member(path, file, "value", h5py.Group)
     if root is None:
         raise FormatError(f"{path} has no group /value")
@@ -151,6 +155,7 @@ def _tree(path: Path, file: h5py.File) -> Iterator[Item]:
 
 
 def _count(path: Path, file: h5py.File) -> Iterator[Item]:
+    """Yield one item: the number of records."""
     records = _member(path, file, "value", h5py.Group)
     count = 0 if records is None else len(records)
     is_one = records is not None and any(_member(path, records, key, h5py.Group) is None for key in records)
@@ -158,12 +163,16 @@ def _count(path: Path, file: h5py.File) -> Iterator[Item]:
 
 
 def _grouped(items: Iterable[Item]) -> Iterator[list[tuple[str, Array]]]:
+    """Yield the (name, array) pairs of each record; consecutive items of one group are a record."""
     for _, group in groupby(items, key=lambda item: item.group):
         yield [(item.name, item.array) for item in group]
 
 
 def _read(path: FilePath, items: ReadItems, together: bool = True) -> Iterator[Item]:
-    """Yield the items of a file; ``together``: whether the memory limit is for all arrays, not for each."""
+    """Yield what ``items`` yields for the file, which a process of its own reads.
+
+    ``together``: the memory limit is for all arrays together, not for each.
+    """
     path = Path(path)
     with translated(path, "read"):
         if not path.exists():
@@ -188,6 +197,7 @@ def _read(path: FilePath, items: ReadItems, together: bool = True) -> Iterator[I
 
 
 def _records(path: Path, file: h5py.File) -> Iterator[Item]:
+    """Yield the arrays of all records, those of a file of named arrays as one record."""
     records = _member(path, file, "value", h5py.Group)
     if records is None or not len(records):
         raise FormatError(f"{path}: expected records in a group /value")
@@ -204,6 +214,7 @@ def _records(path: Path, file: h5py.File) -> Iterator[Item]:
 
 
 def _named(path: Path, file: h5py.File) -> Iterator[Item]:
+    """Yield the arrays of a file of one record, with their names."""
     values = _member(path, file, "value", h5py.Group)
     if values is None:
         raise FormatError(f"{path} has no group /value; expected the layout /name@0, /value/0, ...")
@@ -228,7 +239,11 @@ def _member(path: Path, group: h5py.Group, key: str, kind: type[T]) -> T | None:
 
 
 def _elements(path: Path, group: h5py.Group, key: str) -> Array:
-    """Return dataset ``key``; FormatError if its elements are not in the file or cannot be decoded."""
+    """Return the elements of dataset ``key``.
+
+    Raise FormatError if it does not hold numbers, if they are not in the file, or if HDF5 needs a plugin to
+    decode them; LimitError if they take more memory than allowed.
+    """
     place = f"{path}: {group.name.rstrip('/')}/{key}"
     dataset = _member(path, group, key, h5py.Dataset)
     if dataset is None or dataset.shape is None or dataset.dtype.kind not in "fiubc":
@@ -242,7 +257,7 @@ def _elements(path: Path, group: h5py.Group, key: str) -> Array:
             raise FormatError(f"{place} is compressed by filter {filter_id}, which HDF5 itself does not have")
     size = dataset.size * dataset.dtype.itemsize
     need_memory(size + prod(dataset.chunks or (0,)) * dataset.dtype.itemsize, place)  # h5py holds one chunk
-    # a small file can claim any size or number of chunks
+    # Without this check a small file could claim any size or number of chunks.
     stored = dataset.id.get_storage_size()
     chunks = prod(-(-dim // step) for dim, step in zip(dataset.shape, dataset.chunks or (), strict=False))
     if size > UNSTORED_BYTES + stored * LARGEST_COMPRESSION or chunks > UNSTORED_CHUNKS + stored:

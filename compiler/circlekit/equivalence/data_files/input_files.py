@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read inputs of a model from files: records in npz, npy and HDF5 files, raw files, and folders of these.
 
-A record is one array for each input.  An array of an npz or HDF5 file is for the input with its name, else
-for the input to which a signature gives this name, else for the input with its number (``in0``, ``input0``,
-``arr_0``, ``0``).  Arrays with one axis more than the inputs hold a record per index of the first axis.  A
-raw file holds the elements of all inputs in graph order, little-endian, without a header.  In a folder every
-file or folder is a record, unless each file holds one input (``x.npy`` and ``y.npy``, or ``in0``, ``in1``).
+A record is one array for each input.  The names of the arrays in an npz or HDF5 file say for which input each
+array is: they are the names of the inputs, or the names that a signature gives to the inputs, or numbers
+(``in0``, ``input0``, ``arr_0``, ``0``).  Arrays with one axis more than the inputs hold a record per index of
+the first axis.  A raw file holds the elements of all inputs in graph order, little-endian, without a header.
+In a folder every file or folder is a record, unless each file holds one input (``x.npy`` and ``y.npy``, or
+``in0``, ``in1``).
 """
 
 from __future__ import annotations
@@ -40,23 +41,24 @@ _NUMBERED = re.compile(r"(?:in|input|arr_|input\.)?(\d{1,6})")
 
 @dataclass(frozen=True)
 class GraphInputs:
-    """The inputs of a graph.  ``aliases``: the index of an input by each name that signatures give it."""
+    """The inputs of a graph, in order.  ``aliases``: the index of an input by its name in a signature."""
 
     inputs: Sequence[Value]
     aliases: Mapping[str, int]
 
     @staticmethod
     def of(model: Model, graph: Graph) -> GraphInputs:
+        """Return the inputs of ``graph``, a graph of ``model``."""
         positions = {id(value): index for index, value in enumerate(graph.inputs)}
         signatures = [s for s in model.signatures if s.graph is graph]
         named = [(n, positions[id(v)]) for s in signatures for n, v in s.inputs.items() if id(v) in positions]
         return GraphInputs(graph.inputs, dict(named))
 
     def in_order(self, arrays: Sequence[tuple[str, Array]], by_order: bool = False) -> list[Array] | None:
-        """Return one array per input, in graph order; None if the names do not say which array is for which.
+        """Return the arrays in the order of the inputs; None if it is not clear which is for which.
 
-        The name of a single array for a single input does not matter, nor do names if ``by_order`` is true
-        and there are as many arrays as inputs: then they are taken in their order.
+        ``arrays``: (name, array) pairs.  ``by_order``: if the names do not tell and there are as many arrays
+        as inputs, take the arrays in their order.  A single array for a single input may have any name.
         """
         names = {value.name.removesuffix(":0"): index for index, value in enumerate(self.inputs)}
         for position in (names.get, self.aliases.get, self._number):
@@ -67,6 +69,7 @@ class GraphInputs:
         return [array for _, array in arrays] if takes_any_name else None
 
     def _number(self, name: str) -> int | None:
+        """Return the index of the input that a name such as ``in0`` gives; None for another name."""
         match = _NUMBERED.fullmatch(name)
         return int(match[1]) if match is not None and int(match[1]) < len(self.inputs) else None
 
@@ -75,10 +78,10 @@ class GraphInputs:
 
 
 def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> dict[str, list[Array]]:
-    """Return {label: inputs in graph order} of the records in a file or a folder.
+    """Return the records in a file or a folder: {label: arrays in the order of the graph's inputs}.
 
-    The label is GIVEN for a single record, ``record_0``... for those of a file, and else made of names in the
-    folder.  ``graph``: the graph of ``model`` whose inputs they are, by default the main one.  Raise
+    The label of a single record is GIVEN; of several records in a file ``record_0``...; in a folder it is
+    made of the names of files and folders.  ``graph``: a graph of ``model``, by default the main one.  Raise
     FileError if something cannot be read, FormatError for a damaged file, ShapeError if arrays are missing or
     their dtypes or shapes are not those of the inputs, LimitError for too much data.
     """
@@ -92,10 +95,10 @@ def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> di
 
 
 def iterate_records(path: FilePath, model: Model) -> Iterator[list[Array]]:
-    """Yield the records of ``read_records`` for the main graph one by one; the errors are the same.
+    """Yield the records of ``read_records`` for the main graph one by one; raise the same errors.
 
-    One record is in memory at a time, except of a compressed npz file.  The records of a file beyond the
-    first are added to the work that the current step of the progress expects.
+    One record is in memory at a time, except of a compressed npz file.  The caller counts every file as one
+    step of the progress; for a file of more records, the others are added to the expected steps.
     """
     path, interface = Path(path), GraphInputs.of(model, model.main)
     if _is_folder(path):
@@ -105,6 +108,7 @@ def iterate_records(path: FilePath, model: Model) -> Iterator[list[Array]]:
 
 
 def _is_folder(path: Path) -> bool:
+    """Return whether ``path`` is a folder; raise FileError if there is nothing."""
     with translated(path, "read"):
         if not path.exists():
             raise FileError(f"{path}: no such file or folder")
@@ -117,10 +121,13 @@ def _is_folder(path: Path) -> bool:
 def _folder_records(
     folder: Path, interface: GraphInputs, lazily: bool = False
 ) -> Iterator[tuple[str, list[Array]]]:
-    """Yield (label, record); ``lazily``: the memory limit is for each record, not for each file."""
+    """Yield the (label, record) pairs of ``folder`` and the folders in it.
+
+    ``lazily``: the memory limit is for each record, not for each file.
+    """
     with translated(folder, "read"):
         entries = sorted((p for p in folder.iterdir() if not p.name.startswith(".")), key=_natural)
-    if (folder / INPUT).is_file():  # a folder of --record: the outputs beside it are no inputs
+    if (folder / INPUT).is_file():  # --record wrote it: the files beside INPUT hold outputs
         entries = [folder / INPUT, *(p for p in entries if p.is_dir())]
     else:
         record = _input_per_file(entries, interface)
@@ -147,7 +154,7 @@ def _folder_records(
 
 
 def _input_per_file(files: Sequence[Path], interface: GraphInputs) -> list[Array] | None:
-    """Return the record of which each of ``files`` holds one input; None if every file is a record."""
+    """Return the record if each of ``files`` holds one of its inputs; None if every file is a record."""
     inputs = interface.inputs
     if len(files) != len(inputs) or len(inputs) == 1 or not all(p.is_file() for p in files):
         return None
@@ -167,12 +174,13 @@ def _input_per_file(files: Sequence[Path], interface: GraphInputs) -> list[Array
 
 
 def _are_whole_records(files: Sequence[Path], inputs: Sequence[Value]) -> bool:
+    """Return whether each raw file has the size of all inputs together."""
     sizes = [_raw_bytes(value) for value in inputs]
     return None not in sizes and all(p.stat().st_size == sum(filter(None, sizes)) for p in files)
 
 
 def read_input(path: Path, value: Value) -> Array:
-    """Return the array for one input in an npy or a raw file."""
+    """Return the array for the input ``value`` from an npy or a raw file; errors: see ``read_records``."""
     if path.suffix.lower() == ".npy":
         return _fitted(str(path), value, read_npy(path))
     return decode_elements(path, map_file(path), value)
@@ -187,6 +195,7 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 
 
 def _file_records(path: Path, interface: GraphInputs, lazily: bool = False) -> Iterator[list[Array]]:
+    """Yield the records of one file; ``lazily``: as for ``iterate_records``."""
     suffix = path.suffix.lower()
     if suffix in HDF5_SUFFIXES:
         yield from _hdf5_records(path, interface, lazily)
@@ -208,6 +217,7 @@ def _file_records(path: Path, interface: GraphInputs, lazily: bool = False) -> I
 
 
 def _holds_records(value: Value, array: Array) -> bool:
+    """Return whether ``array`` has the shape of ``value`` behind a first axis of records."""
     return value.shape is not None and array.ndim == len(value.shape) + 1 and _fits(value, array.shape[1:])
 
 
@@ -230,7 +240,7 @@ def _hdf5_records(path: Path, interface: GraphInputs, lazily: bool) -> Iterator[
 
 
 def _unpacked(value: Value, array: Array) -> Array:
-    """Return ``array``, or, if it holds the bytes of ``value`` as ONE stores raw data, their elements."""
+    """Return the elements of ``array``; ONE stores raw data as a vector of bytes, which is decoded."""
     is_raw = array.ndim == 1 and array.itemsize == 1 and array.size == _raw_bytes(value)
     if value.dtype.numpy is None or not is_raw or _fits(value, array.shape):
         return array
@@ -238,7 +248,7 @@ def _unpacked(value: Value, array: Array) -> Array:
 
 
 def read_raw_record(path: Path, interface: GraphInputs) -> list[Array]:
-    """Return the arrays of a raw file with the elements of all inputs."""
+    """Return the arrays of a raw file with the elements of all inputs; errors: see ``read_records``."""
     content = map_file(path)
     if len(interface.inputs) == 1:
         return [decode_elements(path, content, interface.inputs[0])]
@@ -263,6 +273,7 @@ def _raw_bytes(value: Value) -> int | None:
 def _arrays(
     place: str, named: Sequence[tuple[str, Array]], interface: GraphInputs, by_order: bool = False
 ) -> list[Array]:
+    """Return ``GraphInputs.in_order``; raise ShapeError, with ``place`` in front, where that is None."""
     arrays = interface.in_order(named, by_order)
     if arrays is None:
         got = ", ".join(name for name, _ in named) or "none"
@@ -273,7 +284,7 @@ def _arrays(
 
 
 def _fitted(place: str, value: Value, array: Array) -> Array:
-    """Return ``array``, with strings as bytes objects; ShapeError if it does not fit ``value``."""
+    """Return ``array``, with strings as bytes objects; raise ShapeError if it does not fit ``value``."""
     if value.dtype is DType.STRING and array.dtype.kind in "SU":
         texts = [t if isinstance(t, bytes) else t.encode() for t in array.reshape(-1).tolist()]
         array = np.array([*texts, None], object)[:-1].reshape(array.shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write arrays as npy and npz files; files that are read are not trusted."""
+"""Read and write arrays as npy and npz files.  Files may be hostile: nothing in them is executed."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from circlekit.ir.value import Array
 FilePath = str | os.PathLike[str]
 
 MAX_HEADER_BYTES = 1 << 16
-"""The header of an npy file is looked for in this many bytes at its beginning."""
+"""The header of an npy file must end within this many bytes."""
 
 ENCRYPTED = 1
 """The flag of an encrypted member of a zip file."""
 
 LOCAL_HEADER_BYTES = 30
-"""Bytes before the data of a member, without the name and the extra field."""
+"""Size of the header before the data of a member of a zip file, without its name and its extra field."""
 
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, ValueError,
@@ -54,14 +54,15 @@ def read_npy(path: FilePath) -> Array:
 
 
 LARGEST_EMPTY_BYTES = 64
-"""Above the size of a zip file without members, which zipfile cannot read from a memory map."""
+"""A zip file of at most this size may have no members; zipfile cannot read such a file from a memory map."""
 
 
 def read_npz(path: FilePath) -> list[tuple[str, Array]]:
-    """Return the (name, array) pairs of an npz file, in the order of the file; mapped if not compressed.
+    """Return the (name, array) pairs of an npz file, in the order of the file.
 
-    Raise FileError if the file cannot be read, FormatError if it is not npz or holds Python objects,
-    LimitError if the arrays take more memory than allowed.
+    Arrays that are not compressed are read-only views of the mapped file.  Raise FileError if the file cannot
+    be read, FormatError if it is not npz or holds Python objects, LimitError if the arrays take more memory
+    than allowed.
     """
     name, pairs = os.fspath(path), []
     content = map_file(path)
@@ -99,7 +100,11 @@ def encode_npz(arrays: Mapping[str, Array]) -> bytes:
 
 
 def _member(name: str, content: memoryview, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> memoryview:
-    """Return the bytes of a member: of the map ``content`` of the whole file if it is not compressed."""
+    """Return the bytes of ``member``: a view of ``content`` if it is not compressed.
+
+    ``name``, ``content``: the name and the bytes of the whole file.  Raise BadZipFile if the checksum is
+    wrong, LimitError if there is not enough memory to decompress it.
+    """
     if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & ENCRYPTED:
         header = member.header_offset
         # the lengths of the name and of the extra field, which end the header
@@ -115,6 +120,7 @@ def _member(name: str, content: memoryview, archive: zipfile.ZipFile, member: zi
 
 
 def _decode(content: memoryview) -> Array:
+    """Return the array of an npy file with the bytes ``content``; raise one of ``_DAMAGE`` if that fails."""
     stream = io.BytesIO(content[:MAX_HEADER_BYTES])
     version = np.lib.format.read_magic(stream)
     read_header = {
@@ -135,4 +141,5 @@ def _decode(content: memoryview) -> Array:
 
 
 def _sentence(error: Exception) -> str:
+    """Return the message of ``error`` on one line, or its type if it has none."""
     return " ".join(str(error).split()) or type(error).__name__

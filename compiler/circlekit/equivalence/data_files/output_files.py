@@ -24,9 +24,9 @@ FilePath = str | os.PathLike[str]
 
 
 def check_output(path: FilePath, outputs: int) -> None:
-    """Raise FileError if results of a model with so many ``outputs`` cannot be written to ``path``.
+    """Raise FileError if the results of a model with ``outputs`` outputs cannot be written to ``path``.
 
-    To be called before the model runs, so that an unusable path is reported before the work.
+    Call it before the model runs, so that an unusable path is reported before the work.
     """
     target, suffix = Path(path), Path(path).suffix.lower()
     if _is_folder(path):
@@ -42,11 +42,12 @@ def check_output(path: FilePath, outputs: int) -> None:
 
 
 def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Sequence[Array]]) -> None:
-    """Write ``records``: the outputs of each run by its label; ``names``: the names of the outputs.
+    """Write the outputs of one or several runs to ``path``, which has passed ``check_output``.
 
-    ``path`` must have passed ``check_output``.  npz and npy: several records are stacked along a new first
-    axis.  HDF5: the layouts of module ``hdf5``.  Folder: raw files ``output0``, ``output1``..., for several
-    records in a folder for each, named after its label.  ``read_records`` reads these layouts as inputs.
+    ``names``: the names of the outputs.  ``records``: the outputs of each run, by a label of the run.
+    npz and npy: several records are stacked along a new first axis.  HDF5: the layouts of module ``hdf5``.
+    Folder: raw files ``output0``, ``output1``...; several records are in one folder each, named after the
+    label.  ``read_records`` reads all of these as inputs.
     Raise FileError if something cannot be written, ShapeError if outputs that have to be stacked differ in
     shape.
     """
@@ -74,6 +75,7 @@ def _write_folder(folder: Path, records: Mapping[str, Sequence[Array]]) -> None:
 
 
 def _hdf5(names: Sequence[str], records: Sequence[Sequence[Array]]) -> bytes:
+    """Return the bytes of an HDF5 file: one record with names, or several numbered ones."""
     from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
     if len(records) == 1:
@@ -83,6 +85,7 @@ def _hdf5(names: Sequence[str], records: Sequence[Sequence[Array]]) -> bytes:
 
 
 def _stacked(path: FilePath, names: Sequence[str], records: Sequence[Sequence[Array]]) -> Sequence[Array]:
+    """Return one array per output; the arrays of several records are stacked along a new first axis."""
     if len(records) == 1:
         return records[0]
     for index, name in enumerate(names):

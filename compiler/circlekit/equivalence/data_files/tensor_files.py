@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write inputs and outputs of runs: a raw file per tensor, as ONE's interpreter does, or HDF5.
+"""Read and write inputs and outputs of runs: one raw file per tensor, as ONE's interpreter does, or HDF5.
 
-``write_record`` writes what was compared to a folder: ``input.h5``, ``expected.h5`` (outputs before the
-passes) and ``opt.expected.h5`` (outputs after the passes) for the first set of inputs; folders in it
-(``boundary``, ``zero``...) have the same three files for the other sets of inputs.
+``write_record`` writes the arrays that a verification compared into a folder: ``input.h5``, ``expected.h5``
+(outputs before the passes) and ``opt.expected.h5`` (outputs after the passes) for the first set of inputs.
+Folders in it (``boundary``, ``zero``...) have the same three files for the other sets of inputs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Prefix = str | os.PathLike[str]
 
 
 def read_raw(prefix: Prefix, values: Sequence[Value]) -> list[Array]:
-    """Read the elements of each of ``values`` from the files ``<prefix>0``, ``<prefix>1``...
+    """Return an array for each of ``values``, read from the files ``<prefix>0``, ``<prefix>1``...
 
     If a value has one unknown dimension, the size of the file determines it.  Raise FileError if a file
     cannot be read, and the errors of ``decode_elements``.
@@ -48,9 +48,10 @@ def _read(path: Path, value: Value) -> Array:
 
 
 def decode_elements(path: Path, content: bytes | memoryview, value: Value) -> Array:
-    """Return the array of ``value`` whose elements are ``content``; ``path``: its file, for messages.
+    """Return an array with the dtype and shape of ``value``.
 
-    Raise ShapeError if the size does not fit the dtype and shape of the value.
+    ``content``: its elements in memory order, little-endian; strings in TFLite's encoding.  ``path``: the
+    file that holds them, for messages.  Raise ShapeError if the number of bytes does not fit.
     """
     dtype = value.dtype.numpy
     if value.dtype is DType.STRING:
@@ -66,7 +67,10 @@ def decode_elements(path: Path, content: bytes | memoryview, value: Value) -> Ar
 
 
 def _shape(path: Path, value: Value, count: int, unit: str) -> tuple[int, ...]:
-    """Return the shape of ``value`` with ``count`` elements; ShapeError if no or several shapes fit."""
+    """Return the shape of ``value`` with ``count`` elements; raise ShapeError if no or several shapes fit.
+
+    ``path``, ``unit``: the file and what it holds ``count`` of, for the message.
+    """
     if value.shape is None:
         return (count,)
     unknown_dims = value.shape.count(None)
@@ -81,7 +85,7 @@ def _shape(path: Path, value: Value, count: int, unit: str) -> tuple[int, ...]:
 def write_raw(prefix: Prefix, values: Sequence[Value], arrays: Sequence[Array]) -> None:
     """Write the elements of each array to ``<prefix>0``, ``<prefix>1``..., little-endian.
 
-    ``values`` is not used: the parameters are those of ``write_h5``.  No file is left half-written.
+    ``values`` is not used; it is there because ``write_h5`` has it.  No file is left half-written.
     """
     for index, array in enumerate(arrays):
         content: Any = array
@@ -93,9 +97,10 @@ def write_raw(prefix: Prefix, values: Sequence[Value], arrays: Sequence[Array]) 
 
 
 def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list[Array]:
-    """Read the arrays of an HDF5 file: a dict if their names are those of ``values``, else a list in order.
+    """Return the arrays of an HDF5 file, one for each of ``values``.
 
-    Raise FormatError if their number differs from that of ``values``, and the errors of ``hdf5.read``.
+    If the names are those of ``values``, it is a dict by name, else a list in the order of the file.  Raise
+    FormatError if the number of arrays is another one, and the errors of ``hdf5.read``.
     """
     from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
@@ -109,7 +114,7 @@ def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list
 
 
 def write_h5(path: Prefix, values: Sequence[Value], arrays: Sequence[Array]) -> None:
-    """Write ``arrays`` with the names of ``values`` to one HDF5 file."""
+    """Write ``arrays`` with the names of ``values`` to one HDF5 file; raise FileError if that fails."""
     from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
     write_file(path, [hdf5.encode([(v.name, a) for v, a in zip(values, arrays, strict=True)])])
@@ -119,19 +124,23 @@ INPUT, EXPECTED, OPTIMIZED = "input.h5", "expected.h5", "opt.expected.h5"
 
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
-    """Return ``folder`` as a path; FileError if it neither is a directory nor can become one."""
+    """Return ``folder`` as a path; raise FileError if it is no directory and cannot become one.
+
+    Nothing is created.
+    """
     path = Path(folder)
     with translated(path, "written"):
         if path.exists() and not path.is_dir():
-            raise FileError(f"{path}: expected a directory to record into, got a file")
+            raise FileError(f"{path}: expected a directory to write into, got a file")
         require_directory(path)
     return path
 
 
 def write_record(folder: str | os.PathLike[str], model: Model, verifier: Verifier) -> list[Path]:
-    """Write what ``verifier`` compared, with the tensor names of ``model``; return the paths of the files.
+    """Write the inputs and outputs that ``verifier`` compared into ``folder``; return the paths of the files.
 
-    ``verifier`` must have compared a model before: its latest outputs go to ``opt.expected.h5``.
+    ``model``: its names of inputs and outputs are written.  ``verifier`` must have compared a model before:
+    the outputs of the last comparison go to ``opt.expected.h5``.
     """
     written = []
     for run, latest in zip(verifier.runs, verifier.latest, strict=True):
