@@ -60,7 +60,7 @@ class Driver:
     the log file, "" for none.  ``standard``: which of STANDARD it has.  ``has_open_section``: its section
     may have keys of others.  ``group`` returns values that come behind those of the configuration file.
     ``details`` returns the end of the help.  ``prepare`` raises errors that are known before an earlier step
-    runs.
+    runs.  ``reads`` returns the models that it reads, which earlier steps keep in memory for it.
     """
 
     name: str
@@ -76,6 +76,9 @@ class Driver:
     group: Callable[[Values, Session], Mapping[str, Any]] = field(default=lambda values, session: {})
     details: Callable[[Session], str] = field(default=lambda session: "")
     prepare: Callable[[Invocation, Session], None] = field(default=lambda invocation, session: None)
+    reads: Callable[[Invocation], list[str]] = field(
+        default=lambda invocation: [str(invocation.values.get("input_path", ""))]
+    )
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         """Run with the arguments ``argv``, by default those of the process; return the exit code."""

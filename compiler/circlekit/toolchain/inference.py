@@ -19,14 +19,13 @@ from circlekit.ir.value import Array
 Run = Callable[[Sequence[Array]], list[Array]]
 
 
-def infer(runtime: str, words: Sequence[str]) -> list[str]:
+def infer(runtime: str, words: Sequence[str], load: Callable[[str], Model]) -> list[str]:
     """Run the program RUNTIME-infer with the arguments ``words``; return the lines to print.
 
     MODEL [--inputs DATA] [--output FILE.npz]: without data, one seeded random sample.  The outputs are the
-    arrays ``SAMPLE/NAME``, with samples counted from 0.
+    arrays ``SAMPLE/NAME``, with samples counted from 0.  ``load``: loads a model.
     """
-    from circlekit.api import load  # imports the passes
-    from circlekit.quant.calibration.sample_files import RandomSamples, open_samples  # as above
+    from circlekit.quant.calibration.sample_files import RandomSamples, open_samples  # imports the passes
     from circlekit.quant.calibration.samples import checked_samples  # as above
 
     parser = argparse.ArgumentParser(f"{runtime}-infer", description="Run a circle or TFLite model.")

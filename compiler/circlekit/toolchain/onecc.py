@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from circlekit.errors import did_you_mean
 from circlekit.toolchain.configuration import BACKEND, ENVIRONMENT, ONECC, Configuration, read_configuration
@@ -112,7 +112,7 @@ def _main(words: list[str], session: Session) -> None:
                 else configured_steps(read_configuration(step.configuration), session, Choice())
             )
         ]
-    run_steps(steps)
+    run_steps(steps, session)
 
 
 def _check(arguments: argparse.Namespace, session: Session) -> None:
@@ -134,8 +134,16 @@ def _check(arguments: argparse.Namespace, session: Session) -> None:
 
 # -- steps ---------------------------------------------------------------------------------------
 
-Ready = Callable[[], int]
-"""A step whose options are checked: it runs, prints its errors, and returns its exit code."""
+
+@dataclass(frozen=True)
+class Ready:
+    """A step whose options are checked.
+
+    ``run`` runs it, prints its errors, and returns its exit code.  ``reads``: the models that it reads.
+    """
+
+    run: Callable[[], int]
+    reads: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -147,10 +155,11 @@ class Choice:
     target: str | None = None
 
 
-def run_steps(steps: Iterable[Ready]) -> None:
+def run_steps(steps: Sequence[Ready], session: Session) -> None:
     """Run steps one after the other; raise StepFailed at the first that fails."""
-    for step in steps:
-        code = step()
+    for number, step in enumerate(steps, 1):
+        session.models.begin_step([path for later in steps[number:] for path in later.reads])
+        code = step.run()
         if code:
             raise StepFailed("onecc", code)
 
@@ -163,7 +172,7 @@ def configured_steps(configuration: Configuration, session: Session, choice: Cho
     if ONECC not in configuration.sections:
         path = configuration.path
         raise DriverError("ImportError", f"[{ONECC}] section is required in configuration file: {path}")
-    own = Session(session.installation, {**session.environment, **configuration.environment}, session.verbose)
+    own = replace(session, environment={**session.environment, **configuration.environment})
     names = _drivers_to_run(configuration, own)
     groups = _groups(configuration, choice)
     steps = []
@@ -222,7 +231,7 @@ def _ready(name: str, words: list[str], session: Session) -> Ready:
     """Return a step of the driver ``name``; its words are checked now, and errors printed."""
     own = session.installation.programs(name) if name not in all_drivers() else {}
     if own:  # an import driver of the user
-        return lambda: session.run([str(own[name]), *words])
+        return Ready(lambda: session.run([str(own[name]), *words]))
     driver = all_drivers()[name]
     found: list[Invocation] = []
 
@@ -233,7 +242,10 @@ def _ready(name: str, words: list[str], session: Session) -> Ready:
     code = guarded(name, driver.print_usage if not _has_file(words) else lambda: None, resolve)
     if code:
         raise StepFailed(name, code)
-    return lambda: guarded(name, lambda: None, lambda: driver.execute(found[0], session))
+    return Ready(
+        lambda: guarded(name, lambda: None, lambda: driver.execute(found[0], session)),
+        driver.reads(found[0]),
+    )
 
 
 def _has_file(words: Sequence[str]) -> bool:

@@ -16,6 +16,7 @@ from typing import IO, BinaryIO, TextIO
 
 from circlekit.errors import CirclekitError, FileError, FormatError, ParseError
 from circlekit.ir.graph import Model
+from circlekit.toolchain.handed_models import HandedModels
 from circlekit.toolchain.installation import Installation, find_installation
 from circlekit.toolchain.option import DriverError, StepFailed
 
@@ -28,18 +29,22 @@ class Session:
     """What the steps of one run share.
 
     ``environment``: the variables that programs are started with.  ``verbose``: whether programs and drivers
-    say more.  ``log``: the open log file of the current step.
+    say more.  ``log``: the open log file of the current step.  ``models``: those in memory for later steps.
     """
 
     installation: Installation = field(default_factory=find_installation)
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     verbose: bool = False
     log: BinaryIO | None = None
+    models: HandedModels = field(default_factory=HandedModels)
 
     # -- models ----------------------------------------------------------------------------------
 
     def load(self, path: str) -> Model:
-        """Load a model; errors begin with ONE's words."""
+        """Load a model, or take it from the step that wrote it; errors begin with ONE's words."""
+        handed = self.models.take(path)
+        if handed is not None:
+            return handed
         from circlekit.api import load  # a driver that starts no model does not wait for it
 
         name = os.path.expanduser(path)  # noqa: PTH111  # messages show the path as it was given
@@ -63,9 +68,11 @@ class Session:
         name = os.path.expanduser(path)  # noqa: PTH111  # messages show the path as it was given
         try:
             check_target(name)
-            save(legalize(model, "circle"), name, "circle")
+            legal = legalize(model, "circle")
+            save(legal, name, "circle")
         except FileError as error:
             raise FileError(f"ERROR: {words} '{path}': {error.message.removeprefix(f'{name}: ')}") from None
+        self.models.put(legal, path)
 
     # -- programs --------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -47,16 +47,27 @@ def read_workflow(path: str, warn: Callable[[str], None]) -> list[Step]:
     except CycleError as error:
         cycle = " -> ".join(error.args[1])
         raise DriverError("RuntimeError", f"Workflows should not have a cycle: {path}: {cycle}") from None
-    chained = [name for name in names if waits[name] and any(name in others for others in waits.values())]
-    if chained:  # ONE takes every chain for a cycle
-        message = f"ONE refuses {path} (Workflows should not have a cycle)"
-        warn(f"WARNING: {message}, since {chained[0]} waits and is waited for")
+    if _has_cycle_for_one(names, waits):
+        warn(
+            f"WARNING: ONE's onecc refuses {path} (Workflows should not have a cycle), although it has none: "
+            f'ONE accepts one workflow with "{AFTER}", behind the first workflow of the file'
+        )
     order: list[str] = []
     while graph.is_active():
         ready = sorted(graph.get_ready(), key=names.index)
         order += ready
         graph.done(*ready)
     return [step for name in order for step in _steps(document[name], f"{path}: {name}")]
+
+
+def _has_cycle_for_one(names: Sequence[str], waits: Mapping[str, Collection[str]]) -> bool:
+    """Return whether ONE takes workflows without a cycle for a cycle.
+
+    All workflows of ONE share one list of those that wait, so that nothing may come behind one that waits in
+    its order, the reverse of a depth-first search from the first workflow of the file.
+    """
+    waiting = [name for name in names if waits[name]]
+    return len(waiting) > 1 or any(names[0] not in (name, *waits[name]) for name in waiting)
 
 
 def _workflows(document: Any, path: str) -> list[str]:

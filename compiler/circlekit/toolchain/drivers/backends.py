@@ -140,6 +140,7 @@ def _driver(name: str, description: str, suffix: str) -> Driver:
         usage=f"{name} [-h] [-v] [-C CONFIG] [-b BACKEND | -T TARGET] [--] [COMMANDS FOR BACKEND]",
         details=details,
         prepare=partial(_prepare, suffix),
+        reads=lambda invocation: [],
     )  # fmt: skip
 
 

@@ -23,10 +23,14 @@ def _check(values: Values) -> None:
         raise UsageFault("the following arguments are required: -d/--driver")
 
 
+def _words(invocation: Invocation) -> list[str]:
+    return [*invocation.words, *str(invocation.values.get("command", "")).split()]
+
+
 def _run(invocation: Invocation, session: Session) -> None:
     values = invocation.values
     program = _program(values)
-    words = [*invocation.words, *str(values.get("command", "")).split()]
+    words = _words(invocation)
     built_in = _built_in(program, session)
     if built_in is not None:
         with session.program(program, words):
@@ -43,7 +47,7 @@ def _built_in(program: str, session: Session) -> Callable[[list[str]], list[str]
     runtime = program.removesuffix("-infer")
     if runtime not in RUNTIMES or program == runtime or session.installation.programs(program):
         return None
-    return lambda words: infer(runtime, words)
+    return lambda words: infer(runtime, words, session.load)
 
 
 def _prepare(invocation: Invocation, session: Session) -> None:
@@ -72,4 +76,5 @@ one_infer = Driver(
     usage="one-infer [-h] [-v] [-C CONFIG] [-d DRIVER] [--post-process POST_PROCESS] [--] "
     "[COMMANDS FOR BACKEND DRIVER]",
     prepare=_prepare,
+    reads=_words,
 )

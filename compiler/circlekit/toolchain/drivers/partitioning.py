@@ -18,12 +18,16 @@ def _run(invocation: Invocation, session: Session) -> None:
         from circlekit.structure.part_table import read_part_file  # as above
 
         folder = Path(str(values.get("work_path", "")))
-        source = str(values["input_file"])
-        model = session.load(str(folder / source))
+        model = session.load(*_reads(invocation))
         table = read_part_file(folder / str(values["part_file"]))
         table.backends = str(values["backends"]).split(",") if "backends" in values else table.backends
         table.default = str(values.get("default", table.default))
-        save_parts(partition(model, table), folder, source)
+        save_parts(partition(model, table), folder, str(values["input_file"]))
+
+
+def _reads(invocation: Invocation) -> list[str]:
+    folder = Path(str(invocation.values.get("work_path", "")))
+    return [str(folder / str(invocation.values["input_file"]))]
 
 
 one_partition = Driver(
@@ -38,4 +42,5 @@ one_partition = Driver(
     ],
     _run,
     log="part_file",
+    reads=_reads,
 )

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make a saved model in memory equal to what loading its file gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from circlekit.io.origin import NO_ORIGIN, Origin
+from circlekit.io.write.save_ops import OpSaver
+from circlekit.ir.graph import Model
+from circlekit.ir.op import OpaqueOp
+
+
+def assume_format(model: Model, fmt: str) -> None:
+    """Give ``model``, which was saved as ``fmt``, that format, and its operators the codes of that file.
+
+    Saved again later, it then gives the same bytes as if it had been loaded.
+    """
+    origin: Origin = model.extra.get("origin") or NO_ORIGIN
+    saver = OpSaver(fmt, origin, model)
+    indices = [(op, saver.code(op)) for op in model.ops()]
+    written = sorted(saver.used | saver.origin.unused_codes)
+    places = {old: new for new, old in enumerate(written)}
+    for op, index in indices:
+        op.extra["stored_code"] = places[index]
+        op.version = saver.codes[index].get("version", 1)
+        if isinstance(op, OpaqueOp):
+            op.extra["stored_version"] = op.version
+    for value in (v for graph in model.graphs for v in graph.values() if not saver.keeps_format):
+        if min(value.extra.get("shape_signature", ()), default=0) >= 0:  # repeats the shape: not written
+            value.extra.pop("shape_signature", None)
+    model.extra["origin"] = replace(
+        origin,
+        format=fmt,
+        codes=tuple(saver.codes[index] for index in written),
+        unused_codes=frozenset(places[index] for index in saver.origin.unused_codes),
+    )
+    model.format = fmt

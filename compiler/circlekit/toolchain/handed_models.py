@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that one step writes and a later one reads: they stay in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+
+from circlekit.ir.graph import Model
+
+Stamp = tuple[int, int, int, int]
+"""Device, inode, size and time of change of a file."""
+
+
+class HandedModels:
+    """Models in memory, by the real path of the file that each was written to.
+
+    A model is kept until the last step that reads its file, and is used only while that file is unchanged.
+    """
+
+    def __init__(self) -> None:
+        self._later: Collection[str] = ()
+        self._models: dict[str, tuple[Model, Stamp | None]] = {}
+
+    def begin_step(self, later: Sequence[str]) -> None:
+        """Begin a step.  ``later``: the paths that the steps behind it read."""
+        self._later = {_real(path) for path in later}
+
+    def put(self, model: Model, path: str) -> None:
+        """Keep ``model``, which has just been written to ``path`` as circle, if a later step reads that."""
+        if _real(path) in self._later:
+            from circlekit.io.write.saved_format import assume_format  # drivers without a model do not wait
+
+            assume_format(model, "circle")
+            self._models[_real(path)] = (model, _stamp(path))
+
+    def take(self, path: str) -> Model | None:
+        """Return the model in ``path``, which may be changed; None if it has to be read from the file."""
+        from circlekit.ir.clone import clone  # as above
+
+        model, stamp = self._models.pop(_real(path), (None, None))
+        if model is None or stamp != _stamp(path):
+            return None
+        if _real(path) in self._later:
+            self._models[_real(path)] = (clone(model), stamp)
+        model.source = path
+        return model
+
+
+def _real(path: str) -> str:
+    return os.path.realpath(os.path.expanduser(path))  # noqa: PTH111  # Path("x/") loses the slash
+
+
+def _stamp(path: str) -> Stamp | None:
+    try:
+        status = os.stat(_real(path))  # noqa: PTH116  # as above
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
