@@ -17,7 +17,8 @@ import pytest
 
 import circlekit
 import circlekit.errors
-from circlekit.api.rewriting import Options, blaming_model
+from circlekit.api.options import Options
+from circlekit.api.structure_checks import blaming_model
 from circlekit.errors import CirclekitError, EquivalenceError, FileError, RewriteError, UnsupportedError
 from circlekit.ir.model_equality import difference
 from circlekit.ir.text import parse_model, print_model

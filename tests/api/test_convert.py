@@ -14,7 +14,7 @@ import pytest
 import circlekit
 from circlekit.api import Options
 from circlekit.api.models import check_apart, read, target_format
-from circlekit.api.rewriting import check_structure
+from circlekit.api.structure_checks import check_structure
 from circlekit.errors import (
     CirclekitError,
     FileError,

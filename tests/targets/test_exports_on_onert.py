@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.api.rewriting import Options
+from circlekit.api.options import Options
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
 from circlekit.targets.target import target_names

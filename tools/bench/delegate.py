@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import circlekit
-from circlekit.api.rewriting import Options
+from circlekit.api.options import Options
 from circlekit.ir.graph import Model
 from tools.bench.interpreter import models
 from tools.bench.mobilenet import sample

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import circlekit
-from circlekit.api.rewriting import read_pipeline
+from circlekit.api.options import read_pipeline
 from circlekit.equivalence.data_files import hdf5, tensor_files
 from circlekit.equivalence.data_files.array_files import compare_files
 from circlekit.errors import CirclekitError

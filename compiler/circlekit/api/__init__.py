@@ -7,8 +7,9 @@ from circlekit.api.checking import check
 from circlekit.api.explaining import explain, explain_op
 from circlekit.api.fake_quantizing import fake_quantize
 from circlekit.api.models import FilePath, ModelFile, compare, load, parse, run, save
+from circlekit.api.options import Options, read_pipeline
 from circlekit.api.quantizing import calibrate, quantize
-from circlekit.api.rewriting import Options, convert, optimize, read_pipeline
+from circlekit.api.rewriting import convert, optimize
 from circlekit.api.structure import extract, merge, partition, resize, select
 
 __all__ = [

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from circlekit.api.rewriting import Options, convert, read_pipeline
+from circlekit.api.options import Options, read_pipeline
+from circlekit.api.rewriting import convert
 from circlekit.errors import CirclekitError, FileError
 from circlekit.io.write.file_writer import write_file
 from circlekit.toolchain.onecc import onecc

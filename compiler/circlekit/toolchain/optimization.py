@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from circlekit.api.rewriting import Options, convert_model
+from circlekit.api.options import Options
+from circlekit.api.rewriting import convert_model
 from circlekit.passes.engine.registry import all_passes, pass_names
 from circlekit.passes.pipelines import PIPELINES, in_order
 from circlekit.toolchain.driver import Invocation

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from circlekit.api.quantizing import expand_weights
-from circlekit.api.rewriting import check_structure
+from circlekit.api.structure_checks import check_structure
 from circlekit.errors import UnsupportedError
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model

@@ -8,7 +8,7 @@ import json
 
 from circlekit.api import load, save
 from circlekit.api.models import check_apart, check_target
-from circlekit.api.rewriting import check_structure
+from circlekit.api.structure_checks import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.errors import UnsupportedError

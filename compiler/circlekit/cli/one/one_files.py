@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from circlekit.api.models import load, save
-from circlekit.api.rewriting import check_structure
+from circlekit.api.structure_checks import check_structure
 from circlekit.cli.one.one_words import one_words
 from circlekit.io.write.save import format_of
 from circlekit.ir.graph import Model

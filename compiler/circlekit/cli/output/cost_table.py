@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from circlekit.api.models import read
-from circlekit.api.rewriting import check_structure
+from circlekit.api.structure_checks import check_structure
 from circlekit.cli.output.terminal import printable
 from circlekit.ir.graph import Graph
 from circlekit.ir.text.columns import abridged, format_columns

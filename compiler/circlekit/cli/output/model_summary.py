@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from circlekit.api.models import read
-from circlekit.api.rewriting import check_structure
+from circlekit.api.structure_checks import check_structure
 from circlekit.errors import CirclekitError
 from circlekit.ir.graph import Model
 from circlekit.ir.op import OpaqueOp

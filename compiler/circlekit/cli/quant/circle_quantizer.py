@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from circlekit.api import load, save
 from circlekit.api.models import check_target
 from circlekit.api.quantizing import expand_weights
-from circlekit.api.rewriting import check_structure
+from circlekit.api.structure_checks import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_words import one_words

@@ -6,8 +6,8 @@ from __future__ import annotations
 import argparse
 
 from circlekit.api.models import check_target, load, save
-from circlekit.api.rewriting import check_structure
 from circlekit.api.structure import extract, merge, select
+from circlekit.api.structure_checks import check_structure
 from circlekit.cli.arguments import MODEL_HELP, Parser, comma_separated, output_path
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model, save_model

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The work on one model: passes, their proof by value, bisection, and what the targets can run."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+from circlekit.api.models import records_of
+from circlekit.api.options import Options
+from circlekit.api.structure_checks import check_structure
+from circlekit.api.target_watch import TargetWatch
+from circlekit.equivalence.bisect import find_culprit
+from circlekit.equivalence.verify import Verifier, watch
+from circlekit.errors import EquivalenceError
+from circlekit.io.write.file_writer import write_file
+from circlekit.ir.clone import clone
+from circlekit.ir.graph import Model
+from circlekit.ir.resources.progress import progress
+from circlekit.ir.shape_inference import settle_ranks
+from circlekit.ir.text.printer import print_model
+from circlekit.ir.verifier import check_order
+from circlekit.passes.engine.driver import run_passes
+from circlekit.passes.engine.explain import explain_op, explain_passes, names_of_op
+from circlekit.passes.engine.legalize import legalize_in_place
+from circlekit.passes.engine.optimization_report import Report, summarize
+from circlekit.passes.engine.registry import all_passes, find_pass, only_pipelines, pass_names, select_passes
+from circlekit.passes.engine.run_for_target import target_obstacle
+from circlekit.passes.engine.written_form import rules_of_targets
+from circlekit.rewrite.base import Context
+
+
+class Optimization:
+    """The work that ``options``, which are checked, ask for on ``model``, which changes in place.
+
+    ``format``: what the model will be written as.  ``original``: the model before the work, a copy only if
+    the options need one.  ``verifier``: knows the outputs of the original; None if nothing is verified.
+    """
+
+    def __init__(self, model: Model, options: Options, format: str) -> None:
+        self.model, self.options, self.format = model, options, format
+        self._records = records_of(model, options.inputs)
+        special = any(find_pass(name).makes_special_forms for name in pass_names(options.passes))
+        self.watch = TargetWatch(model, options.target, format, special)
+        self.verifier = self._new_verifier()
+        self.original = clone(model) if options.bisect is not None or options.profile else model
+
+    def _new_verifier(self) -> Verifier | None:
+        options = self.options
+        wanted = options.verify or options.record is not None or options.bisect is not None
+        if not wanted and self._records is None:
+            return None
+        progress().begin("running the original")
+        return Verifier(self.model, self._records)
+
+    def run_passes(self, file_size: int | None = None) -> Report:
+        """Run the passes, each verified, and return the report.
+
+        ``file_size``: bytes of the original's file.
+        """
+        model, options, targets = self.model, self.options, self.watch.targets
+        before = summarize(model, file_size, self.watch.planner)
+        passes = select_passes(options.passes, options.disable, self.format)
+        if passes and options.validate:
+            settle_ranks(model)
+        elif passes:
+            check_order(model)
+        removed = set[str]().union(*map(names_of_op, model.ops())) if options.explain_op is not None else ()
+        context = Context(
+            self.format,
+            settings=options.settings,
+            exact=only_pipelines(options.passes),
+            target=rules_of_targets(targets, self.format),
+        )
+        records = run_passes(model, passes, context, self._check_values, _announce)
+        report = Report(before, summarize(model, planner=self.watch.planner), records)
+        if self.verifier is not None:
+            report.verified, report.notes = True, self.verifier.notes
+        changes = {record.name: record.changes for record in records}
+        for name, item in all_passes().items():
+            report.notes += item.notes(model, context, changes.get(name))
+            report.notes += filter(None, [target_obstacle(name, context)])
+        self._explain(report, removed)
+        return report
+
+    def _check_values(self, name: str, changes: int) -> None:
+        """Compare the outputs with those of the original after the pass ``name``."""
+        if self.verifier is not None and changes:
+            progress().begin(f"verifying {name}")
+            watch(self.verifier, self.model, name)
+
+    def _explain(self, report: Report, removed: Collection[str]) -> None:
+        """Add what the options want explained; ``removed``: names of operators before the passes."""
+        options, targets = self.options, self.watch.targets
+        if options.explain is not None:
+            report.explanations = explain_passes(
+                self.model, options.explain, self.format, options.settings, report.changes, targets
+            )
+        if options.explain_op is not None:
+            report.op_explanations = explain_op(
+                self.model, options.explain_op, self.format, options.settings, removed, targets
+            )
+            if not report.op_explanations:
+                report.notes.append(f"no operator {options.explain_op} is left to explain")
+
+    def legalize(self, model: Model, report: Report, name: str) -> None:
+        """Replace in ``model`` the operators that the format and the named targets lack, and verify it.
+
+        ``name``: the name of the result in messages.
+        """
+        keep = {"fused_activations"} if self.options.keep_activations else ()
+        targets = self.watch.targets.legalized
+        report.legalizations = legalize_in_place(model, self.format, keep, targets)
+        if self.options.validate:
+            check_structure(model, name)
+        if self.verifier is not None:
+            progress().begin(f"verifying the legalization for {self.format}")
+            self.verifier.check(model, f"the legalization for {self.format}")
+
+    def conclude(self, report: Report, started: float) -> None:
+        """Add to ``report`` how far the outputs differ, and the seconds since ``started``."""
+        report.differences = [] if self.verifier is None else self.verifier.differences()
+        report.seconds = time.monotonic() - started
+
+    @contextmanager
+    def bisecting(self) -> Iterator[None]:
+        """Replace an error in the block by one that names the wrong rewrite.
+
+        The smallest model that shows it is written to ``options.bisect``.  If that is None, or if no pass is
+        found to be wrong, the error stays as it is.
+        """
+        try:
+            yield
+        except Exception as error:  # a wrong pass may raise anything
+            if self.options.bisect is None:
+                raise
+            found = self._write_culprit(self.options.bisect)
+            if found is None:
+                raise
+            raise found from error
+
+    def _write_culprit(self, path: str | os.PathLike[str]) -> EquivalenceError | None:
+        """Find the wrong rewrite, write the smallest model that shows it, and return the error to raise."""
+        progress().begin("bisecting")
+        culprit = find_culprit(
+            self.original,
+            select_passes(self.options.passes, self.options.disable, self.format),
+            self.format,
+            settings=self.options.settings,
+            exact=only_pipelines(self.options.passes),
+            records=self._records,
+            targets=self.watch.targets,
+        )
+        if culprit is None:
+            return None
+        write_file(path, [print_model(culprit.model).encode()])
+        inputs = "" if self._records is None else ", on the given inputs or on seeded ones,"
+        note = (
+            f"wrote a model of {len(culprit.model.main)} operators that shows it{inputs} to {os.fspath(path)}"
+        )
+        return EquivalenceError(str(culprit), note)
+
+
+def _announce(name: str) -> None:
+    progress().begin(f"running {name}")
