@@ -18,11 +18,12 @@ FilePath = str | os.PathLike[str]
 
 @dataclass(eq=False)
 class Calibration:
-    """Statistics by the name of the tensor, for each graph of a model in order.
+    """The statistics of the float tensors of a model.
 
-    ``samples``: number of samples; ``source``: what they were, for a reader; ``engine``: the program that
-    computed the tensors; ``last_sample``: a checksum of the last sample, by which a run that continues knows
-    that it gets the same samples; ``is_complete``: false in a file that an interrupted run left.
+    ``graphs``: for each graph of the model, in order, the statistics by the name of the tensor.
+    ``samples``: number of samples.  ``source``: describes them to a reader.  ``engine``: the program that
+    computed the tensors.  ``last_sample``: a checksum of the last sample, by which a run that continues
+    checks that it gets the same samples.  ``is_complete``: false in a file that an interrupted run left.
     """
 
     graphs: list[dict[str, TensorStatistics]] = field(default_factory=lambda: [{}])
@@ -38,32 +39,32 @@ class Calibration:
         return self.graphs[0]
 
     def __getitem__(self, name: str) -> TensorStatistics:
-        """Return the statistics of tensor ``name`` of the main graph; ModelError if there are none."""
+        """Return the statistics of tensor ``name`` of the main graph; raise ModelError if there are none."""
         if name not in self.main:
             raise ModelError(f"the calibration has no tensor {name!r}{did_you_mean(name, self.main)}")
         return self.main[name]
 
     def of(self, value: Value, graph: int = 0) -> TensorStatistics | None:
-        """Return the statistics of a value of the graph with this index; None if it was not observed."""
+        """Return the statistics of ``value``, or None; ``graph``: the index of its graph in the model."""
         return self.graphs[graph].get(value.name) if graph < len(self.graphs) else None
 
     def save(self, path: FilePath) -> None:
-        """Write a .json file, which can be read and edited, or an .npz file; see ``calibration_file``."""
+        """Write a .json file, which a person can read and edit, or an .npz file; see ``calibration_file``."""
         calibration_file.save(path, {key: getattr(self, key) for key in _FACTS}, self.graphs)
 
     @staticmethod
     def load(path: FilePath) -> Calibration:
-        """Read what ``save`` wrote; FileError or FormatError if that fails."""
+        """Read a file that ``save`` wrote; raise FileError or FormatError if that fails."""
         facts, graphs = calibration_file.load(path, _FACTS)
         return Calibration(graphs or [{}], **facts)
 
 
 _FACTS = {"samples": 0, "source": "", "engine": "", "last_sample": 0, "is_complete": True}
-"""What a file tells about the whole, with the defaults."""
+"""The fields of a calibration besides the statistics, with defaults for a file that lacks them."""
 
 
 def observed_values(model: Model) -> Iterator[tuple[int, Graph, Value]]:
-    """Yield (index of the graph, graph, value) of each float tensor that runs compute: inputs and results."""
+    """Yield (index of the graph, graph, value) for each float input and float result, without constants."""
     for index, graph in enumerate(model.graphs):
         values = dict.fromkeys(graph.inputs)
         for op in graph:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Save and load a Calibration: as .json, to read and to edit, or as .npz, which is smaller.
+"""Save and load a Calibration: as .json, which a person can read and edit, or as .npz, which is smaller.
 
-Both hold one document.  In the .npz file every list of numbers is an array of its own, which the document
-names.  Whoever edits ``min`` or ``max`` of a tensor sets its range: every estimator then returns it as it is.
-A tensor needs nothing else than these two.
+Both hold the same JSON document.  In the .npz file every list of numbers is an array of its own, and the
+document has its name.  To set the range of a tensor, edit ``min`` or ``max``: every estimator then returns
+these two as they are.  A tensor needs no other fields.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def check_path(path: FilePath) -> None:
 
 
 def save(path: FilePath, facts: Mapping[str, Any], graphs: Sequence[Graph]) -> None:
-    """Write a file; equal content gives equal bytes.  FileError if it cannot be written.
+    """Write a calibration to ``path``; equal content gives equal bytes.
 
-    ``facts``: JSON values about the whole; ``graphs``: the statistics of each graph by tensor.
+    ``facts``: the other fields of the calibration, JSON values.  ``graphs``: the statistics of each graph by
+    tensor.  Raise FileError if the extension is another one or the file cannot be written.
     """
     check_path(path)
     arrays: dict[str, Array] = {}
@@ -66,8 +67,8 @@ def save(path: FilePath, facts: Mapping[str, Any], graphs: Sequence[Graph]) -> N
 def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list[Graph]]:
     """Return the facts and the graphs that ``save`` wrote.
 
-    ``facts``: their defaults, whose types the result has.  Raise FileError if the file cannot be read,
-    FormatError if it is not a calibration.
+    ``facts``: their defaults; each fact has the type of its default.  Raise FileError if the file cannot be
+    read, FormatError if it is not a calibration.
     """
     check_path(path)
     name = os.fspath(path)
@@ -100,6 +101,7 @@ def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list
 
 
 def _fields(statistics: TensorStatistics, stored: Callable[[Array], Any]) -> dict[str, Any]:
+    """Return the JSON object of a tensor; ``stored`` returns what stands in it for an array."""
     fields: dict[str, Any] = {
         "min": _shortest(statistics.min),
         "max": _shortest(statistics.max),
@@ -131,11 +133,12 @@ _CHANNEL_ARRAYS = {
 
 
 def _shortest(number: float | None) -> float | None:
-    """Return the shortest decimal that is this float32."""
-    return None if number is None or number != number else float(str(np.float32(number)))
+    """Return the number with the fewest decimal digits that is this float32; None for None and NaN."""
+    return None if number is None or math.isnan(number) else float(str(np.float32(number)))
 
 
 def _listed(numbers: Array) -> list[Any]:
+    """Return the elements as a list for JSON."""
     if numbers.dtype == np.float32:
         return [_shortest(number) for number in numbers.tolist()]
     return list(numbers.tolist())
@@ -199,6 +202,7 @@ def _histogram(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Histog
 
 
 def _array(content: Any, dtype: Any, arrays: Mapping[str, Array]) -> Array:
+    """Return a vector; ``content``: a list of numbers, or a name in ``arrays``."""
     numbers = arrays[content] if isinstance(content, str) else content
     array = np.array(numbers, dtype)  # None becomes NaN
     if array.ndim != 1:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a model on samples and collect the statistics of its tensors.
 
-Whatever runs the samples, this process, several or a cluster, what each one adds is included in the order of
-the samples: so the result is the same, to the bit.
+The statistics of each sample are included in the order of the samples, whatever runs them: this process,
+several processes or a cluster.  So the result is always the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ def collect(
 ) -> Calibration:
     """Run the main graph of ``model`` on each sample; return the statistics of all float tensors.
 
-    A process holds one sample at a time.  ``samples``: also the path of a file or folder, see
-    ``sample_files``.  ``channels``, ``histograms``: the tensors with these statistics, see ``observer``;
-    every tensor has a range.  ``runner``: what runs the samples.  ``source``: describes the samples to a
-    reader of the result.  ``state``: the .json or .npz file to which the result is written from time to time
-    and at the end; if the file of an interrupted run is there, the run continues on the same samples.
+    A process holds one sample at a time.  ``samples``: as for ``checked_samples``, also the path of a file or
+    folder.  ``channels``, ``histograms``: the tensors with these statistics, see ``observer``; every tensor
+    has a range.  ``runner``: how the samples are run, by default ``Runner()``.  ``source``: describes the
+    samples to a reader of the result.  ``state``: a .json or .npz file to which the result is written from
+    time to time and at the end; if it exists because a run was interrupted, this run continues with the
+    samples that are left.
 
     Raise ModelError without samples or float tensors, for a sample with NaN, or if ``state`` is complete or
     of another model or other samples; ShapeError for a sample that does not fit the inputs; UnsupportedError
@@ -83,6 +84,7 @@ def collect(
 
 
 def _without_samples(model: Model) -> list[dict[str, TensorStatistics]]:
+    """Return empty statistics of the tensors of each graph."""
     graphs: list[dict[str, TensorStatistics]] = [{} for _ in model.graphs]
     for index, _, value in observed_values(model):
         graphs[index][value.name] = TensorStatistics()
@@ -90,7 +92,11 @@ def _without_samples(model: Model) -> list[dict[str, TensorStatistics]]:
 
 
 def _resumed(state: FilePath, fresh: Calibration, selection: Selection) -> Calibration:
-    """Load ``state``; ModelError if it is complete, or not of the model, engine and options of ``fresh``."""
+    """Return the calibration in the file ``state``, which an interrupted run left.
+
+    ``fresh``: the calibration of this run without samples.  Raise ModelError if ``state`` is complete, or has
+    another model or engine, or other statistics.
+    """
     resumed, name = Calibration.load(state), os.fspath(state)
     if resumed.is_complete:
         raise ModelError(f"{name} is complete: there is nothing to resume")
@@ -107,7 +113,11 @@ def _resumed(state: FilePath, fresh: Calibration, selection: Selection) -> Calib
 
 
 class _Jobs(Iterator[Job]):
-    """The samples that are still to run, with numbers; ``checksums``: those of the jobs taken, in order."""
+    """Iterates over the samples that have to be run.
+
+    ``done``: the calibration whose samples are skipped.  ``checksums``: of the samples that were yielded and
+    are not included yet, in order.  Raise ModelError if the last skipped sample is not that of ``done``.
+    """
 
     def __init__(self, model: Model, samples: Iterable[Sample], done: Calibration) -> None:
         self.checksums: deque[int] = deque()
@@ -124,6 +134,7 @@ class _Jobs(Iterator[Job]):
 
 
 def _checksum(sample: Iterable[Any]) -> int:
+    """Return a checksum (CRC-32) of the elements of all arrays."""
     checksum = 0
     for array in sample:
         checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum) if array.size else checksum
@@ -131,6 +142,7 @@ def _checksum(sample: Iterable[Any]) -> int:
 
 
 def _include(calibration: Calibration, observations: Observations) -> None:
+    """Add the statistics of the next sample; raise ShapeError if a tensor has other channels than before."""
     for index, graph in enumerate(calibration.graphs):
         for name, statistics in graph.items():
             _add(statistics, observations.get((index, name)), f"for %{name}, in sample {calibration.samples}")
@@ -138,6 +150,7 @@ def _include(calibration: Calibration, observations: Observations) -> None:
 
 
 def _add(statistics: TensorStatistics, seen: Observation | None, place: str) -> None:
+    """Add ``seen`` to ``statistics``; ``place`` follows the message of an error."""
     try:
         statistics.add(seen)
     except ShapeError as error:

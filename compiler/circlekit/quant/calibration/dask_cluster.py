@@ -18,13 +18,13 @@ from circlekit.quant.calibration.observer import Observations, Selection
 from circlekit.quant.calibration.processes import Answer, Job
 
 JOBS_PER_THREAD = 2
-"""Samples sent ahead for each thread of the cluster: it computes one while the next one travels."""
+"""Samples that are sent per thread of the cluster: it computes one while the next one travels."""
 
 
 def observe_on_cluster(
     client: Any, engine: str, model: Model, selection: Selection, jobs: Iterable[Job]
 ) -> Iterator[Observations]:
-    """Yield what each sample adds, in the order of the samples.
+    """Yield the statistics of each sample in the order of the samples.
 
     ``client``: a ``distributed.Client``.  The model travels once to each worker, as the result of a task that
     the scheduler can repeat; each worker computes one sample at a time.  Raise the error of the first sample
@@ -46,6 +46,7 @@ def observe_on_cluster(
 
 
 def _result(number: int, future: Any) -> Observations:
+    """Return the statistics of the sample ``number``, for which ``future`` waits; raise its error."""
     try:
         answer: Answer = future.result()
     except Exception as error:  # Dask raises many kinds, and those of its transport
@@ -68,7 +69,10 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def _observe(content: bytes, engine: str, selection: Selection, job: Job) -> Answer:
-    """Run in a worker."""
+    """Run one sample in a worker; make the engine first unless the worker has it.
+
+    ``content``: the bytes of the circle model.
+    """
     from distributed import get_worker  # optional dependency
 
     worker = get_worker()

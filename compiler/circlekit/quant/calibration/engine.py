@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Engines: what runs a model on one sample and observes its tensors."""
+"""Engines: the programs that run a model on one sample and observe its tensors."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from circlekit.quant.calibration.observer import Observations, Selection
 
 
 class Engine(Protocol):
-    """``observe`` returns what one sample adds; it does not depend on the samples before."""
+    """Runs one model; ``name``: what a user calls the engine."""
 
     name: str
 
-    def observe(self, sample: Sequence[Array]) -> Observations: ...
+    def observe(self, sample: Sequence[Array]) -> Observations:
+        """Return the statistics of ``sample``, arrays in graph order; samples before it do not matter."""
 
 
 ENGINES: dict[str, type[InterpreterEngine] | type[LitertEngine]] = {
     kind.name: kind for kind in (InterpreterEngine, LitertEngine)
 }
+"""The engines by name."""
 
 
 def make_engine(name: str, model: Model, selection: Selection) -> Engine:
-    """Return the engine of this name; UnsupportedError if there is none or it cannot run the model."""
+    """Return the engine ``name`` for ``model``; raise UnsupportedError if there is none or it cannot run."""
     if name not in ENGINES:
         known = did_you_mean(name, ENGINES) or f"; expected {' or '.join(ENGINES)}"
         raise UnsupportedError(f"there is no engine {name!r}{known}")

@@ -11,10 +11,10 @@ import numpy as np
 from circlekit.ir.value import Array
 
 MAX_BINS = 4096
-"""Bins of one histogram; the width is the smallest power of two that needs no more of them."""
+"""The most bins of a histogram; the width of a bin is the smallest power of two with which they suffice."""
 
 MAX_NUMBER_BITS = 31
-"""The number of a bin has at most so many bits: equal numbers far from 0 get a bin of this width."""
+"""The most bits of the number of a bin: it limits how narrow the bins of large numbers are."""
 
 SMALLEST_EXPONENT = -149
 """The smallest positive float32 is 2 to this power."""
@@ -24,9 +24,9 @@ SMALLEST_EXPONENT = -149
 class Histogram:
     """Counts of numbers in bins of equal width, which is a power of two.
 
-    Bin ``i`` counts the numbers x with ``first + i == floor(x / 2**exponent)``.  The exponent follows from
-    the range of the numbers alone, and two bins join to one exactly, so that histograms merge to the one that
-    all numbers together have.
+    ``counts``: int64; ``counts[i]`` is how many numbers x have ``floor(x / 2**exponent) == first + i``.
+    The exponent follows from the range of the numbers alone, and two neighboring bins are exactly one bin of
+    twice the width.  So merged histograms are equal to the histogram of all numbers together.
     """
 
     exponent: int
@@ -35,7 +35,7 @@ class Histogram:
 
     @staticmethod
     def of(array: Array) -> Histogram:
-        """Return the histogram of the elements of ``array``, which is not empty and has finite floats."""
+        """Return the histogram of the elements of ``array``: floats, all finite, at least one."""
         low, high = float(array.min()), float(array.max())
         exponent = _exponent(low, high)
         bins = np.floor(array.reshape(-1).astype(np.float64) * 2.0**-exponent).astype(np.int64)
@@ -76,11 +76,11 @@ class Histogram:
         return (self.first + np.arange(self.counts.size) + 0.5) * self.width
 
     def including_zero(self) -> Histogram:
-        """Return the counts with the bins that they would have if 0 were among the numbers."""
+        """Return this histogram with the bin width that it would have if 0 were among the numbers."""
         return self._coarser(_exponent(min(self.low, 0.0), max(self.highest_bin_start, 0.0)))
 
     def _coarser(self, exponent: int) -> Histogram:
-        """Return the histogram with bins of width 2**exponent, which is not below the present width."""
+        """Return this histogram with bins of width ``2**exponent``, not narrower than now."""
         shift = exponent - self.exponent
         if not shift:
             return self
@@ -92,17 +92,18 @@ class Histogram:
 
 
 def _bin(number: float, exponent: int) -> int:
+    """Return the number of the bin that has ``number`` in it; bin 0 begins at 0."""
     return math.floor(number * 2.0**-exponent)
 
 
 def _exponent(low: float, high: float) -> int:
-    """Return the smallest exponent with which the bins of ``low`` to ``high`` are at most MAX_BINS.
+    """Return the smallest exponent with which at most MAX_BINS bins cover ``low`` to ``high``.
 
     The result is the same for ``low`` and ``high`` as for the lower edges of their bins.
     """
     magnitude = max(_power(low), _power(high))
     exponent = max(magnitude - MAX_NUMBER_BITS, SMALLEST_EXPONENT)
-    if high > low:  # one less than is possible at all
+    if high > low:  # a lower bound, from which the loop below searches
         exponent = max(exponent, math.floor(math.log2((high - low) / MAX_BINS)) - 1)
     while _bin(high, exponent) - _bin(low, exponent) >= MAX_BINS:
         exponent += 1
@@ -110,7 +111,7 @@ def _exponent(low: float, high: float) -> int:
 
 
 def _power(number: float) -> int:
-    """Return the exponent of the power of two below a positive number, or beyond a negative one."""
+    """Return log2 of the magnitude of ``number``, rounded down if it is positive, up if it is negative."""
     if number == 0:
         return SMALLEST_EXPONENT
     return math.floor(math.log2(number)) if number > 0 else math.ceil(math.log2(-number))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our interpreter as the engine of calibration: it runs every model, subgraphs and circle's operators too."""
+"""The engine that calibrates with circlekit's interpreter: for all operators and called graphs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from circlekit.quant.calibration.observer import Observations, Observer, Selecti
 
 
 class InterpreterEngine:
-    """Runs samples in one thread, each from the initial state, so that no result depends on what ran before.
+    """Runs samples in one thread, because the bits of a matrix product may depend on the number of threads.
 
-    The bits of a matrix product may depend on the number of threads that compute it.
+    Each sample begins with the initial state of variables, so that no result depends on samples before it.
     """
 
     name = "circlekit"
@@ -29,7 +29,7 @@ class InterpreterEngine:
         self._observer = Observer(seeded, selection)
 
     def observe(self, sample: Sequence[Array]) -> Observations:
-        """Run the main graph on ``sample``, in graph order; the errors are those of ``Interpreter.run``."""
+        """Run the main graph on ``sample``, arrays in graph order; errors: see ``Interpreter.run``."""
         self._interpreter.reset()
         with watched(Progress()), blas_libraries().limit(limits=1):
             self._interpreter.run(sample, observe=self._results, on_graph=self._inputs)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LiteRT as the engine of calibration: several times as fast for large models, with the same ranges.
+"""The engine that calibrates with LiteRT: several times as fast for large models.
 
-It runs its fastest kernels (XNNPACK) in one thread and keeps every tensor in memory, so its results differ
-from our interpreter's by the rounding of floats.
+It runs LiteRT's fastest kernels (XNNPACK) in one thread and keeps every tensor in memory.  Ranges differ from
+those of circlekit's interpreter by the rounding of floats.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from circlekit.passes.engine.legalize import legalize
 from circlekit.quant.calibration.observer import Observations, Observer, Selection
 
 ADVICE = "use the engine circlekit"
+"""The end of messages about models that LiteRT cannot calibrate."""
 
 
 class LitertEngine:
@@ -69,7 +70,7 @@ class LitertEngine:
         self._tensors: list[tuple[Value, int]] = []
 
     def observe(self, sample: Sequence[Array]) -> Observations:
-        """Run the main graph on ``sample``, in graph order; ModelError if LiteRT fails."""
+        """Run the main graph on ``sample``, arrays in graph order; raise ModelError if LiteRT fails."""
         try:
             if self._interpreter is None:
                 self._prepare()
@@ -82,10 +83,11 @@ class LitertEngine:
         return self._observer.take()
 
     def _prepare(self) -> None:
+        """Make LiteRT's interpreter; raise UnsupportedError if it does not keep a tensor."""
         from ai_edge_litert.interpreter import Interpreter, OpResolverType  # optional dependency
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it keeps all tensors is what we want
+            warnings.simplefilter("ignore")  # LiteRT warns that it keeps all tensors
             interpreter = Interpreter(
                 model_path=str(self._path),
                 experimental_op_resolver_type=OpResolverType.BUILTIN,
@@ -101,6 +103,7 @@ class LitertEngine:
         self._interpreter = interpreter
 
     def _run(self, sample: Sequence[Array]) -> None:
+        """Run LiteRT on ``sample``; inputs are resized to its shapes, variables are reset."""
         details = self._interpreter.get_input_details()
         changed = [(d, a) for d, a in zip(details, sample, strict=True) if tuple(d["shape"]) != a.shape]
         for detail, array in changed:
@@ -113,7 +116,7 @@ class LitertEngine:
         self._interpreter.invoke()
 
     def _tensor(self, index: int) -> Array:
-        """Return a view of a tensor, which is gone before the next run."""
+        """Return a view of the tensor with LiteRT's number ``index``; it is valid until the next run."""
         if 0 in self._interpreter._get_tensor_details(index, 0)["shape"]:
             return np.zeros(0, np.float32)  # an empty tensor has no memory to view
         array: Array = self._interpreter.tensor(index)()

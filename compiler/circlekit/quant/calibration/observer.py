@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is observed in one run of a model: which tensors, and which statistics of each."""
+"""The statistics of tensors that are observed while a model runs on one sample."""
 
 from __future__ import annotations
 
@@ -13,25 +13,30 @@ from circlekit.quant.calibration.calibration import observed_values
 from circlekit.quant.calibration.statistics import Observation, joined, observed
 
 LAST_AXIS = -1
+"""The default axis of channels."""
 
 Channels = bool | Collection[str] | Mapping[str, int]
-"""Tensors with statistics per channel: all, these, or these with the axis of the channels (else the last)."""
+"""Tensors with statistics per channel: True for all, their names, or the axis of the channels by name.
+
+Without an axis it is ``LAST_AXIS``.
+"""
 
 Histograms = bool | Collection[str]
-"""Tensors with a histogram: all, or these."""
+"""Tensors with a histogram: True for all, or their names."""
 
 Key = tuple[int, str]
 """Index of the graph in the model, name of the tensor."""
 
 Observations = dict[Key, Observation]
-"""What one sample adds, by tensor; a tensor that was not computed is missing."""
+"""The statistics of one sample, by tensor; a tensor that the run did not compute is missing."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The statistics beside the range, by name of the tensor; each takes time in proportion to its elements.
+    """The tensors with more statistics than the range, which take time in proportion to the elements.
 
-    ``channels``: the axis of the channels; ``histograms``: the tensors with a histogram.
+    ``channels``: the axis of the channels, by the name of the tensor.  ``histograms``: names of the tensors
+    with a histogram.
     """
 
     channels: Mapping[str, int]
@@ -39,7 +44,7 @@ class Selection:
 
     @staticmethod
     def of(model: Model, channels: Channels = False, histograms: Histograms = False) -> Selection:
-        """Return what is selected; ModelError for the name of no observed tensor, or an axis it lacks."""
+        """Return the selection; raise ModelError for an unknown tensor or an axis that a tensor lacks."""
         ranks = {value.name: value.rank for _, _, value in observed_values(model)}
         names = list(ranks)
         per_channel = channels if isinstance(channels, Mapping) else None
@@ -53,6 +58,7 @@ class Selection:
 
 
 def _chosen(names: Collection[str], choice: bool | Collection[str]) -> Collection[str]:
+    """Return the chosen ones of ``names``; raise ModelError if ``choice`` has another name."""
     if isinstance(choice, bool):
         return names if choice else []
     for name in sorted(set(choice) - set(names)):
@@ -61,7 +67,10 @@ def _chosen(names: Collection[str], choice: bool | Collection[str]) -> Collectio
 
 
 class Observer:
-    """Observes the tensors of one model: ``see`` takes each array, ``take`` returns the statistics."""
+    """Observes the float tensors of one run: call ``see`` for each array, ``take`` when the run has ended.
+
+    ``keys``: the tensors that are observed.
+    """
 
     def __init__(self, model: Model, selection: Selection) -> None:
         self.selection = selection
@@ -69,7 +78,7 @@ class Observer:
         self._seen: Observations = {}
 
     def see(self, value: Value, array: Array) -> None:
-        """Observe one computed tensor; a tensor that is no float, or is not of this model, is skipped."""
+        """Add the elements of one computed tensor; a tensor that is not in ``keys`` is skipped."""
         key = self.keys.get(value)
         if key is None:
             return
@@ -78,6 +87,6 @@ class Observer:
         self._seen[key] = joined(self._seen.get(key), seen)
 
     def take(self) -> Observations:
-        """Return what was seen since the last call, and forget it."""
+        """Return the statistics since the last call of ``take``, and begin anew."""
         seen, self._seen = self._seen, {}
         return seen

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observe samples in several processes; what comes out does not depend on their number."""
+"""Observe samples in several processes; the result does not depend on their number."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from circlekit.quant.calibration.observer import Observations
 
 
 class Job(NamedTuple):
-    """A sample and its number, from 0."""
+    """A sample, arrays in graph order, and its number, from 0."""
 
     number: int
     sample: list[Array]
 
 
 class Answer(NamedTuple):
-    """What a job gave; ``error``: None unless it failed."""
+    """The result of the job ``number``: statistics, or the ``error`` with which it failed."""
 
     number: int
     observations: Observations
@@ -32,7 +32,7 @@ class Answer(NamedTuple):
 
 
 def observe_in_processes(engine: Engine, jobs: Iterable[Job], processes: int) -> Iterator[Observations]:
-    """Yield what each sample adds, in the order of the samples; each process holds one sample at a time.
+    """Yield the statistics of each sample in the order of the samples; a process holds one sample at a time.
 
     Raise the error of the first sample that fails, and ModelError if its process was killed.
     """
@@ -48,7 +48,7 @@ def observe_in_processes(engine: Engine, jobs: Iterable[Job], processes: int) ->
         return Answer(loss.job.number, {}, ModelError(what))
 
     workers = Workers(work, lost, prepare=faulthandler.disable, seconds=math.inf)
-    early: dict[int, Answer] = {}  # answers to samples behind one that is not answered yet
+    early: dict[int, Answer] = {}  # answers that wait for the answer of an earlier sample
     numbered = iter(jobs)
     first = next(numbered, None)
     if first is None:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Range estimators: from the statistics of a tensor to the (min, max) that its quantization covers.
+"""Range estimators: compute the range that a quantized tensor covers from its statistics.
 
-An estimator is a function of ``TensorStatistics`` with options by name; ``estimate_range`` finds it by its
-name.  Those that weigh values instead of samples need a histogram (``histograms=`` of the calibration).
+An estimator takes ``TensorStatistics`` and options by name, and returns (min, max), two finite floats.
+``estimate_range`` calls it by its name.  The estimators in FROM_NUMBERS need a histogram (``histograms=`` of
+the calibration).  All raise ModelError if no finite number was observed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -32,10 +34,10 @@ def min_max(statistics: TensorStatistics) -> Range:
 
 
 def moving_average(statistics: TensorStatistics, batch: int = 16, constant: float = 0.1) -> Range:
-    """ONE's moving average: ``a = a * (1 - constant) + extreme of the next batch * constant``.
+    """The moving average of ONE: ``a = a * (1 - constant) + extreme of the next batch * constant``.
 
-    ``batch``: samples of which the extremes are taken together.  Source: record-minmax, ``getMovingAverage``,
-    with its roundings to float32.
+    ``batch``: the number of samples whose min and max are one step.  Source: record-minmax,
+    ``getMovingAverage``, with its roundings to float32.
     """
     if not 0 <= constant <= 1:
         raise UnsupportedError(f"expected a constant from 0 to 1, got {constant}")
@@ -46,12 +48,12 @@ def moving_average(statistics: TensorStatistics, batch: int = 16, constant: floa
 
 
 def ema(statistics: TensorStatistics, decay: float = 0.999, start: Range | None = None) -> Range:
-    """TensorFlow's moving average of quantization-aware training; each sample's range includes 0.
+    """The moving average of TensorFlow's quantization-aware training; the range of each sample includes 0.
 
-    ``sum(decay**age * extreme) / sum(decay**age)``, where the age of the last sample is 0.  Source:
+    It is ``sum(decay**age * extreme) / sum(decay**age)``, where the last sample has the age 0.  Source:
     ``MovingAvgQuantize`` of contrib.quantize, whose ``assign_moving_average`` removes the influence of the
-    initial value (``zero_debias``).  ``start``: an initial value that does count, like a sample before all
-    others: ``a = a * decay + extreme * (1 - decay)``.
+    initial value (``zero_debias``).  ``start``: an initial range whose influence is not removed:
+    ``a = a * decay + extreme * (1 - decay)``.
     """
     if not 0 <= decay < 1:
         raise UnsupportedError(f"expected a decay of at least 0 and less than 1, got {decay}")
@@ -69,17 +71,17 @@ def ema(statistics: TensorStatistics, decay: float = 0.999, start: Range | None 
 
 
 def mean_of_samples(statistics: TensorStatistics) -> Range:
-    """The mean of the samples' minima and that of their maxima."""
+    """The mean of the minima of all samples, and the mean of their maxima."""
     return float(np.mean(_seen(statistics.minima))), float(np.mean(_seen(statistics.maxima)))
 
 
 def sample_percentile(statistics: TensorStatistics, low: float = 1.0, high: float = 99.0) -> Range:
-    """ONE's percentiles: percentile ``low`` of the samples' minima and ``high`` of their maxima, 0 to 100."""
+    """ONE's percentiles: of the minima of all samples ``low``, of their maxima ``high``, both 0 to 100."""
     return percentile(_seen(statistics.minima), low), percentile(_seen(statistics.maxima), high)
 
 
 def percentile(numbers: Sequence[float], percent: float) -> float:
-    """Return a percentile with linear interpolation.
+    """Return the percentile ``percent``, 0 to 100, of at least one number, with linear interpolation.
 
     Source: record-minmax, ``getNthPercentile``, with its roundings to float32.
     """
@@ -96,20 +98,22 @@ def percentile(numbers: Sequence[float], percent: float) -> float:
 
 
 def _seen(extremes: Sequence[float]) -> list[float]:
-    """Return the extremes of the samples with numbers; ModelError if there is none."""
-    seen = [number for number in extremes if number == number]
+    """Return ``extremes`` without NaN (a sample without numbers); raise ModelError if none is left."""
+    seen = [number for number in extremes if not math.isnan(number)]
     if not seen:
         raise ModelError("no finite number was observed")
     return seen
 
 
 def _batches(numbers: Sequence[float], size: int) -> list[Sequence[float]]:
+    """Return ``numbers`` in parts of ``size``; the last part may be shorter."""
     if size < 1:
         raise UnsupportedError(f"expected a batch of at least 1 sample, got {size}")
     return [numbers[start : start + size] for start in range(0, len(numbers), size)]
 
 
 def _averaged(extremes: Sequence[float], constant: float) -> float:
+    """Return the moving average of ``extremes``; ``constant``: the weight of the next one, 0 to 1."""
     keep = np.float32(1) - np.float32(constant)
     average = np.float32(extremes[0])
     for extreme in extremes[1:]:
@@ -121,7 +125,7 @@ def _averaged(extremes: Sequence[float], constant: float) -> float:
 
 
 def value_percentile(statistics: TensorStatistics, percent: float = 99.99) -> Range:
-    """The range without the outermost ``100 - percent`` % of the numbers, half of them at each end."""
+    """The range without the ``100 - percent`` % outermost numbers, half of them at each end."""
     if not 50 < percent <= 100:
         raise UnsupportedError(f"expected a percentage above 50, up to 100, got {percent}")
     histogram, (low, high) = _histogram(statistics), min_max(statistics)
@@ -134,10 +138,11 @@ def value_percentile(statistics: TensorStatistics, percent: float = 99.99) -> Ra
 
 
 def mse(statistics: TensorStatistics, bits: int = 8, steps: int = 100) -> Range:
-    """The range with the least mean square error of rounding and clipping together.
+    """The range with the least mean squared error of rounding and clipping together.
 
-    Each end is one of ``steps`` fractions of the observed one, and all pairs are compared.  The error of
-    steps of width s is s*s/12 inside, and the squared distance outside.
+    Each end is one of ``steps`` equally spaced fractions of the observed end; all pairs of ends are compared.
+    A number inside has the squared error s*s/12, where s is the scale of ``bits`` bits; a number outside that
+    of its distance from the range.
     """
     histogram, (low, high) = _histogram(statistics), _with_zero(min_max(statistics))
     centers, weights = np.clip(histogram.centers, low, high), histogram.counts / histogram.counts.sum()
@@ -152,7 +157,10 @@ def mse(statistics: TensorStatistics, bits: int = 8, steps: int = 100) -> Range:
 
 
 def _clipping(centers: Array, weights: Array, ends: Array) -> tuple[Array, Array]:
-    """Return for each end the sum of weighted squared distances of the centers above it, and their weight."""
+    """Return for each of ``ends`` the sums over all centers above it: weighted squared distance, and weight.
+
+    ``centers``: ascending.  ``weights``: of the centers.
+    """
     above = [
         np.append(np.cumsum((weights * centers**power)[::-1])[::-1], 0.0)[
             np.searchsorted(centers, ends, side="right")
@@ -163,10 +171,11 @@ def _clipping(centers: Array, weights: Array, ends: Array) -> tuple[Array, Array
 
 
 def octav(statistics: TensorStatistics, bits: int = 8, steps: int = 20) -> Range:
-    """The symmetric clipping that Newton's recursion finds, cut to the observed range.
+    """The symmetric range with the least mean squared error by Newton's method, cut to the observed range.
 
-    ``s <- sum(|x| over |x| > s) / (4**-bits / 3 * #(0 < |x| <= s) + #(|x| > s))``.  Source: Sakr et al.,
-    "Optimal Clipping and Magnitude-aware Differentiation for Improved Quantization-aware Training" (2022).
+    The step is ``s <- sum(|x| over |x| > s) / (4**-bits / 3 * #(0 < |x| <= s) + #(|x| > s))``, at most
+    ``steps`` times, where # counts numbers x, and the result is -s to s.  Source: Sakr et al., "Optimal
+    Clipping and Magnitude-aware Differentiation for Improved Quantization-aware Training" (2022).
     """
     histogram, (low, high) = _histogram(statistics), _with_zero(min_max(statistics))
     magnitudes, counts = np.abs(histogram.centers), histogram.counts.astype(np.float64)
@@ -183,10 +192,10 @@ def octav(statistics: TensorStatistics, bits: int = 8, steps: int = 20) -> Range
 
 
 def entropy(statistics: TensorStatistics, levels: int = 128) -> Range:
-    """The symmetric clipping whose quantized histogram has the least KL divergence, cut to the range.
+    """The symmetric range whose quantized histogram has the least KL divergence, cut to the observed range.
 
-    Source: Migacz, "8-bit Inference with TensorRT": the histogram of magnitudes is cut at each bin from
-    ``levels`` on, what is outside is counted in the last bin, and the rest is merged to ``levels`` bins.
+    Source: Migacz, "8-bit Inference with TensorRT".  The histogram of magnitudes is cut at up to 200 bins
+    from ``levels`` on.  Numbers outside are counted in the last bin; all bins are merged to ``levels`` bins.
     """
     histogram, (low, high) = _histogram(statistics).including_zero(), _with_zero(min_max(statistics))
     bins = (np.abs(histogram.centers) / histogram.width).astype(np.int64)
@@ -198,7 +207,7 @@ def entropy(statistics: TensorStatistics, levels: int = 128) -> Range:
 
 
 def _divergence(counts: Array, end: int, levels: int) -> float:
-    """Return the KL divergence of the counts cut at ``end`` from the same merged to ``levels`` bins."""
+    """Return the KL divergence of ``counts``, cut at bin ``end``, from the same merged to ``levels`` bins."""
     wanted = counts[:end].copy()
     level = np.arange(end) * levels // end if end > levels else np.arange(end)
     occupied = counts[:end] > 0
@@ -210,15 +219,15 @@ def _divergence(counts: Array, end: int, levels: int) -> float:
         return np.inf
     wanted, merged = wanted / wanted.sum(), merged / merged.sum()
     both = wanted > 0
-    smallest = 1e-12  # a bin with counts outside only has no counterpart
+    smallest = 1e-12  # for the last bin, which may have only counts from outside
     return float((wanted[both] * np.log(wanted[both] / np.maximum(merged[both], smallest))).sum())
 
 
 def margin(statistics: TensorStatistics) -> Range:
-    """(min, max) widened by ``(max - min) / (n - 1)`` at each end, n being the number of observed numbers.
+    """The observed range, wider by ``(max - min) / (n - 1)`` at each end, where n numbers were observed.
 
-    That is the unbiased estimate of the ends of a uniform distribution (Goodman, 1952): few numbers leave
-    much unseen, a million leave nothing.  An end at 0 stays there.
+    These are the unbiased estimates of the ends of a uniform distribution (Goodman, 1952): after few numbers
+    the range is much wider, after a million it is almost the observed one.  An end at 0 stays there.
     """
     low, high = min_max(statistics)
     more = (high - low) / max(statistics.count - 1, 1)
@@ -226,10 +235,12 @@ def margin(statistics: TensorStatistics) -> Range:
 
 
 def _with_zero(ends: Range) -> Range:
+    """Return the smallest range with ``ends`` and 0 in it."""
     return min(ends[0], 0.0), max(ends[1], 0.0)
 
 
 def _histogram(statistics: TensorStatistics) -> Histogram:
+    """Return the histogram of a tensor with finite numbers; raise ModelError if there is none."""
     min_max(statistics)
     if statistics.histogram is None:
         raise ModelError("there is no histogram; calibrate with histograms=True")
@@ -250,9 +261,10 @@ FROM_NUMBERS = frozenset({"value_percentile", "mse", "octav", "entropy"})
 
 
 def estimate_range(statistics: TensorStatistics, estimator: str = "min_max", **options: Any) -> Range:
-    """Return (min, max) by the estimator of this name; a range that was set by hand is returned as it is.
+    """Return (min, max) by the estimator of this name; a range that was edited is returned as it is.
 
-    Raise UnsupportedError for an unknown name or option, ModelError if the statistics lack what it needs.
+    ``options``: those of the estimator.  Raise UnsupportedError for an unknown name or an option out of its
+    range, ModelError if the statistics lack what the estimator needs.
     """
     if estimator not in ESTIMATORS:
         raise UnsupportedError(

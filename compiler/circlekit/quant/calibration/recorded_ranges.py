@@ -20,8 +20,9 @@ def record_ranges(
 ) -> list[str]:
     """Write the range of every observed tensor into ``model``; return the tensors without a range.
 
-    The range replaces what the quantization of the tensor was.  A tensor has no range if no run computed it.
-    Raise ModelError for one of which no number is finite, and the errors of ``estimate_range``.
+    The range replaces the quantization that the tensor had.  A tensor has no range if no run computed it.
+    ``estimator``, ``options``: as for ``estimate_range``.  Raise ModelError for a tensor without a finite
+    number, and the errors of ``estimate_range``.
     """
     missing = []
     for index, _, value in observed_values(model):
@@ -38,7 +39,10 @@ def record_ranges(
 
 
 def recorded_ranges(model: Model) -> Calibration:
-    """Return a calibration with the ranges recorded in ``model``; tensors without one are missing."""
+    """Return a calibration with the ranges recorded in ``model``; a tensor without a range is missing in it.
+
+    Of a range per channel it has the smallest min and the largest max.
+    """
     calibration = Calibration([{} for _ in model.graphs], source="recorded in the model")
     for index, _, value in observed_values(model):
         recorded = value.quantization

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs the samples: an engine in this process, in several, or on a cluster."""
+"""Run samples with an engine in this process, in several processes, or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from circlekit.quant.calibration.observer import Observations, Selection
 from circlekit.quant.calibration.processes import Job, observe_in_processes
 
 SECONDS_ALONE = 0.5
-"""By default this process runs the first samples; processes for the others pay only after this time."""
+"""For so long this process runs samples alone by default: more processes pay only for more work."""
 
 
 @dataclass(frozen=True)
 class Runner:
-    """How samples are run.  ``engine``: "circlekit" or "litert".
+    """How samples are run.
 
-    ``processes``: number of processes; None: as many as there are processors, if the samples take long.
-    ``client``: a ``distributed.Client``, to run on its cluster instead.
+    ``engine``: "circlekit" or "litert".  ``processes``: number of processes; None: as many as there are
+    processors, if the samples take longer than SECONDS_ALONE.  ``client``: a ``distributed.Client``, to run
+    on its cluster instead.
     """
 
     engine: str = "circlekit"
@@ -33,7 +34,10 @@ class Runner:
     client: Any = None
 
     def observe(self, model: Model, selection: Selection, jobs: Iterator[Job]) -> Iterator[Observations]:
-        """Yield what each sample adds, in order; raise the error of the first sample that fails."""
+        """Yield the statistics of each sample, in order; raise the error of the first sample that fails.
+
+        Raise UnsupportedError if the engine cannot run ``model``, or for less than one process.
+        """
         if self.client is not None:
             yield from observe_on_cluster(self.client, self.engine, model, selection, jobs)
             return

@@ -24,19 +24,20 @@ from circlekit.ir.value import Array, Value
 FilePath = str | os.PathLike[str]
 
 LIST_SUFFIXES = (".txt", ".lst", ".list")
-"""A file with one of these extensions names the files of the samples."""
+"""Extensions of lists: text files with the names of raw files."""
 
 FLOATS_OF_ONE, LARGEST_OF_ONE = (-5.0, 5.0), 100
-"""The range of floats and the largest integer of record-minmax's random data."""
+"""The range of floats, and the largest integer, in the random data of ONE's record-minmax."""
 
 
 @dataclass(frozen=True)
 class SampleFile:
-    """The samples in a file or folder; one is in memory at a time.  ``is_list``: it names raw files.
+    """The samples for ``model`` in the file or folder ``path``; one sample is in memory at a time.
 
-    A folder, an HDF5, npz or npy file: as ``circlekit run --inputs`` reads them.  A list has a line for each
-    sample: a raw file with the elements of all inputs, or a raw file for each input, with spaces between.
-    A path in it is relative to the working directory, or else to the folder of the list.
+    A folder and an HDF5, npz, npy or raw file are read as by ``circlekit run --inputs``.  ``is_list``: the
+    file is a list.  It has a line for each sample: a raw file with the elements of all inputs, or a raw file
+    for each input, with spaces between.  A path in it is relative to the working directory, or else to the
+    folder of the list.
     """
 
     path: FilePath
@@ -44,20 +45,21 @@ class SampleFile:
     is_list: bool = False
 
     def __iter__(self) -> Iterator[list[Array]]:
-        """Yield arrays in graph order; the errors are those of ``iterate_records``."""
+        """Yield arrays in graph order; raise the errors of ``iterate_records``."""
         return self._listed() if self.is_list else iterate_records(self.path, self.model)
 
     def __str__(self) -> str:
         return os.fspath(self.path)
 
     def __length_hint__(self) -> int:
-        """Return the number of files; iterating tells the progress of several samples in one."""
+        """Return the number of files or lines; a file of several samples counts as one."""
         path = Path(self.path)
         if self.is_list:
             return len(_lines(path))
         return sum(1 for entry in path.iterdir() if not entry.name.startswith(".")) if path.is_dir() else 1
 
     def _listed(self) -> Iterator[list[Array]]:
+        """Yield the samples of a list."""
         interface = GraphInputs.of(self.model, self.model.main)
         lines = _lines(Path(self.path))
         if not lines:
@@ -66,12 +68,14 @@ class SampleFile:
             yield self._sample(f"in line {number} of {os.fspath(self.path)}", line, interface)
 
     def _sample(self, place: str, line: str, interface: GraphInputs) -> list[Array]:
+        """Return the sample of one line of a list; ``place`` follows the message of an error."""
         try:
             return self._arrays(line, interface)
         except CirclekitError as error:
             raise error.note(place) from None
 
     def _arrays(self, line: str, interface: GraphInputs) -> list[Array]:
+        """Return the sample of one line; the name of a single file may contain spaces."""
         words = [line] if self._found(line).exists() else line.split()
         inputs = interface.inputs
         if len(words) == 1:
@@ -81,13 +85,14 @@ class SampleFile:
         return [read_input(self._found(word), value) for word, value in zip(words, inputs, strict=True)]
 
     def _found(self, word: str) -> Path:
+        """Return the path that a list names: in the working directory, or else beside the list."""
         beside = Path(self.path).parent / word
         with translated(word, "read"):
             return beside if not Path(word).exists() and beside.exists() else Path(word)
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:
-    """Return (number from 1, text) of the lines that are not blank; FileError if it is no text."""
+    """Return (number from 1, text) of the lines that are not blank; raise FileError if it is no text."""
     try:
         text = bytes(map_file(path)).decode()
     except UnicodeDecodeError:
@@ -96,16 +101,16 @@ def _lines(path: Path) -> list[tuple[int, str]]:
 
 
 def open_samples(path: FilePath, model: Model) -> SampleFile:
-    """Return the samples of a file or folder; LIST_SUFFIXES mark a list of files."""
+    """Return the samples in a file or folder; a file with one of LIST_SUFFIXES is a list."""
     return SampleFile(path, model, Path(path).suffix.lower() in LIST_SUFFIXES and not Path(path).is_dir())
 
 
 @dataclass(frozen=True)
 class RandomSamples:
-    """Seeded random samples, the same for ever.  Ranges observed on them do not fit real data.
+    """``count`` random samples, always the same for a seed.  Their ranges are not those of real data.
 
-    ``like_one``: the distribution of record-minmax without data, floats from -5 to 5 and integers from 0 to
-    100, or below the size that they index; else that of ``circlekit run``, normal floats.
+    ``like_one``: the distribution of ONE's record-minmax, floats from -5 to 5 and integers from 0 to 100 (but
+    below the dimension that they index).  Else that of ``circlekit run``: normal floats.
     """
 
     model: Model
@@ -114,7 +119,7 @@ class RandomSamples:
     like_one: bool = False
 
     def __iter__(self) -> Iterator[list[Array]]:
-        """Yield arrays in graph order; the errors are those of ``make_inputs``."""
+        """Yield arrays in graph order; raise the errors of ``make_inputs``."""
         for number in range(self.count):
             sample = make_inputs(self.model.main, InputSet("normal", seed=self.seed * self.count + number))
             yield self._like_one(sample, number) if self.like_one else sample
@@ -126,7 +131,7 @@ class RandomSamples:
         return f"{self.count} random samples, seed {self.seed}"
 
     def _like_one(self, sample: Sequence[Array], number: int) -> list[Array]:
-        """Return the sample with other floats and integers."""
+        """Return ``sample`` with the numbers of ONE's distribution; ``number``: of the sample."""
         bounds = index_bounds(self.model.main)
         seeds = ((self.seed * self.count + number) * len(sample) + index for index in range(len(sample)))
         return [
@@ -135,6 +140,10 @@ class RandomSamples:
         ]
 
     def _uniform(self, value: Value, array: Array, seed: int, bound: int) -> Array:
+        """Return uniform numbers of the dtype and shape of ``array``, integers below ``bound``.
+
+        Booleans and strings stay as they are.
+        """
         if array.dtype.kind not in "fiu":
             return array
         ends = FLOATS_OF_ONE if array.dtype.kind == "f" else (0, min(bound, LARGEST_OF_ONE + 1))

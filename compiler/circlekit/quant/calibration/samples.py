@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples: from Python objects to arrays in the order of the graph's inputs, checked."""
+"""Samples as Python objects or files, checked and brought into the order of the graph's inputs."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from circlekit.ir.value import Array
 from circlekit.quant.calibration.sample_files import open_samples
 
 Sample = Sequence[Array] | Mapping[str, Array] | Array
-"""Arrays in the order of the graph's inputs, or by the name of the input or that which a signature gives it;
-one array for a model with one input."""
+"""The inputs of one run: arrays in the order of the graph's inputs, or by the names of the inputs, or by
+names that a signature gives to them; or one array for a model with one input."""
 
 Samples = Iterable[Sample] | str | os.PathLike[str]
 """Samples, or the path of a file or folder with samples."""
 
 
 def checked_samples(model: Model, samples: Samples) -> Iterator[list[Array]]:
-    """Yield each sample as arrays in graph order.
+    """Yield each sample as a list of arrays in the order of the main graph's inputs.
 
     Raise ModelError for a sample of another kind or with NaN, ShapeError if shapes or dtypes are not those of
-    the inputs; the error names the sample by its number, from 0.
+    the inputs, and the errors of ``open_samples`` for a path.  The error names the sample by its number,
+    from 0.
     """
     if isinstance(samples, str | os.PathLike):
         samples = open_samples(samples, model)
@@ -47,6 +48,7 @@ def checked_samples(model: Model, samples: Samples) -> Iterator[list[Array]]:
 
 
 def _inputs(model: Model, sample: Sample) -> Sequence[Array] | Mapping[str, Array]:
+    """Return ``sample`` in graph order or by names of inputs; raise ModelError if it is of another kind."""
     if isinstance(sample, np.ndarray) and len(model.main.inputs) == 1:
         return [sample]
     if not isinstance(sample, list | tuple | Mapping):

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics of one tensor: the range in each sample, and on request numbers per channel and a histogram.
 
-Numbers that are not finite, and those of the largest magnitude that float32 has, with which exporters write
-"minus infinity" of masks, are counted but in no range.
+Elements that are not finite are ignored: they are counted, but are in no range.  So are those of the largest
+magnitude that float32 has, because exporters write it for "minus infinity" in masks.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,14 +17,15 @@ from circlekit.ir.value import Array
 from circlekit.quant.calibration.histogram import Histogram
 
 LARGEST = float(np.finfo(np.float32).max)
+"""The magnitude from which on an element is ignored."""
 
 
 @dataclass(eq=False)
 class ChannelStatistics:
-    """Numbers per index of axis ``axis``: the range, and sums over ``count`` numbers in each channel.
+    """Statistics of each channel, which is an index of the axis ``axis``.
 
-    ``minima`` and ``maxima``: float32; ``sums`` and ``square_sums``: float64.  All have the channel's index
-    as their only axis.
+    ``count``: the numbers in each channel.  ``minima`` and ``maxima`` (float32), ``sums`` and ``square_sums``
+    (float64): vectors with an element per channel.
     """
 
     axis: int
@@ -35,14 +37,16 @@ class ChannelStatistics:
 
     @property
     def mean(self) -> Array:
+        """The mean of each channel."""
         return np.asarray(self.sums / max(self.count, 1))
 
     @property
     def mean_square(self) -> Array:
+        """The mean of the squares of each channel."""
         return np.asarray(self.square_sums / max(self.count, 1))
 
     def add(self, other: ChannelStatistics) -> None:
-        """Include the numbers of ``other``; ShapeError if it has another number of channels."""
+        """Include the numbers of ``other``; raise ShapeError if it has another number of channels."""
         if self.minima.shape != other.minima.shape:
             counts = f"{self.minima.size} and then {other.minima.size}"
             raise ShapeError(f"expected as many channels in each run, got {counts} on axis {self.axis}")
@@ -55,7 +59,11 @@ class ChannelStatistics:
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """What one sample adds to the statistics of a tensor; ``low`` and ``high`` are NaN without numbers."""
+    """The statistics of a tensor in one sample.
+
+    ``low``, ``high``: the range, NaN if all elements are ignored.  ``count``: the elements in the range.
+    ``ignored``: the other elements.
+    """
 
     low: float
     high: float
@@ -69,8 +77,8 @@ class Observation:
 class TensorStatistics:
     """Statistics of one tensor over all samples.
 
-    ``min`` and ``max``: the range, None if no number was seen.  ``minima`` and ``maxima``: those of each
-    sample in the order of the samples, NaN for a sample without numbers.  ``count``: numbers seen;
+    ``min`` and ``max``: the range, None if no element is in it.  ``minima`` and ``maxima``: the range of each
+    sample in the order of the samples, NaN for a sample without one.  ``count``: elements in the range.
     ``ignored``: elements that are not finite or have the largest magnitude of float32.
     """
 
@@ -86,12 +94,12 @@ class TensorStatistics:
     @property
     def is_edited(self) -> bool:
         """Whether the range is not that of the samples: then every estimator returns it as it is."""
-        lows = [low for low in self.minima if low == low]
-        highs = [high for high in self.maxima if high == high]
+        lows = [low for low in self.minima if not math.isnan(low)]
+        highs = [high for high in self.maxima if not math.isnan(high)]
         return (self.min, self.max) != (min(lows, default=None), max(highs, default=None))
 
     def add(self, seen: Observation | None) -> None:
-        """Include one sample; None: the tensor was not computed, as in the branch of an IF not taken."""
+        """Include one sample; None: it did not compute the tensor, as in a branch of an IF not taken."""
         low, high = (np.nan, np.nan) if seen is None else (seen.low, seen.high)
         self.minima.append(low)
         self.maxima.append(high)
@@ -99,7 +107,7 @@ class TensorStatistics:
             return
         self.count += seen.count
         self.ignored += seen.ignored
-        if low == low:
+        if not math.isnan(low):
             self.min = low if self.min is None else min(self.min, low)
             self.max = high if self.max is None else max(self.max, high)
         if seen.channels is not None:
@@ -113,7 +121,10 @@ class TensorStatistics:
 
 
 def joined(first: Observation | None, second: Observation) -> Observation:
-    """Return what two computations of a tensor in one sample, as in the body of a loop, add together."""
+    """Return the statistics of a tensor that one sample computes several times, as in the body of a loop.
+
+    ``first``: of the computations before, None if there are none.  ``second``: of one more.
+    """
     if first is None:
         return second
     channels, histogram = first.channels, first.histogram
@@ -136,14 +147,14 @@ def joined(first: Observation | None, second: Observation) -> Observation:
 
 
 def observed(array: Array, axis: int | None = None, histogram: bool = False) -> Observation:
-    """Return what ``array``, of floats, adds to the statistics.
+    """Return the statistics of ``array``, which has a float dtype.
 
-    ``axis``: that of the channels, None for no numbers per channel; numbers that are ignored count as 0
-    there.  ``histogram``: whether to make one.
+    ``axis``: the axis of the channels, None for no statistics per channel; there, elements that are ignored
+    count as 0.  ``histogram``: whether to make one.
     """
     if not array.size:
         return Observation(np.nan, np.nan, 0)
-    # float32 is exact for float16 and keeps the range of the common case
+    # float32 represents float16 exactly; float64 is rarer, and is rounded
     floats = array if array.dtype == np.float32 else array.astype(np.float32)
     low, high = float(floats.min()), float(floats.max())  # NaN if an element is
     if low > -LARGEST and high < LARGEST:
@@ -167,7 +178,7 @@ def observed(array: Array, axis: int | None = None, histogram: bool = False) -> 
 
 
 def _by_channel(array: Array, axis: int) -> ChannelStatistics:
-    """Return the statistics of each index of ``axis``; a scalar is one channel."""
+    """Return the statistics of each index of ``axis``; a scalar has one channel."""
     axis = axis % max(array.ndim, 1)
     rows = np.moveaxis(array, axis, -1) if array.ndim else array
     rows = rows.reshape(-1, array.shape[axis] if array.ndim else 1)
