@@ -13,6 +13,7 @@ from circlekit.errors import CirclekitError, ModelError, UnsupportedError
 from circlekit.ir.clone import clone
 from circlekit.quant.mixed.mixed_precision import measured_sqnr, raise_patterns
 from circlekit.quant.mixed.patterns import find_patterns
+from circlekit.quant.mixed.raised_outputs import last_operators
 from circlekit.quant.mixed.raising import Budget, choose_raised
 from circlekit.quant.mixed.sensitivity import measure
 from circlekit.quant.plan import Plan
@@ -135,3 +136,37 @@ def test_the_calibration_of_another_model_is_refused() -> None:
     calibration = circlekit.calibrate(other, [[np.ones((1, 64), np.float32)]])
     with pytest.raises(ModelError, match="that of another model: it knows 0 of 5 tensors"):
         circlekit.quantize(chain(1.0), calibration=calibration)
+
+
+def test_a_small_softmax_before_a_float_output_is_computed_on_int16() -> None:
+    """Probabilities near 1/8 take few steps of 1/256; integer outputs and given operators stay int8."""
+
+    def quantized(**options: Any) -> tuple[str, float]:
+        model = circlekit.parse(
+            f"graph main(%x: f32[4,8]) -> %s {{\n"
+            f"  %y = FullyConnected(%x, {weights}, {[0.0] * 8}) : f32[4,8]\n  %s = Softmax(%y) : f32[4,8]\n}}"
+        )
+        expected = [circlekit.run(model, sample)[0] for sample in SAMPLES]
+        circlekit.quantize(model, "int8", samples=SAMPLES, **options)
+        actual = [circlekit.run(model, sample)[0] for sample in SAMPLES]
+        error = max(float(np.abs(a - b).max()) for a, b in zip(actual, expected, strict=True))
+        (softmax,) = (op for op in model.main if op.code == "SOFTMAX")
+        return softmax.output.dtype.short, error
+
+    weights = (RNG.normal(size=(8, 8)) / 10).round(3).tolist()
+    raised, error = quantized()
+    assert raised == "i16"
+    kept, coarse_error = quantized(operators={"FULLY_CONNECTED": "int8"})
+    assert kept == "i8"
+    assert error < coarse_error / 2
+    assert quantized(outputs="integer")[0] == "i8"
+
+
+def test_operators_with_weights_or_other_readers_are_not_last() -> None:
+    model = circlekit.parse(
+        "graph main(%x: f32[2,8]) -> %t, %r, %y {\n"
+        f"  %y = FullyConnected(%x, {np.eye(8).tolist()}, {[0.0] * 8}) : f32[2,8]\n"
+        "  %s = Softmax(%y) : f32[2,8]\n  %t = Reshape(%s, [8, 2]) : f32[8,2]\n"
+        "  %a = Tanh(%y) : f32[2,8]\n  %r = Relu(%a) : f32[2,8]\n}"
+    )
+    assert [op.code for op in last_operators(model.main)] == ["SOFTMAX", "RESHAPE", "TANH", "RELU"]

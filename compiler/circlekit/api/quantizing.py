@@ -12,6 +12,7 @@ from typing import Any
 from circlekit.api.models import FilePath, check_model
 from circlekit.api.rewriting import optimize
 from circlekit.errors import ModelError, UnsupportedError
+from circlekit.interp.evaluate import Inputs
 from circlekit.io.write.save import encoded
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
@@ -28,13 +29,14 @@ from circlekit.quant.choose import Ranges
 from circlekit.quant.fake.grids import take_grids
 from circlekit.quant.given_plan import fit_plan
 from circlekit.quant.mixed.mixed_precision import MakeMixedPlan, Raised, raise_operators, raise_patterns
+from circlekit.quant.mixed.raised_outputs import raise_outputs
 from circlekit.quant.mixed.raising import Budget
 from circlekit.quant.one.scheme import PREPARATION as ONE_PREPARATION
 from circlekit.quant.one.scheme import quantize_by_one
 from circlekit.quant.plan import Plan, Preparation, TensorPlan
 from circlekit.quant.quantization_report import QuantizationReport
 from circlekit.quant.quantize import make_names_distinct, plan_model, preparation, ranges_of, require_fit
-from circlekit.quant.scheme import Arithmetic, Scheme, find_scheme
+from circlekit.quant.scheme import SCHEMES, Arithmetic, Scheme, find_scheme
 from circlekit.quant.selection import schemes_of
 from circlekit.quant.techniques.replay import Record, replay
 from circlekit.targets.target import Target, find_target
@@ -230,9 +232,21 @@ class _Choice:
     ) -> None:
         """Add the operators that ``find`` raises, given the model, a maker of plans, and samples."""
         ranges = ranges_of(model, calibration or collect(model, samples), self.estimator)
-        raised = find(model, lambda schemes: self.plan(model, ranges, schemes), samples)
+
+        def make_plan(schemes: Mapping[str, str]) -> Plan:
+            plan = self.plan(model, ranges, schemes)
+            plan.inputs = plan.outputs = None  # plans are compared on float samples
+            return plan
+
+        raised = find(model, make_plan, samples)
         self.operators = {**raised.schemes, **self.operators}
         self.notes += raised.notes
+
+    def _raised(self, model: Model, make_plan: MakeMixedPlan, samples: Sequence[Inputs]) -> Raised:
+        """Return the operators that are raised without being asked."""
+        raised = raise_patterns(model, make_plan, samples)
+        is_fine = find_scheme(self.scheme) is not SCHEMES["int8"] or self.interface[1] is not None
+        return raised if is_fine else raise_outputs(model, make_plan, samples, raised)
 
     def quantize(
         self,
@@ -247,7 +261,7 @@ class _Choice:
         is_open = scheme.weights.is_integer and not scheme.by_one and calibration is None and not has_grids
         if seconds and samples is not None and is_open:
             if scheme.arithmetic is Arithmetic.INTEGERS and not self.operators:
-                self.mix(model, samples, None, raise_patterns)
+                self.mix(model, samples, None, self._raised)
             search = Auto(model, samples, self.plan, scheme.activations, self.estimator, seconds)
             plan = search.run()
             self.notes += search.notes

@@ -77,7 +77,7 @@ def raise_operators(
     if target_sqnr is None and budget is None:
         raise UnsupportedError("mixed precision needs a target or a budget")
     plan = make_plan({})
-    pool = [op for op in model.main if _is_quantized(op, plan)]
+    pool = [op for op in model.main if is_quantized(op, plan)]
     work = 2 * len(pool) * sum(work_of(op) for op in model.main)
     count = min(max(MEASURED_WORK // max(work, 1), 1), MEASURED_SAMPLES)
     sensitivity = measure(model, plan, samples[:count])
@@ -109,7 +109,7 @@ def raise_patterns(
     plan, samples = make_plan({}), samples[:MEASURED_SAMPLES]
     patterns: dict[str, list[Op]] = {}
     for name, ops in find_patterns(model.main):
-        patterns.setdefault(name, []).extend(op for op in ops if _is_quantized(op, plan))
+        patterns.setdefault(name, []).extend(op for op in ops if is_quantized(op, plan))
     result = Raised()
     if not any(patterns.values()):
         return result
@@ -143,7 +143,8 @@ def measured_sqnr(model: Model, plan: Plan, samples: Sequence[Inputs]) -> float 
     return min((m.sqnr for m in outputs if m.sqnr is not None), default=None)
 
 
-def _is_quantized(op: Op, plan: Plan) -> bool:
+def is_quantized(op: Op, plan: Plan) -> bool:
+    """Return whether ``plan`` computes ``op`` with integers."""
     chosen = plan.main.operators.get(key_of(op))
     return chosen is not None and not chosen.is_float
 

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compute the last operators before outputs that leave as floats on int16, where that is worth it.
+
+SOFTMAX, LOGISTIC and TANH have a fixed scale, which on int8 is 1/256 or 1/128 even if the numbers take a
+small part of the range.  A residual ADD at the end rounds once more what nothing but the caller reads.  Such
+operators have no weights, so that int16 costs a QUANTIZE and little time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from circlekit.interp.evaluate import Inputs
+from circlekit.ir.dtypes import f32
+from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
+from circlekit.quant.mixed.mixed_precision import (
+    MEASURED_SAMPLES,
+    MakeMixedPlan,
+    Raised,
+    is_quantized,
+    measured_sqnr,
+)
+from circlekit.quant.plan import key_of
+
+RAISED_SCHEME = "int16x8"
+
+LEAST_GAIN_DB = 0.3
+"""The gain for which the operators before an output are raised."""
+
+
+def raise_outputs(
+    model: Model, make_plan: MakeMixedPlan, samples: Sequence[Inputs], first: Raised | None = None
+) -> Raised:
+    """Return ``first`` and the operators without weights before the outputs of ``model`` to compute on int16.
+
+    All are tried together, and kept if they gain at least LEAST_GAIN_DB and none of them would be float.
+    """
+    result, samples = first or Raised(), samples[:MEASURED_SAMPLES]
+    plain = make_plan(result.schemes)
+    tail = {key_of(op): RAISED_SCHEME for op in last_operators(model.main) if is_quantized(op, plain)}
+    plan = make_plan(schemes := {**result.schemes, **tail})
+    if not tail or any(plan.main.operators[name].is_float for name in tail):
+        return result
+    before = measured_sqnr(model, plain, samples)
+    if before is None:
+        return result
+    after = measured_sqnr(model, plan, samples) or before
+    is_kept = after >= before + LEAST_GAIN_DB
+    codes = ", ".join(dict.fromkeys(plan.main.operators[name].code for name in tail))
+    verdict = "kept" if is_kept else "rejected"
+    note = f"the last operators ({codes}) on int16: {before:.1f} to {after:.1f} dB, {verdict}"
+    return Raised(schemes if is_kept else result.schemes, after, [*result.notes, note])
+
+
+def last_operators(graph: Graph) -> list[Op]:
+    """Return the operators without weights that compute float outputs which nothing else reads."""
+    found: set[Op] = set()
+    for op in reversed(list(graph)):
+        rule = op.quantization_rule
+        if rule is None or rule.weights or op.called_graphs() or any(v.dtype is not f32 for v in op.results):
+            continue
+        if all(graph.is_output(v) or (v.users and found.issuperset(v.users)) for v in op.results):
+            found.add(op)
+    return [op for op in graph if op in found]
