@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -241,8 +242,8 @@ class Watch:
         print("outputs", [t["data"].shape for t in outputs])
     def DefaultOpPre(self, name, opcode, inputs):
         print("pre", name, opcode, [t["is_const"] for t in inputs])
-    def DefaultOpPost(self, name, opcode, inputs, output):
-        print("post", name, output["data"].max() >= inputs[0]["data"].max())
+    def DefaultOpPost(self, name, opcode, inputs, outputs):
+        print("post", name, outputs[0]["data"].max() >= inputs[0]["data"].max())
     def Conv2DPost(self, name, input, filter, bias, padding, stride, dilation, output, fused_act):
         print("conv", filter["data"].shape, bias["name"] != "", padding, stride, dilation, fused_act,
               output["quantparam"])
@@ -279,6 +280,36 @@ def test_hooks_of_an_analysis(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         "outputs [(1, 4, 4, 3)]",
         "end",
         "Finished executing a random input",
+    ]
+
+
+def test_hooks_stand_around_the_run_of_an_operator() -> None:
+    calls: list[str] = []
+
+    class Watch:
+        def DefaultOpPre(self, name: str, opcode: str, inputs: list[dict[str, Any]]) -> None:  # noqa: N802  # ONE's name
+            calls.append(f"pre {opcode} {len(inputs)}")
+
+        def DefaultOpPost(self, name: str, opcode: str, inputs: object, outputs: list[object]) -> None:  # noqa: N802  # as above
+            calls.append(f"post {opcode} {len(outputs)}")
+
+    text = """
+    graph main(%x: f32[1,4]) -> %y {
+      %c = Greater([2.0], [1.0])            : bool[1]
+      %y = If(%c, %x) {then_graph: @halves, else_graph: @halves}
+    }
+    graph halves(%x: f32[1,4]) -> %a {
+      %a, %b = Split(1, %x) {num_splits: 2} : f32[1,2], f32[1,2]
+    }
+    """
+    assert analyze(circlekit.parse(text), Watch()) == 1
+    assert calls == [
+        "pre Greater 2",
+        "post Greater 1",
+        "pre If 2",
+        "pre Split 2",
+        "post Split 2",
+        "post If 1",
     ]
 
 

@@ -3,8 +3,9 @@
 
 The file NAME.py has a class NAME.  Its methods, all optional: StartAnalysis(args), EndAnalysis(),
 StartNetworkExecution(inputs), EndNetworkExecution(outputs), DefaultOpPre(name, opcode, inputs),
-DefaultOpPost(name, opcode, inputs, output), and for the operators in HOOKS their own Pre and Post.  A tensor
-is a dict: name, data, quantparam (scale, zero_point, quantized_dimension), is_const.
+DefaultOpPost(name, opcode, inputs, outputs), and for the operators in HOOKS their own Pre and Post.  A tensor
+is a dict: name, data, quantparam (scale, zero_point, quantized_dimension), is_const; ``inputs`` and
+``outputs`` are lists of tensors.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 from circlekit.errors import CirclekitError, FileError, ModelError
 from circlekit.interp.interpreter import Interpreter
-from circlekit.ir.graph import Graph, Model
+from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 
@@ -32,6 +33,19 @@ HOOKS = {
     "Split": "split_dim value num_splits outputs",
 }
 """The arguments of an operator's own hooks behind the name; Pre does not get ``output`` and ``outputs``."""
+
+ONE_OPCODES = {
+    "L2_NORMALIZATION": "L2Normalize",
+    "BCQ_FULLY_CONNECTED": "BCQFullyConnected",
+    "BCQ_GATHER": "BCQGather",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTM",
+    "BIDIRECTIONAL_SEQUENCE_LSTM": "BidirectionalSequenceLSTM",
+    "GRU": "GRU",
+    "SVDF": "SVDF",
+    "CUMSUM": "CumSum",
+    "CUSTOM": "Custom",
+}
+"""The argument ``opcode`` of operators that ONE names otherwise than the class here is named."""
 
 Tensor = dict[str, Any]
 
@@ -65,7 +79,7 @@ def load_analysis(path: str | os.PathLike[str]) -> object:
 def analyze(model: Model, analysis: object, samples: Iterable[Sequence[Array]], arguments: str = "") -> int:
     """Run ``model`` on ``samples`` and call the hooks of ``analysis``; return the number of samples.
 
-    The hooks of an operator are called when it has run, Pre before Post.  Raise AnalysisError if a hook
+    Pre is called before an operator runs, Post when it has run.  Raise AnalysisError if a hook
     fails, and the errors of ``Interpreter.run``.
     """
     _hook(analysis, "StartAnalysis", arguments)
@@ -76,7 +90,7 @@ def analyze(model: Model, analysis: object, samples: Iterable[Sequence[Array]], 
         interpreter.reset()
         inputs = [_tensor(v, a) for v, a in zip(model.main.inputs, sample, strict=True)]
         _hook(analysis, "StartNetworkExecution", inputs)
-        arrays = interpreter.run(list(sample), observe=observer.operator, on_graph=observer.graph)
+        arrays = interpreter.run(list(sample), observe=observer.after, before_op=observer.before)
         outputs = [_tensor(v, a) for v, a in zip(model.main.outputs, arrays, strict=True)]
         _hook(analysis, "EndNetworkExecution", outputs)
         count += 1
@@ -85,37 +99,36 @@ def analyze(model: Model, analysis: object, samples: Iterable[Sequence[Array]], 
 
 
 class _Observer:
-    """Calls the hooks of operators.  ``arrays``: what they have computed, until its last use."""
+    """Calls the hooks of operators.  ``running``: the operands of those that run, the innermost last."""
 
     def __init__(self, analysis: object) -> None:
         self.analysis = analysis
-        self.arrays: dict[Value, Array] = {}
-        self.last: dict[Value, Op] = {}
+        self.running: list[list[Tensor | None]] = []
 
-    def graph(self, graph: Graph, inputs: Sequence[Array]) -> None:
-        self.arrays.update(zip(graph.inputs, inputs, strict=True))
-        for op in graph:
-            self.last.update((v, op) for v in op.inputs if v is not None)
+    def before(self, op: Op, operands: Sequence[Array | None]) -> None:
+        pairs = zip(op.inputs, operands, strict=True)
+        self.running.append([None if value is None else _tensor(value, array) for value, array in pairs])
+        self.call(op, "Pre", self.running[-1], None)
 
-    def operator(self, op: Op, results: Sequence[Array]) -> None:
-        inputs = [None if v is None else _tensor(v, self.arrays.get(v, v.data)) for v in op.inputs]
-        outputs = [_tensor(v, a) for v, a in zip(op.results, results, strict=True)]
-        name = op.output.name if op.results else ""
+    def after(self, op: Op, results: Sequence[Array]) -> None:
+        outputs = [_tensor(value, array) for value, array in zip(op.results, results, strict=True)]
+        self.call(op, "Post", self.running.pop(), outputs)
+
+    def call(self, op: Op, when: str, inputs: list[Tensor | None], outputs: list[Tensor] | None) -> None:
+        """Call the hook of ``op``, or the default one; Pre has no ``outputs``."""
+        name = op.results[0].name if op.results else ""
         kind = type(op).__name__
-        own = HOOKS.get(kind, "").split()
-        named = dict(zip([o.name for o in op.operands], inputs, strict=False))
-        for when in ("Pre", "Post"):
-            if own and hasattr(self.analysis, kind + when):
-                given = {**named, "outputs": outputs, "output": outputs[0]}
-                words = [w for w in own if when == "Post" or not w.startswith("output") or w in named]
-                _hook(self.analysis, kind + when, name, *(_argument(op, word, given) for word in words))
-            elif len(outputs) == 1:
-                present = [tensor for tensor in inputs if tensor is not None]
-                more = outputs if when == "Post" else []
-                _hook(self.analysis, f"DefaultOp{when}", name, kind, present, *more)
-        self.arrays.update(zip(op.results, results, strict=True))
-        for value in {v for v in op.inputs if v is not None and self.last.get(v) is op}:
-            self.arrays.pop(value, None)
+        if kind in HOOKS and hasattr(self.analysis, kind + when):
+            given: dict[str, Any] = dict(zip([o.name for o in op.operands], inputs, strict=False))
+            words = [w for w in HOOKS[kind].split() if w not in ("output", "outputs") or outputs is not None]
+            if outputs is not None:
+                given |= {"outputs": outputs, "output": outputs[0]}
+            _hook(self.analysis, kind + when, name, *(_argument(op, word, given) for word in words))
+            return
+        present = [tensor for tensor in inputs if tensor is not None]
+        more = [] if outputs is None else [outputs]
+        opcode = ONE_OPCODES.get(op.code, kind)
+        _hook(self.analysis, f"DefaultOp{when}", name, opcode, present, *more)
 
 
 def _argument(op: Op, word: str, given: Mapping[str, Any]) -> Any:

@@ -23,6 +23,9 @@ from circlekit.ops.program.state import State
 Observe = Callable[[Op, Sequence[Array]], None]
 """Called with every operator and its results, in execution order; must not change the arrays."""
 
+BeforeOp = Callable[[Op, Sequence[Array | None]], None]
+"""Called with every operator and its operands, None for an absent one, before it runs."""
+
 OnValue = Callable[[str, Array], None]
 """Called with name and array of every graph input and every result; must not change the array."""
 
@@ -48,6 +51,7 @@ class GraphRunner:
         self.kernels = kernels
         self._plans: dict[Graph, ExecutionPlan] = {}
         self._observe: Observe | None = None
+        self._before_op: BeforeOp | None = None
         self._on_value: OnValue | None = None
         self._on_graph: OnGraph | None = None
         # bytes of results not yet released; graph calls so far; graph calls that have not returned
@@ -60,6 +64,7 @@ class GraphRunner:
         observe: Observe | None = None,
         on_value: OnValue | None = None,
         on_graph: OnGraph | None = None,
+        before_op: BeforeOp | None = None,
     ) -> list[Array]:
         """Return the outputs of ``graph`` as arrays that share no memory with anything else.
 
@@ -67,6 +72,7 @@ class GraphRunner:
         """
         self._held_bytes = self._calls = self._depth = 0
         self._observe, self._on_value, self._on_graph = observe, on_value, on_graph
+        self._before_op = before_op
         self._progress = progress()
         try:
             # overflow and NaN are ordinary results, as in other runtimes
@@ -79,7 +85,7 @@ class GraphRunner:
                 # a copy where the memory may belong to an input, a constant or the state
                 return [x if x.flags.carray and x.flags.owndata else x.copy() for x in outputs]
         finally:
-            self._observe = self._on_value = self._on_graph = None
+            self._observe = self._on_value = self._on_graph = self._before_op = None
 
     def __call__(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
         """Return the outputs of a graph that an operator calls; raise LimitError for too many calls."""
@@ -130,6 +136,8 @@ class GraphRunner:
         try:
             operands = [None if v is None else self._read(v, plan, environment) for v in op.inputs]
             planned.memory.check(operands, self._held_bytes)
+            if self._before_op is not None:
+                self._before_op(op, operands)
             results = compute(op, operands + [None] * planned.absent, self, planned.fast_kernel)
         except CirclekitError as error:
             raise error.note(place(op, self.model)) from None

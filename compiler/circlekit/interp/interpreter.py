@@ -8,7 +8,7 @@ from contextlib import suppress
 from circlekit.errors import CirclekitError
 from circlekit.interp.evaluate import Inputs, model_inputs
 from circlekit.interp.execution_plan import work_of
-from circlekit.interp.graph_runner import GraphRunner, Observe, OnGraph, OnValue
+from circlekit.interp.graph_runner import BeforeOp, GraphRunner, Observe, OnGraph, OnValue
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.progress import progress
 from circlekit.ir.value import Array
@@ -74,20 +74,21 @@ class Interpreter:
         observe: Observe | None = None,
         on_value: OnValue | None = None,
         on_graph: OnGraph | None = None,
+        before_op: BeforeOp | None = None,
     ) -> list[Array]:
         """Return the outputs, in order, of the graph at index ``graph`` of the model.
 
         ``inputs``: a sequence in the order of the graph's inputs, or a mapping by name.
-        ``observe`` is called with each operator and its results, ``on_value`` with the name and the array
-        of each graph input and each result, ``on_graph`` with each graph that begins to run (the one at
-        ``graph`` and those that operators call) and its inputs.  The outputs share no memory with inputs or
-        constants.
+        ``before_op`` is called with each operator and its operands before it runs, ``observe`` with each
+        operator and its results, ``on_value`` with the name and the array of each graph input and each
+        result, ``on_graph`` with each graph that begins to run (the one at ``graph`` and those that operators
+        call) and its inputs.  The outputs share no memory with inputs or constants.
 
         Raises ModelError if there is no such graph, ShapeError if the inputs do not match it,
         UnsupportedError if an operator has no kernel, LimitError beyond the limits of memory and graph calls.
         """
         arrays = model_inputs(self.model, graph, inputs)
-        return self._runner.run(self.model.graphs[graph], arrays, observe, on_value, on_graph)
+        return self._runner.run(self.model.graphs[graph], arrays, observe, on_value, on_graph, before_op)
 
 
 def expect_runs(model: Model, count: int, graph: int = 0) -> None:
