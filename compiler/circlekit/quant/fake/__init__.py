@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake quantization: operators that round to a quantization grid in a float model, and the way back."""
+"""Fake quantization: put operators that round to a quantization grid into a float model, or take them out."""

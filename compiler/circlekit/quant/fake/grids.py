@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take the grids out of a model that rounds: FAKE_QUANT, and QUANTIZE followed by DEQUANTIZE.
+"""Take the operators that round out of a float model: FAKE_QUANT, and QUANTIZE followed by DEQUANTIZE.
 
-Quantization-aware training leaves such models.  What is left is the float model, and for each tensor that was
-rounded the parameters of its grid, which its quantized form then has exactly.
+Quantization-aware training leaves such operators.  They round a tensor to a grid: the equally spaced numbers
+that the integers of a range stand for.  Without them the model is an ordinary float model.  The grids become
+plans of tensors, so that quantization gives each tensor exactly its grid.
 """
 
 from __future__ import annotations
@@ -24,30 +25,36 @@ from circlekit.ops.quantization import followed_operand, is_quantized
 from circlekit.quant.plan import TensorPlan
 
 Grids = dict[str, TensorPlan]
+"""The plans of tensors with a grid, by name."""
 
 
 class Grid(NamedTuple):
-    """Equally spaced numbers: those of ``form`` up to the integer ``last``, which may not be its largest."""
+    """Equally spaced numbers.
+
+    ``form``: dtype, scale and zero point.  ``last``: the largest integer that is in the grid; the dtype of
+    ``form`` may have larger ones.
+    """
 
     form: TensorPlan
     last: int
 
     @property
     def highest(self) -> float:
-        """The number that the integer ``last`` stands for."""
+        """The real number that the integer ``last`` stands for."""
         return self.form.scale[0] * (self.last - self.form.zero_point[0])
 
 
 def take_grids(model: Model) -> list[Grids]:
-    """Remove the operators that round from every graph of ``model``, in place; return the grids by name.
+    """Remove the operators that round from ``model``, in place; return the grids of each graph by tensor.
 
-    An operator stays where a tensor is rounded to two different grids, or to one that is not understood.
-    Where a grid has fewer steps than its dtype has integers, a MINIMUM does what is left of its clipping.
+    An operator stays if its tensor has another grid already, or if no int8 or int16 form has its grid.  If
+    the dtype of a grid has integers above the grid, a MINIMUM clips them.
     """
     return [_take(graph) for graph in model.graphs]
 
 
 def _take(graph: Graph) -> Grids:
+    """Remove the operators that round from ``graph``; return the grids by tensor."""
     grids: Grids = {}
     for op in list(graph):
         if isinstance(op, FakeQuant):
@@ -60,7 +67,11 @@ def _take(graph: Graph) -> Grids:
 
 
 def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids) -> None:
-    """Remove the chain from ``first`` to ``last`` if its grid is known and fits that of its tensor."""
+    """Remove operators that round a tensor, and add its grid to ``grids``; see ``take_grids`` for what stays.
+
+    ``first``, ``last``: the operators, which are the same for FAKE_QUANT and for a DEQUANTIZE of integers
+    that no QUANTIZE made.  ``grid``: None if no form has it.
+    """
     source, rounded = first.inputs[0], last.output
     if grid is None or source is None:
         return
@@ -71,7 +82,7 @@ def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids
         grids[constant.name] = _with_zero_at_zero(grid.form, constant.array())
         graph.replace_uses(rounded, constant)
     elif isinstance(first, Dequantize):
-        grids[rounded.name] = grid.form  # integers come in: DEQUANTIZE stays, what reads it is quantized
+        grids[rounded.name] = grid.form  # the model has integers here: DEQUANTIZE stays
         return
     elif grids.get(source.name, grid.form) != grid.form:
         return
@@ -89,7 +100,10 @@ def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids
 
 
 def _with_zero_at_zero(form: TensorPlan, numbers: Array) -> TensorPlan:
-    """Return ``form`` with zero points 0, without which kernels take no weights, if the numbers then fit."""
+    """Return ``form`` with zero points of 0 if its integers can then still hold ``numbers``, else ``form``.
+
+    Kernels take weights only with zero points of 0.
+    """
     shape = [-1 if i == form.axis else 1 for i in range(numbers.ndim)] if len(form.scale) > 1 else []
     steps = np.rint(numbers / form.scales.reshape(shape))
     low, high = form.dtype.limits
@@ -98,7 +112,11 @@ def _with_zero_at_zero(form: TensorPlan, numbers: Array) -> TensorPlan:
 
 
 def _can_have(value: Value, form: TensorPlan, grids: Grids) -> bool:
-    """Return whether the operator that produces ``value`` can give it ``form``, as far as that is known."""
+    """Return whether the quantized producer of ``value`` can give it ``form``.
+
+    It cannot if its quantization rule fixes another form, or if the result has the form of an operand that
+    has another one.
+    """
     op = value.producer
     rule = None if op is None else op.quantization_rule
     if op is None or rule is None:
@@ -115,7 +133,7 @@ def _can_have(value: Value, form: TensorPlan, grids: Grids) -> bool:
 
 
 def _give(value: Value, form: TensorPlan, grids: Grids) -> None:
-    """Give ``value`` this form, and the operand that its producer does not scale."""
+    """Plan ``form`` for ``value``, and for the operand whose form its producer keeps, if there is one."""
     grids[value.name] = form
     followed = None if value.producer is None else followed_operand(value.producer)
     if followed is not None and followed.name not in grids:
@@ -123,9 +141,10 @@ def _give(value: Value, form: TensorPlan, grids: Grids) -> None:
 
 
 def _clip(graph: Graph, source: Value, last: Op, grid: Grid, grids: Grids) -> None:
-    """Replace the rounding by a MINIMUM, before which integers of another form are quantized again.
+    """Replace the result of ``last`` by that of a MINIMUM with the highest number of the grid.
 
-    The integers of the form go further than the grid, or the producer of ``source`` cannot have this form.
+    That is needed where the dtype has integers above the grid, or where ``source`` cannot have the form: then
+    it is requantized before the MINIMUM.
     """
     name = last.output.name
     bound = Value.constant(graph.unique_name(f"{name}/highest"), np.array(grid.highest, np.float32))
@@ -135,7 +154,10 @@ def _clip(graph: Graph, source: Value, last: Op, grid: Grid, grids: Grids) -> No
 
 
 def _bypass(graph: Graph, source: Value, rounded: Value, grids: Grids) -> None:
-    """Let the users of ``rounded`` read ``source``; a graph output keeps its name."""
+    """Let the users of ``rounded`` read ``source``; a graph output keeps its name.
+
+    Nothing changes if both values are graph outputs.
+    """
     if graph.is_output(rounded) and source.producer is not None and not graph.is_output(source):
         grids[rounded.name] = grids.pop(source.name)
         graph.replace_uses(source, rounded)
@@ -145,7 +167,10 @@ def _bypass(graph: Graph, source: Value, rounded: Value, grids: Grids) -> None:
 
 
 def _rounded_constant(graph: Graph, first: Op, last: Op) -> Value | None:
-    """Return a constant with the numbers that the chain computes; None if it cannot be computed."""
+    """Return a new constant with the rounded numbers; None if they cannot be computed.
+
+    ``first``, ``last``: the operators that round the constant operand of ``first``.
+    """
     source = first.inputs[0]
     assert source is not None  # the caller checked it
     if not source.is_plain or graph.is_output(last.output):
@@ -160,7 +185,7 @@ def _rounded_constant(graph: Graph, first: Op, last: Op) -> Value | None:
 
 
 def stored_grid(op: Dequantize) -> Grid | None:
-    """Return the grid of the integers that a DEQUANTIZE reads; None for more than 16 bits."""
+    """Return the grid of the integers that ``op`` reads, as int8 or int16; None for more than 16 bits."""
     value = op.input
     form = value.quantization
     if form is None or not is_quantized(value) or not 0 < value.dtype.bits <= 16:

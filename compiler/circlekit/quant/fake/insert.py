@@ -31,21 +31,21 @@ TRAINING_OPTIONS = {
     "update_barrier": "it orders updates of training variables",
     "is_training": "ranges are trained variables then; here they come from a calibration",
 }
-"""Parameters of contrib.quantize that only mean something in training, and why."""
+"""Parameters of contrib.quantize that only mean something in training: what they do there."""
 
 
 @dataclass(frozen=True)
 class FakeQuantOptions:
-    """How values are rounded; the names are those of contrib.quantize.
+    """How values are rounded; the names are those of contrib.quantize.  Raise UnsupportedError for others.
 
     ``weight_bits``, ``activation_bits``: 2 to 8.  ``symmetric``: ranges are centered at 0.
-    ``narrow_range``: activations do without the lowest step, as weights always do.
+    ``narrow_range``: activations do not use the lowest integer, as weights never do.
     ``per_channel``: weights have a range for each channel, as pairs of QUANTIZE and DEQUANTIZE.
     ``ema_decay``: ranges of activations are moving averages over the samples; None: the smallest and the
     largest number of all samples.  ``init_range``: the start of the moving average; None: no start, as in
     contrib.quantize.
-    ``scope``: a regular expression; only values with a match anywhere in their names are rounded; for weights
-    the name of the layer's result counts.
+    ``scope``: a regular expression; only values are rounded in whose name it has a match.  For weights the
+    name of the layer's result counts.
     ``inputs``: also the inputs of the model are rounded, which contrib.quantize leaves as they are.
     """
 
@@ -74,7 +74,10 @@ class FakeQuantOptions:
 
 
 def refuse_training_options(names: Sequence[str]) -> None:
-    """Raise UnsupportedError, with the reason, for an option that only means something in training."""
+    """Raise UnsupportedError, with the reason, if ``names`` has a name.
+
+    These are options that ``FakeQuantOptions`` does not have.
+    """
     for name in names:
         if name in TRAINING_OPTIONS:
             raise UnsupportedError(f"{name} only means something in training: {TRAINING_OPTIONS[name]}")
@@ -83,7 +86,11 @@ def refuse_training_options(names: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Inserted:
-    """One inserted rounding: the rule's name, the value that is rounded, and the range, one or by channel."""
+    """One inserted rounding.
+
+    ``rule``: the name of the rule.  ``value``: the name of the rounded value.  ``low``, ``high``: its range;
+    over all channels if each channel has its own.  ``channels``: the number of ranges, 0 for a single one.
+    """
 
     rule: str
     value: str
@@ -95,8 +102,8 @@ class Inserted:
 def insert_fake_quant(model: Model, calibration: Calibration, options: FakeQuantOptions) -> list[Inserted]:
     """Insert FAKE_QUANT operators into every graph of ``model``, in place; return what was inserted.
 
-    ``calibration``: statistics of this float model; a value without statistics is an error.  A value that is
-    already followed by a rounding, also behind operators that keep its grid, is left alone.
+    ``calibration``: statistics of this float model.  A value that is rounded already (``has_rounding``) is
+    left alone.
 
     Raise ModelError if statistics are missing or a range is not finite.
     """
@@ -114,17 +121,20 @@ def insert_fake_quant(model: Model, calibration: Calibration, options: FakeQuant
 
 
 class _Inserter:
-    """Inserts into one graph, that with ``index``."""
+    """Inserts operators into one graph; ``index``: its index in the model."""
 
     def __init__(self, graph: Graph, calibration: Calibration, index: int, options: FakeQuantOptions) -> None:
         self.graph, self.calibration, self.index, self.options = graph, calibration, index, options
 
     def wants(self, value: Value, name: str) -> bool:
-        """Return whether ``value`` is to be rounded: in scope by ``name``, and not rounded yet."""
-        return re.search(self.options.scope or "", name) is not None and not is_followed_by_rounding(value)
+        """Return whether to round ``value``: ``name`` is in the scope, and it is not rounded yet."""
+        return re.search(self.options.scope or "", name) is not None and not has_rounding(value)
 
     def insert(self, rule: InsertionRule, places: Iterable[tuple[Value, Op]]) -> Iterator[Inserted]:
-        """Round the values at ``places`` (pairs of a value and its layer) for which ``wants`` is true."""
+        """Round values where ``wants`` is true; yield what was inserted.
+
+        ``places``: pairs of a value and the first operator of the match, which is the layer for weights.
+        """
         for value, op in places:
             if not self.wants(value, op.results[0].name if rule.is_weight else value.name):
                 continue
@@ -136,6 +146,7 @@ class _Inserter:
                 yield self._round_weights(rule.name, value, op)
 
     def round_activation(self, rule: str, value: Value) -> Inserted:
+        """Insert FAKE_QUANT behind ``value``; raise ModelError if it has no statistics."""
         statistics = self.calibration.of(value, self.index)
         if statistics is None:
             raise ModelError(f"%{value.name}: the calibration has no statistics of it, so it has no range")
@@ -150,6 +161,7 @@ class _Inserter:
         return Inserted(rule, value.name, low, high)
 
     def _round_weights(self, rule: str, value: Value, layer: Op) -> Inserted:
+        """Insert FAKE_QUANT with one range behind the weights ``value``; raise ModelError for NaN in them."""
         data = _finite(value)
         low, high = min(float(data.min(initial=0)), 0.0), max(float(data.max(initial=0)), 0.0)
         if self.options.symmetric:
@@ -160,7 +172,10 @@ class _Inserter:
         return Inserted(rule, value.name, low, high)
 
     def _round_channels(self, rule: str, value: Value, layer: Op) -> Inserted:
-        """Round to integers of -(2^(bits - 1) - 1) to 2^(bits - 1) - 1 with one scale for each channel."""
+        """Insert QUANTIZE and DEQUANTIZE with a scale for each channel behind the weights ``value``.
+
+        The integers are -(2^(bits - 1) - 1) to 2^(bits - 1) - 1.
+        """
         assert layer.quantization_rule is not None  # it has weights
         axis = next(iter(layer.quantization_rule.weights.values())) or 0
         others = tuple(i for i in range(value.rank or 0) if i != axis)
@@ -174,9 +189,10 @@ class _Inserter:
         return Inserted(rule, value.name, -limit, limit, scale.size)
 
     def _insert(self, rule: str, value: Value, ops: list[Op], layer: Op | None = None) -> None:
-        """Put ``ops``, a chain that reads ``value``, after its producer; if it is weights, before ``layer``.
+        """Insert ``ops``, of which the first reads ``value``, and let its users read the result of the last.
 
-        All other users read the rounded value then.  A graph output keeps its name: it is the rounded value.
+        They stand behind the producer of ``value``, or, for weights, before ``layer`` and other users.  If
+        ``value`` is a graph output, its name goes over to the rounded value.
         """
         users = [(op, index) for op, index in value.uses if op not in ops]
         for op in ops:
@@ -204,18 +220,21 @@ class _Inserter:
         return next(op for op in self.graph if op in wanted)
 
 
-def is_followed_by_rounding(value: Value) -> bool:
-    """Return whether a user of ``value`` rounds it, or one behind operators that keep its grid."""
+def has_rounding(value: Value) -> bool:
+    """Return whether ``value`` is rounded already, by its producer or by a user.
+
+    An operator also counts that rounds behind operators that keep the grid of ``value``.
+    """
     for op in value.users:
         if isinstance(op, FakeQuant | Quantize):
             return True
-        if followed_operand(op) is value and any(is_followed_by_rounding(v) for v in op.results):
+        if followed_operand(op) is value and any(has_rounding(v) for v in op.results):
             return True
     return isinstance(value.producer, FakeQuant | Dequantize)
 
 
 def _activation_range(statistics: TensorStatistics, options: FakeQuantOptions) -> tuple[float, float]:
-    """Return the range that contrib.quantize would have trained, which holds 0."""
+    """Return the range that contrib.quantize would have trained; 0 is in it."""
     if options.ema_decay is None:
         low, high = estimate_range(statistics, "min_max")
     else:
@@ -224,15 +243,17 @@ def _activation_range(statistics: TensorStatistics, options: FakeQuantOptions) -
 
 
 def _symmetric(low: float, high: float, bits: int, narrow: bool) -> tuple[float, float]:
-    """Return the smallest range around ``low`` and ``high`` in which 0 is the middle step.
+    """Return the smallest range that includes ``low`` and ``high`` and has 0 as its middle step.
 
-    Source: ``contrib/quantize/python/quant_ops.py``, ``_FakeQuantWithMinMaxVars`` and its callers.
+    ``low`` is at most 0, ``high`` at least 0.  Source: ``contrib/quantize/python/quant_ops.py``,
+    ``_FakeQuantWithMinMaxVars`` and its callers.
     """
     ratio = -1.0 if narrow else -(2**bits - 2) / 2**bits
     return min(low, high / ratio), max(high, low * ratio)
 
 
 def _finite(value: Value) -> Array:
+    """Return the elements of a constant; raise ModelError for NaN or infinity."""
     data = value.array()
     if not np.isfinite(data).all():
         raise ModelError(f"%{value.name}: expected finite weights, got NaN or infinity")

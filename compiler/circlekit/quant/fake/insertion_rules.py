@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where TensorFlow's contrib.quantize puts FAKE_QUANT operators, as pictures.
+"""The places where TensorFlow's contrib.quantize puts FAKE_QUANT operators, as pictures.
 
 A layer is a convolution or a fully connected operator with constant weights, after batch norms were folded.
-A bypass is an ADD that takes the result of a layer, or of its activation, and another computed tensor.
+A bypass is an ADD of another computed tensor to the result of a layer or of its activation.
 
 Source: ``tensorflow/contrib/quantize/python/quantize.py`` of TensorFlow 1.15.
 """
@@ -34,6 +34,8 @@ LAYERS = (
 
 ACTIVATION = "RELU|RELU6|RELU_N1_TO_1"
 PLAIN = tuple(layer.replace("$act", "NONE") for layer in LAYERS)
+"""A layer without a fused activation."""
+
 ACTIVATED = (
     *(layer.replace("$act", ACTIVATION) for layer in LAYERS),
     *(f"{layer.replace('y = ', 'p = ')}  y = Relu|Relu6|ReluN1To1(p)" for layer in PLAIN),
@@ -41,15 +43,16 @@ ACTIVATED = (
 """A layer and its activation, with result ``y``."""
 
 BYPASS = "  z = Add(y, o: f32) {act: $act}"
+"""The ADD of a bypass, behind a layer with result ``y``; ``o`` is the other operand."""
 
 
 @dataclass(frozen=True)
 class InsertionRule:
     """One kind of place for FAKE_QUANT.
 
-    ``name``: the last part of the names of its values.  ``pictures``: texts, alternatives.  ``at``: the name
-    of the value in the picture that is rounded.  ``is_weight``: whether that is a constant of weights.
-    ``unless``: returns whether a match does not count.
+    ``name``: the last part of the names of the new values.  ``pictures``: texts of alternative pictures.
+    ``at``: the name of the value in the picture that is rounded.  ``is_weight``: whether that value is the
+    weights of a layer.  ``unless``: returns True for a match that does not count.
     """
 
     name: str
@@ -78,16 +81,17 @@ def _is_bias(match: Match) -> bool:
 
 
 def _bypass_is_activated(match: Match) -> bool:
+    """Whether the ADD adds a bias, or an activation follows it, which another rule rounds."""
     return _is_bias(match) or any(isinstance(op, Relu | Relu6 | ReluN1To1) for op in match.value("z").users)
 
 
 def _layer_continues(match: Match) -> bool:
-    """Whether an activation or an ADD follows the layer: other rules round its result or theirs."""
+    """Whether an activation or an ADD follows the layer; then other rules say what is rounded."""
     return any(isinstance(op, Relu | Relu6 | ReluN1To1 | Add) for op in match.value("y").users)
 
 
 def _follows_no_rounding(match: Match) -> bool:
-    """Whether no operand is rounded, or an activation follows alone, which is rounded in its place."""
+    """Whether the match does not count: no operand is rounded, or the only user is an activation."""
     users = match.value("z").users
     if len(users) == 1 and isinstance(users[0], Relu | Relu6 | ReluN1To1):
         return True
@@ -95,7 +99,7 @@ def _follows_no_rounding(match: Match) -> bool:
 
 
 def is_rounded(value: Value) -> bool:
-    """Return whether ``value`` is a grid value: rounded itself, or moved, added or multiplied from such."""
+    """Return whether ``value`` is rounded, or moved from, a sum of or a product of a rounded value."""
     op = value.producer
     if op is None or isinstance(op, FakeQuant | Dequantize):
         return op is not None

@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mixed precision: the noise that each operator adds, and which operators to leave in higher precision."""
+"""Mixed precision: measure the noise that each operator adds, and choose the operators to raise.
+
+To raise an operator means to compute it in a higher precision than the others.
+"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a graph once, then again with some of its values changed: only what depends on these is computed."""
+"""Run a graph once, then again with some values changed: only the operators that depend on them run again."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from circlekit.ir.value import Array, Value
 
 
 class ConeRunner:
-    """The main graph of a float model with all its values on one set of inputs.
+    """Runs the main graph of a float model and keeps all its values.
 
-    ``values``: arrays of inputs and results.  Constants are read from the graph.
+    ``values``: the arrays of inputs and results of the last ``run``; constants are not in it.
     """
 
     def __init__(self, model: Model) -> None:
@@ -30,7 +30,7 @@ class ConeRunner:
         self._fast = {planned.op: planned.fast_kernel for planned in self._plan.operators}
 
     def run(self, inputs: Inputs) -> list[Array]:
-        """Run on ``inputs``, keep all values and return the outputs; errors are those of the interpreter."""
+        """Run on ``inputs``, keep all values, and return the outputs; errors: see ``Interpreter.run``."""
         self.values = {}
         by_name = {value.name: value for value in self.graph.inputs}
 
@@ -45,9 +45,9 @@ class ConeRunner:
         return self._interpreter.run(inputs, observe=keep, on_value=keep_input)
 
     def outputs(self, changes: Mapping[Value, Array]) -> list[Array]:
-        """Return the outputs if some values were those in ``changes``.
+        """Return the outputs of the last run if the values in ``changes`` had these arrays.
 
-        Raise UnsupportedError if an operator that runs other graphs depends on a change.
+        Raise UnsupportedError if an operator that calls other graphs depends on them.
         """
         changed = dict(changes)
         with np.errstate(all="ignore"), limited_blas_threads(self._plan.largest_macs):
@@ -61,13 +61,14 @@ class ConeRunner:
         return [self._read(value, changed) for value in self.graph.outputs]
 
     def results_of(self, op: Op, changed: Mapping[Value, Array]) -> list[Array]:
-        """Return the results of ``op`` if some of its operands, constants too, were those in ``changed``."""
+        """Return the results of ``op`` if its operands in ``changed``, constants too, had these arrays."""
         operands = [None if v is None else self._read(v, changed) for v in op.inputs]
         operands += [None] * absent_operands(op)
         has_new_constants = any(v in changed for v in op.inputs if v is not None and v.is_const)
         return compute(op, operands, None, None if has_new_constants else self._fast[op])
 
     def _read(self, value: Value, changed: Mapping[Value, Array]) -> Array:
+        """Return the changed array of ``value``, or that of the last run, or the constant."""
         array = changed.get(value)
         if array is None:
             array = self.values.get(value)

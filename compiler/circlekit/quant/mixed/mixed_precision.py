@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Raise the operators of a quantized model that cost most, until a target is reached or a budget is spent."""
+"""Raise the operators whose quantization adds most noise, until a target is reached or a budget is spent."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from circlekit.quant.mixed.sensitivity import Sensitivity, measure
 from circlekit.quant.plan import Plan, key_of
 
 MakeMixedPlan = Callable[[Mapping[str, str]], Plan]
-"""Returns the plan with another scheme for some operators, by the name of a result."""
+"""Returns the plan of the model; argument: other schemes for some operators, by ``key_of`` the operator."""
 
 MEASURED_WORK = 10**10
-"""Multiply-accumulates for measuring each operator's noise; the number of samples follows from them."""
+"""Multiply-accumulates for measuring the noise of all operators; they limit the number of samples."""
 
 MEASURED_SAMPLES = 4
 """The noise is measured on at most this many samples; more change little."""
 
 CHECKED_SAMPLES = 8
-"""Samples on which a choice is checked by running the quantized model."""
+"""A choice is checked by running the quantized model on at most this many samples."""
 
 MAX_CHECKS = 6
-"""A choice that misses the target is extended this often; the prediction is near after few."""
+"""At most this many choices are made for a target, each with more operators than the one before."""
 
 EXTRA_SQNR = 0.5
-"""A choice that misses the target is extended by what is missing and this ratio in dB, to end soon."""
+"""dB by which the next choice aims above the missing ratio, so that fewer choices are needed."""
 
 MIN_SQNR = 12.0
 """Below this ratio in dB a quantized model is of little use, and patterns are raised without being asked."""
@@ -47,9 +47,10 @@ MIN_PATTERN_GAIN = 6.0
 
 @dataclass
 class Raised:
-    """The operators to raise: ``schemes``, by the name of a result.
+    """The operators to raise.
 
-    ``sqnr``: signal to noise ratio in dB on the checked samples.  ``notes``: what was measured, for a reader.
+    ``schemes``: their schemes, by ``key_of`` the operator.  ``sqnr``: the lowest signal to noise ratio of an
+    output, in dB, on the checked samples.  ``notes``: sentences about what was measured.
     """
 
     schemes: dict[str, str] = field(default_factory=dict)
@@ -65,10 +66,12 @@ def raise_operators(
     budget: Budget | None = None,
     raise_to: str = "float",
 ) -> Raised:
-    """Return which operators of the float ``model`` to compute by scheme ``raise_to``.
+    """Return the operators of the float ``model`` to compute by the scheme ``raise_to``.
 
-    With ``target_sqnr`` (dB) they are as few as possible; with ``budget`` the best that it allows.  With
-    both, the target ends the search early.  ``samples``: a few are enough, also those of the calibration.
+    ``target_sqnr`` (dB): few operators with which every output reaches this ratio.  ``budget``: the operators
+    that reduce the noise most within it.  With both, the search ends at what is reached first.
+    ``make_plan``: makes plans of ``model``.  ``samples``: at most CHECKED_SAMPLES of them are used; they may
+    be those of the calibration.  A target that is missed is not an error, but a note.
 
     Raise ModelError without samples, UnsupportedError if neither a target nor a budget is given.
     """
@@ -84,9 +87,14 @@ def raise_operators(
     clusters = find_patterns(model.main)
     keeps_constants = raise_to != "float"
     result, goal = Raised(), target_sqnr
+    obstacle = f"{MAX_CHECKS} choices were not enough"
     for _ in range(MAX_CHECKS):
         ops = choose_raised(sensitivity, pool, goal, budget, keeps_constants, [ops for _, ops in clusters])
-        result.schemes = {key_of(op): raise_to for op in ops}
+        schemes = {key_of(op): raise_to for op in ops}
+        if result.sqnr is not None and schemes == result.schemes:
+            obstacle = "no other operator gains" if budget is None else "the budget is spent"
+            break
+        result.schemes = schemes
         result.sqnr = measured_sqnr(model, make_plan(result.schemes), samples[:CHECKED_SAMPLES])
         if target_sqnr is None or result.sqnr is None or result.sqnr >= target_sqnr or len(ops) == len(pool):
             break
@@ -94,17 +102,19 @@ def raise_operators(
         goal += target_sqnr - result.sqnr + EXTRA_SQNR
     result.notes = _notes(sensitivity, clusters, result, len(pool))
     if target_sqnr is not None and result.sqnr is not None and result.sqnr < target_sqnr:
-        why = "the budget is spent" if len(result.schemes) < len(pool) else f"all operators are {raise_to}"
-        result.notes.append(f"the target of {target_sqnr:g} dB is missed: {why}")
+        if len(result.schemes) == len(pool):
+            obstacle = f"all operators are {raise_to}"
+        result.notes.append(f"the target of {target_sqnr:g} dB is missed: {obstacle}")
     return result
 
 
 def raise_patterns(
     model: Model, make_plan: MakeMixedPlan, samples: Sequence[Inputs], raise_to: str = "float"
 ) -> Raised:
-    """Return which named patterns to raise if plain quantization leaves an output below MIN_SQNR.
+    """Return the operators of the patterns in ``model`` that gain much; none above MIN_SQNR.
 
-    Each pattern is tried alone, and kept if it gains at least MIN_PATTERN_GAIN.
+    One pattern after the other is raised, and kept if the worst output gains at least MIN_PATTERN_GAIN.
+    ``model``, ``make_plan``, ``samples``, ``raise_to``: as for ``raise_operators``.
     """
     plan, samples = make_plan({}), samples[:MEASURED_SAMPLES]
     patterns: dict[str, list[Op]] = {}
@@ -131,7 +141,10 @@ def raise_patterns(
 
 
 def measured_sqnr(model: Model, plan: Plan, samples: Sequence[Inputs]) -> float | None:
-    """Return the lowest SQNR of an output, in dB, of ``model`` quantized by ``plan``; None for no signal."""
+    """Return the lowest SQNR of an output, in dB, if ``plan`` quantizes the float ``model``.
+
+    None if all outputs are 0 on ``samples``.
+    """
     quantized = clone(model)
     apply(quantized, plan)
     runs = Interpreter(model), Interpreter(quantized)
@@ -152,6 +165,7 @@ def is_quantized(op: Op, plan: Plan) -> bool:
 def _notes(
     sensitivity: Sensitivity, clusters: Sequence[tuple[str, Sequence[Op]]], result: Raised, total: int
 ) -> list[str]:
+    """Return sentences about ``result``; ``clusters``: patterns by name, ``total``: quantized operators."""
     whole = sensitivity.remaining([])
     notes = [
         f"mixed precision: {len(result.schemes)} of {total} quantized operators are raised"

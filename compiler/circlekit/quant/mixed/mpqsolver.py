@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONE's circle-mpqsolver: which operators get int16 activations in a model of uint8.
+"""ONE's circle-mpqsolver: choose the operators that get int16 in a model of uint8.
 
 Source of the algorithms: ``circle-mpqsolver`` in ONE's repository (bisection by depth, two named patterns).
 """
@@ -28,17 +28,25 @@ from circlekit.rewrite.match import Match, Matcher
 from circlekit.rewrite.picture import query
 
 INT16 = LayerSetting(i16, CHANNEL)
+"""The setting of operators in int16, as in ONE."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """A setting of all operators, and names of operators with int16 activations beside it."""
+    """A choice of precision.
+
+    ``default``: the setting of all other operators.  ``raised``: the operators in int16, by the name of their
+    first result.
+    """
 
     default: LayerSetting
     raised: tuple[str, ...] = ()
 
     def document(self, model_path: str) -> dict[str, object]:
-        """Return what ONE writes as ``*.mpq.json``; circle-quantizer --config reads it."""
+        """Return the content of ONE's file ``*.mpq.json``, which circle-quantizer --config reads.
+
+        ``model_path``: the file of the float model.
+        """
         layers = [{"name": name, "dtype": "int16", "granularity": CHANNEL} for name in self.raised]
         return {
             "default_quantization_dtype": self.default.dtype.name,
@@ -49,15 +57,15 @@ class Configuration:
 
 
 OnIteration = Callable[[int, Configuration, Model, float], None]
-"""Is told the number of an iteration, its configuration, the quantized model, and its error."""
+"""Called for each step of a bisection: its number from 1, configuration, quantized model, error."""
 
 
 @dataclass
 class Solver:
     """Searches a mixed precision of ``model``, a float model with recorded ranges.
 
-    ``settings``: the default setting of uint8, the dtypes of inputs and outputs, and what else
-    ``quantize_with_minmax`` takes.  ``say`` gets each line of what is found out.
+    ``settings``: those of ``quantize_with_minmax``, with a default of uint8.  ``say``: called for each line
+    of ONE's output.
     """
 
     model: Model
@@ -65,7 +73,7 @@ class Solver:
     say: Callable[[str], None] = print
 
     def quantized(self, configuration: Configuration) -> Model:
-        """Return the model quantized by ``configuration``."""
+        """Return a quantized copy of the model; raise the errors of ``quantize_with_minmax``."""
         result = clone(self.model)
         layers = [dict.fromkeys(configuration.raised, INT16)]
         quantize_with_minmax(result, replace(self.settings, default=configuration.default, layers=layers))
@@ -80,13 +88,13 @@ class Solver:
         on_iteration: OnIteration | None = None,
         on_begin: Callable[[float, float], None] | None = None,
     ) -> Configuration:
-        """Return the configuration with the fewest levels of depth in int16 whose error is small enough.
+        """Return a configuration with few levels of depth in int16 whose error is below the target.
 
-        The error is the mean absolute difference of the outputs to those of the float model.  The target is
-        the error of int16 plus ``ratio`` (0 to 1) of what uint8 adds to it.  ``is_int16_front``: levels at
-        the inputs become int16; False: those at the outputs; None: those on the side where ``errors`` (by
-        tensor) are larger.
-        ``on_begin`` is told the errors of uint8 and int16.
+        The error is the mean absolute difference between the outputs and those of the float model.  The
+        target is the error of int16 plus ``ratio`` (0 to 1) times what uint8 adds to it.
+        ``is_int16_front``: True: the operators near the inputs become int16; False: those near the outputs;
+        None: the half where the sum of ``errors`` (of the tensors, by name) is larger.
+        ``on_iteration``: see ``OnIteration``.  ``on_begin``: called with the errors of uint8 and of int16.
 
         Raise ModelError without samples, and the errors of ``quantize_with_minmax`` and the interpreter.
         """
@@ -119,7 +127,7 @@ class Solver:
         return self._search(depths, target, front, error_of, on_iteration)
 
     def _front(self, depths: Mapping[Value, int], errors: Mapping[str, float]) -> bool:
-        """Return whether tensors in the front half of the depths have the larger sum of errors."""
+        """Return whether the sum of ``errors`` is larger in the half of the depths near the inputs."""
         half = 0.5 * _deepest(depths)
         front = sum(errors.get(value.name, 0.0) for value, depth in depths.items() if depth < half)
         rear = sum(errors.get(value.name, 0.0) for value, depth in depths.items() if depth >= half)
@@ -135,6 +143,7 @@ class Solver:
         error_of: Callable[[Model], float],
         on_iteration: OnIteration | None,
     ) -> Configuration:
+        """Bisect the depth at which int16 ends (``front``) or begins; return the last good choice."""
         low, high = 0, _deepest(depths)
         last, best, number = -1, None, 0
         while (cut := (low + high) // 2) != last:
@@ -161,7 +170,7 @@ class Solver:
         return best[1]
 
     def patterns(self, names: Iterable[str]) -> Configuration:
-        """Return the configuration that raises what ``names`` (of ONE_PATTERNS) raise."""
+        """Return the configuration with some patterns in int16; ``names``: of ONE_PATTERNS."""
         graph = self.model.main
         raised = {op.results[0].name for name in names for op in ONE_PATTERNS[name](graph)}
         chosen = tuple(op.results[0].name for op in graph if op.results and op.results[0].name in raised)
@@ -169,9 +178,9 @@ class Solver:
 
 
 def depths_of(graph: Graph) -> dict[Value, int]:
-    """Return the most operators on a way from an input, for each value that depends on one.
+    """Return the depth of each value that depends on an input: the most operators on a way from an input.
 
-    As in ONE, the results of an operator with several are one level below it.
+    As in ONE, an operator with several results counts as two.
     """
     depths = dict.fromkeys(graph.inputs, 0)
     for op in graph:
@@ -182,12 +191,12 @@ def depths_of(graph: Graph) -> dict[Value, int]:
 
 
 def _deepest(depths: Mapping[Value, int]) -> int:
-    """Return the depth of ONE's output node behind the deepest value."""
+    """Return the depth of the deepest value plus 1: in ONE an output node follows it."""
     return max(depths.values(), default=0) + 1
 
 
 def _names(graph: Graph, depths: Mapping[Value, int], cut: int, front: bool) -> tuple[str, ...]:
-    """Return the names of the operators up to depth ``cut``, or, without ``front``, from there on."""
+    """Return the first results of the operators up to depth ``cut``, or, without ``front``, from it on."""
     return tuple(
         op.results[0].name
         for op in graph
@@ -198,12 +207,16 @@ def _names(graph: Graph, depths: Mapping[Value, int], cut: int, front: bool) -> 
 
 
 def _outputs(model: Model, records: Sequence[Sequence[Array]]) -> list[list[Array]]:
+    """Return the outputs of ``model`` for each of ``records``, arrays in graph order."""
     interpreter = Interpreter(model)
     return [interpreter.run(record) for record in records]
 
 
 def _mean_absolute_error(references: Sequence[Sequence[Array]], results: Sequence[Sequence[Array]]) -> float:
-    """Return the mean, over samples and outputs, of the mean absolute difference."""
+    """Return the mean, over samples and outputs, of the mean absolute difference.
+
+    Raise ModelError if no output has elements, or if a difference is not finite.
+    """
     errors = [
         float(np.abs(a.astype(np.float64) - b.astype(np.float64)).mean())
         for pair in zip(references, results, strict=True)
@@ -215,6 +228,7 @@ def _mean_absolute_error(references: Sequence[Sequence[Array]], results: Sequenc
     return sum(errors) / len(errors)
 
 
+# Pictures of ONE's two patterns
 LAYER_NORM = """
     m = Mean(x: f32, axes)  s = Sub(x, m)  q = Mul(s, s)  v = Mean(q, variance_axes)
     e = Add(v, epsilon: const)  r = Rsqrt(e)  z = Mul(s, r)
@@ -253,12 +267,13 @@ ONE_PATTERNS: Mapping[str, Callable[[Graph], list[Op]]] = {
 
 
 def _matches(graph: Graph, text: str, label: str) -> Iterable[Match]:
+    """Return the places where the picture ``text`` matches; ``label``: its name in messages."""
     matcher = Matcher(query(text, label), quantized=False)
     return (match for op in graph for match in matcher.matches(op))
 
 
 def _axes(match: Match, name: str) -> set[int] | None:
-    """Return the axes of ``x``, counted from 0, in the constant ``name``; None if it is none."""
+    """Return the axes, counted from 0, in the constant ``name`` of the match; None if it is no constant."""
     axes, rank = match.value(name), match.value("x").rank
     if not axes.is_const or rank is None:
         return None

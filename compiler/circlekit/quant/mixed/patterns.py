@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named parts of models that lose most when they are quantized, as pictures: they are raised as a whole."""
+"""Parts of models, as pictures, that lose most when they are quantized; all operators of one are raised."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from circlekit.rewrite.picture import query
 class Pattern:
     """A part of a model.
 
-    ``pictures``: alternatives.  ``is_front``: everything that the match is computed from belongs to it, and
-    what follows until the next operator with weights.
+    ``pictures``: texts of alternative pictures.  ``is_front``: also all operators from which the match is
+    computed belong to the part, and those behind it until the next operator with weights.
     """
 
     name: str
@@ -48,10 +48,14 @@ PATTERNS = (
     ),
     Pattern("softmax", ("e = Exp(x: f32)  s = Sum(e, axes)  z = Div(e, s)", "z = Softmax(x: f32)")),
 )
+"""The parts that are known to lose much."""
 
 
 def find_patterns(graph: Graph) -> list[tuple[str, list[Op]]]:
-    """Return (name, operators) of each occurrence of a pattern in a float graph; fronts are joined."""
+    """Return (name, operators) for each part of the float ``graph`` that matches a pattern.
+
+    All matches of a pattern with ``is_front`` are one part.
+    """
     found = []
     for pattern in PATTERNS:
         matches = [
@@ -68,7 +72,10 @@ def find_patterns(graph: Graph) -> list[tuple[str, list[Op]]]:
 
 
 def _front(graph: Graph, ops: Iterable[Op]) -> list[Op]:
-    """Return ``ops``, all that they are computed from, and what follows until the next weights."""
+    """Return, in order, ``ops``, the operators from which they are computed, and some that follow.
+
+    Those are the ones behind them until the next operator with weights.
+    """
     front = set(ops)
     order = list(graph)
     for op in reversed(order):

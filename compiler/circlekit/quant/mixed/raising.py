@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the operators to compute in higher precision: the fewest for a target, or the best for a budget."""
+"""Choose the operators to raise: few for a target, or those that reduce the noise most for a budget."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from circlekit.quant.mixed.sensitivity import Sensitivity, is_raised
 from circlekit.targets.cost import operator_cost
 
 MAX_CLUSTER = 8
-"""Neighbors are considered together up to this number: raising one of them alone often gains nothing."""
+"""At most this many neighbors are tried together: to raise one of them alone often gains nothing."""
 
 COSTS: Mapping[str, Callable[[Op], float]] = {
     "operators": lambda op: 1.0,
     "macs": lambda op: float(operator_cost(op).macs),
     "bytes": lambda op: float(operator_cost(op).constant_bytes),
 }
-"""What a budget may count, by name."""
+"""The units of a budget, and what an operator costs in each."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """A share, 0 to 1, of all that the quantized operators cost together.  ``unit``: a name of COSTS."""
+    """A part of the cost of all quantized operators.  ``share``: 0 to 1.  ``unit``: a name of COSTS."""
 
     share: float
     unit: str = "operators"
 
     @staticmethod
     def parse(text: str) -> Budget:
-        """Return the budget of a text such as ``20%`` or ``5% macs``; UnsupportedError if it is none."""
+        """Return the budget of a text such as ``20%`` or ``5% macs``; raise UnsupportedError for others."""
         number, percent, unit = text.partition("%")
         try:
             budget = Budget(float(number) / 100, unit.strip().strip(":") or "operators")
@@ -54,11 +54,12 @@ def choose_raised(
     keeps_constants: bool = False,
     clusters: Sequence[Sequence[Op]] = (),
 ) -> list[Op]:
-    """Return operators to raise, those that gain most for their cost first.
+    """Return the operators to raise, those first that reduce the noise most for their cost.
 
-    ``operators``: the quantized ones.  Stop when the predicted noise is that of ``target_sqnr`` (dB), or when
-    the budget is spent, or if nothing gains.  Without a budget, the cost is the number of operators.
-    ``clusters``: operators that may also be raised together, beside those that are neighbors.
+    ``operators``: the quantized ones.  The choice ends when the predicted noise is that of ``target_sqnr``
+    (dB), when the budget is spent, or when no operator reduces the noise.  Without a budget, the cost is the
+    number of operators.  ``keeps_constants``: see ``Sensitivity.remaining``.  ``clusters``: operators that
+    are tried together, besides neighbors.
     """
     pool = list(operators)
     cost = COSTS[budget.unit if budget is not None else "operators"]
@@ -85,17 +86,18 @@ def choose_raised(
 
 
 def _rounded_source(value: Value) -> Value:
-    """Return the tensor that was rounded, of which ``value`` holds moved elements; ``value`` if none were."""
+    """Return the tensor whose rounded elements ``value`` holds: itself, unless operators only moved them."""
     source = None if value.producer is None else followed_operand(value.producer)
     return value if source is None else _rounded_source(source)
 
 
 def _ratio(candidate: tuple[float, list[Op]]) -> float:
+    """Return the gain per cost of a candidate, by which candidates are compared."""
     return candidate[0]
 
 
 class _Gains:
-    """How much noise vanishes if operators are raised beside those that are raised already."""
+    """The noise that vanishes if more operators are raised.  ``operators``: those that may be raised."""
 
     def __init__(self, sensitivity: Sensitivity, operators: Iterable[Op], keeps_constants: bool) -> None:
         self.constants = {} if keeps_constants else sensitivity.constants
@@ -103,6 +105,7 @@ class _Gains:
         self.known = set(operators)
 
     def of(self, cluster: Iterable[Op], raised: Mapping[Op, None]) -> float:
+        """Return the noise that vanishes if ``cluster`` is raised after ``raised``."""
         chosen = dict.fromkeys(cluster)  # sets have no order, and sums of floats depend on it
         noise = sum(self.constants.get(op, 0.0) for op in chosen)
         around = [v for op in chosen for v in (*op.inputs, *op.results) if v is not None]
@@ -112,6 +115,7 @@ class _Gains:
         return noise
 
     def neighbors(self, cluster: Iterable[Op]) -> set[Op]:
+        """Return the operators that read or produce a value of ``cluster``, constants apart; also itself."""
         values = {v for op in cluster for v in (*op.inputs, *op.results) if v is not None and not v.is_const}
         return {op for v in values for op in (v.producer, *v.users) if op is not None and op in self.known}
 
@@ -119,7 +123,10 @@ class _Gains:
 def _whole_cluster(
     ops: Sequence[Op], raised: Mapping[Op, None], gains: _Gains, cost: Callable[[Op], float], limit: float
 ) -> tuple[float, list[Op]]:
-    """Return gain per cost of all ``ops`` together, and those that are not raised yet."""
+    """Return the gain per cost of raising all ``ops`` together, and those that are not raised yet.
+
+    (0, []) if there are none or they cost more than ``limit``.
+    """
     new = [op for op in ops if op in gains.known and op not in raised]
     price = sum(map(cost, new))
     return (gains.of(new, raised) / max(price, 1e-9), new) if new and price <= limit else (0.0, [])
@@ -128,7 +135,10 @@ def _whole_cluster(
 def _best_cluster(
     start: Op, raised: Mapping[Op, None], gains: _Gains, cost: Callable[[Op], float], limit: float
 ) -> tuple[float, list[Op]]:
-    """Grow a cluster of neighbors from ``start``; return the best gain per cost, and the operators for it."""
+    """Return the best gain per cost of a cluster of neighbors that grows from ``start``, and the cluster.
+
+    (0, []) if none gains within the cost ``limit``.
+    """
     cluster, price, best = [start], cost(start), (0.0, list[Op]())
     while price <= limit:
         ratio = gains.of(cluster, raised) / max(price, 1e-9)

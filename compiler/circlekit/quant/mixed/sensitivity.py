@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much noise the quantization of each operator and each tensor adds to the outputs of a model.
+"""Measure how much noise the quantization of each operator and each tensor adds to the outputs of a model.
 
-Each source of noise is injected alone into the float model: the error of rounded constants of an operator,
-and the error of a rounded tensor.  Noises of many sources are nearly independent, so their powers add up.
+A source of noise is the rounding of an operator's constants, or the rounding of a tensor.  Each source is put
+alone into the float model.  The noises of many sources are nearly independent, so their powers add up.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_
 
 @dataclass
 class Sensitivity:
-    """Noise at the outputs of the main graph, as a share of the power of the signal.
+    """The power of the noise at the outputs of the main graph, relative to the power of the signal.
 
-    ``constants``: by quantized operator, the noise of its rounded constants.  ``tensors``: by tensor, the
-    noise of its rounded elements.  With several outputs, that of the worst one counts.
+    ``constants``: the noise of the rounded constants of each quantized operator.  ``tensors``: the noise of
+    each rounded tensor.  Of several outputs, the one with the largest noise counts.
     """
 
     constants: dict[Op, float] = field(default_factory=dict)
@@ -39,8 +39,8 @@ class Sensitivity:
     def remaining(self, raised: Iterable[Op], keeps_constants: bool = False) -> float:
         """Return the noise that is left if the operators ``raised`` are computed in higher precision.
 
-        A tensor is not rounded then if its producer and all its users are raised.  ``keeps_constants``: the
-        higher precision is one of activations only, as int16x8.
+        A tensor is then not rounded if its producer and all its users are raised.  ``keeps_constants``: the
+        constants stay as they are, because only activations get a higher precision, as in int16x8.
         """
         chosen = set(raised)
         noise = sum(n for op, n in self.constants.items() if keeps_constants or op not in chosen)
@@ -48,9 +48,9 @@ class Sensitivity:
 
 
 def is_raised(value: Value, raised: Collection[Op]) -> bool:
-    """Return whether ``value`` is computed and read by operators in ``raised`` only.
+    """Return whether only operators in ``raised`` produce and use ``value``.
 
-    What operators make of it that only move elements counts as ``value``: they do not round again.
+    Results of operators that only move its elements count as ``value``, because they are not rounded again.
     """
     if value.producer is not None and value.producer not in raised:
         return False
@@ -61,10 +61,10 @@ def is_raised(value: Value, raised: Collection[Op]) -> bool:
 
 
 def measure(model: Model, plan: Plan, samples: Sequence[Inputs]) -> Sensitivity:
-    """Measure the noise of everything that ``plan`` rounds in the main graph of the float ``model``.
+    """Return the mean noise, over ``samples``, of everything that ``plan`` rounds in the main graph.
 
-    A source whose effect cannot be computed, because a later operator runs other graphs, counts as 0.
-    Raises the errors of ``Interpreter.run``.
+    ``model``: the float model; ``samples``: at least one.  A source counts as 0 if its noise cannot be
+    computed because a later operator calls other graphs.  Raise the errors of ``Interpreter.run``.
     """
     runner, result = ConeRunner(model), Sensitivity()
     operators = _quantized_operators(model, plan.main)
@@ -86,7 +86,7 @@ def measure(model: Model, plan: Plan, samples: Sequence[Inputs]) -> Sensitivity:
 
 
 def rounded(array: Array, form: TensorPlan) -> Array:
-    """Return float32 numbers of ``array`` as its quantized form holds them."""
+    """Return the numbers of ``array``, float32, rounded to what its quantized form can hold."""
     return real_data(stored_data(array, form), form)
 
 
@@ -101,12 +101,13 @@ def _quantized_operators(model: Model, plan: GraphPlan) -> dict[Op, OperatorPlan
 
 
 def _constant_operands(op: Op, plan: OperatorPlan) -> list[tuple[Value, TensorPlan]]:
+    """Return the constant operands of ``op`` that ``plan`` rounds, and how."""
     pairs = [(op.inputs[index], form) for index, form in plan.operands.items() if index < len(op.inputs)]
     return [(v, form) for v, form in pairs if v is not None and v.is_const and v.dtype is f32 and v.is_plain]
 
 
 def _rounded_tensors(model: Model, plan: GraphPlan) -> dict[Value, TensorPlan]:
-    """Return the tensors whose rounding adds noise: not those that hold elements of another one."""
+    """Return the tensors that are rounded, and how; not those that only hold elements of another tensor."""
     values = [
         *model.main.inputs,
         *(v for op in model.main if followed_operand(op) is None for v in op.results),
@@ -115,7 +116,7 @@ def _rounded_tensors(model: Model, plan: GraphPlan) -> dict[Value, TensorPlan]:
 
 
 def _changed_results(runner: ConeRunner, op: Op, plan: OperatorPlan) -> dict[Value, Array]:
-    """Return the results of ``op`` with its constants rounded."""
+    """Return the results of ``op`` with its constants rounded; nothing if they cannot be computed."""
     constants = {value: rounded(value.array(), form) for value, form in _constant_operands(op, plan)}
     try:
         return dict(zip(op.results, runner.results_of(op, constants), strict=True))
@@ -126,7 +127,10 @@ def _changed_results(runner: ConeRunner, op: Op, plan: OperatorPlan) -> dict[Val
 def _noise(
     runner: ConeRunner, changes: dict[Value, Array], reference: Sequence[Array], power: Sequence[float]
 ) -> float:
-    """Return the largest power of an output's difference, relative to the power of the output."""
+    """Return the noise that ``changes`` make: of all outputs the largest power relative to the signal's.
+
+    ``reference``, ``power``: the outputs without changes, and the sum of squares of each.
+    """
     if not changes:
         return 0.0
     try:
@@ -139,4 +143,5 @@ def _noise(
 
 
 def _numbers(array: Array) -> Array:
+    """Return the elements as a float64 vector; a single 0 for strings and complex numbers."""
     return array.astype(np.float64).reshape(-1) if array.dtype.kind in "fiub" else np.zeros(1)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONE's visq: the error of each tensor of a quantized model against the float model, as JSON and as a graph.
 
-The quantized model runs as a float model that rounds (``fake_quantize``), so its tensors compare with those
-of the float model by name.  Source of the formulas and of the files: ``visq`` in ONE's repository.
+The quantized model is turned into a float model that rounds (``fake_quantize``), so that its tensors can be
+compared with those of the float model by name.  Source of the formulas and of the files: ``visq`` in ONE's
+repository.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from circlekit.ops.arithmetic.cast import Dequantize
 from circlekit.quant.one.fake_quantized import fake_quantize
 
 SUFFIX = "_FQ_Quantize_FQ_Dequantize"
-"""What ``fake_quantize`` appends to the name of a tensor that it rounds."""
+"""The end of the names that ``fake_quantize`` gives to rounded tensors."""
 
 EPSILON = 1e-6
-"""Added to the extent of a tensor, which is 0 if all its elements are equal."""
+"""Added to the difference of the largest and the smallest element, which may be 0."""
 
 COLORS = (
     "#ffffcc", "#ffeda0", "#fed976", "#feb24c", "#fd8d3c", "#fc4e2a", "#e31a1c", "#bd0026", "#800026",
@@ -39,6 +40,7 @@ DIGITS = 4
 
 
 def _peak(reference: Array, difference: Array) -> float:
+    """Return the largest error relative to the difference of the largest and the smallest element."""
     return float(np.abs(difference).max() / (np.ptp(reference) + EPSILON))
 
 
@@ -56,14 +58,15 @@ METRICS: Mapping[str, Callable[[Array, Array], float]] = {
     "TAE": _total,
     "SRMSE": _mean_square,  # its root, divided by the scale, at the end
 }
-"""The error in one sample by metric, of the float tensor and the difference; the mean over samples counts."""
+"""ONE's metrics: functions of the float tensor and its difference for one sample, whose mean is taken."""
 
 
 @dataclass
 class TensorErrors:
     """Errors of tensors in one metric.
 
-    ``errors``: by the tensor's name, in the order of execution.  ``low``, ``high``: the ends of the colors.
+    ``errors``: by the tensor's name, in the order of execution.  ``low``, ``high``: the errors at the ends of
+    the scale of colors.
     """
 
     metric: str
@@ -72,7 +75,7 @@ class TensorErrors:
     high: float = 1.0
 
     def colors(self) -> list[dict[str, Any]]:
-        """Return the range of errors, b to e, of each color c."""
+        """Return the scale of colors: ONE's objects with a begin ``b``, an end ``e`` and a color ``c``."""
         width = (self.high - self.low) / len(COLORS)
         ends = [self.low + index * width for index in range(len(COLORS) + 1)]
         return [{"b": ends[index], "e": ends[index + 1], "c": color} for index, color in enumerate(COLORS)]
@@ -87,7 +90,10 @@ class TensorErrors:
         return {"meta": {"model": model, "metric": self.metric, "colorscheme": scheme}, "error": [errors]}
 
     def dot(self, graph: Graph, model: str) -> str:
-        """Return the graph in the language of Graphviz: operators in the color of the error, others gray."""
+        """Return ``graph`` in Graphviz's language; operators have the color of their error, or are gray.
+
+        ``model``: the name of the drawing.
+        """
         slots = self.colors()
         cells = "".join(
             f'<tr><td bgcolor="{slot["c"]}">{self.metric}: {slot["b"]:.4f} ~ {slot["e"]:.4f}</td></tr>'
@@ -101,6 +107,7 @@ class TensorErrors:
         return "\n".join([*lines, "}", ""])
 
     def _dot_lines(self, graph: Graph, op: Op) -> list[str]:
+        """Return the lines of the node of ``op`` and of the edges that lead to it."""
         name, error = op.results[0].name, self.errors.get(op.results[0].name)
         style = 'style=filled, fillcolor="gray"'
         if error is not None:
@@ -122,12 +129,12 @@ class TensorErrors:
 def tensor_errors(
     model: Model, quantized: Model, samples: Iterable[Sequence[Array]], metrics: Sequence[str]
 ) -> list[TensorErrors]:
-    """Return the errors of the tensors of the float ``model`` that ``quantized`` rounds, in each metric.
+    """Return, for each metric, the errors of the tensors that ``quantized`` rounds.
 
-    Tensors that only hold elements of others are left out, as in ONE.  ``samples``: arrays in graph order;
-    one is in memory at a time.  ``metrics``: names of METRICS.
+    ``model``: the float model.  ``samples``: lists of arrays in graph order; one is in memory at a time.
+    ``metrics``: names of METRICS.  Tensors that only hold elements of others are left out, as in ONE.
 
-    Raise ModelError without samples, if no tensor of the models has the same name and shape, or if an error
+    Raise ModelError without samples, if no tensor has the same name and shape in both models, or if an error
     is not finite; and the errors of ``Interpreter.run``.
     """
     rounding = clone(quantized)
@@ -155,6 +162,7 @@ def tensor_errors(
 def _finished(
     metric: str, errors: Mapping[str, Sequence[float]], scales: Mapping[str, float]
 ) -> TensorErrors:
+    """Return the means of ``errors`` over the samples; ``scales``: the scale of each tensor, for SRMSE."""
     if not errors:
         raise ModelError("no tensor of the quantized model has the name and shape of one of the float model")
     means = {name: sum(found) / len(found) for name, found in errors.items()}
@@ -173,7 +181,10 @@ def _finished(
 def _results(
     run: Interpreter, sample: Sequence[Array], name_of: Callable[[str], str | None]
 ) -> dict[str, Array]:
-    """Return the float results of operators in the main graph by what ``name_of`` makes of their names."""
+    """Return the float results of operators in the main graph, under new names.
+
+    ``name_of``: returns the new name, or None to leave the result out.
+    """
     found: dict[str, Array] = {}
 
     def keep(op: Op, arrays: Sequence[Array]) -> None:
@@ -188,6 +199,7 @@ def _results(
 
 
 def _original(name: str) -> str | None:
+    """Return the name in the float model of a rounded tensor; None if ``name`` is of another tensor."""
     return name.removesuffix(SUFFIX) if name.endswith(SUFFIX) else None
 
 
@@ -203,7 +215,10 @@ def _scales(rounding: Model) -> dict[str, float]:
 
 
 def read_errors(document: Any, path: str) -> dict[str, float]:
-    """Return the error of each tensor in a decoded ``*.visq.json``; ParseError if it is none."""
+    """Return the error of each tensor in the JSON ``document`` of a file ``*.visq.json``.
+
+    ``path``: of the file, for messages.  Raise ParseError if it is no such document.
+    """
     graphs = document.get("error") if isinstance(document, dict) else None
     if not isinstance(graphs, list) or not graphs or not isinstance(graphs[0], dict):
         raise ParseError(f"{path}: Invalid visq file: expected an object with errors by tensor at error[0]")
@@ -213,5 +228,6 @@ def read_errors(document: Any, path: str) -> dict[str, float]:
 
 
 def _quoted(name: str) -> str:
+    """Return ``name`` as a string of Graphviz's language."""
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
