@@ -336,6 +336,18 @@ def test_unknown_rank_is_not_a_scalar(format: str) -> None:
     assert again.main.inputs[0].shape == (None, 1, 3)
 
 
+@pytest.mark.parametrize("format", ["circle", "tflite"])
+@pytest.mark.parametrize(("dims", "shape"), [("*", None), ("", ())])
+def test_a_file_without_any_dimension(format: str, dims: str, shape: tuple[()] | None) -> None:
+    """Such as a part of a model: no tensor of known rank can have the mark that others have not."""
+    data = to_bytes(
+        parse_model(f"graph main(%x: f32[{dims}]) -> %y {{ %y = Relu(%x): f32[{dims}] }}"), format
+    )
+    again = load_bytes(data)
+    assert [v.shape for v in again.main.values()] == [shape, shape]
+    assert to_bytes(again) == data
+
+
 def test_unknown_rank_of_the_only_tensor_that_was_marked() -> None:
     """Other tensors of known rank are not marked in the file; then they must be."""
     f = File(CIRCLE)

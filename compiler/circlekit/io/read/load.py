@@ -73,8 +73,8 @@ class Loader:
     is_complete: Whether nothing in the file was skipped so far.
     has_external_data: Whether any constant data is external (see ``io.origin``).
     trees: The decoded tables of the graphs; ``values``: the values of each graph.
-    has_rank: Whether any tensor is marked with ``has_rank``.  If so, unmarked tensors without dimensions have
-        an unknown rank, else they are scalars.
+    has_rank: Whether any tensor is marked with ``has_rank``, or all state that they have no rank.  If so,
+        unmarked tensors without dimensions have an unknown rank, else they are scalars.
     """
 
     def __init__(self, data: memoryview, fmt: str, tree: Tree, name: str, is_complete: bool = True) -> None:
@@ -90,7 +90,10 @@ class Loader:
             self.fail("buffer-region", "buffers", "expected buffers that do not overlap")
         self.used_buffers: set[int] = {0}
         self.trees: list[Tree] = tree.get("subgraphs", [])
-        self.has_rank = any(t.get("has_rank") for g in self.trees for t in g.get("tensors", ()))
+        tensors = [tensor for graph in self.trees for tensor in graph.get("tensors", ())]
+        self.has_rank = any(tensor.get("has_rank") for tensor in tensors) or all(
+            "has_rank" in tensor and not len(tensor.get("shape", ())) for tensor in tensors
+        )
         self.values: list[list[Value]] = []
 
     def fail(self, rule: str, path: str, what: str) -> NoReturn:

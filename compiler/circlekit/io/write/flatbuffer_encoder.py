@@ -47,6 +47,10 @@ _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
 
 
+class StatedDefault(int):
+    """A number that is written although it is its field's default, which an absent field has, too."""
+
+
 class Payload(NamedTuple):
     """Constant data at ``position`` of the file, as a vector of the flatbuffer or as external data."""
 
@@ -226,7 +230,7 @@ class Encoder:
             if kind is Kind.SCALAR:
                 if item.code == "f" and abs(value) <= LARGEST_ZERO:
                     value = math.copysign(0.0, value)
-                if value == item.default and str(value) != "-0.0":
+                if value == item.default and str(value) != "-0.0" and not isinstance(value, StatedDefault):
                     continue
                 if item.enum is not None:
                     value = self.number(value, item, spec)

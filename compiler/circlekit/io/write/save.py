@@ -15,7 +15,7 @@ from circlekit.io.schema import EXTENSIONS, FORMATS, TFLITE_VERSION, Tree, enume
 from circlekit.io.tensor_fields import quantization_tree, shape_fields, with_indices
 from circlekit.io.write.buffer_table import BufferTable, ConstantBytes, Key
 from circlekit.io.write.file_writer import write_file
-from circlekit.io.write.flatbuffer_encoder import MAX_INLINE_BYTES, Encoded, encode
+from circlekit.io.write.flatbuffer_encoder import MAX_INLINE_BYTES, Encoded, StatedDefault, encode
 from circlekit.io.write.save_ops import OpSaver
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Array, Value
@@ -90,6 +90,7 @@ class Saver:
     listed: The values of each graph in the order of the file, by ``id(graph)``.
     has_rank: Whether tensors of known rank get the mark has_rank, except those without it in the input file.
     must_mark: Whether those without it get it, too: with no mark at all, an unknown rank would be read as 0.
+    has_no_rank: Whether all ranks are unknown, which no mark can say; the tensors then state the default.
     signed: The values that signatures name, by ``id(graph)``.
     indices: Index of each value in its graph's list of tensors, by ``id(graph)`` and ``id(value)``.
     tensors: The tree of every tensor, and its buffer.
@@ -108,6 +109,7 @@ class Saver:
         self.has_rank = self.origin.has_rank or has_unknown_rank or any("has_rank" in v.extra for v in values)
         marked = (v.shape is not None and v.extra.get("has_rank", True) for v in values)
         self.must_mark = has_unknown_rank and not any(marked)
+        self.has_no_rank = has_unknown_rank and all(value.shape is None for value in values)
         self.signed: dict[int, list[Value]] = {}
         for signature in model.signatures:
             named = self.signed.setdefault(id(signature.graph), [])
@@ -207,6 +209,8 @@ class Saver:
             tree.pop("shape_signature", None)  # without unknown dimensions it repeats the shape
         if self.has_rank and value.shape is not None:
             tree["has_rank"] = self.must_mark or tree.get("has_rank", True)
+        if self.has_no_rank:
+            tree["has_rank"] = StatedDefault(False)
         tree["is_variable"] = value.is_variable
         stored = with_indices(value.quantization, self.indices[id(graph)])
         quantization = quantization_tree(stored, extra.get("stored_quantization"))
