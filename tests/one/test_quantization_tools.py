@@ -149,6 +149,23 @@ def test_moved_elements_take_the_parameters_of_their_source(tmp_path: Path) -> N
         implant(circlekit.parse(MOVED), write_parameters(tmp_path, floats(circlekit.parse(MOVED))[:1]))
 
 
+def test_a_constant_without_integers_is_rounded_by_channel(tmp_path: Path) -> None:
+    model = circlekit.parse(
+        "graph main(%x: f32[2,2]) -> %y { %y = Add(%x, [[1.0, 2.0], [3.0, 4.0]]) : f32[2,2] }"
+    )
+    constant = model.main.ops[0].inputs[1]
+    assert constant is not None
+    np.save(tmp_path / "one.npy", np.ones(1, np.float32))
+    np.save(tmp_path / "zero.npy", np.zeros(1, np.int64))
+    np.save(tmp_path / "scales.npy", np.array([0.5, 2], np.float32))
+    np.save(tmp_path / "zeros.npy", np.array([0, 10]))
+    one = {"dtype": "uint8", "scale": "one.npy", "zerop": "zero.npy", "quantized_dimension": 0}
+    tree = {"x": one, "y": one, constant.name: {**one, "scale": "scales.npy", "zerop": "zeros.npy"}}
+    (tmp_path / "qparam.json").write_text(json.dumps(tree))
+    implant(model, tmp_path / "qparam.json")
+    np.testing.assert_array_equal(constant.array(), [[2, 4], [12, 12]])
+
+
 def test_faults_of_implanted_parameters(tmp_path: Path) -> None:
     path = write_parameters(tmp_path, [Value("no", f32, (1,))])
     with pytest.raises(ModelError, match="no tensor is named 'no'"):

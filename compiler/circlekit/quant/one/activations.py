@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scales and zero points of activations by ONE's rules, step by step."""
+"""Choose scales and zero points of activations, and of constants used as such, by ONE's rules."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from circlekit.quant.one.rules import OneRule, layer_rule, origin_rule, rule_of
 from circlekit.quant.one.settings import LayerSetting, Settings
 
 LOWEST = np.finfo(np.float32).min
+"""The lowest float32, which exporters write for minus infinity."""
 
 
 @dataclass
 class Task:
-    """The quantization of one graph: what every step reads and changes.
+    """The quantization of one graph: the state that all steps share.
 
-    ``own``: the settings of operators that have their own.  ``float_ops``: the operators that stay float,
-    each with the reason; ``floats``: the values that stay float32.  ``reasons``: why each value has its
-    parameters.
+    ``own``: the settings of operators that do not have the default one.  ``editor``: changes the graph.
+    ``float_ops``: the operators that stay float, each with the reason.  ``floats``: the values that stay
+    float32.  ``reasons``: why each value has its parameters.
     """
 
     graph: Graph
@@ -46,6 +47,7 @@ class Task:
         return self.settings.default if op is None else self.own.get(op, self.settings.default)
 
     def rule(self, op: Op) -> OneRule:
+        """Return how ONE quantizes ``op`` with these settings."""
         return rule_of(op, self.settings.max_pool_keeps_scale)
 
     def quantized_ops(self) -> list[Op]:
@@ -71,13 +73,16 @@ def recorded_range(value: Value) -> tuple[np.float32, np.float32] | None:
 
 
 def range_parameters(low: np.float32, high: np.float32, dtype: DType) -> Quantization:
-    """Return the parameters of a tensor with this range, which stays in them as min and max."""
+    """Return the parameters of a tensor with the range ``low`` to ``high``, with the range as min and max."""
     made = parameters(np.asarray(low), np.asarray(high), dtype).quantization()
     return Quantization(made.scale, made.zero_point, 0, np.array([low]), np.array([high]))
 
 
 def converted_parameters(value: Value, dtype: DType) -> Quantization:
-    """Return the parameters of ``value`` in another dtype: fixed ones, or those of its range."""
+    """Return the parameters of ``value`` if it gets another dtype: fixed ones, or those of its range.
+
+    Raise ModelError if it has neither.
+    """
     rule = origin_rule(value)
     if dtype in rule.fixed:
         return fixed_parameters(rule, dtype, value.quantization)
@@ -89,7 +94,7 @@ def converted_parameters(value: Value, dtype: DType) -> Quantization:
 
 
 def fixed_parameters(rule: OneRule, dtype: DType, old: Quantization | None) -> Quantization:
-    """Return the fixed scale and zero point of ``rule``, with the range of ``old``."""
+    """Return the fixed scale and zero point of ``rule``; min and max are those of ``old``."""
     scale, zero_point = rule.fixed[dtype]
     ends = (None, None) if old is None else (old.min, old.max)
     return Quantization(np.array([scale], np.float32), np.array([zero_point], np.int64), 0, *ends)
@@ -104,7 +109,10 @@ def no_range(value: Value) -> ModelError:
 
 
 def quantize_ranges(task: Task) -> None:
-    """Give every float activation the parameters of its recorded range.  Raise ModelError if one has none."""
+    """Make every float activation an integer tensor with the parameters of its recorded range.
+
+    Raise ModelError if one that is used has no recorded range.
+    """
     ops = [None, *task.quantized_ops()]
     for op in ops:
         dtype = task.setting(op).dtype
@@ -122,19 +130,21 @@ def quantize_ranges(task: Task) -> None:
 
 
 def is_activation(task: Task, value: Value) -> bool:
-    """Whether ``value`` is computed or an input, and has been quantized."""
+    """Return whether ``value`` is a quantized activation: no constant, not float, with one scale."""
     return not value.is_const and value not in task.floats and _scale_size(value) == 1
 
 
 def _scale_size(value: Value) -> int:
+    """Return the number of scales of ``value``, 0 if it is not quantized."""
     return 0 if value.quantization is None else value.quantization.scale.size
 
 
 def propagate_backward(task: Task) -> None:
-    """Give operands that must have the parameters of their operator's result these parameters.
+    """Give operands the parameters of the result where the rule of their operator says so (``backward``).
 
-    An operand that is used elsewhere too, or is the result of such an operator, keeps its own.  Constants get
-    the parameters of the result, except for a CONCATENATION with a fused activation.
+    An operand keeps its own if others use it, if it is a graph output, or if the same kind of operator
+    produces it.  All operands of an operator with a fused activation keep theirs.  A PAD_V2 with the lowest
+    float gives its result the parameters of its input instead.
     """
     for op in task.quantized_ops():
         names = task.rule(op).backward
@@ -176,7 +186,7 @@ def _quantize_like(task: Task, op: Op, index: int, source: Value) -> None:
     key = ("like", dtype, like.scale.tobytes(), like.zero_point.tobytes())
 
     def make() -> tuple[Array, DType, Quantization]:
-        return to_given_integers(data, dtype, like), dtype, like
+        return to_given_integers(data, dtype, like.scale[0], like.zero_point[0]), dtype, like
 
     constant = task.editor.replace_constant(op, index, key, make)
     task.reasons[constant] = f"as %{op.output.name}: {op.code} has one scale"
@@ -198,7 +208,10 @@ def finite_floats(value: Value) -> Array:
 
 
 def quantize_constants(task: Task) -> None:
-    """Quantize the float constants that operators read as activations by the range of their elements."""
+    """Quantize the float constants that operators read as activations, by the range of their elements.
+
+    These are all but weights, biases and constants with a scale per element.
+    """
     for op in task.quantized_ops():
         rule, layer, dtype = task.rule(op), layer_rule(op), task.setting(op).dtype
         others = {*rule.per_element, *([] if layer is None else [*layer.weights, layer.bias])}
@@ -210,7 +223,10 @@ def quantize_constants(task: Task) -> None:
 
 
 def quantize_constant(task: Task, op: Op, index: int, dtype: DType) -> None:
-    """Quantize the constant ``op.inputs[index]`` with one scale, by the range of its elements."""
+    """Quantize the constant ``op.inputs[index]`` with one scale, by the range of its elements.
+
+    Raise the errors of ``finite_floats``.
+    """
     value = op.inputs[index]
     assert value is not None  # the caller found a constant
     data = finite_floats(value)
@@ -226,7 +242,7 @@ def quantize_constant(task: Task, op: Op, index: int, dtype: DType) -> None:
 
 
 def fix_special(task: Task) -> None:
-    """Give results with fixed parameters, or with integer scales, theirs."""
+    """Set the parameters of results whose rule has fixed parameters, or wants scales that are integers."""
     for op in task.quantized_ops():
         rule = task.rule(op)
         for value in op.results:
@@ -237,11 +253,14 @@ def fix_special(task: Task) -> None:
                 task.reasons[value] = f"the fixed scale of {op.code}"
             elif rule.integer_scale:
                 value.quantization = with_integer_scale(value.quantization)
-                task.reasons[value] += f"; {op.code} gives integers, so the scale is one"
+                task.reasons[value] += f"; {op.code} gives integers, so the scale is an integer"
 
 
 def propagate_forward(task: Task) -> None:
-    """Give results that must have the parameters of an operand these parameters, keeping their ranges."""
+    """Give results the parameters of an operand where the rule of their operator says so (``forward``).
+
+    They keep their own min and max.
+    """
     for op in task.graph.ops:
         if op in task.editor.inserted:
             _refresh_conversion(op)
@@ -259,7 +278,10 @@ def propagate_forward(task: Task) -> None:
 
 
 def _refresh_conversion(op: Op) -> None:
-    """Give a QUANTIZE to another integer dtype the fixed or integer scale of what it converts."""
+    """If ``op`` is a QUANTIZE between integer dtypes, set a fixed or integer scale of its result.
+
+    The rule is that of the operator that determined the scale of its operand.
+    """
     if not isinstance(op, Quantize):
         return
     value, result = op.input, op.output

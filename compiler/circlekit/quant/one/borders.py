@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QUANTIZE and DEQUANTIZE where dtypes meet: around float operators, mixed precision, inputs and outputs."""
+"""Insert QUANTIZE and DEQUANTIZE where dtypes meet: float operators, mixed precision, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from circlekit.quant.one.settings import DTYPES
 
 
 def isolate_float_ops(task: Task, outputs: Sequence[DType]) -> None:
-    """Convert what operators that stay float read and produce; runs while every activation is still float.
+    """Insert conversions around the operators that stay float.
 
-    ``outputs``: the dtype that each output of the graph shall have.
+    It runs first, while every activation is still float.  ``outputs``: the dtype that each output of the
+    graph will have.
     """
     task.floats.update(v for op in task.float_ops for v in op.results if v.dtype is f32)
     for op in task.float_ops:
@@ -42,9 +43,10 @@ def isolate_float_ops(task: Task, outputs: Sequence[DType]) -> None:
 
 
 def _quantize_result(task: Task, op: Op, value: Value, outputs: Sequence[DType]) -> None:
-    """Insert a QUANTIZE behind a result of the float operator ``op``, for users that compute on integers.
+    """Insert a QUANTIZE behind ``value``, a result of the float operator ``op``, for users with integers.
 
-    As an output of the graph it stays float if that was asked for, or if it has no recorded range.
+    ``outputs``: as for ``isolate_float_ops``.  A graph output that has only float users stays float if that
+    is its dtype in ``outputs``, or if it has no recorded range.
     """
     users = [(user, i) for user, i in value.uses if user not in task.float_ops]
     ports = [t for v, t in zip(task.graph.outputs, outputs, strict=True) if v is value and t is not f32]
@@ -80,10 +82,10 @@ def insert_mixed_precision(task: Task) -> None:
 
 
 def remove_redundant_conversions(task: Task) -> None:
-    """Merge two inserted QUANTIZE in a row, and remove those that change nothing.
+    """Simplify inserted conversions that follow each other, and remove those that change nothing.
 
-    The first of two in a row converts what an operator produced, so the second may convert that directly, and
-    a DEQUANTIZE of converted floats is the floats.
+    The second QUANTIZE of two in a row converts the operand of the first directly.  A DEQUANTIZE behind a
+    QUANTIZE of floats is replaced by these floats.
     """
     editor = task.editor
     changed = True
@@ -106,6 +108,7 @@ def remove_redundant_conversions(task: Task) -> None:
 
 
 def _same_parameters(a: Value, b: Value) -> bool:
+    """Return whether both values have the same dtype, single scale and zero point."""
     if a.dtype is not b.dtype or a.quantization is None or b.quantization is None:
         return False
     p, q = a.quantization, b.quantization
@@ -120,10 +123,11 @@ def _same_parameters(a: Value, b: Value) -> bool:
 def port_dtypes(
     ports: Sequence[Value], wanted: Sequence[DType] | None, default: DType, side: str
 ) -> list[DType]:
-    """Return the dtype that each input or output shall have.
+    """Return the dtype that each input or output of a graph gets.
 
-    ``wanted``: one for all float ports, or one each; None: ``default``.  ``side``: input or output.
-    Raise UnsupportedError if the number is wrong, or if a port cannot have the dtype.
+    ``ports``: the inputs, or the outputs.  ``wanted``: one dtype for all float ones, or one for each; None:
+    ``default``.  ``side``: "input" or "output", for messages.
+    Raise UnsupportedError if the number of dtypes is wrong, or if a tensor cannot have its dtype.
     """
     given = list(wanted or [default])
     if len(given) not in (1, len(ports)):
@@ -145,7 +149,10 @@ def port_dtypes(
 
 
 def set_input_types(task: Task, dtypes: Sequence[DType]) -> None:
-    """Give inputs their dtypes: a QUANTIZE behind an input converts it to the dtype that its users read."""
+    """Give the inputs their dtypes; a QUANTIZE converts each to the dtype that its users read.
+
+    ``dtypes``: the result of ``port_dtypes``.
+    """
     for value, dtype in zip(task.graph.inputs, dtypes, strict=True):
         if value.dtype is dtype:
             continue
@@ -164,7 +171,10 @@ def set_input_types(task: Task, dtypes: Sequence[DType]) -> None:
 
 
 def set_output_types(task: Task, dtypes: Sequence[DType]) -> None:
-    """Give outputs their dtypes, by a QUANTIZE or DEQUANTIZE in front of an output."""
+    """Give the outputs their dtypes, by a QUANTIZE or DEQUANTIZE behind their producers.
+
+    ``dtypes``: the result of ``port_dtypes``.  Outputs without a scale stay as they are.
+    """
     for value, dtype in zip(task.graph.outputs, dtypes, strict=True):
         if value.dtype is dtype or value.quantization is None or not value.quantization.scale.size:
             continue

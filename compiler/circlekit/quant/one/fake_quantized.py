@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turn a quantized model into a float model with the same rounding (circle-quantizer --fake_quantize)."""
+"""Turn a quantized model into a float model that rounds likewise (circle-quantizer --fake_quantize)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from circlekit.quant.one.rules import rule_of
 from circlekit.quant.one.with_minmax import touch_ops
 
 ACTIVATION_DTYPES = (u8, i16, i8)
+"""The dtypes of quantized activations."""
 
 
 def fake_quantize(model: Model) -> None:
     """Make every quantized tensor float32, in place, with a QUANTIZE and a DEQUANTIZE behind each activation.
 
-    Constants are folded to the floats that they represent (NAME_DQ).  Behind operators that only move values
-    nothing is inserted.  An output is called NAME_FQ_Quantize_FQ_Dequantize then, as in ONE.
+    Constants become the floats that they stand for, with the name NAME_DQ.  Behind operators that only move
+    elements nothing is inserted.  As in ONE, an output is then named NAME_FQ_Quantize_FQ_Dequantize.
     """
     for graph in model.graphs:
         editor = GraphEditor(model, graph)
@@ -49,6 +50,8 @@ def fake_quantize(model: Model) -> None:
 
 
 def _dequantize_constant(editor: GraphEditor, op: Op, index: int, value: Value) -> None:
+    """Replace ``op.inputs[index]``, the quantized constant ``value``, by its floats."""
+
     def make() -> tuple[Array, DType, Quantization | None]:
         elements = constant_elements(value)
         scale, zero_point = quantization_arrays(value, elements.ndim)
@@ -59,12 +62,14 @@ def _dequantize_constant(editor: GraphEditor, op: Op, index: int, value: Value) 
 
 
 def _name_constants(editor: GraphEditor) -> None:
+    """Give the constants that the editor made ONE's names."""
     for old, made in editor.constants.items():
         for value in made.values():
             value.name = editor.graph.unique_name(f"{old.name}_DQ")
 
 
 def _fake_quantize_results(editor: GraphEditor, op: Op) -> None:
+    """Make the quantized results of ``op`` float32, with the rounding behind them that they need."""
     if isinstance(op, Quantize):
         if op.output.dtype in ACTIVATION_DTYPES and is_quantized(op.output):
             _insert_dequantize(editor, op.output)
@@ -79,7 +84,7 @@ def _fake_quantize_results(editor: GraphEditor, op: Op) -> None:
 
 
 def _fake_quantize(editor: GraphEditor, value: Value) -> None:
-    """Make ``value`` float32, with a QUANTIZE and a DEQUANTIZE behind it, if it is quantized."""
+    """If ``value`` is quantized, make it float32 and insert a QUANTIZE and a DEQUANTIZE behind it."""
     if value.dtype not in ACTIVATION_DTYPES or not is_quantized(value):
         return
     name = editor.graph.unique_name(f"{value.name}_FQ_Quantize")
@@ -92,6 +97,7 @@ def _fake_quantize(editor: GraphEditor, value: Value) -> None:
 
 
 def _insert_dequantize(editor: GraphEditor, value: Value) -> None:
+    """Insert a DEQUANTIZE behind ``value``, and let its users read the floats."""
     name = editor.graph.unique_name(f"{value.name}_FQ_Dequantize")
     floats = Value(name, f32, value.shape)
     editor.graph.insert_after(value.producer, Dequantize(value, results=[floats]))

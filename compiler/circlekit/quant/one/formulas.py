@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONE's formulas: from a range to a scale and a zero point, and from floats to integers, with its rounding.
+"""ONE's formulas, with its rounding: a scale and a zero point for a range, and integers for floats.
 
 They differ from LiteRT's in the smallest scale, the range of symmetric integers, and where they round to
-float32.  Every function takes scalars or arrays with one element per channel that broadcast with the data.
-Source: the behavior of luci's QuantizationUtils.
+float32.  Scales, zero points and ends of ranges are scalars, or arrays with an element per channel that
+broadcast with the data.  Source: the behavior of luci's QuantizationUtils.
 """
 
 from __future__ import annotations
@@ -20,20 +20,24 @@ SMALLEST_SCALE = {u8: 1e-5, DType.INT8: 1e-5, DType.INT4: 1e-5, i16: 1e-8}
 """ONE's lower limit of scales by dtype."""
 
 LARGEST = float(np.finfo(np.float32).max)
+"""The largest float32; infinity is quantized as this number."""
 
 BIAS_DTYPES = {u8: i32, DType.INT8: i32, i16: i64}
 """The dtype of the bias, by the dtype of the operator's other operands."""
 
 
 def integer_limits(dtype: DType) -> tuple[int, int]:
-    """Return the smallest and the largest integer: all of uint8, else a symmetric range."""
+    """Return the smallest and the largest integer that ONE uses: 0 to 255 for uint8, else -high to high."""
     low, high = dtype.limits
     return (low if dtype is u8 else -high), high
 
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """Scales (float32), zero points (int64), and the range that the integers represent (float32)."""
+    """Scales (float32), zero points (int64), and the range from ``low`` to ``high`` (float32).
+
+    The range is that of the numbers that the integers stand for.
+    """
 
     scale: Array
     zero_point: Array
@@ -41,7 +45,10 @@ class Parameters:
     high: Array
 
     def quantization(self, axis: int = 0, keeps_range: bool = False) -> Quantization:
-        """Return them as the quantization of a tensor; ``keeps_range``: with the range as min and max."""
+        """Return them as the quantization of a tensor, for channels along ``axis``.
+
+        ``keeps_range``: with the range as min and max.
+        """
         scale, zero_point, low, high = (
             np.atleast_1d(np.squeeze(part)) for part in (self.scale, self.zero_point, self.low, self.high)
         )
@@ -51,9 +58,10 @@ class Parameters:
 
 
 def parameters(low: Array, high: Array, dtype: DType, smallest_scale: Array | float = 0.0) -> Parameters:
-    """Return the parameters of uint8 (asymmetric) or another dtype (symmetric) for the ranges low to high.
+    """Return the parameters with which integers of ``dtype`` stand for the numbers from ``low`` to ``high``.
 
-    Zero becomes part of the range.  ``smallest_scale``: a further lower limit of the scales.
+    uint8 is asymmetric, other dtypes are symmetric around 0.  A range without 0 is extended to it.
+    ``smallest_scale``: a lower limit of the scales besides SMALLEST_SCALE.
     """
     lowest = np.minimum(np.asarray(low, np.float64), 0.0)
     highest = np.maximum(np.asarray(high, np.float64), 0.0)
@@ -71,23 +79,23 @@ def parameters(low: Array, high: Array, dtype: DType, smallest_scale: Array | fl
 
 
 def to_integers(x: Array, dtype: DType, scale: Array, low: Array | float = 0.0) -> Array:
-    """Return round((x - low) / scale) for uint8, round(x / scale) for others, in the dtype's range.
+    """Return round((x - low) / scale) for uint8, round(x / scale) for others, clamped to the dtype's range.
 
-    ``low``: the number that 0 represents.  int4 results are held as int8.
+    ``low``: the number that the uint8 integer 0 stands for.  int4 results have the numpy dtype int8.
     """
     shifted = x - np.float32(low) if dtype is u8 else x
     return clamped(shifted * inverse(scale), dtype)
 
 
-def to_given_integers(x: Array, dtype: DType, quantization: Quantization) -> Array:
-    """Return ``x`` as integers of the one scale and zero point of ``quantization``."""
+def to_given_integers(x: Array, dtype: DType, scale: Array, zero_point: Array) -> Array:
+    """Return round(x / scale) + zero_point, clamped to the dtype's range."""
     finite = np.clip(x.astype(np.float64), -LARGEST, LARGEST)
-    steps = round_half_away(finite * inverse(quantization.scale[0]))
-    return clamped(steps + float(quantization.zero_point[0]), dtype)
+    steps = round_half_away(finite * inverse(scale))
+    return clamped(steps + zero_point.astype(np.float64), dtype)
 
 
 def clamped(steps: Array, dtype: DType) -> Array:
-    """Return ``steps`` rounded, halves away from zero, and clamped to the range of ``dtype``."""
+    """Return ``steps`` rounded, halves away from zero, and clamped to ``integer_limits``."""
     first, last = integer_limits(dtype)
     storage = dtype.numpy or np.dtype(np.int8)
     return np.asarray(np.clip(round_half_away(steps), first, last)).astype(storage)
@@ -99,15 +107,18 @@ def inverse(scale: Array) -> Array:
 
 
 def to_floats(integers: Array, dtype: DType, scale: Array, low: Array) -> Array:
-    """Return the floats that ``integers`` represent, with ONE's rounding."""
+    """Return the floats that ``integers`` stand for, with ONE's rounding.
+
+    ``low``: the number that the uint8 integer 0 stands for.
+    """
     scaled = integers.astype(np.float32) * scale
     return scaled + low if dtype is u8 else scaled
 
 
 def bias_integers(bias: Array, scale: Array, dtype: DType) -> Array:
-    """Return round(bias / scale) in the bias dtype of ``dtype``; saturated.
+    """Return round(bias / scale), saturated, in the dtype that BIAS_DTYPES gives for ``dtype``.
 
-    ``scale``: one for each element along the last axis, or one.
+    ``scale``: one number, or one for each index of the last axis.
     """
     target = BIAS_DTYPES[dtype]
     steps = round_half_away((bias * inverse(scale)).astype(np.float64))
@@ -117,14 +128,18 @@ def bias_integers(bias: Array, scale: Array, dtype: DType) -> Array:
 
 
 def smallest_weight_scale(bias: Array, input_scale: float, dtype: DType) -> Array:
-    """Return the weight scales below which the integers of ``bias`` overflow (per element)."""
+    """Return for each element of ``bias`` the scale of the weights below which its integer overflows.
+
+    ``dtype``: that of the weights.
+    """
     return np.abs(bias.astype(np.float64)) / (BIAS_DTYPES[dtype].limits[1] * float(input_scale))
 
 
 def element_parameters(x: Array, dtype: DType) -> tuple[Array, Quantization]:
-    """Return integers and parameters of a constant with a scale per element: its magnitude.
+    """Return integers and parameters of a constant whose elements have each their magnitude as scale.
 
-    uint8: x >= 0 is 1 with zero point 0, x < 0 is 0 with zero point 1.  int16: 1 and -1.
+    ``x``: float32[1, ..., N].  As uint8, an element of at least 0 is 1 with the zero point 0, a negative one
+    is 0 with the zero point 1.  As int16 they are 1 and -1.
     """
     flat = x.reshape(-1)
     negative = flat < 0
@@ -138,7 +153,7 @@ def element_parameters(x: Array, dtype: DType) -> tuple[Array, Quantization]:
 
 
 def with_integer_scale(quantization: Quantization) -> Quantization:
-    """Return the quantization with each scale rounded to an integer of at least 1."""
+    """Return ``quantization`` with each scale rounded to an integer of at least 1."""
     rounded = np.maximum(round_half_away(quantization.scale), 1).astype(np.float32)
     rounded[quantization.scale < 1] = 1.0
     kept = quantization

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change quantization parameters that a model has: int8 to uint8, parameters by name."""
+"""Change the quantization parameters of a model: from int8 to uint8, or of tensors with given names."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from circlekit.ops.quantization import is_quantized
 from circlekit.quant.one.with_minmax import touch_ops
 
 OFFSET = 128
-"""What is added to int8 integers and zero points: both dtypes have the same scales."""
+"""Added to int8 integers and zero points, it gives those of uint8; the scales are the same."""
 
 
 def requantize_int8_to_uint8(model: Model) -> None:
-    """Make every int8 tensor with a scale uint8, in place; the numbers that it represents stay the same."""
+    """Make every int8 tensor with a scale uint8, in place; the real numbers that it stands for do not change.
+
+    Raise ModelError for a sparse or compressed constant.
+    """
     for graph in model.graphs:
         for value in graph.values():
             if value.dtype is i8 and is_quantized(value):
@@ -31,6 +34,7 @@ def requantize_int8_to_uint8(model: Model) -> None:
 
 
 def _to_uint8(value: Value) -> None:
+    """Make ``value``, which is quantized int8, uint8."""
     old = value.quantization
     assert old is not None  # it is quantized
     zero_point = old.zero_point if old.zero_point.size else np.zeros(old.scale.size, np.int64)
@@ -38,13 +42,17 @@ def _to_uint8(value: Value) -> None:
     value.quantization = replace(old, zero_point=zero_point + OFFSET, quantized_dimension=axis)
     value.dtype = u8
     if value.data is not None:
-        if not value.data.dtype == np.int8:
+        if value.data.dtype != np.int8:
             raise ModelError(f"%{value.name}: expected plain int8 data, got sparse or compressed data")
         value.data = (value.data.astype(np.int16) + OFFSET).astype(np.uint8)
 
 
 def force_parameters(model: Model, parameters: Sequence[tuple[str, float, int]]) -> None:
-    """Give tensors a scale and a zero point: (name, scale, zero point).  Raise ModelError for bad ones."""
+    """Give tensors a scale and a zero point; ``parameters``: triples of name, scale, zero point.
+
+    Raise ModelError for an unknown name, a scale that is not positive, or a zero point that does not fit the
+    dtype of the tensor.
+    """
     for name, scale, zero_point in parameters:
         if not (np.isfinite(np.float32(scale)) and scale > 0):
             raise ModelError(f"{name}: expected a positive scale, got {scale}")
@@ -71,7 +79,7 @@ def copy_parameters(model: Model, pairs: Sequence[tuple[str, str]]) -> None:
 
 
 def _named(model: Model, name: str) -> list[Value]:
-    """Return the values of this name, one for each graph that has it."""
+    """Return the values with this name, at most one of each graph; raise ModelError if there are none."""
     by_graph = [_values_by_name(graph) for graph in model.graphs]
     found = [values[name] for values in by_graph if name in values]
     if not found:

@@ -17,9 +17,9 @@ from circlekit.ops.arithmetic.cast import Dequantize, Quantize
 class GraphEditor:
     """Edits one graph.  Constants and conversions that are needed twice are made once.
 
-    ``constants``: what replaces a constant, by the constant and a key that says in which form.
-    ``conversions``: the converted value, by the original value and the dtype.
-    ``inserted``: the operators that were inserted.
+    ``constants``: for each replaced constant the new ones, by a key that names the form of the new one.
+    ``conversions``: the converted value, by the original value and the new dtype.
+    ``inserted``: the operators that were inserted, as the keys of a dict because of their order.
     """
 
     model: Model
@@ -31,9 +31,10 @@ class GraphEditor:
     def replace_constant(
         self, op: Op, index: int, key: Hashable, make: Callable[[], tuple[Array, DType, Quantization | None]]
     ) -> Value:
-        """Make ``op`` use a new constant as operand ``index``; other users keep the old one.
+        """Make ``op`` use a new constant as operand ``index``, which is a constant; return the new one.
 
-        ``make`` returns data, dtype and quantization; it is called once for each old constant and ``key``.
+        Other users keep the old constant.  ``make`` returns data, dtype and quantization of the new one; it
+        is called once for each old constant and ``key``.
         """
         old = op.inputs[index]
         assert old is not None  # the caller found the constant there
@@ -47,10 +48,10 @@ class GraphEditor:
     def converted(
         self, value: Value, dtype: DType, quantization: Quantization | None, before: Op | None = None
     ) -> Value:
-        """Return ``value`` converted to ``dtype``, by a QUANTIZE, or by a DEQUANTIZE to float32.
+        """Return ``value`` converted to ``dtype``, by an inserted DEQUANTIZE for float32, else QUANTIZE.
 
-        ``before``: the operator in front of which the new one stands; by default it stands directly behind
-        the producer of ``value``, or first in the graph.
+        ``quantization``: of the result.  ``before``: the operator in front of which the new one stands; by
+        default it stands directly behind the producer of ``value``, or first in the graph for an input.
         """
         known = self.conversions.get((value, dtype))
         if known is not None:
@@ -68,14 +69,14 @@ class GraphEditor:
         return result
 
     def redirect(self, old: Value, new: Value) -> None:
-        """Make all users of ``old`` but the producer of ``new`` use ``new``, the graph's outputs included."""
+        """Replace ``old`` by ``new`` in its users, except for the producer of ``new``, and in outputs."""
         for op, index in old.uses:
             if op is not new.producer:
                 op.set_input(index, new)
         self.redirect_output(old, new)
 
     def redirect_output(self, old: Value, new: Value) -> None:
-        """Make ``new`` the output of the graph wherever ``old`` is one, in signatures too."""
+        """Replace ``old`` by ``new`` in the outputs of the graph and of its signatures."""
         if not self.graph.is_output(old):
             return
         self.graph.outputs = [new if v is old else v for v in self.graph.outputs]
@@ -91,7 +92,10 @@ class GraphEditor:
                 del self.inserted[op]
 
     def finish(self) -> None:
-        """Name the new constants, and list the values as ONE does: inputs, then operands and results."""
+        """Name the new constants, and order the graph's table of values as ONE does.
+
+        That is inputs first, then the operands and results of each operator.
+        """
         replaced: set[Value] = set()
         for old, made in self.constants.items():
             new = list(made.values())

@@ -22,20 +22,25 @@ from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value, format_shape
+from circlekit.ops.arithmetic.cast import quantization_arrays
+from circlekit.quant.one.activations import plain_floats
 from circlekit.quant.one.formulas import to_given_integers
 from circlekit.quant.one.with_minmax import touch_ops
 
 DTYPES = {"uint8": u8, "int8": i8, "int16": i16, "int32": i32, "int64": i64}
+"""The dtypes by ONE's names."""
+
 FIELDS: dict[str, type] = {"dtype": str, "scale": str, "zerop": str, "quantized_dimension": int}
+"""The fields that each tensor has, and their types."""
 
 
 def implant(model: Model, path: str | os.PathLike[str]) -> None:
     """Quantize the main graph of ``model``, in place, with the parameters in the JSON file at ``path``.
 
-    Results that only move the elements of an operand, such as those of a RESHAPE, take its parameters unless
-    they have their own.  A constant without ``value`` is rounded.  Raise FileError or FormatError for the
-    files; ModelError for an unknown name, a tensor that is not float32, or one that stays float32; ShapeError
-    if an array does not fit.
+    A result without parameters of an operator that only moves elements, such as RESHAPE, gets those of the
+    operand.  A constant without ``value`` is rounded with its parameters.  Raise FileError or FormatError for
+    the files; ModelError for an unknown name, a tensor that is not float32, or one that stays float32;
+    ShapeError if an array does not fit; UnsupportedError for a sparse constant without ``value``.
     """
     parameters = _read(Path(path))
     values = {v.name: v for v in model.main.values()}
@@ -52,6 +57,7 @@ def implant(model: Model, path: str | os.PathLike[str]) -> None:
 
 
 def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
+    """Return the objects of the JSON file, checked for FIELDS; raise FileError or FormatError."""
     try:
         tree = json.loads(bytes(map_file(path)))
     except ValueError as error:
@@ -70,6 +76,7 @@ def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _quantize(value: Value, name: str, tree: Mapping[str, Any], path: Path) -> None:
+    """Quantize ``value`` as its JSON object ``tree`` says; ``path``: the JSON file, beside the npy files."""
     if value.dtype is not f32:
         raise ModelError(f"%{name}: expected a float32 tensor, got {value.dtype.short}")
     scale, zero_point = (read_npy(path.parent / tree[field]) for field in ("scale", "zerop"))
@@ -82,14 +89,17 @@ def _quantize(value: Value, name: str, tree: Mapping[str, Any], path: Path) -> N
     if (misfit := quantization.misfit(value.shape)) is not None:
         raise ShapeError(f"%{name}: {misfit}")
     dtype = DTYPES[tree["dtype"].lower()]
-    if value.data is not None and "value" not in tree:
-        value.data = to_given_integers(value.data, dtype, quantization)
-    elif "value" in tree:
+    if "value" in tree:
         _set_integers(value, dtype, path.parent / tree["value"])
+    elif value.data is not None:
+        floats = plain_floats(value)
+        value.quantization = quantization
+        value.data = to_given_integers(floats, dtype, *quantization_arrays(value, floats.ndim))
     value.dtype, value.quantization = dtype, quantization
 
 
 def _set_integers(value: Value, dtype: DType, path: Path) -> None:
+    """Set the data of the constant ``value`` to the integers in the npy file ``path``."""
     if value.data is None:
         raise ModelError(f"%{value.name} is no constant, so it cannot have the value in {path}")
     data = read_npy(path)
@@ -100,7 +110,7 @@ def _set_integers(value: Value, dtype: DType, path: Path) -> None:
 
 
 def _pass_on(op: Op) -> None:
-    """Give results without parameters those of the operand whose elements they hold."""
+    """Give float results of an operator that only moves elements the dtype and parameters of its operand."""
     rule = op.quantization_rule
     source = None if rule is None or rule.results_follow is None else getattr(op, rule.results_follow, None)
     source = source[0] if isinstance(source, tuple) and source else source
@@ -112,6 +122,6 @@ def _pass_on(op: Op) -> None:
 
 
 def _computed(model: Model) -> list[Value]:
-    """Return the inputs, outputs, results and operands of the main graph."""
+    """Return the outputs, results and operands of the main graph, constants too."""
     values = [v for op in model.main for v in (*op.inputs, *op.results) if v is not None]
     return list(dict.fromkeys([*model.main.outputs, *values]))

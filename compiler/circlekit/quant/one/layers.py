@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights, biases and constants with a scale per element, by ONE's rules."""
+"""Quantize weights, biases and constants with a scale per element, by ONE's rules."""
 
 from __future__ import annotations
 
@@ -26,10 +26,15 @@ from circlekit.quant.one.formulas import (
 from circlekit.quant.one.rules import layer_rule
 
 Made = tuple[Array, DType, Quantization]
+"""Data, dtype and quantization of a new constant."""
 
 
 def quantize_layers(task: Task) -> None:
-    """Quantize the constants of layers: weights, biases, and what has a scale per element."""
+    """Quantize weights, biases and constants with a scale per element of all operators.
+
+    The inputs of layers are quantized already: the scale of a bias follows from theirs.  Raise ModelError for
+    weights that are not finite, UnsupportedError or ShapeError for a layer that cannot be quantized.
+    """
     for op in task.quantized_ops():
         setting = task.setting(op)
         for name in task.rule(op).per_element:
@@ -45,7 +50,7 @@ def quantize_layers(task: Task) -> None:
 
 
 def index_of(op: Op, name: str) -> int:
-    """Return the index of the operand ``name``."""
+    """Return the index of the operand ``name``, which the class of ``op`` declares."""
     return next(spec.index for spec in op.operands if spec.name == name)
 
 
@@ -56,20 +61,19 @@ def bias_of(op: Op) -> Value | None:
 
 
 def _operand(op: Op, name: str) -> Value | None:
+    """Return the operand ``name``; None if it is absent."""
     index = index_of(op, name)
     return op.inputs[index] if index < len(op.inputs) else None
 
 
 def _quantize_elements(task: Task, op: Op, name: str, dtype: DType, per_channel: bool) -> None:
+    """Quantize a constant operand with a scale per element; with one scale unless ``per_channel``."""
     value = _operand(op, name)
     if value is None or not value.is_const or value.dtype is not f32:
         return
     index, data = index_of(op, name), finite_floats(value)
-    if not per_channel or data.ndim == 0:
-        quantize_constant(task, op, index, dtype)
-        return
-    if data.size != data.shape[-1]:
-        # ONE refuses several elements per channel; here all of them share one scale
+    # ONE refuses several elements per channel; here all of them share one scale
+    if not per_channel or data.ndim == 0 or data.size != data.shape[-1]:
         quantize_constant(task, op, index, dtype)
         return
 
@@ -87,9 +91,10 @@ def _quantize_elements(task: Task, op: Op, name: str, dtype: DType, per_channel:
 def weight_parameters(
     data: Array, axis: int | None, dtype: DType, smallest_scale: Array | float = 0.0
 ) -> Parameters:
-    """Return the parameters of weights by their smallest and largest elements, shaped to broadcast.
+    """Return the parameters of weights for the range of their elements, in shapes that broadcast with them.
 
-    ``axis``: that of the channels; None: one scale.
+    ``axis``: the axis of the channels; None: one scale for all.  ``smallest_scale``: a lower limit of the
+    scales.  Raise ShapeError for weights without elements.
     """
     others = tuple(a for a in range(data.ndim) if a != axis)
     if not data.size:
@@ -99,13 +104,17 @@ def weight_parameters(
 
 
 def weight_integers(data: Array, made: Parameters, dtype: DType) -> Array:
-    """Return weights as integers; what is outside of the range is clipped first."""
+    """Return weights as integers of ``dtype``; elements are first clipped to the range of ``made``."""
     return to_integers(np.clip(data, made.low, made.high), dtype, made.scale, made.low)
 
 
 def _quantize_weights(
     task: Task, op: Op, name: str, dtype: DType, axis: int | None, smallest: Array | None
 ) -> None:
+    """Quantize constant weights; ``axis``: of the channels, None for one scale.
+
+    ``smallest``: lower limits of the scales, one per channel.
+    """
     value = _operand(op, name)
     if value is None or not value.is_const or value.dtype is not f32:
         return
@@ -137,7 +146,10 @@ def along_axis(per_channel: Array, axis: int, rank: int) -> Array:
 
 
 def _recorded(value: Value, axis: int | None, dtype: DType) -> Parameters | None:
-    """Return the parameters that --quantize_dequantize_weights left; None if they are for another form."""
+    """Return the parameters that --quantize_dequantize_weights stored with the weights ``value``.
+
+    None if there are none, or if they are for another dtype or other channels.
+    """
     old = value.quantization
     if old is None or old.min is None or old.max is None:
         return None
@@ -159,12 +171,13 @@ def _recorded(value: Value, axis: int | None, dtype: DType) -> Parameters | None
 
 
 def _bias(op: Op) -> Value | None:
-    """Return the bias of a layer as long as it is float32; None if it has none, or is quantized."""
+    """Return the float32 bias of a layer; None if it has none, or if it is quantized already."""
     value = bias_of(op)
     return value if value is not None and value.dtype is f32 else None
 
 
 def _input_scale(op: Op) -> np.float32:
+    """Return the scale of the input of a layer; raise UnsupportedError if it has not one scale."""
     rule = layer_rule(op)
     value = None if rule is None else _operand(op, rule.data)
     if value is None or value.quantization is None or value.quantization.scale.size != 1:
@@ -174,9 +187,9 @@ def _input_scale(op: Op) -> np.float32:
 
 
 def _smallest_scale(task: Task, op: Op) -> Array | None:
-    """Return the weight scales with which the bias fits into its integers; None if any scale will do.
+    """Return the smallest scale of the weights, per channel, with which the bias does not overflow.
 
-    ONE leaves the scales as they are, so that the bias overflows.
+    None if the bias fits with every scale.  ONE has no such limit: there the bias overflows.
     """
     value = _bias(op)
     if value is None:
@@ -188,7 +201,11 @@ def _smallest_scale(task: Task, op: Op) -> Array | None:
 
 
 def quantize_bias(task: Task, op: Op, dtype: DType) -> None:
-    """Quantize the bias of a layer with the scale of its input times that of its weights."""
+    """Quantize the float bias of a layer with the scale of its input times that of its weights.
+
+    ``dtype``: that of the layer's setting.  Raise UnsupportedError if input or weights have no scale,
+    ShapeError if the bias has not one element per scale.
+    """
     value, rule = _bias(op), layer_rule(op)
     if value is None or rule is None or rule.bias is None:
         return

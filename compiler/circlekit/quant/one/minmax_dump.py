@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranges that ONE's runtime recorded on a device, written into a model where calibration writes them.
+"""Write the ranges that ONE's runtime recorded on a device into a model.
 
 Source of the layout: ONE's minmax-embedder.  ``/value/run_R/model_M/subg_G/op_N`` holds [min, max] of the
-first result of operator N of graph G in run R, ``.../input_N`` that of an input; older files have only
-numbers.
+first result of operator N of graph G in run R, ``.../input_N`` that of an input.  In older files the parts of
+the path are numbers alone.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from circlekit.ir.value import Array, Quantization, Value
 PLACE = re.compile(r"(?:run_)?(\d+)/(?:model_)?(\d+)/(?:subg_)?(\d+)/(op_|input_|)(\d+)")
 
 Place = tuple[int, str, int]
-"""A tensor: number of the graph, "op" or "input", number of the operator or input."""
+"""Where a tensor is: number of the graph, "op" or "input", number of the operator or input, all from 0."""
 
 
 def embed_ranges(model: Model, path: str | os.PathLike[str], low: float = 1.0, high: float = 99.0) -> int:
-    """Write the ranges in the HDF5 file at ``path`` into ``model``; return the number of tensors.
+    """Write the ranges in the HDF5 file at ``path`` into ``model``; return how many tensors got one.
 
-    The min of a tensor is percentile ``low`` of the mins of all runs, its max percentile ``high`` of the
-    maxima.  Raise UnsupportedError for a percentile outside of 0 to 100, FormatError for another layout,
-    ModelError if a float tensor has no range.
+    The min of a tensor is the percentile ``low`` of the minima of all runs, its max the percentile ``high``
+    of the maxima.  Raise UnsupportedError for a percentile outside of 0 to 100, FileError or FormatError for
+    the file, ModelError if a float tensor has no range.
     """
     for percentile in (low, high):
         if not 0 <= percentile <= 100:
@@ -53,6 +53,7 @@ def embed_ranges(model: Model, path: str | os.PathLike[str], low: float = 1.0, h
 
 
 def _tensors(model: Model) -> Iterator[tuple[Place, Value]]:
+    """Yield the inputs and the first results of operators, with their places."""
     for index, graph in enumerate(model.graphs):
         yield from (((index, "input", number), value) for number, value in enumerate(graph.inputs))
         for number, op in enumerate(graph):

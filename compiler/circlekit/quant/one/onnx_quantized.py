@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantize a model with ONNX's QuantizeLinear and DequantizeLinear, kept as custom operators.
+"""Quantize a model in which ONNX's QuantizeLinear and DequantizeLinear are custom operators.
 
     x -> ONNXQuantizeLinear(scale, zero) -> ONNXDequantizeLinear(scale, zero)   becomes  x, quantized
     integers -> ONNXDequantizeLinear(scale, zero)                               becomes  a quantized constant
 
-What remains float takes parameters from its operands, as in ONE.  Source: the behavior of luci's
+Tensors without these operators get the parameters of operands, as in ONE.  Source: the behavior of luci's
 QuantizeOnnxFakeQuantModel and the passes that it runs.
 """
 
@@ -42,13 +42,14 @@ from circlekit.quant.one.with_minmax import remove_ranges, touch_ops
 QUANTIZE, DEQUANTIZE = "ONNXQuantizeLinear", "ONNXDequantizeLinear"
 INT4, UINT4 = DType.INT4, DType.UINT4
 DEFAULT = LayerSetting(i16, CHANNEL)
-"""ONE quantizes constants without own parameters to int16."""
+"""The setting of constants without such operators, as in ONE."""
 
 
 def quantize_onnx_model(model: Model) -> None:
-    """Give tensors the parameters of the ONNX operators around them, and remove these operators, in place.
+    """Give tensors the parameters of the ONNX operators behind them, and remove these operators, in place.
 
-    Raise UnsupportedError for operators that it cannot read, ModelError if a pair differs in its parameters.
+    Raise UnsupportedError for operators with other operands than those above, ModelError if the two operators
+    of a pair have different parameters.
     """
     for graph in model.graphs:
         editor = GraphEditor(model, graph)
@@ -63,6 +64,7 @@ def quantize_onnx_model(model: Model) -> None:
 
 
 def _is_custom(op: Op | None, name: str) -> bool:
+    """Return whether ``op`` is the custom operator ``name``."""
     return isinstance(op, OpaqueOp) and op.custom_code == name
 
 
@@ -70,7 +72,10 @@ def _is_custom(op: Op | None, name: str) -> bool:
 
 
 def _parameters(op: Op) -> tuple[Array, Array, DType]:
-    """Return scales, zero points and dtype of an ONNX operator."""
+    """Return scales (float32), zero points (int64) and dtype of an ONNX operator, whose operands state them.
+
+    Raise UnsupportedError if they are no constants.
+    """
     if len(op.inputs) < 3 or any(v is None or not v.is_plain for v in op.inputs[1:3]):
         raise UnsupportedError(f"%{op.output.name}: expected constant scale and zero point")
     scale, zero_point = op.inputs[1], op.inputs[2]
@@ -107,7 +112,7 @@ def _read_activations(editor: GraphEditor) -> None:
 
 
 def _read_constants(editor: GraphEditor) -> None:
-    """Give constants the parameters of the DequantizeLinear behind them, and remove that."""
+    """Quantize the constant in front of each remaining DequantizeLinear, and remove that operator."""
     graph = editor.graph
     for op in graph.ops:
         if not _is_custom(op, DEQUANTIZE):
@@ -124,9 +129,10 @@ def _read_constants(editor: GraphEditor) -> None:
 
 
 def _constant(value: Value, scale: Array, zero_point: Array, axis: int) -> Value:
-    """Return the quantized constant; uint8 that needs 4 bits only becomes int4 (zero point 8) or uint4.
+    """Return the constant with its parameters, of the channels along ``axis``.
 
-    ONE keeps the zero point 8 in int4; its integers are 8 lower, so 0 is right.
+    uint8 integers up to 15 become 4 bits: int4 with the zero point 0 if all zero points are 8, else uint4.
+    ONE leaves the zero point 8 in int4, which is wrong, because its integers are 8 lower.
     """
     data, dtype = value.array(), value.dtype
     if dtype is u8 and data.size and data.max() <= 15 and zero_point.max() <= 15:
@@ -141,6 +147,7 @@ def _constant(value: Value, scale: Array, zero_point: Array, axis: int) -> Value
 
 
 def _quantize_rest(editor: GraphEditor) -> None:
+    """Quantize constants, results and biases that have no ONNX operators."""
     task = Task(editor.graph, Settings(DEFAULT), {}, editor)
     quantize_constants(task)
     for op in editor.graph.ops:
@@ -154,7 +161,10 @@ def _quantize_rest(editor: GraphEditor) -> None:
 
 
 def _follow_operands(op: Op) -> None:
-    """Give a float result of an operator that moves values the parameters of its operand."""
+    """Give the float results of an operator that keeps the range of an operand its dtype and parameters.
+
+    Such operators move elements or negate them; of a CONCATENATION it is the operand with the widest range.
+    """
     if stays_float(op) or not op.results or op.output.dtype is not f32:
         return
     source: Value | None = None
@@ -173,7 +183,7 @@ def _follow_operands(op: Op) -> None:
 
 
 def _widest(op: Concatenation) -> Value | None:
-    """Return the operand with the largest scale, if all are int16 with one scale."""
+    """Return the operand with the largest scale; None unless all are int16 with one scale each."""
     scales = []
     for value in op.values:
         quantization = value.quantization
@@ -184,9 +194,9 @@ def _widest(op: Concatenation) -> Value | None:
 
 
 def _convert_result(editor: GraphEditor, op: Op) -> None:
-    """Insert a QUANTIZE behind a product whose result has another dtype than its operands.
+    """Insert a QUANTIZE behind a product if its result is uint8 and its operands int16, or the reverse.
 
-    The product itself gets the dtype of its operands, with the same range.
+    The product itself then has the dtype of its operands, with the same range.
     """
     if not isinstance(op, Mul | BatchMatMul | FullyConnected) or op.output.quantization is None:
         return

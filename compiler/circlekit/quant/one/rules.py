@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How ONE's quantizer treats each operator: one table by operator class.
+"""The rules by which ONE's quantizer treats each operator: one table by operator class.
 
 Weights and biases are not in it: an operator's declaration names them (``Declaration.quantization_rule``).
 Source: the behavior of ONE's QuantizeWithMinMax, its propagation passes and ConvertToFakeQuantizedModel.
@@ -22,18 +22,22 @@ from circlekit.ops.movement import gather, join, shape, slice, space
 from circlekit.ops.reduction import normalization, reduce
 
 Fixed = Mapping[DType, tuple[float, int]]
+"""A scale and a zero point by dtype."""
 
 
 @dataclass(frozen=True)
 class OneRule:
-    """How to quantize an operator; by default results have the recorded range, constants that of their data.
+    """How to quantize an operator.
 
-    ``forward``: the operand whose scale and zero point the results take.
-    ``backward``: operands that take scale, zero point and range of the first result.
+    By default the parameters of results follow from their recorded ranges, those of constant operands from
+    their elements.
+    ``forward``: the name of the operand whose scale and zero point the results get.
+    ``backward``: the names of operands that get scale, zero point and range of the first result.
     ``fixed``: scale and zero point of the results, by dtype.
-    ``integer_scale``: the results are integers, so their scale is rounded, and at least 1.
-    ``per_element``: constants that have a scale per element, its magnitude, if quantized per channel.
-    ``keeps_values``: ONE's fake quantization inserts nothing behind it.
+    ``integer_scale``: the results are whole numbers, so their scale is rounded, and at least 1.
+    ``per_element``: names of constants in which each element has its magnitude as scale, if quantized per
+    channel.
+    ``keeps_values``: ONE's fake quantization inserts no rounding behind it.
     """
 
     forward: str | None = None
@@ -89,7 +93,7 @@ RULES: dict[type[Op], OneRule] = {
 
 
 def rule_of(op: Op, max_pool_keeps_scale: bool = False) -> OneRule:
-    """Return how ``op`` is quantized; for operators that ONE does not know, as their declaration says.
+    """Return how ``op`` is quantized: by RULES, or, if ONE does not know it, by its declaration.
 
     ``max_pool_keeps_scale``: the option --TF-style_maxpool.
     """
@@ -105,10 +109,11 @@ def rule_of(op: Op, max_pool_keeps_scale: bool = False) -> OneRule:
 
 
 def stays_float(op: Op) -> bool:
-    """Return whether ``op`` computes on floats in a quantized model too.
+    """Return whether ``op`` computes with floats in a quantized model, too.
 
-    Its integers have no scale (CAST), or how to scale them is unknown: custom operators, operators that
-    call graphs, and those that ONE does not know and LiteRT has no kernel for, or one without zero points.
+    These are CAST, whose integers have no scale; operators without a known quantized form, such as custom
+    operators, operators that call graphs or have variables; and operators that ONE does not know, if LiteRT
+    has no quantized kernel for them, or only one for zero points of 0.
     """
     if isinstance(op, OpaqueOp | cast.Cast) or op.called_graphs():
         return True
@@ -127,7 +132,10 @@ def layer_rule(op: Op) -> QuantizationRule | None:
 
 
 def origin_rule(value: Value) -> OneRule:
-    """Return the rule of the operator that determines the scale of ``value``; others pass it on."""
+    """Return the rule of the operator that determines the scale of ``value``.
+
+    QUANTIZE and operators with ``forward`` do not: their operand does.
+    """
     op = value.producer
     while op is not None:
         rule = rule_of(op)

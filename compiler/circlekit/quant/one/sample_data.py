@@ -15,13 +15,15 @@ from circlekit.quant.calibration.sample_files import RandomSamples, SampleFile
 
 HDF5_FORMATS, LIST_FORMATS, FOLDER_FORMATS = ("h5", "hdf5"), ("list", "filelist"), ("directory", "dir")
 RANDOM_SAMPLES = 3
+"""The number of random samples without data, as in ONE."""
+
 FILE_HEADS = (b"\x89HDF", b"PK", b"\x93NUMPY")
-"""First bytes of the files that the format h5 stands for: HDF5, and npz and npy, which ONE does not read."""
+"""First bytes of files that the format h5 allows: HDF5, and npz and npy, which only circlekit reads."""
 
 
 @dataclass(frozen=True)
 class OneSamples:
-    """The samples of ``file``; an error begins with ONE's words."""
+    """The samples of ``file``; errors begin with ONE's words.  ``form``: ONE's name of the format."""
 
     file: SampleFile
     form: str
@@ -41,7 +43,7 @@ class OneSamples:
 
 @contextmanager
 def _in_words_of_one() -> Iterator[None]:
-    """Put ONE's words before the message of an error about samples."""
+    """Put ONE's words before the message of an error that the block inside raises about samples."""
     try:
         yield
     except (ShapeError, FileError, FormatError) as error:
@@ -60,7 +62,11 @@ def check_percentiles(low: float, high: float) -> None:
 
 
 def samples_of(model: Model, data: str | None, form: str = "h5") -> RandomSamples | OneSamples:
-    """Return the samples in ``data``, a file or folder of the format ``form``; random ones for None."""
+    """Return the samples in the file or folder ``data``, or random ones for None.
+
+    ``form``: ONE's name of the format.  Raise, in ONE's words, UnsupportedError for another name, FileError
+    or FormatError if ``data`` is not of the format.
+    """
     if form not in HDF5_FORMATS + LIST_FORMATS + FOLDER_FORMATS:
         raise UnsupportedError(
             f"Unsupported input data format {form!r} "

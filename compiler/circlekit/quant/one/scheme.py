@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schemes of ONE: its quantizer, applied to the ranges of a calibration."""
+"""The schemes that quantize as ONE does, with the ranges of a calibration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from circlekit.quant.plan import Plan
 from circlekit.quant.scheme import Scheme
 
 PREPARATION = ("fold_dequantize",)
-"""Passes without which operators would stay float; they keep the values."""
+"""Passes to run first: without them some operators would stay float."""
 
 
 def quantize_by_one(
@@ -29,11 +29,11 @@ def quantize_by_one(
     inputs: DType | None = None,
     outputs: DType | None = None,
 ) -> Plan:
-    """Quantize ``model`` in place by ONE's rules, and return what was done with a reason for each tensor.
+    """Quantize ``model`` in place by ONE's rules; return the plan, with a reason for each tensor.
 
-    ``ranges``: smallest and largest number of each activation, by name, for each graph.  ``schemes``: those
-    of the operators, None for float.  ``inputs``, ``outputs``: dtypes of the interface; None: float32.
-    Raise as ``quantize_with_minmax`` does.
+    ``ranges``: for each graph the smallest and largest number of each activation, by name.  ``schemes``:
+    other schemes than ``scheme`` for some operators, None for float.  ``inputs``, ``outputs``: dtypes of the
+    interface; None: float32.  Raise the errors of ``quantize_with_minmax``.
     """
     for graph, found in zip(model.graphs, ranges, strict=False):
         for value in graph.values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of ONE's quantizer: dtype and granularity, by default and of single layers; types of the ports.
+"""Settings of ONE's quantizer: dtype and granularity of operators, dtypes of inputs and outputs.
 
 ONE's configuration file is JSON:
 
@@ -7,8 +7,9 @@ ONE's configuration file is JSON:
                 {"names": ["a", "b"], "dtype": "uint8", "granularity": "layer",
                  "alternate": {"LABEL": ["a2", "b2"]}}]}
 
-An operator is named by one of its results.  ``alternate`` holds other names of the same layers by a label:
-those that another exporter gives them.  Exactly one label, or the names themselves, must fit the model.
+A layer is named by one of the results of its operator.  ``alternate`` holds other names of the same layers,
+which another exporter gives them, by a label.  The names of exactly one label, or the names outside of
+``alternate``, must all be in the model.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ PORT_DTYPES = {**DTYPES, "int32": i32, "int64": i64, "float32": f32, "bool": boo
 
 CHANNEL, LAYER = "channel", "layer"
 GRANULARITIES = (LAYER, CHANNEL)
+"""ONE's words for weights with one scale, and for weights with a scale per channel."""
 
 
 @dataclass(frozen=True)
 class LayerSetting:
-    """How an operator is quantized: dtype, and whether weights have a scale per channel."""
+    """How an operator is quantized: its dtype, and the granularity of its weights, LAYER or CHANNEL."""
 
     dtype: DType
     granularity: str
@@ -48,6 +50,7 @@ class LayerSetting:
 
     @property
     def per_channel(self) -> bool:
+        """Whether weights have a scale per channel."""
         return self.granularity == CHANNEL
 
 
@@ -55,10 +58,10 @@ class LayerSetting:
 class Settings:
     """Settings of a quantization by ONE's rules.
 
-    ``default``: for every operator without an own setting.  ``layers``: lists of own settings by name of the
-    operator, of which exactly one list must fit the model (see the module).
-    ``input_types``, ``output_types``: one for all float ports, or one for each port; None: as ``default``.
-    ``max_pool_keeps_scale``: --TF-style_maxpool.  ``keeps_range``: --save_min_max.
+    ``default``: for every operator that ``layers`` does not name.  ``layers``: alternative lists of
+    settings by the name of a result, of which exactly one must fit the model (see the module).
+    ``input_types``, ``output_types``: one dtype for all float inputs (outputs), or one for each; None: the
+    dtype of ``default``.  ``max_pool_keeps_scale``: --TF-style_maxpool.  ``keeps_range``: --save_min_max.
     """
 
     default: LayerSetting
@@ -70,7 +73,7 @@ class Settings:
 
 
 def layer_setting(dtype: str, granularity: str) -> LayerSetting:
-    """Return the setting for ONE's words.  Raise UnsupportedError for other words, in ONE's wording."""
+    """Return the setting for ONE's words; raise UnsupportedError, in ONE's wording, for other words."""
     if dtype.lower() not in DTYPES:
         raise UnsupportedError(
             f"Unsupported output type {dtype!r}. List of supported output types: {', '.join(DTYPES)}"
@@ -84,13 +87,16 @@ def layer_setting(dtype: str, granularity: str) -> LayerSetting:
 
 
 def check_source(word: str, expected: str) -> None:
-    """Raise UnsupportedError, in ONE's wording, if the dtype of the model to quantize is not ``expected``."""
+    """Raise UnsupportedError, in ONE's wording, if ``word``, the dtype of the model, is not ``expected``."""
     if word.lower() != expected:
         raise UnsupportedError(f"Unsupported input type {word!r}. List of supported input types: {expected}")
 
 
 def port_types(text: str, side: str) -> list[DType]:
-    """Return the dtypes in a list separated by commas; ``side``: input or output, for the message."""
+    """Return the dtypes in ``text``, separated by commas; raise UnsupportedError for an unknown one.
+
+    ``side``: "input" or "output", for the message.
+    """
     words = [word.strip().lower() for word in text.split(",")]
     for word in words:
         if word not in PORT_DTYPES:
@@ -118,7 +124,10 @@ def read_layers(path: str) -> list[dict[str, LayerSetting]]:
 
 
 def _list_of(layers: Sequence[dict[str, Any]], label: str | None, path: str) -> dict[str, LayerSetting]:
-    """Return the settings of all layers with the names that ``label`` gives them; None: their own names."""
+    """Return the settings of all layers by the names of ``label``; None: the names outside of ``alternate``.
+
+    A layer without names for ``label`` has its other names.  Raise ParseError or UnsupportedError.
+    """
     found: dict[str, LayerSetting] = {}
     for layer in layers:
         words = [layer.get(key, "") for key in ("dtype", "granularity")]
@@ -134,11 +143,13 @@ def _list_of(layers: Sequence[dict[str, Any]], label: str | None, path: str) -> 
 
 
 def _names(layer: dict[str, Any]) -> list[Any]:
+    """Return the names of a layer outside of ``alternate``, not checked."""
     names = layer.get("names", [])
     return [*([layer["name"]] if "name" in layer else []), *(names if isinstance(names, list) else [names])]
 
 
 def _alternates(layer: dict[str, Any], path: str) -> dict[str, list[Any]]:
+    """Return the names of a layer by label, not checked; raise ParseError if ``alternate`` is no object."""
     alternates = layer.get("alternate", {})
     if not isinstance(alternates, dict):
         raise ParseError(f"{path}: expected lists of names by label at alternate, got {alternates!r}")
@@ -146,10 +157,10 @@ def _alternates(layer: dict[str, Any], path: str) -> dict[str, list[Any]]:
 
 
 def settings_of(graphs: Sequence[Graph], settings: Settings) -> dict[Op, LayerSetting]:
-    """Return the own setting of every operator that ``settings`` name in one of ``graphs``.
+    """Return the settings of the operators that ``settings.layers`` names.
 
-    Raise ModelError if no operator has a result of a name, if several lists fit, or if results of one
-    operator have different settings.
+    Raise ModelError if no list or several lists of names fit ``graphs``, or if two results of one operator
+    have different settings.
     """
     producers = {v.name: op for graph in graphs for op in graph for v in op.results}
     fitting = [names for names in settings.layers if all(name in producers for name in names)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights alone: rounded to what integers represent (--quantize_dequantize_weights), or made integers."""
+"""Quantize weights alone (--quantize_weights), or round them (--quantize_dequantize_weights)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ WEIGHT_DTYPES = {"int4": INT4, "int8": i8, "int16": i16}
 
 
 def quantize_dequantize_weights(model: Model, settings: Settings) -> None:
-    """Replace the weights of layers by what their integers will represent; keep scales and ranges with them.
+    """Round the weights of layers, in place, to the numbers that their integers will stand for.
 
-    Float values lose the quantization that they have.  ``model`` is changed in place.
+    They stay float32, and get the scales and ranges of their integers.  All other float values lose the
+    quantization that they have.  Raise ModelError for weights that are not finite, and the errors of
+    ``settings_of``.
     """
     own = settings_of(uncalled_graphs(model), settings)
     for graph in model.graphs:
@@ -53,9 +55,10 @@ def quantize_dequantize_weights(model: Model, settings: Settings) -> None:
 
 
 def quantize_weights(model: Model, dtype: DType) -> None:
-    """Make the weights of layers symmetric integers with a scale per channel; all else stays float.
+    """Make the weights of layers symmetric integers with a scale per channel, in place; all else stays float.
 
-    As in ONE, TRANSPOSE_CONV keeps float weights: it has no kernel for float inputs and integer weights.
+    ``dtype``: one of WEIGHT_DTYPES.  As in ONE, TRANSPOSE_CONV keeps float weights, because it has no kernel
+    for float inputs and integer weights.  Raise ModelError for weights that are not finite.
     """
 
     def form(op: Op, value: Value, axis: int) -> tuple[object, Callable[[], Made]] | None:
@@ -75,10 +78,14 @@ def quantize_weights(model: Model, dtype: DType) -> None:
 
 
 Form = Callable[[Op, Value, int], tuple[object, Callable[[], Made]] | None]
+"""For (operator, weights, axis of the channels) the two last arguments of ``GraphEditor.replace_constant``.
+
+None: the weights stay as they are.
+"""
 
 
 def _replace_weights(model: Model, form: Form) -> None:
-    """Replace float weights by what ``form`` returns for (operator, weights, axis): a key, and a function."""
+    """Replace the constant float weights of all layers by those that ``form`` makes."""
     for graph in model.graphs:
         editor = GraphEditor(model, graph)
         for op, name, axis in _weights(graph.ops):
@@ -92,7 +99,10 @@ def _replace_weights(model: Model, form: Form) -> None:
 
 
 def _weights(ops: tuple[Op, ...]) -> Iterator[tuple[Op, str, int]]:
-    """Yield (operator, operand, axis of the channels) for the weights of every layer."""
+    """Yield (operator, name of the operand, axis of the channels) for the weights of every layer.
+
+    Raise UnsupportedError for weights without an axis of channels.
+    """
     for op in ops:
         rule = None if stays_float(op) else layer_rule(op)
         for name, axis in ({} if rule is None else rule.weights).items():

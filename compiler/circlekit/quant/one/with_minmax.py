@@ -36,12 +36,13 @@ from circlekit.quant.scheme import NO_SCHEME
 
 
 def quantize_with_minmax(model: Model, settings: Settings) -> Plan:
-    """Quantize ``model`` in place, from the min and max in the quantization of its activations.
+    """Quantize ``model`` in place, with the min and max that are recorded in its activations.
 
-    Return what was done, with a reason for each tensor.  Graphs that operators call, and operators that have
-    no quantized form, stay float.  An output whose dtype changes behind its producer is called NAME_Quantize
-    or NAME_Dequantize, as in ONE.  Raise ModelError if an activation has no recorded range, UnsupportedError
-    for what cannot be quantized; ``model`` must not be used then.
+    Return the plan, with a reason for each tensor.  Graphs that operators call, and operators without a
+    quantized form, stay float.  An output whose dtype is converted is named NAME_Quantize or NAME_Dequantize,
+    as in ONE.  Raise ModelError if an activation has no recorded range or a layer of ``settings`` is unknown,
+    UnsupportedError or ShapeError for parts that cannot be quantized; then ``model`` is half changed, and
+    must not be used.
     """
     return quantize_operators(model, settings, settings_of(uncalled_graphs(model), settings))
 
@@ -53,9 +54,10 @@ def quantize_operators(
     floats: Mapping[Op, str] | None = None,
     scheme: str = "one",
 ) -> Plan:
-    """Quantize as ``quantize_with_minmax`` does, with the settings ``own`` of single operators.
+    """Quantize as ``quantize_with_minmax`` does.
 
-    ``floats``: further operators that stay float, with the reasons.  ``scheme``: its name in the plan.
+    ``own``: the settings of single operators, in place of ``settings.layers``.  ``floats``: more operators
+    that stay float, with the reasons.  ``scheme``: the name of the scheme in the plan.
     """
     graphs = uncalled_graphs(model)
     plans = {}
@@ -69,7 +71,7 @@ def quantize_operators(
 
 
 def _obstacle(op: Op) -> str | None:
-    """Return why ``op`` cannot be quantized; None if it can."""
+    """Return the reason why ``op`` stays float; None if it is quantized."""
     if stays_float(op):
         return "it has no quantized form in ONE"
     bias = bias_of(op)
@@ -84,6 +86,7 @@ def uncalled_graphs(model: Model) -> list[Graph]:
 
 
 def _quantize_graph(task: Task, scheme: str) -> GraphPlan:
+    """Quantize one graph in ONE's order of steps; return its plan."""
     graph, settings, default = task.graph, task.settings, task.settings.default.dtype
     inputs = port_dtypes(graph.inputs, settings.input_types, default, "input")
     outputs = port_dtypes(graph.outputs, settings.output_types, default, "output")
@@ -107,7 +110,7 @@ def _quantize_graph(task: Task, scheme: str) -> GraphPlan:
 
 
 def _plan(task: Task, scheme: str) -> GraphPlan:
-    """Return the parameters of all quantized tensors and the scheme of each operator, with reasons."""
+    """Return the plan that describes the quantized graph, with reasons."""
     tensors = {}
     for value in task.graph.values():
         parameters = value.quantization
@@ -124,7 +127,7 @@ def _plan(task: Task, scheme: str) -> GraphPlan:
 
 
 def remove_ranges(graph: Graph) -> None:
-    """Remove min and max from the quantization of every value."""
+    """Remove min and max from every value; a quantization with nothing else becomes None."""
     for value in graph.values():
         old = value.quantization
         if old is not None and (old.min is not None or old.max is not None):
