@@ -21,7 +21,9 @@ BODIES = {
     "joined": "%e = Concatenation(%q, %q, %q, %q) {{axis: 3}} %o = DepthToSpace(%e) {{block_size: 2}}",
     "fixed": "%o = Tanh(%q)",
     "largest": "%o = Maximum(%q, 0.3)",
+    "global": "%o = AveragePool2D(%q) {{filter_height: 6, filter_width: 6}}",
     "mean": "%o = Mean(%q, [1, 2])",
+    "average": "%o = AveragePool2D(%q) {{filter_height: 2, filter_width: 2, stride_h: 2, stride_w: 2}}",
 }
 
 

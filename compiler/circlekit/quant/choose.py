@@ -18,7 +18,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Value
-from circlekit.quant.given import finer_form, fits_weights, given_form
+from circlekit.quant.given import finer_activation, finer_form, fits_weights, given_form
 from circlekit.quant.parameters import asymmetric
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import NO_SCHEME, SCHEMES, Arithmetic, Scheme
@@ -149,10 +149,20 @@ class GraphChooser(TensorForms):
             elif rule.results_follow is not None:
                 index = next(indices_of(op, [rule.results_follow]))
                 source = op.inputs[index]
+                if rule.averages and source is not None:
+                    self._refine(op, index, source)
                 reason = f"that of %{source and source.name}, which {op.code} does not scale"
                 self.tensors[value] = self.read_form(op, index).because(reason)
             else:
                 self.tensors[value] = self.own_form(value, self.scheme_of(op), self._least_scale(op, rule))
+
+    def _refine(self, op: Op, index: int, source: Value) -> None:
+        """Let an operator that averages read a coarse grid with finer steps, which its result then has."""
+        finer = finer_activation(source, self.read_form(op, index))
+        if finer is not None:
+            self.edges[op][index] = finer.because(
+                f"finer, because {op.code} rounds to the steps of its operand"
+            )
 
     def _least_scale(self, op: Op, rule: QuantizationRule) -> float:
         """Return the least scale of the result that the kernel can compute with these operands."""

@@ -11,6 +11,7 @@ import numpy as np
 from circlekit.ir.dtypes import DType, f32, i8, u8
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.binary import Minimum
 from circlekit.ops.elementwise import Unary
 from circlekit.ops.quantization import followed_operand
 from circlekit.quant.plan import TensorPlan
@@ -58,6 +59,23 @@ def finer_form(form: TensorPlan, numbers: Array, step: float) -> TensorPlan:
     while max(form.scale) / factor > step and 2 * factor * largest <= form.dtype.limits[1]:
         factor *= 2
     return replace(form, scale=tuple(scale / factor for scale in form.scale))
+
+
+def finer_activation(value: Value, form: TensorPlan) -> TensorPlan | None:
+    """Return a form of ``value`` that has all numbers of its grid, and more between them; None if none fits.
+
+    An operator that averages integers without scaling them needs it.  ``value`` is the result of a MINIMUM,
+    as a grid has it that does not use all integers.
+    """
+    op, (low, high) = value.producer, form.dtype.limits
+    bound = op.inputs[1] if op is not None and op.code == Minimum.code else None
+    if not form.rounds or bound is None or not bound.is_const or bound.numel != 1:
+        return None
+    below = form.zero_point[0] - low
+    steps = max(below + int(np.rint(bound.array().item() / form.scale[0])), 1)
+    factor = 1 << max((high - low) // steps, 1).bit_length() - 1
+    finer = replace(form, scale=(form.scale[0] / factor,), zero_point=(low + below * factor,))
+    return finer if factor > 1 else None
 
 
 def covered_range(form: TensorPlan) -> tuple[float, float]:

@@ -21,8 +21,11 @@ from circlekit.targets.target import Target
 PREPARATION = ("fold_dequantize", "replace_neg_with_mul", "replace_square_with_mul")
 """Passes without which operators would stay float; they keep the values, and make constants only."""
 
-FOR_KERNELS = ("replace_average_pool_with_mean", "replace_sum_with_mean")
-"""Passes that avoid quantized kernels with defects or coarse scales; they change what is calibrated."""
+FOR_INTEGERS = (*PREPARATION, "replace_average_pool_with_mean")
+"""Those for integer activations: a pass more that avoids a kernel with coarse steps, and makes no tensor."""
+
+FOR_KERNELS = ("replace_sum_with_mean",)
+"""Passes that avoid quantized kernels with defects; they make tensors, which calibration has to observe."""
 
 FOR_INT16 = ("replace_squared_difference_with_mul", "decompose_hardswish")
 """Passes for int16, for which fewer operators have kernels; they too make tensors."""
@@ -30,9 +33,11 @@ FOR_INT16 = ("replace_squared_difference_with_mul", "decompose_hardswish")
 
 def preparation(scheme: Scheme, is_calibrated: bool) -> tuple[str, ...]:
     """Return the passes to run on a float model before ``scheme``; ``is_calibrated``: ranges are fixed."""
-    if scheme.activations is None or is_calibrated:
+    if scheme.activations is None:
         return PREPARATION
-    return PREPARATION + FOR_KERNELS + (FOR_INT16 if scheme.activations is i16 else ())
+    if is_calibrated:
+        return FOR_INTEGERS
+    return FOR_INTEGERS + FOR_KERNELS + (FOR_INT16 if scheme.activations is i16 else ())
 
 
 def make_names_distinct(model: Model) -> None:

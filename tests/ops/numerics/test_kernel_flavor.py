@@ -8,10 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from circlekit.ir.dtypes import DType, i8, u8
+from circlekit.ir.dtypes import DType, f32, i8, u8
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.arithmetic.cast import Dequantize, Quantize
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.ops.numerics.output_stage import Kernels, following
@@ -115,8 +116,20 @@ def mean_without_kept_dims(rng: Random, dtype: DType) -> Drawn:
     return mean(rng, dtype, keep_dims=False)
 
 
+def requantized(rng: Random, dtype: DType) -> Drawn:
+    x, array = source(rng, dtype, (1, 13, 21))
+    return Quantize(x, results=[output(rng, dtype, (1, 13, 21), 1)]), [array]
+
+
+def dequantized(rng: Random, dtype: DType) -> Drawn:
+    x = quantized(dtype, (1, 13, 21), float(rng.uniform(0.1, 1)), int(rng.integers(1, 100)))
+    array = draw(rng, dtype, (1, 13, 21))
+    return Dequantize(x, results=[Value("y", f32, (1, 13, 21))]), [array]
+
+
 Draw = Callable[[Random, DType], Drawn]
 Sized = Callable[[Random, DType, int], Drawn]
+KINDS: tuple[Draw, ...] = (convolution, transposed, dense, mean, requantized, dequantized)
 
 
 def results(drawn: Drawn, kernels: Kernels) -> Array:
@@ -127,10 +140,7 @@ def results(drawn: Drawn, kernels: Kernels) -> Array:
 
 @pytest.mark.parametrize(
     ("kind", "dtype"),
-    [
-        *((kind, dtype) for kind in (convolution, transposed, dense, mean) for dtype in (i8, u8)),
-        (depthwise, i8),
-    ],
+    [*((kind, dtype) for kind in KINDS for dtype in (i8, u8)), (depthwise, i8)],
 )
 def test_kernels_that_differ(kind: Draw, dtype: DType) -> None:
     """Bit for bit; and reference kernels say something else somewhere."""

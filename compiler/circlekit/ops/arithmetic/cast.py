@@ -12,8 +12,17 @@ from circlekit.ir.dtypes import DType, bf16, f16, f32, f64, i8, i16, i32, u8, u1
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import Array, Quantization, TensorType, Value
 from circlekit.ops.elementwise import Unary
-from circlekit.ops.numerics.fixed_point import centered, clamp_to_dtype, rescaled, round_half_away, wrap_int32
+from circlekit.ops.numerics.fixed_point import (
+    centered,
+    clamp_to_dtype,
+    multiply_by_quantized_multiplier_half_up,
+    quantize_multiplier,
+    rescaled,
+    round_half_away,
+    wrap_int32,
+)
 from circlekit.ops.numerics.float_functions import round_to_bfloat16
+from circlekit.ops.numerics.output_stage import follows_optimized_kernels
 from circlekit.ops.operand_dtypes import ANY, REAL
 from circlekit.ops.quantization import dtype_limits, is_per_channel, is_quantized, scale_of
 
@@ -129,7 +138,13 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
             names = f"{self.input.dtype.short} to {dtype.short}"
             raise UnsupportedError(f"QUANTIZE from {names} has no kernel, nor has LiteRT one")
         real = float(scale_of(self.input)) / float(scale_of(self.output))
-        return clamp_to_dtype(rescaled(centered(input, self.input), real), self.output)
+        steps = np.asarray(centered(input, self.input), order="C")
+        result = rescaled(steps, real)
+        if follows_optimized_kernels() and {*pair} <= {i8, u8}:  # these round halves up, 16 at a time
+            first = steps.reshape(-1)[: steps.size // 16 * 16]
+            half_up = multiply_by_quantized_multiplier_half_up(first, quantize_multiplier(np.asarray(real)))
+            result.reshape(-1)[: first.size] = half_up
+        return clamp_to_dtype(result, self.output)
 
     def _rounded(self, x: Array) -> Array:
         dtype = self.output.dtype
@@ -167,7 +182,12 @@ class Dequantize(Op, code="DEQUANTIZE", layout_operands=("input",)):
             return input.astype(np.float32)
         scale, zero = quantization_arrays(self.input, input.ndim)
         exact_dtype = np.float32 if input.dtype.itemsize < 4 else np.float64
-        return np.asarray((input.astype(exact_dtype) - zero.astype(exact_dtype)) * scale, np.float32)
+        real = (input.astype(exact_dtype) - zero.astype(exact_dtype)) * scale
+        result = np.asarray(real, np.float32, order="C")
+        if follows_optimized_kernels() and self.input.dtype in (i8, u8) and not scale.ndim:  # 8 at a time
+            first = input.reshape(-1)[: input.size // 8 * 8].astype(np.float32)
+            result.reshape(-1)[: first.size] = first * scale + np.float32(-zero) * scale
+        return result
 
     def required_version(self) -> int:
         if self.input.dtype is i8 and is_quantized(self.input) and is_per_channel(self.input):

@@ -71,6 +71,8 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
 class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
     """Mean of each window without its padding.  Integers are rounded, halves away from zero."""
 
+    quantization_rule = QuantizationRule(results_follow="input", averages=True)
+
     def kernel(self, input: Array) -> Array:
         if self.input.dtype not in INTEGER_POOL_DTYPES:
             require_float(self, input)

@@ -255,6 +255,8 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
     rounded away from zero; uint8 is computed in float32, and halves are rounded up.
     """
 
+    quantization_rule = QuantizationRule(results_follow="input", averages=True)
+
     def kernel(self, input: Array, size: Array) -> Array:
         axes = list(zip(input.shape[1:3], int_list(size), strict=True))
         if input.dtype.kind == "f" or input.dtype == np.uint8:

@@ -210,9 +210,7 @@ def grid_of(op: FakeQuant) -> Grid | None:
         return None
     step, zero = op.grid()
     dtype: DType = i8 if op.num_bits <= 8 else i16
-    shift = dtype.limits[0]
-    if op.num_bits not in (8, 16):
-        shift -= first  # the first step is the smallest integer
+    shift = dtype.limits[0] - first  # the first step is the smallest integer, below which nothing is
     reason = f"the range [{low:.4g}, {high:.4g}] of FAKE_QUANT %{op.output.name}"
     plan = TensorPlan(dtype, (float(step),), (int(zero) + shift,), reason=reason, rounds=True)
     return Grid(plan, last + shift)

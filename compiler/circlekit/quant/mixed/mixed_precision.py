@@ -19,6 +19,7 @@ from circlekit.quant.mixed.patterns import find_patterns
 from circlekit.quant.mixed.raising import Budget, choose_raised
 from circlekit.quant.mixed.sensitivity import Sensitivity, measure
 from circlekit.quant.plan import Plan, key_of
+from circlekit.quant.scheme import SCHEMES
 
 MakeMixedPlan = Callable[[Mapping[str, str]], Plan]
 """Returns the plan of the model; argument: other schemes for some operators, by ``key_of`` the operator."""
@@ -38,8 +39,12 @@ MAX_CHECKS = 6
 EXTRA_SQNR = 0.5
 """dB by which the next choice aims above the missing ratio, so that fewer choices are needed."""
 
-MIN_SQNR = 12.0
-"""Below this ratio in dB a quantized model is of little use, and patterns are raised without being asked."""
+MIN_SQNR = {8: 12.0, 16: 24.0}
+"""Below this ratio in dB, by bits of the activations, patterns are raised without being asked.
+
+With 8 bits such a model is of little use.  With 16 only weights make noise, unless a range is too wide for
+integers: less than this says that one is.
+"""
 
 MIN_PATTERN_GAIN = 6.0
 """The gain in dB for which a pattern is raised without being asked."""
@@ -124,7 +129,8 @@ def raise_patterns(
     if not any(patterns.values()):
         return result
     result.sqnr = measured_sqnr(model, plan, samples)
-    if result.sqnr is None or result.sqnr >= MIN_SQNR:
+    activations = SCHEMES[plan.scheme].activations
+    if result.sqnr is None or activations is None or result.sqnr >= MIN_SQNR[activations.bits]:
         return result
     result.notes.append(f"{result.sqnr:.1f} dB is too little: patterns that are known to lose much are tried")
     for name, ops in patterns.items():
