@@ -13,7 +13,7 @@ from circlekit.cli.check import main
 from circlekit.ir.graph import Model
 from circlekit.passes.engine.legalize import legalize
 from circlekit.targets.delegation import find_delegation, partitions
-from circlekit.targets.target import Target
+from circlekit.targets.target import Target, find_target
 from tests.targets.test_obeying_passes import NEGATED, codes
 from tests.targets.toy import ANY, toy
 
@@ -55,6 +55,15 @@ def test_a_rewrite_to_what_the_delegate_refuses_is_refused() -> None:
     report = circlekit.optimize(model, explain="fuse_neg", target=delegating("SUB", "NEG ADD"))
     assert codes(model) == ["NEG", "ADD"]
     assert [refusal.sentence for refusal in report.refusals] == ["%y: the delegate of Toy has no SUB"]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i8", "u8"])
+def test_xnnpack_ignores_the_activation_of_a_concatenation(dtype: str) -> None:
+    quantization = "" if dtype == "f32" else " quant(scale: 0.5)"
+    for act, runs in (("NONE", True), ("RELU", False)):
+        text = f"%y = Concatenation(%x, %x) {{act: {act}}} : {dtype}[1,8]{quantization}"
+        model = circlekit.parse(f"graph main(%x: {dtype}[1,4]{quantization}) -> %y {{\n  {text}\n}}")
+        assert (find_target("litert-xnnpack").delegate_refusal(model.main.ops[0]) is None) == runs
 
 
 def test_an_operand_that_will_be_folded_counts_as_constant() -> None:

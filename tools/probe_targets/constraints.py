@@ -55,7 +55,8 @@ class Observation(NamedTuple):
 def learn(observed: Sequence[Observation], published: Iterable[Constraints] = ()) -> Constraints:
     """Return the fewest constraints that models that run satisfy, and that explain the failures.
 
-    ``published``: constraints that are known; those that no model that runs contradicts come first.
+    ``published``: constraints that are known; those that no model that runs contradicts come first.  A model
+    cannot contradict the value of an attribute, which may be ignored where it changes no number.
     """
     passed = [o.op for o in observed if o.runs]
     failed = [o for o in observed if not o.runs]
@@ -69,9 +70,11 @@ def learn(observed: Sequence[Observation], published: Iterable[Constraints] = ()
         broken = {i for i, o in enumerate(failed) if is_broken(o.op, constraint)}
         lucky = sum(is_broken(op, constraint) for op in passed)
         (kind,) = constraint
-        if lucky > LUCK_OF.get(kind, LUCK) * sum(failed[i].harms for i in broken):
+        is_published = any(constraint is part for part in known)
+        is_certain = is_published and kind == "values"
+        if not is_certain and lucky > LUCK_OF.get(kind, LUCK) * sum(failed[i].harms for i in broken):
             continue
-        if any(constraint is part for part in known):
+        if is_published:
             left -= broken
             chosen = _merged(chosen, constraint)
         elif broken:
