@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that describe the options of a backend's program, so that a configuration file can give them as keys.
+"""Schema files: they describe the options of a backend's program, so that keys of a section can give them.
 
 Such a file defines ``command_schema()``, which returns an ArgumentParser.  It imports these classes with
 ``from onelib import argumentparse``, as in ONE; ``load_schema`` provides that module while the file runs.
@@ -20,7 +20,7 @@ from circlekit.toolchain.option import SWITCH_WORDS, DriverError
 
 
 class Action:
-    """What an argument of a program is for."""
+    """The purpose of an argument of a program."""
 
 
 class DriverName(Action):
@@ -28,16 +28,20 @@ class DriverName(Action):
 
 
 class NormalOption(Action):
-    """An option, or a positional argument, that a key gives."""
+    """An option, or a positional argument, whose value a key of a section gives."""
 
 
 class TargetOption(Action):
-    """The option that takes the name of the target."""
+    """The argument for the name of the target."""
 
 
 @dataclass
 class Argument:
-    """An argument of a command: its names, its purpose, and its type; the type of a switch is ``bool``."""
+    """An argument of a program.
+
+    ``names``: flags, or the name of a positional argument.  ``action``: its purpose.  ``dtype``: the type of
+    its value, ``bool`` for a switch.
+    """
 
     names: tuple[str, ...]
     action: type[Action]
@@ -89,7 +93,7 @@ class ArgumentParser:
             self.arguments.append(Argument(names, action, dtype))
 
     def words(self, keys: Mapping[str, str]) -> tuple[list[str], list[str]]:
-        """Return the arguments for the ``keys`` of a section, and the keys that name no argument."""
+        """Return the command line for the ``keys`` of a section, and the keys that are no arguments."""
         words: list[str] = []
         used: set[str] = set()
         for argument in self.arguments:
@@ -109,7 +113,10 @@ class ArgumentParser:
 
 
 def load_schema(path: Path, target: str | None) -> ArgumentParser:
-    """Run a schema file and return what it describes; raise DriverError if that fails."""
+    """Run a schema file; return the arguments that it describes, for calls with ``target``.
+
+    Raise DriverError if the file fails or describes no program.
+    """
     with _onelib():
         try:
             names = runpy.run_path(str(path))
@@ -128,7 +135,7 @@ def load_schema(path: Path, target: str | None) -> ArgumentParser:
 
 @contextmanager
 def _onelib() -> Iterator[None]:
-    """Make this module importable as ``onelib.argumentparse`` in the block."""
+    """Let code in the block import this module as ``onelib.argumentparse``."""
     package = ModuleType("onelib")
     module = sys.modules[__name__]
     package.argumentparse = module  # type: ignore[attr-defined]  # a module that exists only here

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configuration files: INI as ONE reads it, or TOML; sections of keys and texts."""
+"""Configuration files: INI as ONE reads it, or TOML.  Both become texts by section and key."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ else:
     import tomli as tomllib
 
 ONECC, ENVIRONMENT, BACKEND = "onecc", "Environment", "backend"
-"""Sections that belong to no driver: what to run, environment variables, the target."""
+"""Sections that belong to no driver: the drivers to run, environment variables, the target."""
 
 
 @dataclass
 class Configuration:
-    """A configuration file: the texts of its sections, by name and key."""
+    """A configuration file.  ``sections``: the text of each key, by the name of the section."""
 
     path: str
     sections: dict[str, dict[str, str]]
@@ -46,13 +46,14 @@ class Configuration:
 
     @property
     def target(self) -> str | None:
-        """The target of the section [backend]."""
+        """The target in the section [backend]; None if there is none."""
         return self.sections.get(BACKEND, {}).get("target") or None
 
     def values(self, name: str, options: Collection[Option], *, is_open: bool = False) -> dict[str, Any]:
-        """Return the values of ``options`` in the section ``name``.
+        """Return the values of ``options`` in the section ``name``, by the key of the option.
 
-        Raise DriverError for a key that is none of them, unless ``is_open``, or a value that is not valid.
+        ``is_open``: keys that are no options are ignored.  Raise DriverError if there is no such section, for
+        other keys, and for a value that is not valid.
         """
         known = {option.key: option for option in options}
         section = self.section(name)
@@ -66,6 +67,7 @@ class Configuration:
         return dict(self._read(name, known))
 
     def _read(self, name: str, options: Mapping[str, Option]) -> Iterator[tuple[str, Any]]:
+        """Yield (key, value) for each of ``options`` in the section; raise DriverError for a wrong value."""
         for key, text in self.sections[name].items():
             option = options.get(key.replace("-", "_"))
             try:
@@ -91,7 +93,11 @@ def read_configuration(path: str) -> Configuration:
 
 
 def ini_sections(text: str, path: str) -> dict[str, dict[str, str]]:
-    """Return the sections of an INI file: ``#`` and ``;`` begin comments, keys are case-sensitive."""
+    """Return the sections of an INI file with the content ``text``: {section: {key: text}}.
+
+    ``#`` and ``;`` begin comments; keys are case-sensitive.  ``path``: of the file, for messages.  Raise
+    DriverError for a damaged file.
+    """
     parser = configparser.ConfigParser(inline_comment_prefixes=("#", ";"))
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # the documented way to keep the case
     try:
@@ -102,6 +108,7 @@ def ini_sections(text: str, path: str) -> dict[str, dict[str, str]]:
 
 
 def _toml(text: str, path: str) -> dict[str, dict[str, str]]:
+    """Return the sections of a TOML file with the content ``text``, as ``ini_sections`` does."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -116,7 +123,7 @@ def _toml(text: str, path: str) -> dict[str, dict[str, str]]:
 
 
 def _text(value: Any, where: str) -> str:
-    """Return the text that a value of a TOML file has in an INI file."""
+    """Return the text of a value of a TOML file in an INI file; raise DriverError for a table."""
     if isinstance(value, list):
         return ",".join(_text(item, where) for item in value)
     if isinstance(value, dict):

@@ -33,9 +33,10 @@ STANDARD = (
 
 @dataclass
 class Invocation:
-    """A call of a driver: the ``values`` of its options, and the ``words`` for a program of a backend.
+    """A call of a driver, with checked options.
 
-    ``command``: the values that the command line gave.  ``configuration``: the file, if there is one.
+    ``values``: the values of its options.  ``command``: those that the command line gave.  ``words``: words
+    of the command line for a program of a backend.  ``configuration``: the configuration file, or None.
     """
 
     driver: Driver
@@ -45,7 +46,7 @@ class Invocation:
     configuration: Configuration | None
 
     def flags(self, *names: str) -> list[str]:
-        """Return the words that stand for some of the values on a command line, for the log."""
+        """Return the words that give the options ``names`` their values on a command line, for the log."""
         known = {option.key: option for option in self.driver.options}
         return [word for name in names for word in known[name].words(self.values.get(name))]
 
@@ -54,13 +55,15 @@ class Invocation:
 class Driver:
     """One of ONE's one-* commands.
 
-    ``declare`` returns its options.  ``run`` does the work.  ``check`` raises UsageFault for values that do
-    not fit together.  ``usage``: the usage line.  ``words``: which words for another program may follow:
-    "no", those "behind" ``--``, or "any" that the driver does not know, too.  ``log``: the value that names
-    the log file, "" for none.  ``standard``: which of STANDARD it has.  ``has_open_section``: its section
-    may have keys of others.  ``group`` returns values that come behind those of the configuration file.
-    ``details`` returns the end of the help.  ``prepare`` raises errors that are known before an earlier step
-    runs.  ``reads`` returns the models that it reads, which earlier steps keep in memory for it.
+    ``declare``: returns its options.  ``run``: does the work.  ``check``: raises UsageFault for values that
+    do not fit together.  ``usage``: the usage line, None for that of argparse. ``words``: which words of
+    the command line are for another program: "no"; "behind": those behind ``--``; "any": also those that
+    the driver does not know. ``log``: the option whose value names the log file, "" for no log.
+    ``standard``: the names of the options of STANDARD that it has.  ``has_open_section``: whether its
+    section may have keys that are no options. ``group``: returns values for options that neither command
+    line nor configuration file give. ``details``: returns the end of the help page.  ``prepare``: raises
+    errors that can be known before earlier steps of onecc run.  ``reads``: returns the paths of the models
+    that it reads, so that earlier steps keep them in memory.
     """
 
     name: str
@@ -85,7 +88,7 @@ class Driver:
         return self.call(sys.argv[1:] if argv is None else argv, Session())
 
     def call(self, words: Sequence[str], session: Session) -> int:
-        """Run with arguments in a session; print errors; return the exit code."""
+        """Run with the arguments ``words`` in a session; print errors; return the exit code."""
         return guarded(
             self.name, self.print_usage, lambda: self.execute(self.resolve(words, session), session)
         )
@@ -96,7 +99,7 @@ class Driver:
         return tuple(self.declare())
 
     def parser(self, session: Session | None = None) -> argparse.ArgumentParser:
-        """Return the parser of the command line."""
+        """Return the parser of the command line; with ``session``, its help page has the details."""
         details = self.details(session) if session is not None else ""
         parser = argparse.ArgumentParser(
             self.name, self.usage, self.description, details or None,
@@ -110,15 +113,16 @@ class Driver:
         return parser
 
     def print_usage(self) -> None:
-        """Print the usage on the standard error, as argparse does before an error."""
+        """Print the usage to the standard error, as argparse does before an error."""
         self.parser().print_usage(sys.stderr)
 
     # -- from words to values --------------------------------------------------------------------
 
     def resolve(self, words: Sequence[str], session: Session) -> Invocation:
-        """Return what ``words`` ask for, with the values of the configuration file and the defaults.
+        """Return the call for the command line ``words``, with the configuration file and the defaults.
 
-        Raise UsageFault or DriverError if it is wrong; nothing has been done then.
+        The variables of the configuration file are added to the session.  Raise UsageFault or DriverError
+        for wrong options, SystemExit for wrong flags, ``--help`` and ``--version``; nothing has run then.
         """
         own, rest = self._split(list(words), session)
         command = vars(own)
@@ -151,6 +155,7 @@ class Driver:
         return parser.parse_args(own), rest
 
     def _require(self, values: Values) -> None:
+        """Raise UsageFault if a required option has no value."""
         missing = ["/".join(o.flags) for o in self.options if o.required and o.key not in values]
         if missing:
             raise UsageFault(f"the following arguments are required: {' '.join(missing)}")
@@ -158,7 +163,7 @@ class Driver:
     # -- the work --------------------------------------------------------------------------------
 
     def execute(self, invocation: Invocation, session: Session) -> None:
-        """Do what is asked for, with a log file."""
+        """Run the driver; what its programs print also goes to the log file."""
         output = invocation.values.get(self.log)
         with session.logging(str(output)) if output else nullcontext():
             self.run(invocation, session)
@@ -190,6 +195,7 @@ def guarded(name: str, print_usage: Callable[[], None], work: Callable[[], None]
 
 
 def _print(line: str, code: int) -> int:
+    """Print ``line`` to the standard error; return ``code``."""
     print(line, file=sys.stderr, flush=True)
     return code
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONE's metrics of two models that should compute the same, in the lines that circle-eval-diff prints."""
+"""ONE's metrics of the difference of two models' outputs, as the lines that circle-eval-diff prints."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from circlekit.quant.one.sample_data import samples_of
 
 
 def _peak_to_interval(first: Array, second: Array) -> float:
+    """Return the largest difference relative to the difference of the extremes of ``first``."""
     interval = float(np.ptp(first))
     return float(np.abs(first - second).max()) / (interval or 1.0)
 
 
 def _relative(first: Array, second: Array) -> float:
+    """Return the mean difference relative to the elements of ``first``, in percent."""
     with np.errstate(all="ignore"):
         return float(np.abs((first - second) / first).mean()) * 100
 
 
-def _top(count: int) -> Callable[[Array, Array], float]:
-    """Return the share of the ``count`` largest elements that both arrays have in common."""
+def top_match(count: int) -> Callable[[Array, Array], float]:
+    """Return a metric: which share of the ``count`` largest elements are at the same positions, 0 to 1."""
 
     def shared(first: Array, second: Array) -> float:
         best = (
@@ -45,31 +47,35 @@ METRICS: dict[str, tuple[str, str, Callable[[Array, Array], float]]] = {
     "top1_match": (
         "Ratio of Matched Indices between Top-1 results of the models",
         "Mean Top-1 match ratio for {} is {}",
-        _top(1),
+        top_match(1),
     ),
     "top5_match": (
         "Ratio of Matched Indices between Top-5 results of the models",
         "Mean Top-5 match ratio for {} is {}",
-        _top(5),
+        top_match(5),
     ),
     "mse": ("Mean Squared Error (MSE)", "MSE for {} is {}", lambda a, b: float(np.square(a - b).mean())),
 }
-"""The heading, the line and the formula of each metric; the mean over the samples counts."""
+"""The heading, the line and the formula of each metric, whose mean over the samples is printed.
+
+A formula takes the outputs of the first and of the second model, float64.
+"""
 
 
 LEAST_ELEMENTS = {"top1_match": 1, "top5_match": 5}
-"""Outputs with fewer elements are left out of a metric."""
+"""Metrics that leave out outputs with fewer elements than this."""
 
 Record = Callable[[int, list[Array], list[Array]], None]
-"""Called with the number of each sample and the outputs of both models."""
+"""Called for each sample with its number from 0 and the outputs of the first and of the second model."""
 
 
 def evaluate(
     first: Model, second: Model, data: str | None, form: str, metrics: Sequence[str]
 ) -> Iterator[str]:
-    """Yield lines with the ``metrics`` of the outputs of ``second`` against those of ``first``.
+    """Yield lines with metrics of the outputs of ``second``; those of ``first`` are the reference.
 
-    ``data``, ``form``: the samples and their format; None for seeded random ones.
+    ``data``, ``form``: the samples and their format, see ``samples_of``.  ``metrics``: names of METRICS.
+    Raise the errors of ``compare_outputs``.
     """
     samples = checked_samples(first, samples_of(first, data, form))
     yield from compare_outputs(first, second, ((sample, sample) for sample in samples), metrics)
@@ -82,9 +88,11 @@ def compare_outputs(
     metrics: Sequence[str],
     record: Record | None = None,
 ) -> Iterator[str]:
-    """Yield lines with the ``metrics`` of the outputs; ``samples``: the inputs of both models.
+    """Yield lines with metrics of the outputs of ``second``; those of ``first`` are the reference.
 
-    Raise ModelError if the numbers or the shapes of the outputs differ.
+    ``samples``: pairs of inputs of the first and of the second model, in graph order.  ``metrics``: names of
+    METRICS.  ``record``: see ``Record``.  Raise ModelError if the numbers or the shapes of the outputs
+    differ, and the errors of ``Interpreter.run``.
     """
     outputs = first.main.outputs
     if len(outputs) != len(second.main.outputs):
@@ -97,13 +105,11 @@ def compare_outputs(
         for run in runs:
             run.reset()
         left, right = (run.run(list(sample)) for run, sample in zip(runs, pair, strict=True))
+        _check_shapes(first, second, left, right)
         if record is not None:
             record(count, left, right)
         count += 1
         for index, (a, b) in enumerate(zip(left, right, strict=True)):
-            if a.shape != b.shape:
-                names = f"({outputs[index].name}, {second.main.outputs[index].name})"
-                raise ModelError(f"Output shape mismatch {names}: {list(a.shape)} and {list(b.shape)}")
             for metric in metrics:
                 if a.size < LEAST_ELEMENTS.get(metric, 0):
                     skipped.add((metric, index))
@@ -112,6 +118,15 @@ def compare_outputs(
     for metric in metrics:
         heading, line, _ = METRICS[metric]
         yield heading
-        for index, (value, total) in enumerate(zip(outputs, sums[metric], strict=True)):
+        for index, output in enumerate(outputs):
             if (metric, index) not in skipped:
-                yield line.format(value.name, f"{total / max(count, 1):g}")
+                yield line.format(output.name, f"{sums[metric][index] / max(count, 1):g}")
+
+
+def _check_shapes(first: Model, second: Model, left: Sequence[Array], right: Sequence[Array]) -> None:
+    """Raise ModelError if an output of ``first``, in ``left``, has another shape than that in ``right``."""
+    outputs = zip(first.main.outputs, second.main.outputs, left, right, strict=True)
+    for value, other, a, b in outputs:
+        if a.shape != b.shape:
+            shapes = f"{list(a.shape)} and {list(b.shape)}"
+            raise ModelError(f"Output shape mismatch ({value.name}, {other.name}): {shapes}")

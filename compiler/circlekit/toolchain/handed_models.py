@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that one step writes and a later one reads: they stay in memory."""
+"""Keep models in memory that one step writes and a later step reads."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Stamp = tuple[int, int, int, int]
 
 
 class HandedModels:
-    """Models in memory, by the real path of the file that each was written to.
+    """Models in memory, by the real path of the file to which each was written.
 
-    A model is kept until the last step that reads its file, and is used only while that file is unchanged.
+    A model is kept until the last step that reads its file, and is used only while the file is unchanged.
     """
 
     def __init__(self) -> None:
@@ -23,11 +23,11 @@ class HandedModels:
         self._models: dict[str, tuple[Model, Stamp | None]] = {}
 
     def begin_step(self, later: Sequence[str]) -> None:
-        """Begin a step.  ``later``: the paths that the steps behind it read."""
+        """Begin a step; ``later``: the paths that the steps after it read."""
         self._later = {_real(path) for path in later}
 
     def put(self, model: Model, path: str) -> None:
-        """Keep ``model``, which has just been written to ``path`` as circle, if a later step reads that."""
+        """Keep ``model``, which has just been written to ``path`` as circle, if a later step reads it."""
         if _real(path) in self._later:
             from circlekit.io.write.saved_format import assume_format  # drivers without a model do not wait
 
@@ -35,7 +35,10 @@ class HandedModels:
             self._models[_real(path)] = (model, _stamp(path))
 
     def take(self, path: str) -> Model | None:
-        """Return the model in ``path``, which may be changed; None if it has to be read from the file."""
+        """Return the model that was written to ``path``, or None if it has to be read from the file.
+
+        The caller may change the model.
+        """
         from circlekit.ir.clone import clone  # as above
 
         model, stamp = self._models.pop(_real(path), (None, None))
@@ -48,10 +51,12 @@ class HandedModels:
 
 
 def _real(path: str) -> str:
+    """Return the absolute path without symbolic links and ``~``."""
     return os.path.realpath(os.path.expanduser(path))  # noqa: PTH111  # Path("x/") loses the slash
 
 
 def _stamp(path: str) -> Stamp | None:
+    """Return by what a change of the file is noticed; None if there is no file."""
     try:
         status = os.stat(_real(path))  # noqa: PTH116  # as above
     except OSError:

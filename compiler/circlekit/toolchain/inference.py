@@ -17,13 +17,16 @@ from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 
 Run = Callable[[Sequence[Array]], list[Array]]
+"""Runs a model on arrays in the order of its inputs; returns the outputs."""
 
 
 def infer(runtime: str, words: Sequence[str], load: Callable[[str], Model]) -> list[str]:
     """Run the program RUNTIME-infer with the arguments ``words``; return the lines to print.
 
-    MODEL [--inputs DATA] [--output FILE.npz]: without data, one seeded random sample.  The outputs are the
-    arrays ``SAMPLE/NAME``, with samples counted from 0.  ``load``: loads a model.
+    The arguments are MODEL [--inputs DATA] [--output FILE.npz]; without data there is one seeded random
+    sample.  The file has the arrays ``SAMPLE/NAME``, with samples counted from 0.  ``runtime``: a name of
+    RUNTIMES.  ``load``: returns the model in a file.  Raise UnsupportedError if the runtime is not installed,
+    and the errors of loading, of samples and of the runtime.
     """
     from circlekit.quant.calibration.sample_files import RandomSamples, open_samples  # imports the passes
     from circlekit.quant.calibration.samples import checked_samples  # as above
@@ -46,6 +49,7 @@ def infer(runtime: str, words: Sequence[str], load: Callable[[str], Model]) -> l
 
 
 def _line(name: str, array: Array) -> str:
+    """Return a line about one output; strings and empty arrays count as a single 0."""
     real = array.astype(np.float64) if array.dtype.kind in "fiub" and array.size else np.zeros(1)
     ends = f"min {real.min():g}  max {real.max():g}  mean {real.mean():g}"
     return f"{name}  {array.dtype}{list(array.shape)}  {ends}"
@@ -115,4 +119,4 @@ RUNTIMES: dict[str, Callable[[Model], Run]] = {
     "litert": _litert,
     "onert": _onert,
 }
-"""How each runtime makes a function that runs a model."""
+"""For each runtime a function that prepares a model to be run."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files around the commands: optimization groups, targets, and the programs of backends.
 
-As in an installation of ONE, the folder ``bin`` of the commands has the siblings ``optimization``, ``target``
-and ``backends``.  Programs of backends are also found on the PATH, and as entry points in the group
-``circlekit.backends``: a function that takes the list of arguments and returns the exit code or None.
+As in an installation of ONE, the folders ``optimization``, ``target`` and ``backends`` are beside the folder
+``bin`` with the commands.  Programs of backends are also found on the PATH, and as entry points in the group
+``circlekit.backends``: a function that takes the list of arguments and returns the exit code, or None for 0.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ ENTRY_POINTS = "circlekit.backends"
 
 @dataclass(frozen=True)
 class Installation:
-    """The folder with the commands."""
+    """The files of an installation.  ``bin``: the folder with the commands."""
 
     bin: Path
 
     @property
     def root(self) -> Path:
-        """The folder above that of the commands."""
+        """The folder in which ``bin`` is."""
         return self.bin.parent
 
     # -- programs --------------------------------------------------------------------------------
 
     def programs(self, pattern: str) -> dict[str, Path]:
-        """Return the executable files beside the commands and below ``backends``, by name.
+        """Return the executable files in ``bin`` and below ``backends``, by name.
 
-        ``pattern``: of the names, such as ``*-compile``.  The first place wins.
+        ``pattern``: which names, such as ``*-compile``.  Of two files with one name, that in ``bin`` counts.
         """
         found: dict[str, Path] = {}
         for path in (*sorted(self.bin.glob(pattern)), *sorted(self.root.glob(f"backends/**/{pattern}"))):
@@ -50,7 +50,8 @@ class Installation:
     def find_program(self, name: str) -> Path | Callable[[list[str]], int | None]:
         """Return the program ``name`` of a backend: a file, or the function of an entry point.
 
-        Raise DriverError if there is none.
+        Files in ``bin`` and below ``backends`` come before the PATH, and that before entry points.  Raise
+        DriverError if there is none.
         """
         beside = self.programs(name).get(name) or shutil.which(name)
         if beside:
@@ -65,27 +66,33 @@ class Installation:
         )
 
     def backends(self, suffix: str) -> list[str]:
-        """Return the names of the programs that end in ``suffix``, for help pages."""
+        """Return the names of programs and entry points that end in ``suffix``, for help pages."""
         points = [p.name for p in metadata.entry_points(group=ENTRY_POINTS) if p.name.endswith(suffix)]
         return sorted({*self.programs(f"*{suffix}"), *points})
 
     @property
     def venv_python(self) -> Path | None:
-        """The Python of the virtual environment that ONE keeps beside its commands."""
+        """The Python of the virtual environment in ``bin/venv``, where ONE has it; None if there is none."""
         path = self.bin / "venv/bin/python"
         return path if path.exists() else None
 
     # -- groups and targets ----------------------------------------------------------------------
 
     def groups(self) -> dict[str, str]:
-        """Return the texts of the optimization groups, by name (``O1``); files win over built-in ones."""
+        """Return the texts of the optimization groups by name (``O1``).
+
+        A file of the installation replaces the built-in group of its name.
+        """
         own = resources.files("circlekit.toolchain") / "optimization"
         built_in = {p.name: p.read_text() for p in own.iterdir() if p.name.endswith(".cfg")}
         files = {p.name: p.read_text() for p in self._siblings("optimization", "O*.cfg")}
         return {name.removesuffix(".cfg"): text for name, text in sorted({**built_in, **files}.items())}
 
     def group(self, name: str) -> dict[str, str]:
-        """Return the keys of an optimization group; raise DriverError if it is none."""
+        """Return the text of each key of an optimization group.
+
+        Raise DriverError if there is no such group, or if it has other sections than [one-optimize].
+        """
         groups = self.groups()
         if name not in groups:
             known = ", ".join(groups)
@@ -106,7 +113,7 @@ class Installation:
         return [path.stem for path in self._siblings("target", "*.ini")]
 
     def backend_of(self, target: str) -> str:
-        """Return the backend that a target file names."""
+        """Return the backend in the file of ``target``; raise DriverError if the file is missing or wrong."""
         path = self.root / "target" / f"{target}.ini"
         try:
             text = path.read_text()
@@ -124,16 +131,17 @@ class Installation:
         return keys["BACKEND"]
 
     def schema_file(self, backend: str, command: str) -> Path | None:
-        """Return the file that describes the options of a backend's program, if there is one."""
+        """Return the file that describes the options of a backend's program, or None (``command_schema``)."""
         path = self.root / "backends/command" / backend / f"{command}.py"
         return path if path.is_file() else None
 
     def _siblings(self, folder: str, pattern: str) -> Iterator[Path]:
+        """Yield the readable files that match ``pattern`` in a folder beside ``bin``."""
         for path in sorted((self.root / folder).glob(pattern)):
             if " " not in path.name and path.is_file() and os.access(path, os.R_OK):
                 yield path
 
 
 def find_installation() -> Installation:
-    """Return the folder of the running command; links to it are followed."""
+    """Return the installation of the running command; symbolic links to the command are followed."""
     return Installation(Path(sys.argv[0]).resolve().parent)

@@ -18,6 +18,7 @@ from circlekit.toolchain.session import Session
 from circlekit.toolchain.workflow import Step, read_workflow
 
 IMPORTS = "one-import-"
+"""The begin of the names of all import drivers."""
 
 ORDER = (
     "one-optimize", "one-quantize", "one-pack", "one-codegen", "one-profile", "one-partition", "one-infer",
@@ -39,7 +40,7 @@ SUBCOMMANDS = {
         "init": "Generate an initial configuration file",
     },
 }
-"""What may follow onecc, by group."""
+"""The commands that may follow ``onecc``, and their descriptions, by the headings of the help page."""
 
 WITH_BACKEND = ("one-codegen", "one-profile")
 """Drivers that take -b and -T of onecc."""
@@ -137,9 +138,9 @@ def _check(arguments: argparse.Namespace, session: Session) -> None:
 
 @dataclass(frozen=True)
 class Ready:
-    """A step whose options are checked.
+    """A step with checked options.
 
-    ``run`` runs it, prints its errors, and returns its exit code.  ``reads``: the models that it reads.
+    ``run``: runs it, prints its errors, and returns its exit code.  ``reads``: the paths of its models.
     """
 
     run: Callable[[], int]
@@ -148,7 +149,10 @@ class Ready:
 
 @dataclass(frozen=True)
 class Choice:
-    """What the command line of onecc adds to a configuration: an optimization group, a backend, a target."""
+    """The choices of onecc's command line, which win over those of a configuration.
+
+    ``group``: an optimization group, without its O.
+    """
 
     group: str | None = None
     backend: str | None = None
@@ -165,9 +169,9 @@ def run_steps(steps: Sequence[Ready], session: Session) -> None:
 
 
 def configured_steps(configuration: Configuration, session: Session, choice: Choice) -> list[Ready]:
-    """Return the steps that a configuration asks for, in their order; all of its sections are checked.
+    """Return the steps of a configuration file in the order to run them; all of its sections are checked.
 
-    Raise DriverError for a file that is wrong, and StepFailed for wrong options of a step.
+    Raise DriverError for a wrong file, and StepFailed for wrong options of a step.
     """
     if ONECC not in configuration.sections:
         path = configuration.path
@@ -188,9 +192,9 @@ def configured_steps(configuration: Configuration, session: Session, choice: Cho
 
 
 def _drivers_to_run(configuration: Configuration, session: Session) -> list[str]:
-    """Return the drivers that are switched on, in the order to run them.
+    """Return the drivers that [onecc] switches on, in the order to run them.
 
-    Raise DriverError for a section or a key of [onecc] that is no driver.
+    Raise DriverError for another section, or another key of [onecc], than drivers.
     """
     known = {**all_drivers(), **dict.fromkeys(session.installation.programs(f"{IMPORTS}*"))}
     sections = configuration.sections
@@ -218,7 +222,10 @@ INCLUDE = "include"
 
 
 def _groups(configuration: Configuration, choice: Choice) -> str:
-    """Return the names of the optimization groups without their O, with spaces between; later ones win."""
+    """Return the optimization groups without their O, separated by spaces; a later group wins.
+
+    Raise DriverError for a name that does not begin with O.
+    """
     names = configuration.sections[ONECC].get(INCLUDE, "").replace(",", " ").split()
     for name in names:
         if name == "O" or not name.startswith("O"):
@@ -228,7 +235,10 @@ def _groups(configuration: Configuration, choice: Choice) -> str:
 
 
 def _ready(name: str, words: list[str], session: Session) -> Ready:
-    """Return a step of the driver ``name``; its words are checked now, and errors printed."""
+    """Return the step that runs the driver ``name`` with the command line ``words``, which is checked now.
+
+    Errors are printed, and raised as StepFailed.
+    """
     own = session.installation.programs(name) if name not in all_drivers() else {}
     if own:  # an import driver of the user
         return Ready(lambda: session.run([str(own[name]), *words]))
@@ -249,11 +259,12 @@ def _ready(name: str, words: list[str], session: Session) -> Ready:
 
 
 def _has_file(words: Sequence[str]) -> bool:
+    """Return whether the options come from a configuration file; then an error prints no usage line."""
     return "--config" in words
 
 
 def _step(step: Step, path: str, session: Session) -> Ready:
-    """Return a step of a workflow file."""
+    """Return the step that runs the driver of ``step``, from the workflow file ``path``."""
     driver = all_drivers().get(step.tool)
     if driver is None:
         near = did_you_mean(step.tool, list(all_drivers()))
@@ -262,7 +273,10 @@ def _step(step: Step, path: str, session: Session) -> Ready:
 
 
 def words_of(driver: Driver, keys: Mapping[str, str]) -> list[str]:
-    """Return the command line for the keys of a step; ``command`` follows behind ``--``."""
+    """Return the command line for the keys of a step; the words of the key ``command`` stand behind ``--``.
+
+    Raise DriverError for a value that is not valid.
+    """
     options = {option.key: option for option in driver.options}
     words: list[str] = []
     for key, text in keys.items():

@@ -13,10 +13,11 @@ from circlekit.toolchain.session import Session
 
 
 def optimize(invocation: Invocation, session: Session) -> None:
-    """Do what one-optimize is asked for.
+    """Run one-optimize.
 
     Pipelines run first, then passes in the order of ``in_order``.  Passes that are switched off do not run
-    in a pipeline either.  Settings of passes that do not run have no effect, as in ONE.
+    in a pipeline either.  Settings of passes that do not run have no effect, as in ONE.  Raise StepFailed if
+    the model cannot be read, optimized or written; the error is printed then.
     """
     values = invocation.values
     passes = all_passes()
@@ -46,9 +47,10 @@ def optimize(invocation: Invocation, session: Session) -> None:
 
 
 VERBOSE = ("--verbose",)
+"""The flag of circle2circle for the log."""
 
 
 def _flags(invocation: Invocation) -> list[str]:
-    """Return the flags of circle2circle for everything but the paths and the group."""
+    """Return the flags that circle2circle would get, for the log: all but paths and group."""
     names = {option.key for option in invocation.driver.options} - {"input_path", "output_path", "O"}
     return invocation.flags(*sorted(names))

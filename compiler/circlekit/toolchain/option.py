@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of drivers: parser, help, keys of configuration files and log lines follow from one description."""
+"""Options of drivers.  One description of an option serves flags, help, configuration files and log lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from circlekit.errors import CirclekitError
 
 Values = dict[str, Any]
-"""The values of a driver's options, by key: a string, a bool for a switch, a list for a repeated option."""
+"""The values of a driver's options, by key: a text, a bool for a switch, a list for a repeated option."""
 
 
 class Kind(Enum):
@@ -27,10 +27,11 @@ class Kind(Enum):
 class Option:
     """An option of a driver: the key ``name`` in configuration files, the flag ``--name`` in commands.
 
-    ``default``: its value if neither has it.  ``parse``: checks a text and raises ValueError.
-    ``choices``: the accepted texts.  ``constants``: flags that stand for a value, {value: help}; the option
-    itself is then a key only.  ``exclusive``: at most one option of a group of this name may be given.
-    ``is_shown``: whether the help lists it.
+    ``short``: the short flag, with its dash.  ``default``: the value if the option is not given.  ``parse``:
+    raises ValueError for a text that is not accepted.  ``choices``: the accepted texts, () for all.
+    ``constants``: flags ``--VALUE`` that set the option to VALUE, {value: help}; then the help shows only
+    these flags.  ``exclusive``: of the options with the same name here, at most one may be given.
+    ``is_shown``: whether the help lists the option.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Option:
         return [*([self.short] if self.short else []), f"--{self.name}"]
 
     def add_to(self, parser: argparse._ActionsContainer) -> None:
-        """Declare the option for argparse; a value that is not given is absent."""
+        """Add the option to ``parser``; if it is not given, the parsed arguments do not have it."""
         text = self.help.replace("%", "%%") if self.is_shown else argparse.SUPPRESS
         for value, help in self.constants.items():
             parser.add_argument(
@@ -77,9 +78,9 @@ class Option:
         parser.add_argument(*self.flags, **keywords)
 
     def read(self, text: str) -> Any:
-        """Return the value that ``text`` has in a configuration file, None for one that is not given.
+        """Return the value of the option for ``text`` in a configuration file; None for an empty text.
 
-        Raise ValueError for a text that a switch, a choice or ``parse`` does not accept.
+        Raise ValueError for a text that the option does not accept.
         """
         if not text:
             return None
@@ -93,7 +94,7 @@ class Option:
         return [text] if self.kind is Kind.REPEATED else text
 
     def words(self, value: Any) -> list[str]:
-        """Return the words that stand for ``value`` on a command line."""
+        """Return the words that give the option ``value`` on a command line; none for None and False."""
         if value is None or value is False:
             return []
         if self.kind is Kind.SWITCH:
@@ -108,7 +109,7 @@ SWITCH_WORDS = {
     **dict.fromkeys(("true", "1", "y", "yes", "on"), True),
     **dict.fromkeys(("false", "0", "n", "no", "off"), False),
 }
-"""What a switch may be set to in a configuration file, in lower case."""
+"""The texts that set a switch in a configuration file, in lower case."""
 
 INPUT_PATH = Option("input_path", "full filepath of the input file", "-i", required=True)
 OUTPUT_PATH = Option("output_path", "full filepath of the output file", "-o", required=True)
@@ -116,8 +117,9 @@ SAVE_INTERMEDIATE = Option("save_intermediate", "Save intermediate files to outp
 
 
 def merged(options: Iterable[Option], *levels: Mapping[str, Any]) -> Values:
-    """Return the values of ``options``; an earlier level wins over a later one, the default comes last.
+    """Return the values of ``options`` from several mappings by key.
 
+    The first of ``levels`` that has an option decides, then its default; an option without any is absent.
     The values of a repeated option in all levels are joined.
     """
     values: Values = {}
@@ -137,7 +139,7 @@ def merged(options: Iterable[Option], *levels: Mapping[str, Any]) -> Values:
 class DriverError(CirclekitError):
     """A driver cannot do its work.
 
-    ``kind``: the name of the Python exception that ONE's driver ends with, which begins the line it prints.
+    ``kind``: the name of the Python exception with which ONE's driver ends; it begins the printed line.
     """
 
     def __init__(self, kind: str, message: str) -> None:

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from circlekit.passes.engine.optimization_report import Report
 
 RULE = "-" * 62
+"""The line between passes."""
 
 
 def log_lines(report: Report) -> Iterator[str]:
-    """Yield the lines about each pass that ran, in order; passes have their names in ONE."""
+    """Yield the lines about each pass that ran, in order, and notes; passes have the names of ONE."""
     for record in report.passes:
         name = "".join(word.capitalize() for word in record.name.split("_")) + "Pass"
         changed = "Y" if record.changes else "N"

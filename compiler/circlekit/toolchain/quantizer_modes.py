@@ -7,10 +7,10 @@ GROUPS = {
     "force_quantparam": ("tensor_name", "scale", "zero_point"),
     "copy_quantparam": ("src_tensor_name", "dst_tensor_name"),
 }
-"""Modes, and the repeated options that belong together in them."""
+"""Modes of one-quantize with repeated options: the n-th values of these options belong together."""
 
 CHANGES = ("force_quantparam", "copy_quantparam", "fake_quantize", "requantize")
 """Modes that change a quantized model; the first that is given wins."""
 
 METRICS = ("mae", "mape", "mpeir", "top1_match", "top5_match", "mse")
-"""What ``evaluate_result`` can print."""
+"""The metrics that ``evaluate_result`` can print: those of ``evaluation``, which imports the interpreter."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A session: what the steps of one run share: the log, the environment, and where things are installed."""
+"""A session: the log, the environment, the installation and the models that all steps of a run share."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ LOAD_FAILED, FAILED = 1, 255
 
 @dataclass
 class Session:
-    """What the steps of one run share.
+    """The state that all steps of a run share.
 
-    ``environment``: the variables that programs are started with.  ``verbose``: whether programs and drivers
-    say more.  ``log``: the open log file of the current step.  ``models``: those in memory for later steps.
+    ``environment``: the variables for other programs.  ``verbose``: whether programs and drivers print more.
+    ``log``: the log file of the current step while it is open.  ``models``: models in memory for later steps.
     """
 
     installation: Installation = field(default_factory=find_installation)
@@ -41,11 +41,14 @@ class Session:
     # -- models ----------------------------------------------------------------------------------
 
     def load(self, path: str) -> Model:
-        """Load a model, or take it from the step that wrote it; errors begin with ONE's words."""
+        """Return the model in ``path``, from memory if an earlier step wrote it.
+
+        Raise FileError or FormatError, with ONE's words, if it cannot be read.
+        """
         handed = self.models.take(path)
         if handed is not None:
             return handed
-        from circlekit.api import load  # a driver that starts no model does not wait for it
+        from circlekit.api import load  # slow to import: drivers without a model do not wait for it
 
         name = os.path.expanduser(path)  # noqa: PTH111  # messages show the path as it was given
         try:
@@ -57,9 +60,9 @@ class Session:
             raise FormatError(f"ERROR: Invalid input file '{path}': {reason}", *error.where) from None
 
     def save(self, model: Model, path: str, words: str = "Failed to export") -> None:
-        """Write ``model`` as circle, whatever the extension says.
+        """Write ``model`` to ``path`` as circle, whatever the extension is.
 
-        ``words``: how ONE's program begins the error of a file that cannot be written.
+        ``words``: the begin of the FileError for a file that cannot be written, as in ONE.
         """
         from circlekit.api.models import check_target  # as in ``load``
         from circlekit.io.write.save import save  # as in ``load``
@@ -78,7 +81,10 @@ class Session:
 
     @contextlib.contextmanager
     def logging(self, output: str) -> Iterator[None]:
-        """Write what the programs of a step print also into the file ``output``.log."""
+        """Copy what the block and its programs print to the file ``output``.log.
+
+        Raise DriverError if that cannot be written.
+        """
         path = f"{os.path.realpath(os.path.expanduser(output))}.log"  # noqa: PTH111  # Path("x/") loses the slash
         try:
             self.log = open(path, "wb")  # noqa: SIM115, PTH123  # closed below
@@ -92,10 +98,10 @@ class Session:
 
     @contextlib.contextmanager
     def program(self, name: str, words: Sequence[str], unread: int = LOAD_FAILED) -> Iterator[None]:
-        """Run the block in place of ONE's program ``name``, whose command line ``words`` the log gets.
+        """Run the block in place of ONE's program ``name``; an error in it becomes StepFailed.
 
-        An error is printed as that program and its driver print it; StepFailed follows.  ``unread``: the exit
-        code for a model that cannot be read.
+        The error is printed as that program and its driver print it.  ``words``: the arguments of the
+        program, for the log.  ``unread``: the exit code for a model that cannot be read.
         """
         self.write_log(" ".join([name, *words]) + "\n")
         try:
@@ -115,21 +121,22 @@ class Session:
             self.log.flush()
 
     def say(self, text: str) -> None:
-        """Print a line on the standard output, and into the log."""
+        """Print a line to the standard output and the log."""
         self.write_log(f"{text}\n")
         print(text, flush=True)
 
     def report(self, text: str, prefix: str = "") -> None:
-        """Print lines on the standard error, each behind ``prefix``, and into the log."""
+        """Print the lines of ``text`` to the standard error and the log, with ``prefix`` before each."""
         for line in text.splitlines():
             line = f"{prefix}: {line}" if prefix else line
             self.write_log(f"{line}\n")
             print(line, file=sys.stderr, flush=True)
 
     def run(self, words: Sequence[str], prefix: str = "", *, is_listed: bool = True) -> int:
-        """Run another program; forward what it prints, its errors behind ``prefix``; return its exit code.
+        """Run another program, whose output is printed and logged; return its exit code.
 
-        ``is_listed``: the log begins with its command line.
+        ``words``: its command line.  ``prefix``: stands before each line of its standard error.
+        ``is_listed``: the command line is written to the log.  Raise DriverError if it cannot be started.
         """
         if is_listed:
             self.write_log(" ".join(words) + "\n")
@@ -153,6 +160,7 @@ class Session:
             raise StepFailed(words[0], code if code > 0 else 128 - code)
 
     def _forward(self, source: IO[bytes] | None, target: TextIO, prefix: str) -> None:
+        """Copy the lines of ``source`` to ``target`` and the log."""
         for line in source or ():
             text = (f"{prefix}: " if prefix else "") + line.decode(errors="replace")
             target.write(text)
@@ -161,7 +169,11 @@ class Session:
 
     @contextlib.contextmanager
     def intermediate(self, values: Mapping[str, object]) -> Iterator[Path]:
-        """Give a folder for files between programs; it lasts if ``save_intermediate`` is set."""
+        """Yield the folder for intermediate files.
+
+        If the driver's option ``save_intermediate`` is set, it is the folder of the output, else a temporary
+        one.
+        """
         if values.get("save_intermediate"):
             output = os.path.realpath(os.path.expanduser(str(values["output_path"])))  # noqa: PTH111  # as the log
             yield Path(output).parent
@@ -171,7 +183,7 @@ class Session:
 
 
 ONE_BEGINNINGS = ("ERROR", "Failed to open file")
-"""Words with which errors of ONE's programs begin; others get ``ERROR: `` in front."""
+"""Messages that begin so are printed as they are; all others get ``ERROR: `` in front."""
 
 UNREAD = ("Failed to open file", "ERROR: Invalid input file")
-"""Words of a model that cannot be read."""
+"""The begins of messages about models that cannot be read."""

@@ -20,11 +20,15 @@ from circlekit.toolchain.option import DriverError
 
 WORKFLOWS, AFTER, REFERENCE, STEPS = "workflows", "run-after", "cfg-reference", "steps"
 TOOL, COMMANDS = "one-cmd", "commands"
+"""Keys of a workflow file."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a workflow: the ``tool`` and its keys, or a ``configuration`` file if ``tool`` is empty."""
+    """A step of a workflow: a driver, or a configuration file if ``tool`` is empty.
+
+    ``tool``: the name of the driver.  ``keys``: the texts of its options.  ``configuration``: the path.
+    """
 
     tool: str = ""
     keys: Mapping[str, str] | None = None
@@ -34,9 +38,9 @@ class Step:
 def read_workflow(path: str, warn: Callable[[str], None]) -> list[Step]:
     """Return the steps of a workflow file in the order to run them.
 
-    Workflows that are ready at the same time keep the order in which the file lists them.  ``warn`` is told
-    of what ONE would refuse.  Raise DriverError, worded as ONE does, if the file is wrong or workflows wait
-    for each other in a cycle.
+    Workflows that are ready at the same time keep the order in which the file lists them.  ``warn``: called
+    with a warning if ONE would refuse the file.  Raise DriverError, worded as ONE does, if the file is wrong
+    or workflows wait for each other in a cycle.
     """
     document = read_json(path)
     names = _workflows(document, path)
@@ -61,17 +65,18 @@ def read_workflow(path: str, warn: Callable[[str], None]) -> list[Step]:
 
 
 def _has_cycle_for_one(names: Sequence[str], waits: Mapping[str, Collection[str]]) -> bool:
-    """Return whether ONE takes workflows without a cycle for a cycle.
+    """Return whether ONE reports a cycle for these workflows, which have none.
 
-    All workflows of ONE share one list of those that wait, so that nothing may come behind one that waits in
-    its order, the reverse of a depth-first search from the first workflow of the file.
+    In ONE all workflows share one list of waiting workflows.  So in its order, the reverse of a depth-first
+    search from the first workflow of the file, nothing may come behind a workflow that waits.
+    ``names``: in the order of the file.  ``waits``: for each name those that it runs after.
     """
     waiting = [name for name in names if waits[name]]
     return len(waiting) > 1 or any(names[0] not in (name, *waits[name]) for name in waiting)
 
 
 def _workflows(document: Any, path: str) -> list[str]:
-    """Return the names of the workflows; raise DriverError if one lacks what it needs."""
+    """Return the names of the workflows in the order of the file; raise DriverError if one is not valid."""
 
     def fault(message: str) -> DriverError:
         return DriverError("ValueError", f"{message} ({path})")
@@ -96,6 +101,7 @@ def _workflows(document: Any, path: str) -> list[str]:
 
 
 def _steps(workflow: Mapping[str, Any], where: str) -> list[Step]:
+    """Return the steps of one workflow; ``where``: its place, for messages."""
     if REFERENCE in workflow:
         path = workflow[REFERENCE].get("path") if isinstance(workflow[REFERENCE], dict) else None
         if not isinstance(path, str):
@@ -105,6 +111,7 @@ def _steps(workflow: Mapping[str, Any], where: str) -> list[Step]:
 
 
 def _step(step: Any, where: str) -> Step:
+    """Return the step of a JSON object; raise DriverError if it is not valid."""
     if not isinstance(step, dict) or TOOL not in step or not isinstance(step.get(COMMANDS), dict):
         raise DriverError("ValueError", f'Each step should have "{TOOL}" and "{COMMANDS}" ({where})')
     return Step(str(step[TOOL]), {key: str(value) for key, value in step[COMMANDS].items()})

@@ -6,6 +6,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from circlekit.cli.arguments import MODEL_HELP, Parser, positive_count
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model
@@ -19,7 +21,7 @@ from circlekit.ir.text.columns import format_columns
 from circlekit.ir.value import Array, Value
 from circlekit.quant.calibration.samples import checked_samples
 from circlekit.quant.one.sample_data import samples_of
-from circlekit.toolchain.evaluation import METRICS, compare_outputs
+from circlekit.toolchain.evaluation import METRICS, compare_outputs, top_match
 
 DESCRIPTION = """Compare the outputs of two models on samples.
 
@@ -107,7 +109,7 @@ class _Summary:
                 left, right = self.outputs[0][index], self.outputs[1][index]
                 self.metrics[index].add(real_numbers(left, a), real_numbers(right, b))
             if top and a.size >= top and a.shape == b.shape:
-                self.matches[index].append(_match(a, b, top))
+                self.matches[index].append(top_match(top)(a.astype(np.float64), b.astype(np.float64)))
             for which, array in (("first", a), ("second", b)) if prefix else ():
                 write_file(f"{prefix}.{number}.{which}.output{index}", [array.tobytes()])
 
@@ -123,14 +125,6 @@ class _Summary:
             for name, shares in zip(names, self.matches, strict=True):
                 if shares:
                     yield f"Mean Top-{top} match ratio for {name} is {sum(shares) / len(shares):g}"
-
-
-def _match(first: Array, second: Array, count: int) -> float:
-    """Return the share, 0 to 1, of the ``count`` largest elements that are at the same positions in both."""
-    best = [
-        set((-a.reshape(-1).astype("f8")).argsort(kind="stable")[:count].tolist()) for a in (first, second)
-    ]
-    return len(best[0] & best[1]) / count
 
 
 def _layer_rows(first: Model, second: Model, pairs: Iterable[Pair]) -> list[list[str]]:
