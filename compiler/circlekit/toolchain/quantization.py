@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work of one-quantize, step by step as ONE's programs do it, on one model in memory."""
+"""The work of one-quantize: the steps of ONE's programs, on one model in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.quant.calibration import Runner, collect
 from circlekit.quant.calibration.recorded_ranges import record_ranges
 from circlekit.quant.calibration.samples import checked_samples
-from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Solver
+from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Configuration, Solver
 from circlekit.quant.mixed.visq import read_errors, tensor_errors
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.given_parameters import copy_parameters, force_parameters, requantize_int8_to_uint8
@@ -31,7 +31,10 @@ from circlekit.toolchain.session import Session
 
 
 def quantize(invocation: Invocation, session: Session) -> None:
-    """Do what one-quantize is asked for: quantize, or one of its other modes."""
+    """Run one-quantize: quantize, or do one of its other modes.
+
+    Raise StepFailed if one of the programs would fail; the error is printed then.
+    """
     values = invocation.values
     if values.get("ampq"):
         _mix(invocation, session)
@@ -45,7 +48,7 @@ def quantize(invocation: Invocation, session: Session) -> None:
 
 
 def _quantize(invocation: Invocation, session: Session) -> None:
-    """Round the weights, record ranges, quantize; evaluate if that is asked for."""
+    """Round the weights, record ranges, quantize; evaluate if ``evaluate_result`` is set."""
     values = invocation.values
     source, target = str(values["input_path"]), str(values["output_path"])
     words = [_source_dtype(values), _dtype(values), _granularity(values)]
@@ -78,10 +81,14 @@ def _quantize(invocation: Invocation, session: Session) -> None:
 
 
 QUANTIZER = "circle-quantizer"
+"""The program of ONE that most steps stand for."""
 
 
 def _record(invocation: Invocation, session: Session, model: Model | None, source: str, target: str) -> Model:
-    """Record the ranges of the tensors of ``model`` as record-minmax does; None: of that in ``source``."""
+    """Record the ranges of the tensors of ``model`` as record-minmax does; return the model.
+
+    ``model``: None to read the file ``source``.  ``target``: the intermediate file with the ranges.
+    """
     values = invocation.values
     words = invocation.flags(
         "input_data", "input_data_format", "min_percentile", "max_percentile", "moving_avg_batch",
@@ -109,6 +116,7 @@ def _keep(values: Values, session: Session, model: Model, path: str) -> None:
 
 
 def _settings(values: Values) -> Settings:
+    """Return the settings of ONE's quantizer for the options; raise UnsupportedError for wrong words."""
     check_source(_source_dtype(values), "float32")
     ports = {side: values.get(f"{side}_type") for side in ("input", "output")}
     types = {side: None if text is None else port_types(str(text), side) for side, text in ports.items()}
@@ -135,11 +143,11 @@ def _granularity(values: Values) -> str:
 
 
 def _default(values: Values, key: str) -> object:
-    """Return a default in the configuration file of the layers; None if it has none, or is not read here."""
+    """Return the default ``key`` in the file of ``quant_config``; None if it has none or cannot be read."""
     try:
         document = json.loads(Path(str(values["quant_config"])).read_text())
     except (KeyError, OSError, ValueError):
-        return None  # ``read_layers`` reports what is wrong with the file
+        return None  # ``read_layers`` reports why the file cannot be read
     return document.get(key) if isinstance(document, dict) else None
 
 
@@ -147,7 +155,7 @@ def _default(values: Values, key: str) -> object:
 
 
 def _evaluate(invocation: Invocation, session: Session, fake_path: str) -> None:
-    """Compare the float model with the quantized one, and print the metrics that were asked for."""
+    """Print metrics of the quantized model; ``fake_path``: the intermediate file of its float form."""
     values = invocation.values
     source, quantized, data = str(values["input_path"]), str(values["output_path"]), values.get("test_data")
     with session.program(QUANTIZER, ["--fake_quantize", quantized, fake_path]):
@@ -170,7 +178,7 @@ def _evaluate(invocation: Invocation, session: Session, fake_path: str) -> None:
 
 
 def _change(values: Values, session: Session) -> None:
-    """Run one of the modes that change a quantized model."""
+    """Run the mode of CHANGES that changes a quantized model."""
     source, target = str(values["input_path"]), str(values["output_path"])
     mode = next(mode for mode in CHANGES if values.get(mode))
     tuples = list(zip(*(values[name] for name in GROUPS.get(mode, ())), strict=True))
@@ -201,34 +209,43 @@ def _mix(invocation: Invocation, session: Session) -> None:
     with session.intermediate(values) as folder:
         recorded = str(folder / f"{Path(source).stem}.minmax_recorded.circle")
         model = _record(invocation, session, None, source, recorded)
-        data, form = values.get("input_data"), str(values.get("input_data_format", "h5"))
+        data = values.get("input_data")
         words = ["--input_model", recorded, "--output_model", target, "--granularity", _granularity(values)]
         words += ["--data", str(data)] if data else []
         with session.program("circle-mpqsolver", words):
             settings = _settings({"input_type": "uint8", "output_type": "uint8", **values})
             solver = Solver(model, settings, session.say)
-            if values["ampq_algorithm"] == "pattern":
-                found = solver.patterns([name for name in ONE_PATTERNS if values.get(name)])
-            elif values["ampq_algorithm"] != "bisection" or values["bisection_type"] not in SIDES:
-                given = f"{values['ampq_algorithm']}, {values['bisection_type']}"
-                raise UnsupportedError(
-                    f"expected bisection (auto, i16_front, i16_back) or pattern, got {given}"
-                )
-            else:
-                side = SIDES[str(values["bisection_type"])]
-                errors = _visq_errors(values, model, session) if side is None else None
-                ratio = float(values.get("ampq_qerror_ratio", 0.5))
-                if not 0 <= ratio <= 1:
-                    raise UnsupportedError("quantization ratio must be in [0, 1]")
-                found = solver.bisect(samples_of(model, data, form), ratio, side, errors, None, None)
-            session.save(solver.quantized(found), target)
+            session.save(solver.quantized(_configuration(values, solver, session)), target)
 
 
 SIDES = {"i16_front": True, "i16_back": False, "auto": None}
+"""Values of ``bisection_type``: whether int16 is at the inputs; None: where the errors are larger."""
+
+
+def _configuration(values: Values, solver: Solver, session: Session) -> Configuration:
+    """Return the mixed precision that the option ``ampq_algorithm`` finds for the model of ``solver``.
+
+    Raise UnsupportedError for wrong options, and the errors of ``Solver.bisect``.
+    """
+    if values["ampq_algorithm"] == "pattern":
+        return solver.patterns([name for name in ONE_PATTERNS if values.get(name)])
+    if values["ampq_algorithm"] != "bisection" or values["bisection_type"] not in SIDES:
+        given = f"{values['ampq_algorithm']}, {values['bisection_type']}"
+        raise UnsupportedError(f"expected bisection (auto, i16_front, i16_back) or pattern, got {given}")
+    side = SIDES[str(values["bisection_type"])]
+    errors = _visq_errors(values, solver.model, session) if side is None else None
+    ratio = float(values.get("ampq_qerror_ratio", 0.5))
+    if not 0 <= ratio <= 1:
+        raise UnsupportedError("quantization ratio must be in [0, 1]")
+    form = str(values.get("input_data_format", "h5"))
+    return solver.bisect(samples_of(solver.model, values.get("input_data"), form), ratio, side, errors)
 
 
 def _visq_errors(values: Values, recorded: Model, session: Session) -> dict[str, float]:
-    """Return the error of each tensor: those of the file that is given, or of the model in uint8."""
+    """Return the error of each tensor: from the file ``ampq_bisection_visq``, or of the model in uint8.
+
+    ``recorded``: the float model with recorded ranges.
+    """
     if "ampq_bisection_visq" in values:
         path = str(values["ampq_bisection_visq"])
         return read_errors(json.loads(Path(path).read_text()), path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The drivers: every module here defines some; ``all_drivers`` finds them."""
+"""The drivers.  Every module in this folder defines some, and ``all_drivers`` finds them."""
 
 from __future__ import annotations
 

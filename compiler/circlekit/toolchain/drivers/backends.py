@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-codegen and one-profile: programs of backends, for a backend or for a target of one."""
+"""one-codegen and one-profile: run programs of backends, for a backend or for one of its targets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ OPTIONS = (
 
 
 def run_program(session: Session, name: str, words: list[str]) -> None:
-    """Run the program ``name`` of a backend; raise StepFailed if it fails."""
+    """Run the program ``name`` of a backend with the arguments ``words``.
+
+    Raise StepFailed if it fails, DriverError if there is none.
+    """
     program = session.installation.find_program(name)
     if isinstance(program, Path):
         session.require([str(program), *words], name)
@@ -30,18 +33,19 @@ def run_program(session: Session, name: str, words: list[str]) -> None:
 
 
 def _run(suffix: str, invocation: Invocation, session: Session) -> None:
-    """Run ``BACKEND-suffix`` for each backend that is asked for."""
+    """Run the programs of ``plan``."""
     for name, words in plan(suffix, invocation, session):
         run_program(session, name, words)
 
 
 def _prepare(suffix: str, invocation: Invocation, session: Session) -> None:
-    """Raise what ``_run`` would raise before it runs a program."""
+    """Raise the errors that ``_run`` raises before it runs a program."""
     for name, _ in plan(suffix, invocation, session, is_dry=True):
         session.installation.find_program(name)
 
 
 def _own_section(invocation: Invocation) -> dict[str, str]:
+    """Return the driver's section of the configuration file; empty without a file."""
     configuration = invocation.configuration
     return {} if configuration is None else configuration.section(invocation.driver.name)
 
@@ -49,12 +53,13 @@ def _own_section(invocation: Invocation) -> dict[str, str]:
 def plan(
     suffix: str, invocation: Invocation, session: Session, *, is_dry: bool = False
 ) -> list[tuple[str, list[str]]]:
-    """Return the programs to run and their arguments.
+    """Return the programs ``BACKEND-suffix`` to run, and their arguments.
 
-    Words of the command line win over the key ``command`` of the section, or the key with the name of the
-    backend if ``backends`` lists several.  With a target, a schema file of its backend says what other keys
-    mean; without one, ``--target NAME`` precedes the words.
-    ``is_dry``: say nothing about keys that a schema file does not know.
+    The arguments are the words of the command line, or else the key ``command`` of the section.  If the
+    section lists several ``backends``, each has a key of its own name instead.  With a target, a schema file
+    of its backend, if there is one, says which arguments other keys are; else ``--target NAME`` precedes the
+    arguments.
+    ``is_dry``: print no warning about keys that a schema file does not know.
     Raise UsageFault, worded as ONE does, if something is missing or does not fit.
     """
     if {"backend", "target"} <= invocation.command.keys():
@@ -86,7 +91,7 @@ def plan(
 
 
 def _target(invocation: Invocation) -> str | None:
-    """Return the target: of the command line, else of the section [backend]."""
+    """Return the target: from the command line, else from the section [backend] unless a backend is given."""
     given = invocation.command.get("target")
     if given is None and invocation.configuration is not None and not invocation.command.get("backend"):
         given = invocation.configuration.target
@@ -94,7 +99,10 @@ def _target(invocation: Invocation) -> str | None:
 
 
 def _check_backends(section: dict[str, str], named: list[str], backend: object) -> None:
-    """Raise UsageFault if the keys of a section do not fit together, or lack the given ``backend``."""
+    """Raise UsageFault if the keys of a section do not fit together.
+
+    ``named``: the backends that its key ``backends`` lists.  ``backend``: that of the command line, or None.
+    """
     if section.get("backend") and named:
         raise UsageFault("'backend' option and 'backends' option cannot be used simultaneously.")
     if backend and section.get("backend") and backend != section["backend"]:
@@ -109,6 +117,7 @@ def _check_backends(section: dict[str, str], named: list[str], backend: object) 
 
 
 def _command(section: dict[str, str], configuration: Configuration) -> list[str]:
+    """Return the words of the key ``command``; raise UsageFault if it is missing."""
     if not section.get("command"):
         raise UsageFault(f"'command' key is missing in the configuration file. ({configuration.path})")
     return section["command"].split()
@@ -117,9 +126,9 @@ def _command(section: dict[str, str], configuration: Configuration) -> list[str]
 def _by_schema(
     schema: Path, target: str, section: dict[str, str], session: Session | None
 ) -> tuple[str, list[str]]:
-    """Return the program that a schema file describes, and the arguments that the keys of a section mean.
+    """Return the program that a schema file describes, and its arguments for the keys of a section.
 
-    ``session``: where to warn about keys that it does not know; None: nowhere.
+    ``session``: prints a warning about keys that the file does not know; None: no warning.
     """
     parser = load_schema(schema, target)
     words, unknown = parser.words(section)
@@ -131,6 +140,8 @@ def _by_schema(
 
 
 def _driver(name: str, description: str, suffix: str) -> Driver:
+    """Return a driver that runs the programs ``BACKEND-suffix``."""
+
     def details(session: Session) -> str:
         found = ", ".join(session.installation.backends(f"-{suffix}"))
         return f"available backend drivers: {found}" if found else "There is no available backend driver."

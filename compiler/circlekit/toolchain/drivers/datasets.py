@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-create-quant-dataset and rawdata2hdf5: files of samples as one HDF5 file."""
+"""one-create-quant-dataset and rawdata2hdf5: write files of samples into one HDF5 file."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ def _run(invocation: Invocation, session: Session) -> None:
 def write_dataset(data_list: str, output: str, form: str) -> int:
     """Write the files that ``data_list`` names into the HDF5 file ``output``; return the number of samples.
 
-    ``form``: rawdata, or numpy for npy files.  The layout is that of ONE: the group ``value`` has a group for
-    each sample, with a data set for each input, numbered from 0.  Raw samples are bytes, and the attribute
-    ``rawData`` of ``value`` says so.
+    ``form``: "rawdata" for raw files, "numpy" for npy files.  The layout is that of ONE: the group ``value``
+    has a group for each sample, with a dataset for each input, both numbered from 0.  Raw samples are uint8
+    vectors, and ``value`` has the attribute ``rawData``.  Raise DriverError if a file cannot be read or
+    written.
     """
     import h5py  # slow to import
     import numpy as np  # as above
@@ -59,7 +60,7 @@ def write_dataset(data_list: str, output: str, form: str) -> int:
 
 
 def _listed(path: str) -> Iterator[list[str]]:
-    """Yield the paths in each line of a list; raise DriverError, worded as ONE does, for a missing file."""
+    """Yield the paths in each line of a list; raise DriverError, in ONE's words, if a file is missing."""
     if not Path(path).is_file():
         raise DriverError("FileNotFoundError", f"No such file. {path}")
     try:
@@ -76,6 +77,7 @@ def _listed(path: str) -> Iterator[list[str]]:
 
 
 def _array(path: str, form: str) -> object:
+    """Return the array in an npy file, or the bytes of a raw file; raise DriverError if it is no npy file."""
     import numpy as np  # slow to import
 
     if form == "rawdata":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-import-tf, -tflite, -bcq, -onnx and -pytorch: models of other frameworks become circle; one-import."""
+"""one-import, one-import-tf, -tflite, -bcq, -onnx, -pytorch: convert models of other frameworks to circle."""
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ def _run_bcq(invocation: Invocation, session: Session) -> None:
 
 
 def _import_tensorflow(invocation: Invocation, session: Session, *, is_bcq: bool) -> None:
+    """Convert a TensorFlow model to TFLite and that to circle; ``is_bcq``: with binary-coded weights."""
     values = invocation.values
     source, target = str(Path(str(values["input_path"])).expanduser()), str(values["output_path"])
     kind = str(values.get("model_format", "graph_def"))
@@ -71,7 +72,7 @@ def _import_tensorflow(invocation: Invocation, session: Session, *, is_bcq: bool
 
 
 def _write_circle(session: Session, source: str, target: str) -> None:
-    """Write the TFLite model in ``source`` as circle."""
+    """Write the TFLite model in ``source`` to ``target`` as circle."""
     with session.program("tflite2circle", [source, target], unread=255):
         session.save(session.load(source), target, "Failed to write circle")
 
@@ -91,7 +92,7 @@ one_import_bcq = Driver(
 
 
 _OF_TENSORFLOW = [Option(name, is_shown=False) for name in ("input_arrays", "input_shapes", "output_arrays")]
-"""Keys that configurations made for one-import-tf have; they have no effect, as in ONE."""
+"""Keys of configurations for one-import-tf, which have no effect here, as in ONE."""
 
 
 def _run_tflite(invocation: Invocation, session: Session) -> None:
@@ -122,7 +123,7 @@ one_import_pytorch = Driver(
 # -- ONNX ----------------------------------------------------------------------------------------
 
 EXTENSION = "one-import-onnx-ext"
-"""A program of a user that converts what the converter does not, or with ``force_ext`` all."""
+"""A user's program beside the commands, for models that onnx2tf cannot convert, or all with ``force_ext``."""
 
 _ONNX_SWITCHES = {
     "unroll_rnn": "unroll RNN operators",
@@ -163,11 +164,12 @@ def _run_onnx(invocation: Invocation, session: Session) -> None:
 
 
 def _is_set(session: Session, name: str) -> bool:
+    """Return whether ONE's variable ``name`` for the extension is switched on."""
     return session.environment.get(f"ONE_IMPORT_ONNX_EXT_{name}") in ("1", "Y")
 
 
 def _convert_onnx(invocation: Invocation, session: Session) -> None:
-    """Convert with onnx2tf, and restore the interface of the ONNX model, whose values are compared."""
+    """Convert with onnx2tf, compare the values, and restore the interface of the ONNX model."""
     values = invocation.values
     source, target = str(Path(str(values["input_path"])).expanduser()), str(values["output_path"])
     unroll = bool(values.get("unroll_rnn") or values.get("unroll_lstm"))
@@ -193,7 +195,7 @@ one_import_onnx = Driver(
 
 
 def onnx2circle(argv: Sequence[str] | None = None) -> int:
-    """Run ONE's program onnx2circle: [--dynamic_batch_to_single_batch] ONNX CIRCLE."""
+    """Run ONE's program onnx2circle with the arguments ``argv``; return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     flags, paths = [w for w in words if w.startswith("-")], [w for w in words if not w.startswith("-")]
     is_help = bool({"-h", "--help"} & {*words})
@@ -216,7 +218,7 @@ KINDS = {
     driver.name.removeprefix("one-import-"): driver
     for driver in (one_import_bcq, one_import_onnx, one_import_pytorch, one_import_tf, one_import_tflite)
 }
-"""The import drivers, by what follows ``one-import``."""
+"""The import drivers, by the end of their names."""
 
 
 def one_import(argv: Sequence[str] | None = None) -> int:
@@ -225,7 +227,7 @@ def one_import(argv: Sequence[str] | None = None) -> int:
 
 
 def run_import(words: list[str], session: Session) -> int:
-    """Run the import driver that the first word which is no option names."""
+    """Run the import driver whose KIND is in ``words``, with the other words; return the exit code."""
     kinds = ", ".join(KINDS)
     usage = f"usage: one-import [-h] [-v] [-C CONFIG] KIND ...\nKIND: {kinds}"
     kind = next((word for word in words if word in KINDS), None)

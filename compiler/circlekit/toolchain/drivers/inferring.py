@@ -15,6 +15,7 @@ from circlekit.toolchain.session import Session
 
 
 def _program(values: Values) -> str:
+    """Return the name of the program to run."""
     return str(values.get("driver") or f"{values['backend']}-infer")
 
 
@@ -24,6 +25,7 @@ def _check(values: Values) -> None:
 
 
 def _words(invocation: Invocation) -> list[str]:
+    """Return the arguments of the program: from the command line and the key ``command``."""
     return [*invocation.words, *str(invocation.values.get("command", "")).split()]
 
 
@@ -43,7 +45,10 @@ def _run(invocation: Invocation, session: Session) -> None:
 
 
 def _built_in(program: str, session: Session) -> Callable[[list[str]], list[str]] | None:
-    """Return the function for ``RUNTIME-infer``; a program of this name beside the commands wins."""
+    """Return the function that does the work of ``RUNTIME-infer``, or None.
+
+    None for another program, or if a program of this name is installed beside the commands.
+    """
     runtime = program.removesuffix("-infer")
     if runtime not in RUNTIMES or program == runtime or session.installation.programs(program):
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-init: write a first configuration file for a model and a backend; one-version."""
+"""one-init writes a first configuration file for a model and a backend; one-version prints versions."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ def _model_type(values: Values) -> str:
 
 
 def configuration_text(values: Values) -> str:
-    """Return a configuration file that imports, optimizes and quantizes the model, and compiles it.
+    """Return the text of a configuration file that imports, optimizes and quantizes the model.
 
-    Each step reads what the one before it writes, beside the model.
+    With a backend it also compiles the model.  Each step reads the file that the step before it writes; all
+    files are beside the model.
     """
     source = Path(str(values["input_path"]))
     importer = f"one-import-{_model_type(values)}"
@@ -57,7 +58,7 @@ def configuration_text(values: Values) -> str:
 
 
 ENDS = (".circle", ".opt.circle", ".q.circle")
-"""What follows the name of the model in the files that the steps write."""
+"""The ends of the names of the files that the steps write, behind the name of the model."""
 
 
 def _run(invocation: Invocation, session: Session) -> None:
@@ -93,7 +94,7 @@ one_init = Driver(
 
 
 def one_version(argv: Sequence[str] | None = None) -> int:
-    """Print the version of circlekit, or what ``--version`` of the commands prints that are named."""
+    """Print the version of circlekit; with names of commands, the output of their ``--version``."""
     names = list(sys.argv[1:] if argv is None else argv)
     text = version_text(" ".join(names) or "circlekit")
     print(text if names else text.splitlines()[0].split()[-1], end="\n" if names else "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-optimize: passes on a model."""
+"""one-optimize: run passes on a model."""
 
 from __future__ import annotations
 
@@ -19,14 +19,12 @@ from circlekit.toolchain.session import Session
 
 PROFILE = Option("generate_profile_data", "generate profiling data", "-p", Kind.SWITCH)
 GROUP = Option("O", short="-O", is_shown=False)
-"""An optimization group, without the O in front; onecc gives it."""
+"""Optimization groups, separated by spaces and without their O; only onecc sets it."""
 
 
 def _declare() -> Sequence[Option]:
     """Return an option for each pass, each pipeline and each setting of a pass."""
-    from circlekit.passes.engine.describe import (
-        summary,
-    )  # imports the passes, for which only this driver waits
+    from circlekit.passes.engine.describe import summary  # slow: it imports all passes
     from circlekit.passes.engine.registry import all_passes  # as above
     from circlekit.passes.pipelines import PIPELINES, in_order  # as above
 
@@ -47,7 +45,10 @@ def _declare() -> Sequence[Option]:
 
 
 def _group(values: Values, session: Session) -> Mapping[str, Any]:
-    """Return the switches of the optimization group that the values name."""
+    """Return the values of the keys in the optimization groups that ``values`` name, a later group wins.
+
+    Raise DriverError for an unknown group or key.
+    """
     group = values.get("O")
     if not group:
         return {}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""one-pack and model2nnpkg: packages for ONE's runtime.
+"""one-pack and model2nnpkg: write packages for ONE's runtime.
 
 Source of the format: docs/nnpackage of ONE.  A package is a folder with the models and ``metadata/MANIFEST``,
-a JSON object: the versions of the format, the names of the models, their types and their configurations, and,
-for several models, how they are connected: ``pkg-inputs``, ``pkg-outputs`` and ``model-connect`` with ports
+a JSON object.  It has the version of the format, and the names, types and configurations of the models.  For
+several models, ``pkg-inputs``, ``pkg-outputs`` and ``model-connect`` say how they are connected; a port is
 "MODEL:GRAPH:INDEX".
 """
 
@@ -29,9 +29,10 @@ def pack(
 ) -> Path:
     """Write a package with ``models`` into ``folder``/``name`` and return its path.
 
-    ``configs``: a configuration for each model, or none.  ``links``: a JSON file for each model that says how
-    its inputs and outputs are those of the original model, as circle-partitioner writes them.
-    Raise DriverError, worded as ONE does, before anything is written.
+    ``configs``: a configuration file for each model, or none.  ``links``: a JSON file for each model about
+    its inputs and outputs in the original model (see ``connections``), or none.
+    Raise DriverError, worded as ONE does: for wrong or missing files before anything is written, or if the
+    package cannot be written.
     """
     if configs and len(configs) != len(models):
         raise DriverError(
@@ -64,6 +65,7 @@ def pack(
 
 
 def _link(path: Path) -> Mapping[str, Any]:
+    """Return the JSON object in ``path``; raise DriverError if it has not the fields for ``connections``."""
     try:
         link: Mapping[str, Any] = json.loads(path.read_text())
         for side in ("inputs", "outputs"):
@@ -74,10 +76,11 @@ def _link(path: Path) -> Mapping[str, Any]:
 
 
 def connections(links: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return how models are connected, for the manifest.
+    """Return the fields of the manifest that say how the parts of a model are connected.
 
-    ``org-model-io`` of a link has, for each port of the original model, the index of the tensor in this
-    model, or -1; ``new-model-io`` has, for each port of this model, that index, and the one in the original.
+    ``links``: a JSON object for each part.  Its ``org-model-io`` has, for each input and output of the
+    original model, the index of that tensor in the part, or -1 (``new-indices``).  Its ``new-model-io`` has,
+    for each input and output of the part, this index, and the index in the original (``org-indices``).
     """
     found: dict[str, Any] = {}
     for side in ("inputs", "outputs"):
@@ -106,6 +109,7 @@ def _run(invocation: Invocation, session: Session) -> None:
 
 
 def _pack(session: Session, models: Sequence[Path], folder: Path, name: str, **more: Sequence[Path]) -> None:
+    """Call ``pack``, with messages as model2nnpkg prints them; raise StepFailed if it fails."""
     try:
         session.say(f"model2nnpkg: Generating nnpkg {name} in {folder}")
         pack(models, folder, name, **more)

@@ -26,6 +26,7 @@ def _run(invocation: Invocation, session: Session) -> None:
 
 
 def _reads(invocation: Invocation) -> list[str]:
+    """Return the path of the model."""
     folder = Path(str(invocation.values.get("work_path", "")))
     return [str(folder / str(invocation.values["input_file"]))]
 

@@ -81,6 +81,7 @@ def _declare() -> list[Option]:
 
 
 def _check(values: Values) -> None:
+    """Raise UsageFault for options that are missing, do not fit together, or are no numbers."""
     missing: list[str] = []
     if values.get("requantize"):
         has_source = "input_model_dtype" in values or "input_dtype" in values
@@ -109,7 +110,7 @@ ESTIMATORS: dict[str, dict[str, tuple[Callable[[str], object], str]]] = {
     "percentile": {"min_percentile": (float, "float"), "max_percentile": (float, "float")},
     "moving_average": {"moving_avg_batch": (int, "integer"), "moving_avg_const": (float, "float")},
 }
-"""Values of ``mode``, and the options that each reads: their types, and the words for these."""
+"""For each value of ``mode`` the options that it reads, with a parser and a word for the type of each."""
 
 
 def _run(invocation: Invocation, session: Session) -> None:

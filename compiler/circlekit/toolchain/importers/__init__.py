@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of other frameworks: scripts that call their converters, in processes of their own."""
+"""Import models of other frameworks with scripts that call their converters, in processes of their own."""
 
 from __future__ import annotations
 
@@ -18,17 +18,21 @@ MISSING = 3
 
 @dataclass(frozen=True)
 class Importer:
-    """A converter: the ``script`` that calls it, the ``package`` that it is, and circlekit's ``extra``."""
+    """A converter of another framework.
+
+    ``script``: the file in this folder that calls it.  ``package``: the Python package that it is.
+    ``extra``: the extra of circlekit that installs it.
+    """
 
     script: str
     package: str
     extra: str
 
     def run(self, session: Session, words: Sequence[str], program: str, shown: Sequence[str]) -> None:
-        """Run the script with ``words`` as arguments; raise StepFailed if that fails.
+        """Run the script with the arguments ``words``; raise StepFailed if it fails.
 
-        It runs in this Python if the package is installed there, else in that of ONE's virtual environment
-        beside the commands.  ``program``, ``shown``: the command line of ONE's program, for the log.
+        It runs in this Python if the package is installed here, else in ONE's virtual environment
+        (``venv_python``).  ``program``, ``shown``: the command line of ONE's program, for the log.
         """
         session.write_log(" ".join([program, *shown]) + "\n")
         own = Path(sys.executable)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give a model that onnx2tf made the interface of the ONNX model, and check its values."""
+"""Give a model of onnx2tf the inputs and outputs of the ONNX model, and check its values."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Transpose
 
 TOLERANCE = 1e-3
-"""Allowed difference, relative to the largest magnitude of an output; other kernels sum in another order."""
+"""Allowed difference, relative to the largest magnitude of an output: kernels sum in different orders."""
 
 MAX_RANK = 6
-"""Largest rank whose axes are permuted in the search."""
+"""All orders of axes are tried for outputs up to this rank."""
 
 
 def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
-    """Order and name the inputs and outputs of ``model`` as in the ONNX model, in its layout.
+    """Give the inputs and outputs of ``model`` the order, names and layout of the ONNX model, in place.
 
-    ``record``: names and values of the ONNX model, as ``onnx_model.py`` writes them.  The values tell which
-    output is which and how its axes are permuted.  Raise EquivalenceError if no output has the values of one
-    of the ONNX model, ModelError if the inputs do not correspond.
+    ``record``: names and arrays of the ONNX model, as ``onnx_model.py`` writes them.  An output of ``model``
+    is found by its values, and transposed if its axes are permuted.  Raise EquivalenceError if no output has
+    the values of an output of the ONNX model, ModelError if the inputs do not correspond.
     """
     names = {side: [str(name) for name in record[side]] for side in ("inputs", "outputs")}
     inputs = [_input(model, name, record[f"in{n}"], n) for n, name in enumerate(names["inputs"])]
@@ -54,10 +54,10 @@ def restore_interface(model: Model, record: Mapping[str, Array]) -> None:
 
 
 def name_values(model: Model, record: Mapping[str, Array], inputs: Sequence[Array]) -> None:
-    """Name the results of operators after the ONNX nodes that compute the same, as onnx2circle does.
+    """Name the results of operators after the ONNX nodes with the same values, as onnx2circle does.
 
-    A node whose value is gone, because the converter fused it, precedes the name of the node that reads it:
-    ``conv;relu``.
+    The name of a node that the converter fused with its reader stands before the name of that:
+    ``conv;relu``.  ``record``: as for ``restore_interface``.  ``inputs``: its inputs, in graph order.
     """
     nodes, prints = [str(name) for name in record["nodes"]], record["fingerprints"]
     readers = {str(operand): index for index, operand in enumerate(record["operands"])}
@@ -90,13 +90,16 @@ def name_values(model: Model, record: Mapping[str, Array], inputs: Sequence[Arra
 
 
 def _fingerprint(array: Array) -> list[float]:
-    """Return what ``nodes_of`` computes of an array."""
+    """Return numbers by which an array is recognized, the same as ``nodes_of`` of ``onnx_model.py``."""
     mean_square = np.square(array, dtype=np.float64).mean()
     return [array.size, array.mean(dtype=np.float64), mean_square, array.min(), array.max()]
 
 
 def _input(model: Model, name: str, array: Array, index: int) -> Value:
-    """Return the input of ``model`` that the ONNX model calls ``name``."""
+    """Return the input of ``model`` for the input ``name`` of the ONNX model.
+
+    It is found by its name, or by the shape of ``array``, its value, or by its ``index``.
+    """
     given = {key: value for signature in model.signatures for key, value in signature.inputs.items()}
     given.update({value.name: value for value in model.main.inputs})
     for key, value in given.items():
@@ -109,11 +112,15 @@ def _input(model: Model, name: str, array: Array, index: int) -> Value:
 
 
 def _plain(name: str) -> str:
+    """Return ``name`` as converters change it: lower case, with ``_`` for other characters."""
     return re.sub(r"\W", "_", name).strip("_").lower()
 
 
 def _output(model: Model, name: str, expected: Array, found: list[tuple[Value, Array]]) -> Value:
-    """Return the output with the values ``expected``, behind a TRANSPOSE if its axes are permuted."""
+    """Return the output of ``found`` with the values ``expected``, transposed if its axes are permuted.
+
+    ``found``: the outputs of ``model`` and their arrays.  Raise EquivalenceError if there is none.
+    """
     limit = TOLERANCE * max(float(np.abs(expected).max(initial=0)), 1e-6)
     nearest = float("inf")
     for axes, (value, array) in itertools.product(_permutations(expected.ndim), found):
@@ -136,6 +143,7 @@ def _permutations(rank: int) -> Iterator[tuple[int, ...]]:
 
 
 def _transposed(model: Model, value: Value, axes: tuple[int, ...]) -> Value:
+    """Append a TRANSPOSE of ``value`` to the main graph; return its result."""
     graph = model.main
     order = Value(graph.unique_name("permutation"), i32, (len(axes),), np.array(axes, np.int32))
     assert value.shape is not None  # its array had as many axes

@@ -3,10 +3,10 @@
 
     onnx_model.py INPUT OUTPUT VALUES [--single_batch] [--unroll] [--keep_batchmatmul]
 
-Runs as a program of its own, in any Python that has onnx2tf.  VALUES: an npz file with the arrays in0, ...
-and out0, ... of the ONNX model by onnxruntime, the names of its inputs and outputs, and its nodes, by which
-values of the result are named (see ``nodes_of``).  --single_batch:
-unknown first dimensions become 1.  --unroll: recurrent operators become one for each step.
+Runs as a program of its own, in any Python that has onnx2tf.  VALUES: an npz file to write.  It has the
+inputs in0, ... and the outputs out0, ... of the ONNX model, computed by onnxruntime, their names, and the
+nodes, by which values of the TFLite model are named (see ``nodes_of``).  --single_batch: unknown first
+dimensions become 1.  --unroll: a recurrent operator becomes operators for each step.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ MISSING = 3
 
 
 def main() -> int:
+    """Convert the model that the command line names; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("input", "output", "values"):
         parser.add_argument(name)
@@ -76,7 +77,7 @@ def main() -> int:
 
 
 def graph_inputs(model: Any) -> list[Any]:
-    """Return the inputs of an ONNX model that are no constants."""
+    """Return the inputs of an ONNX model, without constants, which may be among its inputs."""
     constants = {item.name for item in model.graph.initializer}
     return [item for item in model.graph.input if item.name not in constants]
 
@@ -90,7 +91,7 @@ def make_batch_single(model: Any) -> None:
 
 
 def seeded_inputs(np: Any, run: Any) -> dict[str, Any]:
-    """Return an array for each input of a session, unknown sizes taken as 1."""
+    """Return an array for each input of the session ``run``, with 1 for unknown dimensions."""
     random = np.random.default_rng(0)
     inputs = {}
     for item in run.get_inputs():
@@ -103,9 +104,11 @@ def seeded_inputs(np: Any, run: Any) -> dict[str, Any]:
 
 
 def nodes_of(np: Any, onnx: Any, onnxruntime: Any, model: Any) -> dict[str, Any]:
-    """Return name, first operand, result and a fingerprint of the result of each node with one float result.
+    """Return arrays about the nodes of ``model`` with one float32 result.
 
-    A fingerprint does not depend on the order of the elements: their number, mean, mean square and extremes.
+    ``nodes``, ``operands``, ``results``: the names of the node, its first operand and its result.
+    ``fingerprints``, float64[nodes, 5]: number, mean, mean square, minimum and maximum of the elements of the
+    result, which do not depend on their order.
     """
     traced = onnx.ModelProto()
     traced.CopyFrom(model)
@@ -137,7 +140,7 @@ def nodes_of(np: Any, onnx: Any, onnxruntime: Any, model: Any) -> dict[str, Any]
 
 
 def values_of(np: Any, onnxruntime: Any, path: str) -> dict[str, Any]:
-    """Return the arrays of the ONNX model on seeded inputs, unknown sizes taken as 1."""
+    """Return inputs, outputs and their names for a run of the ONNX model in ``path`` on seeded inputs."""
     run = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     inputs = seeded_inputs(np, run)
     outputs = run.run(None, inputs)

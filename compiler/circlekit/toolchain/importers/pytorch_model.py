@@ -13,6 +13,7 @@ MISSING = 3
 
 
 def main() -> int:
+    """Convert the program that the command line names; return the exit code."""
     source, target = sys.argv[1:]
     try:
         import tico  # of the converter

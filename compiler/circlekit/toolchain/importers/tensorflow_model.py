@@ -18,19 +18,23 @@ from typing import Any
 MISSING = 3
 """Exit code without tensorflow."""
 
+# The constants that describe the binary-coded weights NAME are called NAME/bcqinfo_...
 BCQ_NAMES = (
     "do_w_x", "alpha", "packed_binary_code", "number_of_clusters", "size_of_clusters", "qbits_of_clusters",
 )  # fmt: skip
+"""What follows BCQ_MARK in their names."""
+
 BCQ_OPTIONAL = "dequant_weight"
-"""The constants that describe the binary-coded weights NAME are NAME/bcqinfo_..."""
+"""One more, which need not be there."""
 
 BCQ_MARK = "/bcqinfo_"
 BCQ_METADATA = "one_compiler/bcqinfo_one_metadata"
 BCQ_START, BCQ_VERSION, BCQ_END = -1_999_999_973, 1, 1_999_999_973
-"""ONE's metadata: start, version, number of outputs, number of constants for each weight and 1, end."""
+"""ONE's metadata are the numbers: start, version, outputs, constants of each weight plus 1, end."""
 
 
 def main() -> int:
+    """Convert the model that the command line names; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=("graph_def", "saved_model", "keras_model"))
     parser.add_argument("input")
@@ -87,7 +91,7 @@ def convert(tf: Any, arguments: argparse.Namespace) -> bytes:
 
 
 def frozen_function(tf: Any, arguments: argparse.Namespace) -> Any:
-    """Return the function from the named inputs to the named outputs of a frozen graph."""
+    """Return the function that computes the named outputs of a frozen graph from its named inputs."""
     inputs, outputs = arguments.input_arrays.split(","), arguments.output_arrays.split(",")
     shapes = arguments.input_shapes.split(":") if arguments.input_shapes else []
     sizes = [[int(size) for size in shape.split(",")] for shape in shapes]
@@ -137,7 +141,11 @@ def read_graph(tf: Any, path: str) -> Any:
 
 
 def add_bcq_metadata(tf: Any, graph_def: Any, outputs: list[str]) -> list[str]:
-    """Add the metadata of binary-coded weights to a graph; return its outputs and what describes them."""
+    """Add the metadata of binary-coded weights to ``graph_def``; return the names of its outputs then.
+
+    The metadata, the weights and their constants become outputs, so that the converter keeps them.  Nothing
+    changes if the graph has no such weights, or if their constants are not complete.
+    """
     described: dict[str, set[str]] = {}
     for node in graph_def.node:
         if node.op == "Const" and BCQ_MARK in node.name and node.name != BCQ_METADATA:
