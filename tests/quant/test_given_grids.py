@@ -52,6 +52,24 @@ def test_results_differ_by_one_step_at_most(body: str, bits: int, narrow: bool) 
         np.testing.assert_array_equal(run_litert(tflite_of(model), data)[0], result)
 
 
+@pytest.mark.parametrize("is_read", [False, True])
+def test_float_operators_keep_the_rounding_of_their_results(is_read: bool) -> None:
+    """Of an output, and of a tensor that another float operator reads."""
+    text = f"""
+    graph main(%x: f32[1,8]) -> %{"y" if is_read else "q"} {{
+      %e = Exp(%x)
+      %q = FakeQuant(%e) {{min: 0.0, max: 1.5, num_bits: 8, narrow_range: false}}
+      %y = Sign(%q)
+    }}
+    """
+    model = circlekit.parse(text)
+    data = [np.linspace(-6, 2, 8, dtype=np.float32)[None]]
+    expected = circlekit.run(model, data)[0]
+    report = circlekit.quantize(model, "int8", operators={"EXP": "float"})
+    assert report.floats
+    np.testing.assert_allclose(circlekit.run(model, data)[0], expected, atol=1e-5)
+
+
 def test_a_kernel_that_cannot_reach_the_grid_stays_float() -> None:
     text = """
     graph main(%x: f32[1,8]) -> %y {

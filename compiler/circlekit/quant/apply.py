@@ -66,7 +66,7 @@ class _Applier:
 
     def _read_floats(self, op: Op) -> None:
         for index, value in enumerate(op.inputs):
-            if value in self.stored:
+            if value is not None:
                 op.set_input(index, self._as_float(value))
 
     def _quantize(self, op: Op, plan: OperatorPlan) -> None:
@@ -128,7 +128,7 @@ class _Applier:
         if plan.same_as(self.stored.get(value)):
             return value
         own = self.plan.tensors.get(value.name)
-        if own is not None and own.rounds and value not in self.stored and not own.same_as(plan):
+        if own is not None and self._is_rounded(value) and not own.same_as(plan):
             value = self._converted(value, own)
         key = (value, plan.key)
         if key not in self.converted:
@@ -140,9 +140,11 @@ class _Applier:
         return self.converted[key]
 
     def _as_float(self, value: Value) -> Value:
-        """Return ``value`` as float32, by a DEQUANTIZE if it is quantized."""
+        """Return ``value`` as float32, by a DEQUANTIZE if it is quantized, or was trained with rounding."""
         if value not in self.stored:
-            return value
+            if not self._is_rounded(value):
+                return value
+            value = self._converted(value, self.plan.tensors[value.name])
         key = (value, f32)
         if key not in self.converted:
             result = Value(self.graph.unique_name(f"{value.name}_f32"), f32, value.shape)
@@ -150,11 +152,18 @@ class _Applier:
             self.converted[key] = result
         return self.converted[key]
 
+    def _is_rounded(self, value: Value) -> bool:
+        """Return whether the model was trained with ``value``, which is float, on a grid."""
+        plan = self.plan.tensors.get(value.name)
+        return plan is not None and plan.rounds and value.dtype is f32 and not value.is_const
+
     def _convert_outputs(self, floats: set[Value], dtype: DType | None) -> None:
         """Keep the outputs float that were, under their names, unless ``dtype`` asks for integers."""
         if dtype is not None:
             return
         for value in dict.fromkeys(self.graph.outputs):
+            if value in floats and value not in self.stored and value.producer and self._is_rounded(value):
+                self._round_output(value, value.producer)
             if value not in floats or value not in self.stored:
                 continue
             plan, op = self.stored[value], value.producer
@@ -171,6 +180,17 @@ class _Applier:
             if other is not None and other.producer is not None:
                 self.graph.replace_uses(other, value)
                 self.graph.remove(other.producer)
+
+    def _round_output(self, value: Value, op: Op) -> None:
+        """Round ``value``, an output that the float operator ``op`` produces, by QUANTIZE and DEQUANTIZE."""
+        plan = self.plan.tensors[value.name]
+        exact = Value(self.graph.unique_name(f"{value.name}_exact"), f32, value.shape)
+        op.take_result(value.result_index, exact)
+        for user, index in value.uses:
+            user.set_input(index, exact)
+        stored = self.converted.get((value, plan.key)) or self._converted(exact, plan)
+        assert stored.producer is not None  # a QUANTIZE
+        self.graph.insert_after(stored.producer, Dequantize(stored, results=[value]))
 
 
 _STORED = (DType.INT8, DType.UINT8, DType.INT16, f16, DType.INT4)

@@ -333,4 +333,7 @@ class GraphChooser(TensorForms):
             reason = scheme.title + (f"; {self.reasons[op]}" if op in self.reasons else "")
             plan.operators[key_of(op)] = OperatorPlan(op.code, scheme.name, reason, self.edges[op])
         plan.tensors = {value.name: tensor for value, tensor in self.tensors.items()}
+        for value in self.graph.values():
+            if value.dtype is f32 and not value.is_const and value.name in self.rounded:
+                plan.tensors.setdefault(value.name, self.rounded[value.name])
         return plan

@@ -30,6 +30,7 @@ from circlekit.targets.target import Target
 class TensorForms:
     """What is known of a graph: the scheme of each operator, ranges, and the forms chosen so far.
 
+    ``given``: forms by name; ``rounded``: those of tensors that are rounded also between float operators.
     ``floats``: the operators that stay float, with the reasons; ``reasons``: why operators got the fallback
     of their scheme.  ``tensors``: the forms in which tensors are stored; ``edges``: by operator and then by
     index, the form of an operand that is read in another one.
@@ -44,6 +45,7 @@ class TensorForms:
         given: Mapping[str, TensorPlan],
     ) -> None:
         self.graph, self.target, self.given = graph, target, with_followed(graph, given)
+        self.rounded = {name: form for name, form in given.items() if form.rounds}
         self.ranges = {**ranges, **{name: covered_range(form) for name, form in self.given.items()}}
         if given:
             add_ranges(graph, self.ranges)

@@ -84,7 +84,7 @@ def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids
     elif isinstance(first, Dequantize):
         grids[rounded.name] = grid.form  # the model has integers here: DEQUANTIZE stays
         return
-    elif grids.get(source.name, grid.form) != grid.form:
+    elif source.name in grids and not grids[source.name].same_as(grid.form):
         return
     elif not _can_have(source, grid.form, grids):
         _clip(graph, source, last, grid, grids)
@@ -133,8 +133,13 @@ def _can_have(value: Value, form: TensorPlan, grids: Grids) -> bool:
 
 
 def _give(value: Value, form: TensorPlan, grids: Grids) -> None:
-    """Plan ``form`` for ``value``, and for the operand whose form its producer keeps, if there is one."""
-    grids[value.name] = form
+    """Plan ``form`` for ``value``, and for the operand whose form its producer keeps, if there is one.
+
+    If FAKE_QUANT operators round ``value`` to several grids, this one does not hold for all that reads it.
+    """
+    others = [grid_of(op) for op in value.users if isinstance(op, FakeQuant)]
+    is_only = all(grid is not None and form.same_as(grid.form) for grid in others)
+    grids[value.name] = form if is_only else replace(form, rounds=False)
     followed = None if value.producer is None else followed_operand(value.producer)
     if followed is not None and followed.name not in grids:
         _give(followed, form, grids)
