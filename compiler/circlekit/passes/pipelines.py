@@ -71,7 +71,7 @@ LAYOUT = Phase(
     "layout",
     "Transposes are moved through the graph to where the fewest bytes are moved. Fusion comes later because "
     "transposes and reshapes separate the operators that it looks for.",
-    ("fuse_pixel_shuffle", "optimize_layout", "forward_reshape_to_unaryop", "forward_transpose_op"),
+    ("fuse_pixel_shuffle", "optimize_layout", "forward_reshape_to_unaryop"),
 )
 
 FUSE_NORMALIZATION = Phase(
@@ -170,7 +170,6 @@ LEGALIZE = Phase(
         "substitute_padv2_to_pad",
         "substitute_splitv_to_split",
         "substitute_squeeze_to_reshape",
-        "substitute_strided_slice_to_reshape",
         "substitute_transpose_to_reshape",
     ),
 )
@@ -212,6 +211,11 @@ ON_REQUEST = (
             "fold_add_v2", "fold_cast", "fold_dwconv", "fold_fully_connected", "fold_gather", "fold_mul",
             "fold_reshape", "fold_shape", "fold_sparse_to_dense", "fold_squeeze",
         ),
+    ),
+    Phase(
+        "subsumed by layout",
+        "optimize_layout and merge_data_movement do the same for all operators.",
+        ("forward_transpose_op", "substitute_strided_slice_to_reshape"),
     ),
     Phase(
         "combinations",

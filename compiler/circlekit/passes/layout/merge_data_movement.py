@@ -10,7 +10,7 @@ from typing import NamedTuple
 from circlekit.index_maps.chains import Origin, origins, present_cost, removable
 from circlekit.index_maps.joins import Join, joins_for
 from circlekit.index_maps.of_operators import movement_of
-from circlekit.index_maps.steps import MovementCost, Plan, built, cost_of, sum_of
+from circlekit.index_maps.steps import MovementCost, Plan, Reshaped, built, cost_of, sum_of
 from circlekit.index_maps.write_back import plans_for
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
@@ -112,15 +112,20 @@ class _Chain:
     def ways(self, keep_used: bool = True) -> Iterator[_Way]:
         """Yield all cheaper ways; the chain may begin at any of its values.
 
+        A result that cannot be its source, because both are of the interface, is a copy by a Reshape.
+
         ``keep_used``: whether operators with other users stay; if not, these users are ignored.
         """
         for origin in origins(self.result):
+            is_copied = not self.graph.can_stand_for(self.result, origin.sources[0])
             ops = removable(self.graph, self.result, origin.ops) if keep_used else origin.ops
             old = sum_of(map(present_cost, ops))
             forms = _forms(origin, self.result)
             if len(ops) == len(origin.ops) and len(origin.sources) == 1:
                 forms = chain(forms, self.forms_with_other_channels(origin))
             for join, steps, order in forms:
+                if join is None and not steps and is_copied:
+                    steps = (Reshaped(self.result.static_shape),)
                 new = cost_of(steps, self.result.dtype.bits)
                 if join is not None:
                     new = join.cost(origin.sources)
@@ -142,12 +147,9 @@ class _Chain:
 
     def refusal(self, way: _Way, ops: Sequence[Op]) -> str | None:
         """Return why the operators ``ops`` cannot replace the chain; None if they can."""
-        source, result = way.origin.sources[0], self.result
-        if way.is_alias and not self.graph.can_stand_for(result, source):
-            return f"%{result.name}: is an output of the graph, and so is, or is an input, %{source.name}"
         target = self.context.target
         sentence = None if target is None else target.refusal(way.origin.ops, ops)
-        return None if sentence is None else f"%{result.name}: {sentence}"
+        return None if sentence is None else f"%{self.result.name}: {sentence}"
 
     def obstacle(self) -> str:
         """Return why no other operators are cheaper."""
