@@ -52,6 +52,19 @@ def test_results_differ_by_one_step_at_most(body: str, bits: int, narrow: bool) 
         np.testing.assert_array_equal(run_litert(tflite_of(model), data)[0], result)
 
 
+def test_a_grid_of_all_integers_is_not_clipped() -> None:
+    """The result of TANH has a form of its own; QUANTIZE, which changes it, saturates."""
+    model = circlekit.parse("""
+    graph main(%x: f32[1,8]) -> %y {
+      %q = FakeQuant(%x) {min: -3.0, max: 2.5, num_bits: 8}
+      %o = Tanh(%q)
+      %y = FakeQuant(%o) {min: -0.9, max: 0.9, num_bits: 8}
+    }
+    """)
+    circlekit.quantize(model, "int8")
+    assert [op.code for op in model.main] == ["QUANTIZE", "TANH", "QUANTIZE", "DEQUANTIZE"]
+
+
 @pytest.mark.parametrize("is_read", [False, True])
 def test_float_operators_keep_the_rounding_of_their_results(is_read: bool) -> None:
     """Of an output, and of a tensor that another float operator reads."""

@@ -26,7 +26,7 @@ from circlekit.quant.calibration import Calibration, Runner, collect
 from circlekit.quant.calibration.observer import Channels, Histograms
 from circlekit.quant.calibration.samples import Samples, checked_samples
 from circlekit.quant.choose import Ranges
-from circlekit.quant.fake.grids import take_grids
+from circlekit.quant.fake.grids import remove_idle_bounds, take_grids
 from circlekit.quant.given_plan import fit_plan
 from circlekit.quant.mixed.mixed_precision import MakeMixedPlan, Raised, raise_operators, raise_patterns
 from circlekit.quant.mixed.raised_outputs import raise_outputs
@@ -281,6 +281,8 @@ class _Choice:
             return quantize_by_one(model, scheme, ranges, schemes, *self.interface)
         plan = self.plan(model, ranges)
         apply(model, plan)
+        if has_grids:
+            remove_idle_bounds(model)
         return plan
 
 

@@ -158,6 +158,19 @@ def _clip(graph: Graph, source: Value, last: Op, grid: Grid, grids: Grids) -> No
     grids[name] = grid.form
 
 
+def remove_idle_bounds(model: Model) -> None:
+    """Remove the MINIMUMs of quantized tensors with the largest integer: those of grids without clipping."""
+    for graph in model.graphs:
+        for op in [op for op in graph if isinstance(op, Minimum)]:
+            source, bound = op.inputs
+            if source is None or bound is None or not bound.is_const or not is_quantized(source):
+                continue
+            is_idle = (bound.array() == source.dtype.limits[1]).all() and source.shape == op.output.shape
+            if is_idle and not graph.is_output(op.output):
+                graph.replace_uses(op.output, source)
+                graph.remove(op)
+
+
 def _bypass(graph: Graph, source: Value, rounded: Value, grids: Grids) -> None:
     """Let the users of ``rounded`` read ``source``; a graph output keeps its name.
 
