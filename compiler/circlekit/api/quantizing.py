@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,7 +42,7 @@ from circlekit.quant.techniques.replay import Record, replay
 from circlekit.targets.target import Target, find_target
 
 INTERFACES = ("float", "integer")
-"""What the inputs and outputs of a quantized model may be."""
+"""The kinds of inputs and outputs of a quantized model."""
 
 
 def calibrate(
@@ -58,9 +58,9 @@ def calibrate(
 ) -> Calibration:
     """Run ``model`` on samples and return the range and further statistics of every float tensor.
 
-    ``samples``: an iterable of lists of arrays in the order of the graph's inputs, or of dicts of arrays by
-    the name of the input, or by that of a signature; or the path of a file or
-    folder (see ``circlekit calibrate --help``).
+    ``samples``: an iterable of samples, which are lists of arrays in the order of the graph's inputs, or
+    dicts of arrays by the name of the input, or by its name in a signature; or the path of a file or folder
+    (see ``circlekit calibrate --help``).
     ``channels``: the tensors with statistics per channel: True for all, a list of names, or a dict of axes by
     name.  ``histograms``: True, or a list of names.
     ``engine``: "circlekit", or "litert", which is faster for large models, where it is installed.
@@ -100,21 +100,22 @@ def quantize(
 ) -> QuantizationReport:
     """Quantize ``model`` in place, and return a report.
 
-    ``scheme``: a name of ``circlekit.quant.scheme.SCHEMES``.  ``samples``: what to calibrate on, as for
-    ``calibrate``; or else a ``calibration`` of this model.  Schemes with float activations need neither, nor
-    does a model that rounds (FAKE_QUANT, or QUANTIZE and DEQUANTIZE): its tensors get exactly these grids.
-    ``plan``: the plan of an earlier run, or its file, in place of all other arguments; it may be edited.
+    ``scheme``: a name of ``circlekit.quant.scheme.SCHEMES``.  ``samples``: the samples to calibrate on, as
+    for ``calibrate``; or else a ``calibration`` of this model.  Schemes with float activations need neither,
+    nor does a model that rounds (FAKE_QUANT, or QUANTIZE and DEQUANTIZE): its tensors get exactly its grids.
+    ``plan``: the plan of an earlier run, or the path of its file, which may be edited; it replaces all other
+    arguments.
     ``operators``: another scheme, or ``float``, for the operators that a pattern selects: the name of a
     result, ``re:`` and a regular expression, or a kind such as ``CONV_2D``; the last pattern counts.
     ``only``: patterns of the operators to quantize; the others stay float.
     ``inputs``, ``outputs``: ``float``, or ``integer`` for the dtype of the scheme's activations.
     ``estimator``: the range estimator (see ``circlekit.quant.calibration.ranges``).
-    ``passes``: what runs on the float model first; an empty list for nothing.
+    ``passes``: the pipeline, or the names of the passes, that runs on the float model first.
     ``target``: the runtime that has to run the result.
-    ``auto``: with samples, try techniques, keep those that help on samples held back, and note what was
-    tried, in about so many ``seconds``.  Otherwise plain rules decide.
-    ``target_sqnr``, ``budget``: mixed precision, with samples: the fewest operators get the scheme
-    ``raise_to`` with which every output has this ratio of signal to noise (dB), or the best ones in a budget
+    ``auto``: with samples, try techniques for about ``seconds`` seconds, keep those that help on samples that
+    are held back, and note what was tried.  Otherwise plain rules decide.
+    ``target_sqnr``, ``budget``: mixed precision, with samples.  Some operators get the scheme ``raise_to``:
+    so many that every output has this ratio of signal to noise (dB), or those that help most within a budget
     such as ``20%`` of the operators, ``20% macs`` or ``20% bytes``.
 
     Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing and for samples,
@@ -152,24 +153,28 @@ def quantize(
     steps.techniques = choice.techniques
     result.preparation = steps
     report = QuantizationReport(scheme, result, before, _summary(model), choice.notes)
-    if not report.schemes:
-        report.notes.append("no operator of the model computes on floats: there was nothing to quantize")
-    if (report.after.file_size or 0) > (before.file_size or 0):
-        report.notes.append("the file grows: sparse or tiny weights take more as integers with scales")
-    if densified := sparse - _count_sparse(model):
-        report.notes.append(
-            f"{densified} sparse constants become dense: no kernel of a scheme takes sparse integers"
-        )
+    report.notes += _further_notes(report, sparse - _count_sparse(model))
     report.seconds = time.monotonic() - started
     return report
 
 
+def _further_notes(report: QuantizationReport, densified: int) -> Iterator[str]:
+    """Yield notes on a model without floats and on the size; ``densified``: sparse constants made dense."""
+    if not report.schemes:
+        yield "no operator of the model computes on floats: there was nothing to quantize"
+    if (report.after.file_size or 0) > (report.before.file_size or 0):
+        yield "the file grows: sparse or tiny weights take more as integers with scales"
+    if densified:
+        yield f"{densified} sparse constants become dense: no kernel of a scheme takes sparse integers"
+
+
 def _count_sparse(model: Model) -> int:
+    """Return the number of sparse constants."""
     return sum("sparsity" in value.extra for graph in model.graphs for value in graph.values())
 
 
 def _prepare(model: Model, scheme: Scheme, steps: Preparation) -> list[dict[str, TensorPlan]]:
-    """Make the float model that is quantized; return the grids that it had, for each graph, by tensor."""
+    """Turn ``model``, in place, into the float model that is quantized; return its grids (``take_grids``)."""
     runtime = find_target(steps.target)
     make_names_distinct(model)
     given = take_grids(model) if scheme.activations is not None and not scheme.by_one else []
@@ -201,9 +206,10 @@ def _by_plan(model: Model, plan: Plan) -> QuantizationReport:
 
 @dataclass
 class _Choice:
-    """What ``quantize`` was asked for; ``given``: grids that the model had; ``notes``: for the report.
+    """The arguments of ``quantize``, and what a quantization notes.
 
-    ``techniques``: records of what techniques changed in the float model.
+    ``interface``: dtypes of inputs and outputs, None for float.  ``given``: the grids that the model had.
+    ``notes``: for the report.  ``techniques``: records of changes of the float model, see ``replay``.
     """
 
     scheme: str
@@ -217,7 +223,7 @@ class _Choice:
     techniques: list[Record] = field(default_factory=list)
 
     def plan(self, model: Model, ranges: Ranges, raised: Mapping[str, str] | None = None) -> Plan:
-        """Return the plan by plain rules; operators that the user chose are not raised."""
+        """Return the plan by plain rules; ``raised``: schemes of operators that the user did not choose."""
         operators = {**(raised or {}), **self.operators}
         return plan_model(
             model, self.scheme, ranges, operators, self.only, self.runtime, *self.interface, self.given
@@ -230,7 +236,7 @@ class _Choice:
         calibration: Calibration | None,
         find: Callable[[Model, MakeMixedPlan, Sequence[Sequence[Array]]], Raised],
     ) -> None:
-        """Add the operators that ``find`` raises, given the model, a maker of plans, and samples."""
+        """Choose the operators to raise; ``find`` returns them for a model, a maker of plans, and samples."""
         ranges = ranges_of(model, calibration or collect(model, samples), self.estimator)
 
         def make_plan(schemes: Mapping[str, str]) -> Plan:
@@ -287,6 +293,7 @@ class _Choice:
 
 
 def _require_samples_to_mix(scheme: Scheme, samples: Sequence[object] | None) -> None:
+    """Raise ModelError without samples, UnsupportedError if ``scheme`` has no mixed precision."""
     if not samples:
         raise ModelError("mixed precision is measured on samples: give samples")
     if scheme.by_one or scheme.activations is None:
@@ -303,6 +310,7 @@ def _interface(side: str, name: str, scheme: Scheme) -> DType | None:
 
 
 def _summary(model: Model) -> Summary:
+    """Return the summary of ``model`` with the size of its file."""
     file = encoded(legalize(model, model.format), model.format)
     return summarize(model, file.size)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apply a plan to a model: integers for constants, dtypes and scales, and conversions at the borders."""
+"""Apply a plan to a model: quantize constants and tensors, and insert QUANTIZE and DEQUANTIZE."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from circlekit.quant.scheme import SCHEMES, Arithmetic
 def apply(model: Model, plan: Plan) -> None:
     """Quantize ``model`` in place as ``plan`` says.
 
-    The main graph's inputs and outputs stay float, unless the plan gives a dtype for them.  Raise ModelError
-    if the plan is not one of this model.
+    Inputs and outputs of the main graph stay float unless the plan has a dtype for them; those of other
+    graphs always stay float.  Raise ModelError if the plan is of another model.
     """
     if len(plan.graphs) != len(model.graphs):
         raise ModelError(f"the plan is of {len(plan.graphs)} graphs, the model has {len(model.graphs)}")
@@ -34,7 +34,11 @@ def apply(model: Model, plan: Plan) -> None:
 
 
 class _Applier:
-    """Changes one graph.  ``stored``: the plan of each value that is quantized; ``converted``: its copies."""
+    """Quantizes one graph.
+
+    ``stored``: the form of each value that is quantized.  ``converted``: copies of values in other forms, by
+    the value and ``TensorPlan.key`` of the form, or f32.
+    """
 
     def __init__(self, graph: Graph, plan: GraphPlan) -> None:
         self.graph, self.plan = graph, plan
@@ -42,6 +46,7 @@ class _Applier:
         self.converted: dict[tuple[Value, Any], Value] = {}
 
     def run(self, inputs: DType | None, outputs: DType | None) -> None:
+        """Quantize the graph; ``inputs``, ``outputs``: their dtypes, None for float."""
         floats = {v for v in self.graph.outputs if v.dtype is f32}
         for value in self.graph.inputs:
             plan = self.plan.tensors.get(value.name)
@@ -56,7 +61,7 @@ class _Applier:
             else:
                 self._quantize(op, plan_of_op)
         self._convert_outputs(floats, outputs)
-        for value in self.graph.values():  # converters give tensors two empty tables: 20 and 8 bytes
+        for value in self.graph.values():  # empty tables of TensorFlow's converter, which take 20 and 8 bytes
             if not value.is_const:
                 value.extra.pop("buffer", None)
             if value.quantization is None:
@@ -65,19 +70,21 @@ class _Applier:
     # -- operators ------------------------------------------------------------------------------
 
     def _read_floats(self, op: Op) -> None:
+        """Let ``op``, which stays float, read its operands as floats."""
         for index, value in enumerate(op.inputs):
             if value is not None:
                 op.set_input(index, self._as_float(value))
 
     def _quantize(self, op: Op, plan: OperatorPlan) -> None:
+        """Give operands and results of ``op`` the forms of the plan."""
         scheme = SCHEMES[plan.scheme]
         for index, value in enumerate(op.inputs):
             if value is None or value.dtype not in (f32, *_STORED):
                 continue
-            edge = plan.operands.get(index)
+            form = plan.operands.get(index)
             if value.is_const:
-                if edge is not None:
-                    constant = self._constant(value, edge)
+                if form is not None:
+                    constant = self._constant(value, form)
                     if scheme.arithmetic is Arithmetic.FLOATS:
                         constant = self._as_float(constant)
                     op.set_input(index, constant)
@@ -85,7 +92,7 @@ class _Applier:
                     op.set_input(index, Value.constant(value.name, numbers))
             elif scheme.activations is None:
                 op.set_input(index, self._as_float(value))
-            elif wanted := edge or self.plan.tensors.get(value.name):
+            elif wanted := form or self.plan.tensors.get(value.name):
                 op.set_input(index, self._converted(value, wanted))
         if scheme.activations is not None:
             for value in op.results:
@@ -99,6 +106,7 @@ class _Applier:
     # -- values ---------------------------------------------------------------------------------
 
     def _store(self, value: Value, plan: TensorPlan) -> None:
+        """Make ``value`` a tensor of the form ``plan``."""
         value.dtype, value.quantization = plan.dtype, plan.quantization(value.name)
         self.stored[value] = plan
 
@@ -120,6 +128,7 @@ class _Applier:
         return self.converted[key]
 
     def _name(self, value: Value, plan: TensorPlan) -> str:
+        """Return the name of a copy of the constant ``value``: its own for the first copy."""
         is_first = all(other is not value for other, _ in self.converted)
         return value.name if is_first else self.graph.unique_name(f"{value.name}_{plan.dtype.short}")
 
@@ -158,7 +167,10 @@ class _Applier:
         return plan is not None and plan.rounds and value.dtype is f32 and not value.is_const
 
     def _convert_outputs(self, floats: set[Value], dtype: DType | None) -> None:
-        """Keep the outputs float that were, under their names, unless ``dtype`` asks for integers."""
+        """Insert a DEQUANTIZE before each of ``floats`` that is an output now quantized; it keeps its name.
+
+        ``dtype``: of the outputs; unless it is None, nothing is inserted.
+        """
         if dtype is not None:
             return
         for value in dict.fromkeys(self.graph.outputs):
@@ -194,10 +206,14 @@ class _Applier:
 
 
 _STORED = (DType.INT8, DType.UINT8, DType.INT16, f16, DType.INT4)
+"""The dtypes of quantized tensors."""
 
 
 def stored_data(numbers: Array, plan: TensorPlan) -> Array:
-    """Return the float32 ``numbers`` of a constant in the form ``plan``; int4 as int8 numbers."""
+    """Return ``numbers``, float32, in the form ``plan``; int4 integers have the numpy dtype int8.
+
+    Raise ModelError for NaN in integers.
+    """
     if plan.dtype is f16:
         with np.errstate(over="ignore"):
             return numbers.astype(np.float16)
@@ -209,8 +225,8 @@ def stored_data(numbers: Array, plan: TensorPlan) -> Array:
 
 
 def real_data(stored: Array, plan: TensorPlan) -> Array:
-    """Return the float32 numbers that ``stored``, data in the form ``plan``, stands for."""
-    # float32 is exact for integers of up to 16 bits
+    """Return the float32 numbers for which ``stored`` stands; ``plan``: the form of ``stored``."""
+    # float32 holds integers of up to 16 bits exactly
     numbers = stored.astype(np.float32 if plan.dtype.bits <= 16 else np.float64)
     if not plan.scale:  # float16
         return numbers

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose: from a float model and the ranges of its tensors to a plan, by the rules of the operators.
+"""Choose a plan for a float model from the ranges of its tensors, by the rules of the operators.
 
-Every tensor gets the parameters of its own range, unless the rule of an operator says otherwise.  What the
-target cannot run as integers stays float; because that changes what its neighbors need, choosing is repeated
-until no operator is refused any more.
+Every tensor gets the parameters of its own range, unless the rule of an operator says otherwise.  An operator
+that the target cannot run with integers stays float.  That changes what its neighbors need, so the choice is
+repeated until no operator is refused any more.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from circlekit.quant.weights import (
 from circlekit.targets.target import Target, find_target
 
 Ranges = Sequence[Mapping[str, tuple[float, float]]]
-"""For each graph in order: the range (min, max) of a tensor by its name."""
+"""For each graph, in order, the range (min, max) of tensors by name."""
 
 LEAST_MULTIPLIER = 2.0**-30
-"""The least scale of a bias in units of that of the result: kernels take factors below 2^-31 for 0."""
+"""The least scale of a bias divided by that of the result: kernels round smaller factors than 2^-31 to 0."""
 
 LARGEST_BIAS_STEP = 0.25
-"""The scale of a bias in units of that of the result, above which given grids of weights are divided."""
+"""The largest scale of a bias divided by that of the result; given grids of weights get finer for it."""
 
 STEPS_FROM_ZERO = 4
-"""A number counts as surely other than 0 if it is this many steps away."""
+"""A number is surely not rounded to 0 if it is this many steps of the scale away from 0."""
 
 
 def choose(
@@ -60,10 +60,10 @@ def choose(
 ) -> Plan:
     """Return the plan of ``model``, which is not changed.
 
-    ``schemes``: of each operator, None for float (see ``selection.schemes_of``).  ``scheme``: the name that
-    the plan gets.  ``target``: the runtime that has to run the result; by default LiteRT.
-    ``given``: for each graph, the forms of tensors by name, constants included, which they get if their
-    scheme has the dtype; else they cover the same range.
+    ``schemes``: the scheme of each operator, None for float (see ``selection.schemes_of``).  ``scheme``: the
+    name of the scheme in the plan.  ``target``: the runtime that has to run the result; by default LiteRT.
+    ``given``: for each graph the forms of some tensors by name, also of constants.  A tensor gets its given
+    form if the scheme has its dtype, else a form for the same range.
     """
     target = target or find_target("litert")
     plan = Plan(scheme)
@@ -78,7 +78,7 @@ class GraphChooser(TensorForms):
     """Chooses the plan of one graph."""
 
     def plan(self) -> GraphPlan:
-        """Return the plan: repeat until no operator is refused, and no delegate prefers floats."""
+        """Return the plan; the choice is repeated until target and delegate take all that is quantized."""
         for op, scheme in self.schemes.items():
             if scheme is None:
                 self.floats[op] = "chosen to stay float"
@@ -92,9 +92,9 @@ class GraphChooser(TensorForms):
         return self._result()
 
     def _lower(self, op: Op, error: CirclekitError) -> None:
-        """Give a refused operator the fallback of its scheme, if it has weights; else it stays float.
+        """Give a refused operator the fallback of its scheme if that stores its weights, else leave it float.
 
-        There is no fallback where the numbers are the reason.
+        Only an UnsupportedError has a fallback: a ModelError says that the numbers are the reason.
         """
         scheme, reason = self.scheme_of(op), str(error)
         has_fallback = isinstance(error, UnsupportedError) and scheme.fallback is not None
@@ -107,7 +107,7 @@ class GraphChooser(TensorForms):
     # -- one round ------------------------------------------------------------------------------
 
     def _assign(self) -> dict[Op, CirclekitError]:
-        """Choose all parameters, and return the operators that turn out not to be possible, with reasons."""
+        """Choose all forms anew; return the operators that cannot be quantized so, with the reasons."""
         self.tensors, self.edges = {}, {op: {} for op in self.schemes}
         refused: dict[Op, CirclekitError] = {}
         ops = [op for op in self.schemes if op not in self.floats]
@@ -132,7 +132,7 @@ class GraphChooser(TensorForms):
         return refused
 
     def _forward(self, op: Op, rule: QuantizationRule) -> None:
-        """Choose the forms of the operands that have none yet, and of the results."""
+        """Choose the forms of operands that have none yet, and of the results of ``op``."""
         following = set(indices_of(op, rule.operands_follow))
         for index in self.activations(op):
             if index not in following or not is_weight(op.inputs[index]):
@@ -165,7 +165,7 @@ class GraphChooser(TensorForms):
             )
 
     def _least_scale(self, op: Op, rule: QuantizationRule) -> float:
-        """Return the least scale of the result that the kernel can compute with these operands."""
+        """Return the least scale of the results with which the kernel of ``op`` works, 0 for any scale."""
         dtype = self.scheme_of(op).activations
         if dtype is None or dtype not in rule.least_step:
             return 0.0
@@ -173,7 +173,7 @@ class GraphChooser(TensorForms):
         return rule.least_step[dtype] * max(scales, default=0.0)
 
     def _backward(self, op: Op, rule: QuantizationRule) -> None:
-        """Give operands the form of the result, where the rule asks for it."""
+        """Give operands the form of the result, where the rule of ``op`` says so (``operands_follow``)."""
         indices = [i for i in indices_of(op, rule.operands_follow) if self.reads_float(op, i)]
         if not indices:
             return
@@ -194,9 +194,10 @@ class GraphChooser(TensorForms):
                 self.edges[op][index] = target
 
     def _adopt(self, value: Value, plan: TensorPlan) -> bool:
-        """Store ``value``, and what it only moves, in the form ``plan``; False if that is not possible.
+        """Store ``value`` in the form ``plan``, and return True, if that is possible.
 
-        It is where nothing else reads it, and its producer can produce any scale.
+        It is if the value has one use, no given form, and a producer that can produce any scale, or only
+        moves elements of a value for which that is true, too.
         """
         op = value.producer
         if value.use_count != 1 or self.graph.is_output(value) or op is None or op in self.floats:
@@ -216,7 +217,10 @@ class GraphChooser(TensorForms):
         return True
 
     def _guard(self, op: Op, rule: QuantizationRule) -> None:
-        """Keep zero points and integers away that a kernel ignores, or fails on."""
+        """Choose forms without the zero points and integers on which the kernel of ``op`` is wrong.
+
+        Raise ModelError if that is not possible.
+        """
         for index in indices_of(op, rule.symmetric):
             if self.reads_float(op, index) and any(self.read_form(op, index).zero_point):
                 raise ModelError(f"{op.code} ignores the zero point of %{self.name_of(op, index)}")
@@ -243,7 +247,7 @@ class GraphChooser(TensorForms):
                 )
 
     def _weigh(self, op: Op, rule: QuantizationRule) -> None:
-        """Choose the forms of constant weights, and of the bias, of an operator on integers."""
+        """Choose the forms of constant weights and of the bias of an operator with integer activations."""
         scheme, bias = self.scheme_of(op), self.bias_of(op, rule)
         assert scheme.bias is not None  # the scheme is one of integers
         if bias is not None and not (bias.is_const and bias.is_plain):
@@ -266,7 +270,7 @@ class GraphChooser(TensorForms):
             self.edges[op][next(indices_of(op, [str(rule.bias)]))] = plan
 
     def _weights(self, value: Value, scheme: Scheme, axis: int | None) -> TensorPlan:
-        """Return the form of constant weights: the given one if there is one that fits."""
+        """Return the given form of constant weights if it fits the scheme, else one for their numbers."""
         given = given_form(self.given.get(value.name), scheme.weights)
         if given is not None and fits_weights(given, scheme, axis):
             return given
@@ -305,7 +309,7 @@ class GraphChooser(TensorForms):
     def _left_by_delegate(self) -> dict[Op, CirclekitError]:
         """Return the operators that the target's delegate takes as floats, but not as planned.
 
-        None if it takes no operator as planned: then the scheme is made for another runtime.
+        Return none if it takes no operator as planned: then the scheme is made for another runtime.
         """
         if not self.target.delegated:
             return {}

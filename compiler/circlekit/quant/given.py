@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms of tensors that are given: those of a model that was trained with rounding, or of a user."""
+"""Given forms of tensors: those that a model was trained with (see ``quant.fake.grids``)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from circlekit.quant.plan import TensorPlan
 from circlekit.quant.scheme import Scheme
 
 BETWEEN_INT8_AND_UINT8 = {(i8, u8): 128, (u8, i8): -128}
-"""What is added to the integers of the first dtype, so that they become those of the second."""
+"""Added to integers of the first dtype it gives those of the second."""
 
 
 def given_form(form: TensorPlan | None, dtype: DType | None) -> TensorPlan | None:
-    """Return ``form`` in ``dtype``, with the same grid; None if that dtype has other integers."""
+    """Return ``form`` in ``dtype`` with the same grid, that is, for the same real numbers.
+
+    None if there is none: for other dtypes than int8 and uint8, and if one of the arguments is None.
+    """
     if form is None or dtype is None or form.dtype is dtype:
         return form if dtype is not None else None
     shift = BETWEEN_INT8_AND_UINT8.get((form.dtype, dtype))
@@ -32,12 +35,12 @@ def given_form(form: TensorPlan | None, dtype: DType | None) -> TensorPlan | Non
 
 
 def fits_activations(form: TensorPlan | None, scheme: Scheme) -> bool:
-    """Return whether a tensor that is no constant may have this form: one scale, and 0 at a zero point."""
+    """Return whether activations may have this form: one scale, and the zero point 0 unless asymmetric."""
     return form is not None and len(form.scale) == 1 and (scheme.asymmetric or not any(form.zero_point))
 
 
 def fits_weights(form: TensorPlan | None, scheme: Scheme, axis: int | None) -> bool:
-    """Return whether kernels take weights of this form: channels along ``axis``, and 0 at integer 0."""
+    """Return whether weights may have this form: channels along ``axis``, zero points 0 unless uint8."""
     if form is None or scheme.block:
         return False
     if len(form.scale) > 1 and not (scheme.per_channel and form.axis == axis):
@@ -46,10 +49,10 @@ def fits_weights(form: TensorPlan | None, scheme: Scheme, axis: int | None) -> b
 
 
 def finer_form(form: TensorPlan, numbers: Array, step: float) -> TensorPlan:
-    """Return ``form`` with scales divided by 2 until they are at most ``step``, or integers would not fit.
+    """Return ``form`` with scales divided by a power of 2, so that they are at most ``step`` if possible.
 
-    ``numbers`` are on the grid of ``form``, and on that of the result.  Grids of few bits need it: the scale
-    of a bias follows from that of the weights.
+    ``numbers``: weights on the grid of ``form``; their integers must still fit the dtype.  It helps grids of
+    few bits: the scale of a bias follows from that of the weights, and is too coarse otherwise.
     """
     if not form.rounds:
         return form
@@ -86,9 +89,9 @@ def covered_range(form: TensorPlan) -> tuple[float, float]:
 
 
 def with_followed(graph: Graph, given: Mapping[str, TensorPlan]) -> dict[str, TensorPlan]:
-    """Return ``given`` with the forms of operands whose elements operators keep, from those of their results.
+    """Return ``given`` and, for operators that only move elements, their operands with the results' forms.
 
-    Passes move a MINIMUM, which stands for a grid, before such operators.
+    It is needed because passes move a MINIMUM, which stands for a grid, before such operators.
     """
     forms = dict(given)
     for op in reversed(list(graph) if given else []):
@@ -101,9 +104,10 @@ def with_followed(graph: Graph, given: Mapping[str, TensorPlan]) -> dict[str, Te
 
 
 def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
-    """Add the ranges that follow from those of ``ranges``: of functions of one tensor, and of moved elements.
+    """Add to ``ranges`` those of results that follow from the ranges of operands.
 
-    The function is computed on as many numbers as an int8 tensor can hold, equally spaced.
+    These are results of operators that move elements, and of functions of one tensor, which are computed on
+    256 equally spaced numbers of the range.
     """
     for op in graph:
         if not op.results or op.results[0].name in ranges:
@@ -123,6 +127,7 @@ def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
 
 
 def _range(value: Value, ranges: Mapping[str, tuple[float, float]]) -> tuple[float, float] | None:
+    """Return the range of a constant or of a tensor in ``ranges``; None for others."""
     if value.is_const and value.is_plain and value.numel:
         return float(value.array().min()), float(value.array().max())
     return ranges.get(value.name)

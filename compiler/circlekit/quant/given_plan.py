@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check a plan that was edited by hand against the model to which it will be applied."""
+"""Check a plan, which may be edited by hand, against the model to which it will be applied."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from circlekit.targets.target import Target
 
 
 def fit_plan(model: Model, plan: Plan, target: Target) -> None:
-    """Check that ``plan`` can be applied to ``model``, and give biases the scales that follow from the rest.
+    """Check that ``plan`` can be applied to the float ``model``, and set the scales of biases in it.
 
-    Raise ModelError that names the tensor or the operator if it does not fit, UnsupportedError for an unknown
+    The scale of a bias follows from those of data and weights.  Raise ModelError, with the name of the tensor
+    or operator, if the plan does not fit or ``target`` cannot run the result; UnsupportedError for an unknown
     scheme.
     """
     if len(plan.graphs) != len(model.graphs):
@@ -42,6 +43,7 @@ class _GraphChecker:
         self.values = {value.name: value for value in graph.values()}
 
     def check(self) -> None:
+        """Check names, forms and operators, and set the scales of biases."""
         ops = {key_of(op): op for op in self.graph}
         _require_known("operator", self.plan.operators, ops)
         _require_known("tensor", self.plan.tensors, self.values)
@@ -61,6 +63,7 @@ class _GraphChecker:
                 self._check_operator(op, plan, scheme, op.quantization_rule or OWN_RANGES)
 
     def _check_operator(self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule) -> None:
+        """Check the plan of an operator that is quantized, and set the scale of its bias."""
         if scheme.by_one:
             raise ModelError(f"%{key_of(op)}: a plan of ONE's scheme {scheme.name} only says what was done")
         for index in plan.operands:
@@ -84,7 +87,7 @@ class _GraphChecker:
     def _forms(
         self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule
     ) -> Iterator[tuple[str, Value, TensorPlan | None, DType | None]]:
-        """Yield (where, tensor, form, dtype of the scheme) of all that ``op`` reads and produces."""
+        """Yield (place for messages, tensor, planned form, dtype in the scheme) for operands and results."""
         weights, biases = set(indices_of(op, [*rule.weights, *rule.slopes])), self._biases(op, rule)
         for index, value in enumerate(op.inputs):
             if value is None or value.dtype is not f32:
@@ -104,15 +107,20 @@ class _GraphChecker:
                 yield f"%{value.name}", value, self.plan.tensors.get(value.name), scheme.activations
 
     def _biases(self, op: Op, rule: QuantizationRule) -> set[int]:
+        """Return the index of the bias, if ``op`` has one."""
         return set(indices_of(op, [rule.bias] if rule.bias else []))
 
     def _read_form(self, op: Op, plan: OperatorPlan, index: int) -> TensorPlan | None:
+        """Return the form in which ``op`` reads operand ``index``; None if it stays float."""
         value = op.inputs[index]
         assert value is not None  # the caller saw it
         return plan.operands.get(index) or (None if value.is_const else self.plan.tensors.get(value.name))
 
     def _fit_bias(self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule) -> None:
-        """Give the bias the scale of the data times that of the weights, its integers too."""
+        """Set the scale of the bias to that of the data times that of the weights; convert its integers.
+
+        Raise ModelError if they do not fit into the dtype of the bias.
+        """
         data = next((self._read_form(op, plan, i) for i in indices_of(op, [rule.data])), None)
         weights = next((self._read_form(op, plan, i) for i in indices_of(op, rule.weights)), None)
         for index in self._biases(op, rule):
@@ -134,7 +142,7 @@ class _GraphChecker:
             plan.operands[index] = form
 
     def _require_integers(self, value: Value, form: TensorPlan, where: str) -> None:
-        """Raise ModelError if a constant cannot have these integers."""
+        """Raise ModelError if a constant has NaN, or planned integers that do not fit its form."""
         if not value.is_const:
             return
         numbers = self.plan.constants.get(value.name)
@@ -146,7 +154,10 @@ class _GraphChecker:
                 raise ModelError(f"{where}: expected integers of {low} to {high} among the constants")
 
     def _require_rule(self, op: Op, plan: OperatorPlan, rule: QuantizationRule) -> None:
-        """Raise ModelError where ``op`` does not scale, but forms differ, or where its result is fixed."""
+        """Raise ModelError if a planned form contradicts the rule of ``op``.
+
+        The rule may fix the form of results, or demand the same form of operands and results.
+        """
         results = [(v.name, self.plan.tensors[v.name]) for v in op.results if v.name in self.plan.tensors]
         for name, form in results:
             fixed = rule.fixed.get(form.dtype)
@@ -164,6 +175,7 @@ class _GraphChecker:
                 )
 
     def _require_target(self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule) -> None:
+        """Raise ModelError if the target cannot run ``op`` in the planned forms."""
         operands, results = dict(plan.operands), {}
         if scheme.activations is not None:
             found = {i: self._read_form(op, plan, i) for i, v in enumerate(op.inputs) if v and v.dtype is f32}
@@ -175,6 +187,7 @@ class _GraphChecker:
 
 
 def _require_known(kind: str, names: Iterable[str], known: Mapping[str, object]) -> None:
+    """Raise ModelError if one of ``names`` is not in ``known``, what the model has of this ``kind``."""
     for name in names:
         if name not in known:
             raise ModelError(
@@ -207,4 +220,5 @@ def _require_form(form: TensorPlan, value: Value, where: str, per_tensor: bool) 
 
 
 def _short(form: TensorPlan) -> str:
+    """Return (scale, zero point) as text, for messages."""
     return f"({form.scale[0]:g}, {form.zero_point[0]})"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formulas of LiteRT's quantization: from ranges to scales and zero points, and from numbers to integers.
+"""Formulas of LiteRT's quantization: scales and zero points for ranges, and integers for numbers.
 
 Source: LiteRT's 8-bit quantization specification, and ``tools/optimize/quantization_utils.cc``.  The formulas
 of ONE, which differ, are in ``quant.one``.
@@ -16,18 +16,18 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.value import Array
 
 SMALLEST_SCALE = 2.0**-60
-"""Scales are at least this: products and quotients of two such scales are normal float32 numbers.
+"""The least scale: products and quotients of two such scales are still normal float32 numbers.
 
-Tensors of smaller numbers are not quantized.
+Tensors whose numbers need a smaller scale are not quantized.
 """
 
 
 SCALE_OF_ZEROS = 2.0**-7
-"""The scale of a tensor of zeros; below 1, on which comparisons in LiteRT fail."""
+"""The scale of a tensor of zeros; it is below 1 because LiteRT's comparisons fail on scales from 1 on."""
 
 
 def asymmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
-    """Return (scale, zero point) with which all integers together cover [low, high], extended to hold 0.
+    """Return (scale, zero point) with which the integers of ``dtype`` cover [low, high], extended to 0.
 
     The integer ``zero_point`` stands for exactly 0, so the covered range is moved by up to half a step.
     Raise ModelError for a range that is not finite, or too small for a scale.
@@ -43,7 +43,7 @@ def asymmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
 
 
 def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
-    """Return (scale, 0) with which the integers, but for the lowest one, cover [low, high].
+    """Return (scale, 0) with which the integers of ``dtype`` without the lowest one cover [low, high].
 
     Raise ModelError for a range that is not finite, or too small for a scale.
     """
@@ -53,7 +53,7 @@ def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
 
 
 def magnitudes(weights: Array, axis: int | None) -> Array:
-    """Return the largest magnitude of the weights: of each index of ``axis``, or one; float64, rank 1."""
+    """Return the largest magnitude for each index of ``axis`` (None: of all), as a float64 vector."""
     if axis is None:
         return np.array([np.abs(weights).max(initial=0)], np.float64)
     others = tuple(i for i in range(weights.ndim) if i != axis)
@@ -62,7 +62,7 @@ def magnitudes(weights: Array, axis: int | None) -> Array:
 
 
 def scales_for(magnitude: Array, dtype: DType) -> Array:
-    """Return float32 scales with which symmetric integers cover the numbers up to each magnitude.
+    """Return the float32 scales with which integers around 0 cover numbers up to each of ``magnitude``.
 
     A scale is at least SMALLEST_SCALE, and SCALE_OF_ZEROS for the magnitude 0.  Raise ModelError if every
     magnitude other than 0 is too small for a scale.
@@ -76,10 +76,10 @@ def scales_for(magnitude: Array, dtype: DType) -> Array:
 def integers(
     numbers: Array, scale: Array, zero_point: Array, dtype: DType, axis: int = 0, narrow: bool = False
 ) -> Array:
-    """Return ``numbers / scale + zero_point``, rounded and clamped to ``dtype``.
+    """Return ``numbers / scale + zero_point``, rounded half to even and clamped to the range of ``dtype``.
 
-    ``scale``, ``zero_point``: rank 1, one element or one for each index of ``axis``.  ``narrow``: the lowest
-    integer is not used.  int4 comes as int8 numbers.  NaN is refused with ModelError.
+    ``scale``, ``zero_point``: vectors of one element, or of one for each index of ``axis``.  ``narrow``: the
+    lowest integer is not used.  int4 integers have the numpy dtype int8.  Raise ModelError for NaN.
     """
     if np.isnan(numbers).any():
         raise ModelError("expected numbers to quantize, got NaN")
@@ -99,7 +99,7 @@ def _require_finite(low: float, high: float) -> None:
 
 
 def _checked_scale(scale: float, low: float, high: float) -> float:
-    """Return the scale as float32 holds it; ModelError if it is too small."""
+    """Return ``scale`` rounded to float32; raise ModelError, with the range, if it is too small."""
     if scale < SMALLEST_SCALE:
         raise ModelError(f"the range {low:.4g} to {high:.4g} is too small for a scale")
     return float(np.float32(scale))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan of a quantization: for every tensor dtype, scale and zero point, and for every choice a reason.
+"""The plan of a quantization: dtype, scale and zero point of every tensor, with a reason for every choice.
 
-``choose`` makes a plan, techniques change it, ``apply`` carries it out.  Tensors are known by their names,
-operators by the names of their first results.
+``choose`` makes a plan, techniques change it, ``apply`` quantizes a model by it.  Tensors are known by their
+names, operators by the names of their first results.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ from circlekit.quant.scheme import NO_SCHEME
 
 FilePath = str | os.PathLike[str]
 BLOCKWISE = "BlockwiseQuantization"
+"""The name of the table of the schema for weights with scales of blocks."""
 
 
 @dataclass(frozen=True)
 class TensorPlan:
-    """How a tensor is stored: ``real = scale * (stored - zero_point)``.
+    """The form of a tensor: ``real = scale * (stored - zero_point)``.
 
     ``scale``, ``zero_point``: one element, or one for each index of ``axis``; for blocks, the scales of the
-    blocks of row 0, then of row 1, and so on.  Empty for float16.  ``block``: elements of a block, 0 if there
-    are none.  ``narrow``: the lowest integer is not used.  ``rounds``: the model was trained with this
-    rounding, so operators that read another form get the rounded numbers.  ``reason``: one sentence.
+    blocks of row 0, then of row 1, and so on, without zero points; empty for float16.  ``block``: number of
+    elements of a block, 0 if there are no blocks.  ``narrow``: the lowest integer is not used.  ``rounds``:
+    the model was trained with this rounding, so that operators that read another form get the rounded
+    numbers.  ``reason``: why the form was chosen.
     """
 
     dtype: DType
@@ -48,12 +50,12 @@ class TensorPlan:
     rounds: bool = False
 
     def same_as(self, other: TensorPlan | None) -> bool:
-        """Return whether equal integers stand for equal numbers in ``other``; False for None."""
+        """Return whether ``other`` stores the same integers for the same numbers; False for None."""
         return other is not None and self.key == other.key
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """All that determines the stored data."""
+        """The fields that determine the stored data."""
         return self.dtype, self.scale, self.zero_point, self.axis, self.block, self.narrow
 
     def because(self, reason: str) -> TensorPlan:
@@ -83,9 +85,9 @@ class TensorPlan:
 class OperatorPlan:
     """How an operator is computed.
 
-    ``scheme``: the name of its scheme, ``float`` if it stays as it is; ``reason``: why it does.
-    ``operands``: by index, the forms of operands that differ from those of their tensors: of constants, and
-    of tensors that are quantized again.
+    ``code``: the operator's name in the schema.  ``scheme``: the name of its scheme, ``float`` if it stays
+    float.  ``reason``: why it has that scheme.  ``operands``: the forms of operands by index: of constants,
+    and of tensors that it reads in another form than the stored one.
     """
 
     code: str
@@ -95,6 +97,7 @@ class OperatorPlan:
 
     @property
     def is_float(self) -> bool:
+        """Whether the operator stays float."""
         return self.scheme == NO_SCHEME
 
 
@@ -113,11 +116,11 @@ class GraphPlan:
 
 @dataclass
 class Preparation:
-    """What becomes of the float model before its plan is applied.
+    """The changes of the float model before its plan is applied, in this order.
 
-    ``passes``: a pipeline or names of passes; then the model is legalized for ``target``.  ``is_calibrated``:
-    passes that make new tensors are left out.  ``techniques``: changes of constants, in order: an object with
-    the name of the ``technique`` and its arguments each.
+    ``passes``: a pipeline or names of passes.  ``target``: the runtime for which the model is then legalized.
+    ``is_calibrated``: passes that make new tensors are left out.  ``techniques``: changes of constants, each
+    an object with the name of the ``technique`` and its arguments (see ``techniques.replay``).
     """
 
     passes: str | list[str] = "O1"
@@ -144,27 +147,28 @@ class Plan:
 
     @property
     def main(self) -> GraphPlan:
+        """The plan of the main graph."""
         return self.graphs[0]
 
     def save(self, path: FilePath) -> None:
-        """Write the plan as JSON, to read and to edit; FileError if that fails."""
+        """Write the plan as JSON, which a person can read and edit; raise FileError if that fails."""
         write_file(path, [self.to_json().encode()])
 
     @staticmethod
     def load(path: FilePath) -> Plan:
-        """Read what ``save`` wrote; FileError or FormatError if that fails."""
+        """Read a file that ``save`` wrote; raise FileError or FormatError if that fails."""
         try:
             return Plan.from_json(bytes(map_file(path)).decode(errors="replace"))
         except FormatError as error:
             raise FormatError(f"{os.fspath(path)}: {error}") from None
 
     def to_json(self) -> str:
-        """Return the plan as JSON, which ``from_json`` reads; integers of constants included."""
+        """Return the plan as JSON, with the integers of constants; ``from_json`` reads it."""
         return readable_json(_encoded(self))
 
     @staticmethod
     def from_json(text: str) -> Plan:
-        """Return the plan of a JSON text; FormatError if it is not a plan."""
+        """Return the plan of a JSON text; raise FormatError if it is not a plan."""
         try:
             return _decoded(json.loads(text))
         except KeyError as error:
@@ -222,7 +226,7 @@ def _tensor(plan: TensorPlan) -> dict[str, Any]:
 
 
 def _one_or_list(numbers: Sequence[Any]) -> Any:
-    """Return the number if there is one only, else the list."""
+    """Return the number if there is only one, else the list."""
     return numbers[0] if len(numbers) == 1 else list(numbers)
 
 
@@ -254,7 +258,7 @@ def _array(tree: Mapping[str, Any], name: str) -> Array:
 
 
 def _tensor_plan(tree: Mapping[str, Any], where: str) -> TensorPlan:
-    """Return the form of one tensor; FormatError that says ``where`` a field is missing or wrong."""
+    """Return the form of one tensor; raise FormatError, which begins with ``where``, if it is wrong."""
     try:
         scale, zero_point = (np.atleast_1d(tree.get(name, [])) for name in ("scale", "zero_point"))
         return TensorPlan(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a quantization: what became integers, what stays float and why, and the sizes."""
+"""The report of a quantization: operators by scheme, operators that stay float and why, sizes of files."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from circlekit.quant.plan import Plan
 from circlekit.quant.scheme import SCHEMES
 
 CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE"})
-"""Operators between integers and floats, and between integers of different scales."""
+"""Operators that convert between integers and floats, or between integers with different scales."""
 
 NAME_CHARACTERS = 60
-"""Characters of a tensor's name that are shown."""
+"""At most this many characters of a tensor's name are shown."""
 
 
 class FloatOperator(NamedTuple):
@@ -32,8 +32,9 @@ class FloatOperator(NamedTuple):
 class QuantizationReport:
     """What a quantization did.  ``str`` formats it as text, ``document`` as an object for JSON.
 
-    ``before``, ``after``: summaries of the float and of the quantized model.  ``plan``: what was applied.
-    ``notes``: what a user should know.  ``source``, ``target``: the files, if there are any.
+    ``scheme``: its name.  ``plan``: the applied plan.  ``before``, ``after``: summaries of the float and of
+    the quantized model.  ``notes``: sentences for the user.  ``source``, ``target``: the paths of the files,
+    or "".  ``seconds``: how long it took.
     """
 
     scheme: str
@@ -47,13 +48,13 @@ class QuantizationReport:
 
     @property
     def schemes(self) -> dict[str, int]:
-        """Number of operators by scheme, the float ones included, but conversions."""
+        """Number of operators by scheme, also of those that stay float; conversions do not count."""
         plans = [op for graph in self.plan for op in graph.operators.values() if op.code not in CONVERSIONS]
         return dict(Counter(op.scheme for op in plans).most_common())
 
     @property
     def floats(self) -> list[FloatOperator]:
-        """The operators that stay float, but conversions, with the reasons."""
+        """The operators that stay float, with the reasons; conversions do not count."""
         return [
             FloatOperator(op.code, name, op.reason)
             for graph in self.plan
@@ -100,7 +101,7 @@ class QuantizationReport:
         yield f"quantized in {self.seconds:.2f} s"
 
     def _float_lines(self) -> Iterator[str]:
-        """Yield why operators stay float: a line for each reason."""
+        """Yield a line for each kind of operator and reason why it stays float."""
         by_reason: dict[tuple[str, str], list[str]] = {}
         for op in self.floats:
             by_reason.setdefault((op.code, op.reason), []).append(op.name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantize a float model with plain rules: ranges from a calibration, a plan, and the changed model."""
+"""Plan a quantization by plain rules: prepare the float model, estimate ranges, make the plan."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ from circlekit.quant.selection import schemes_of
 from circlekit.targets.target import Target
 
 PREPARATION = ("fold_dequantize", "replace_neg_with_mul", "replace_square_with_mul")
-"""Passes without which operators would stay float; they keep the values, and make constants only."""
+"""Passes without which some operators would stay float; they make no new tensors but constants."""
 
 FOR_INTEGERS = (*PREPARATION, "replace_average_pool_with_mean")
-"""Those for integer activations: a pass more that avoids a kernel with coarse steps, and makes no tensor."""
+"""Passes for integer activations; the last one avoids a kernel with coarse steps.  No new tensors."""
 
 FOR_KERNELS = ("replace_sum_with_mean",)
-"""Passes that avoid quantized kernels with defects; they make tensors, which calibration has to observe."""
+"""Passes that avoid faulty quantized kernels; they make tensors, which calibration has to observe."""
 
 FOR_INT16 = ("replace_squared_difference_with_mul", "decompose_hardswish")
-"""Passes for int16, for which fewer operators have kernels; they too make tensors."""
+"""Passes for operators without an int16 kernel; they make tensors, too."""
 
 
 def preparation(scheme: Scheme, is_calibrated: bool) -> tuple[str, ...]:
-    """Return the passes to run on a float model before ``scheme``; ``is_calibrated``: ranges are fixed."""
+    """Return the passes to run on a float model before ``scheme`` is applied.
+
+    ``is_calibrated``: ranges were observed before, so that no pass may make new tensors.
+    """
     if scheme.activations is None:
         return PREPARATION
     if is_calibrated:
@@ -41,9 +44,9 @@ def preparation(scheme: Scheme, is_calibrated: bool) -> tuple[str, ...]:
 
 
 def make_names_distinct(model: Model) -> None:
-    """Rename tensors that have the name of an earlier one of their graph; inputs and outputs keep theirs.
+    """Rename tensors, in place, that have the name of an earlier tensor of their graph.
 
-    Calibrations and plans know tensors by their names.
+    Inputs and outputs keep their names.  It is needed because calibrations and plans know tensors by name.
     """
     for graph in model.graphs:
         seen = {value.name for value in (*graph.inputs, *graph.outputs)}
@@ -57,8 +60,9 @@ def make_names_distinct(model: Model) -> None:
 def ranges_of(model: Model, calibration: Calibration, estimator: str = "min_max", **options: Any) -> Ranges:
     """Return the range of each tensor by the range estimator of this name.
 
-    A tensor that calibration did not see, because a pass made it later, gets the range of the tensor of which
-    it holds the same elements.  Tensors without any finite number have no range.
+    ``options``: those of the estimator.  A tensor that calibration did not observe, because a pass made it
+    later, gets the range of the tensor whose elements it holds.  Tensors without a finite number have no
+    range.  Raise the errors of ``estimate_range``.
     """
     found = []
     for index, graph in enumerate(model.graphs):
@@ -84,7 +88,7 @@ def require_fit(model: Model, calibration: Calibration) -> None:
 
 
 def _spread(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
-    """Give tensors without a range that of the one from which, or to which, their elements only move."""
+    """Add the ranges of tensors whose elements are only moved from or to a tensor in ``ranges``."""
     moves = [
         (value, op.results[0])
         for op in graph
@@ -111,7 +115,11 @@ def plan_model(
     outputs: DType | None = None,
     given: Sequence[Mapping[str, TensorPlan]] = (),
 ) -> Plan:
-    """Return the plan of a quantization with plain rules; the arguments are those of ``choose`` by name."""
+    """Return the plan of a quantization by plain rules; ``model`` is not changed.
+
+    ``scheme``, ``operators``, ``names``: see ``schemes_of``.  ``ranges``, ``target``, ``given``: see
+    ``choose``.  ``inputs``, ``outputs``: dtypes of the interface; None: float.
+    """
     plan = choose(model, ranges, schemes_of(model, scheme, operators, names), scheme, target, given)
     plan.inputs, plan.outputs = inputs, outputs
     return plan

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON for people: objects of objects have a line for each field, lists of numbers stay on one line."""
+"""JSON that is easy to read: a line for each field of an object, lists of numbers on one line."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from typing import Any
 
 
 def readable_json(document: Mapping[str, Any]) -> str:
-    """Return ``document`` as JSON with a line for each field; a list of numbers stays on one line."""
+    """Return ``document`` as JSON with a line for each field; a list of numbers stays on one line.
+
+    Raise ValueError for NaN and infinity, TypeError for objects that JSON does not have.
+    """
     return "".join(_lines(document, 0)) + "\n"
 
 
 def _lines(content: Any, depth: int) -> Iterator[str]:
+    """Yield pieces of the text; ``depth``: how far lines are indented."""
     is_object = isinstance(content, Mapping)
     if not content or not (is_object or (isinstance(content, list) and isinstance(content[0], Mapping))):
         yield json.dumps(content, allow_nan=False)

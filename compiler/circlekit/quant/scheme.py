@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemes of quantization: the dtypes of activations, weights and biases, and how they are scaled."""
+"""Schemes of quantization: dtypes of activations, weights and biases, and which numbers share a scale."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from circlekit.errors import UnsupportedError, did_you_mean
 from circlekit.ir.dtypes import DType, f16, i8, i16, i32, i64, u8
 
 NO_SCHEME = "float"
-"""The name that leaves an operator as it is."""
+"""The name for operators that stay float."""
 
 
 class Arithmetic(Enum):
-    """What the runtime computes with.
+    """The numbers with which the runtime computes.
 
-    INTEGERS: activations are stored and computed as integers.  DYNAMIC: they are float, and kernels quantize
-    them at run time.  FLOATS: weights are converted to float, by a DEQUANTIZE, before they are used.
+    INTEGERS: activations are integers.  DYNAMIC: activations are float, and kernels quantize them at run
+    time.  FLOATS: a DEQUANTIZE converts the weights to float.
     """
 
     INTEGERS = "integers"
@@ -29,11 +29,11 @@ class Arithmetic(Enum):
 class Scheme:
     """A way to quantize an operator.
 
-    ``activations``, ``bias``: None if they stay float.  ``asymmetric``: activations may have a zero point
-    other than 0 (weights have one only as uint8).  ``per_channel``: weights have a scale for each channel.
-    ``block``: number of weights along the last axis that share a scale; 0: no blocks.  ``by_one``: by the
-    rules of ONE's quantizer, not LiteRT's.
-    ``fallback``: the scheme for operators with weights that the target cannot run in this one.
+    ``title``: a description for reports.  ``weights``, ``activations``, ``bias``: dtypes; None: they stay
+    float.  ``asymmetric``: activations may have a zero point other than 0 (weights have one only as uint8).
+    ``per_channel``: weights have a scale for each channel.  ``block``: number of weights along the last axis
+    that share a scale; 0: no blocks.  ``by_one``: by the rules of ONE's quantizer, not by LiteRT's.
+    ``fallback``: the scheme for operators with weights that the target cannot run in this scheme.
     """
 
     name: str
@@ -94,7 +94,7 @@ SCHEMES: dict[str, Scheme] = {
 
 
 def find_scheme(name: str) -> Scheme | None:
-    """Return the scheme ``name``; None for ``float``.  UnsupportedError for an unknown name."""
+    """Return the scheme ``name``, or None for ``float``; raise UnsupportedError for an unknown name."""
     if name == NO_SCHEME:
         return None
     if name not in SCHEMES:

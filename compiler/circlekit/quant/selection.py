@@ -12,11 +12,11 @@ from circlekit.ir.op import REGISTRY, Op
 from circlekit.quant.scheme import Scheme, find_scheme
 
 EXPRESSION = "re:"
-"""The prefix of a regular expression, which is searched in the names of results."""
+"""The prefix of a pattern that is a regular expression."""
 
 
 def selected(model: Model, pattern: str) -> list[Op]:
-    """Return the operators that ``pattern`` names.
+    """Return the operators of all graphs that ``pattern`` selects.
 
     ``re:EXPRESSION`` searches the names of results; another pattern is the whole name of a result, the name
     of a class (``Conv2D``) or the schema's code (``CONV_2D``).  A kind of which the model has no operator
@@ -40,11 +40,13 @@ def selected(model: Model, pattern: str) -> list[Op]:
 def schemes_of(
     model: Model, scheme: str, operators: Mapping[str, str] | None = None, names: Iterable[str] | None = None
 ) -> dict[Op, Scheme | None]:
-    """Return the scheme of each operator (None: float): ``scheme``, but for those that ``operators`` selects.
+    """Return the scheme of each operator of all graphs, None for float.
 
-    ``operators``: scheme by pattern; of several patterns that select an operator the last one counts.
-    ``names``: patterns of the operators to quantize; the others stay float.  By default all.
-    Raise the errors of ``selected`` and ``find_scheme``; UnsupportedError for a scheme of ONE with another.
+    ``scheme``: the name of the default.  ``operators``: names of other schemes by pattern; the last pattern
+    that selects an operator counts.  ``names``: patterns of the operators that get the default, by default
+    all; the others stay float.
+    Raise the errors of ``selected`` and ``find_scheme``; UnsupportedError if a scheme of ONE is mixed with
+    another one.
     """
     default = find_scheme(scheme)
     chosen = None if names is None else {op for pattern in names for op in selected(model, pattern)}
@@ -60,8 +62,10 @@ def schemes_of(
 
 
 def _names(op: Op) -> list[str]:
+    """Return the names by which a pattern can select ``op``."""
     return [op.code, type(op).__name__, *(v.name for v in op.results)]
 
 
 def _is_kind(pattern: str) -> bool:
+    """Return whether ``pattern`` is the name of a class of operators, or its code."""
     return pattern in REGISTRY or any(kind.__name__ == pattern for kind in REGISTRY.values())

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forms of a graph's tensors while its plan is chosen: as they are stored, and as operators read them."""
+"""The forms of a graph's tensors while its plan is chosen: stored forms, and those in which operators read.
+
+A form is a ``TensorPlan``: dtype, scales and zero points.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,13 @@ from circlekit.targets.target import Target
 
 
 class TensorForms:
-    """What is known of a graph: the scheme of each operator, ranges, and the forms chosen so far.
+    """The schemes of operators, the ranges, and the forms chosen so far for one graph.
 
-    ``given``: forms by name; ``rounded``: those of tensors that are rounded also between float operators.
-    ``floats``: the operators that stay float, with the reasons; ``reasons``: why operators got the fallback
-    of their scheme.  ``tensors``: the forms in which tensors are stored; ``edges``: by operator and then by
-    index, the form of an operand that is read in another one.
+    ``ranges``, ``schemes``, ``target``, ``given``: see ``choose``; here ranges include those of given forms.
+    ``rounded``: the forms of tensors that are rounded also between float operators.  ``floats``: the
+    operators that stay float, with the reasons.  ``reasons``: why operators got the fallback of their scheme.
+    ``tensors``: the forms in which tensors are stored.  ``edges``: for each operator the forms of operands,
+    by index, that it reads in another form than the stored one; constants too.
     """
 
     def __init__(
@@ -56,7 +60,10 @@ class TensorForms:
         self.edges: dict[Op, dict[int, TensorPlan]] = {}
 
     def read_form(self, op: Op, index: int) -> TensorPlan:
-        """Return the form in which ``op`` reads operand ``index``; choose it if there is none yet."""
+        """Return the form in which ``op``, with integer activations, reads operand ``index``.
+
+        It is chosen if there is none yet.  Raise the errors of ``own_form`` and ``constant_form``.
+        """
         if index in self.edges[op]:
             return self.edges[op][index]
         value = op.inputs[index]
@@ -72,10 +79,11 @@ class TensorForms:
         return plan
 
     def own_form(self, value: Value, scheme: Scheme, least_scale: float = 0.0) -> TensorPlan:
-        """Return the given form of ``value`` if the scheme takes it, else the form for its observed range.
+        """Return the given form of ``value`` if it fits the scheme, else a form for its observed range.
 
-        The range is widened until the scale is ``least_scale``.  Raise UnsupportedError if there is no range,
-        or if the scale of a given form is less; ModelError if the range is too small for a scale.
+        ``least_scale``: the range is widened so that the scale is at least this.  Raise UnsupportedError if
+        there is no range, or if the scale of a given form is less; ModelError if the range is too small for a
+        scale.
         """
         given = given_form(self.given.get(value.name), scheme.activations)
         if given is not None and fits_activations(given, scheme):
@@ -96,14 +104,20 @@ class TensorForms:
         return covering(low * wider, high * wider, scheme, reason)
 
     def _mask_distance(self, value: Value, low: float) -> float:
-        """Return how far below ``low`` masks in ``value`` have to be; 0 if there are none."""
+        """Return how far below ``low``, its lowest number, masked elements of ``value`` have to be.
+
+        0 if its producer adds no mask: a constant far below ``low``.
+        """
         distance = max((self.rule_of(op).mask_distance for op in value.users), default=0.0)
         masks = [v for v in (value.producer.inputs if value.producer else ()) if is_weight(v)]
         is_masked = any(v is not None and v.array().min(initial=low) < low - distance for v in masks)
         return distance if is_masked else 0.0
 
     def constant_form(self, value: Value, scheme: Scheme) -> TensorPlan:
-        """Return the form that covers a constant; ModelError if it is packed, sparse, NaN or infinite."""
+        """Return the form that covers the numbers of a constant.
+
+        Raise ModelError if it is packed or sparse, or has NaN or infinite numbers.
+        """
         if not value.is_plain:
             raise ModelError(f"the constant %{value.name} is packed or sparse")
         numbers = finite_numbers(value)
@@ -111,7 +125,7 @@ class TensorForms:
         return covering(low, high, scheme, f"covers the constant, {low:.4g} to {high:.4g}")
 
     def shared_form(self, op: Op, values: Sequence[Value]) -> TensorPlan:
-        """Return one form for all ``values``, which ``op`` compares as integers."""
+        """Return one form that covers all ``values``, operands whose integers ``op`` compares."""
         ranges = [
             (float(v.array().min()), float(v.array().max())) if v.is_const else self.ranges[v.name]
             for v in values
@@ -122,7 +136,7 @@ class TensorForms:
         )
 
     def range_of(self, op: Op, index: int) -> tuple[float, float]:
-        """Return the range of operand ``index``; of an empty constant (inf, -inf)."""
+        """Return the (min, max) of operand ``index``, which is present; (inf, -inf) for an empty constant."""
         value = op.inputs[index]
         assert value is not None
         if value.is_const:
@@ -136,10 +150,11 @@ class TensorForms:
         return scheme
 
     def rule_of(self, op: Op) -> QuantizationRule:
-        return op.quantization_rule or OWN_RANGES  # only constants are stored of operators without a rule
+        """Return the rule of ``op``; a default if it has none, and therefore only stores constants."""
+        return op.quantization_rule or OWN_RANGES
 
     def activations(self, op: Op) -> list[int]:
-        """Return the indices of float operands that are neither constant weights nor biases."""
+        """Return the indices of the float operands of ``op`` but constant weights and biases."""
         rule = self.rule_of(op)
         biases = set(indices_of(op, [rule.bias] if rule.bias else []))
         weights = set(indices_of(op, [*rule.weights, *rule.slopes]))
@@ -150,20 +165,22 @@ class TensorForms:
         ]
 
     def reads_float(self, op: Op, index: int) -> bool:
+        """Return whether operand ``index`` is present and float32 in the float model."""
         value = op.inputs[index]
         return value is not None and value.dtype is f32
 
     def bias_of(self, op: Op, rule: QuantizationRule) -> Value | None:
-        """Return the bias that the rule names; None if there is none."""
+        """Return the operand that ``rule``, the rule of ``op``, names as bias; None if there is none."""
         return getattr(op, rule.bias) if rule.bias is not None else None
 
     def name_of(self, op: Op, index: int) -> str:
+        """Return the name of operand ``index``, for messages."""
         value = op.inputs[index]
         return value.name if value is not None else "?"
 
 
 def _concerns(op: Op, scheme: Scheme | None) -> bool:
-    """Return whether a plan has anything to say of ``op``."""
+    """Return whether a plan lists ``op``: whether it has floats, or constants that ``scheme`` stores."""
     has_floats = any(v is not None and v.dtype is f32 for v in (*op.inputs, *op.results))
     if scheme is None or scheme.activations is not None:
         return has_floats
@@ -171,7 +188,10 @@ def _concerns(op: Op, scheme: Scheme | None) -> bool:
 
 
 def covering(low: float, high: float, scheme: Scheme, reason: str) -> TensorPlan:
-    """Return the form of activations of ``scheme`` that covers a range; ModelError if it has no scale."""
+    """Return the form of an activation that covers the range ``low`` to ``high``.
+
+    ``scheme``: one with integer activations.  Raise ModelError if the range is not finite or too small.
+    """
     assert scheme.activations is not None
     formula = asymmetric if scheme.asymmetric else symmetric
     scale, zero_point = formula(low, high, scheme.activations)

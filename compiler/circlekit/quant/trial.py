@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask a target whether it runs an operator in a form that is only planned."""
+"""Ask a target whether it runs an operator in the forms that a plan gives to its tensors."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ def trial_refusal(
     attributes: Mapping[str, object],
     target: Target,
 ) -> str | None:
-    """Return why ``target`` cannot run ``op`` with these operands and results; None if it can.
+    """Return why ``target`` cannot run ``op`` with operands and results of these forms; None if it can.
 
-    A table that lists no forms of the operator tells nothing of integers: that counts as a refusal.
+    ``operands``, ``results``: forms by index.  ``attributes``: those that ``op`` gets when it is quantized.
+    A target whose table lists no forms of the operator counts as one that cannot.
     """
     entry = target.operators.get(op.code)
     if entry is not None and entry["forms"] == "any":
@@ -34,7 +35,7 @@ def planned_op(
     results: Mapping[int, TensorPlan],
     attributes: Mapping[str, object],
 ) -> Op:
-    """Return a copy of ``op`` with these operands and results, which is in no graph."""
+    """Return a copy of ``op``, in no graph, with operands and results of these forms (``trial_refusal``)."""
     inputs = [v and _planned(v, operands.get(i)) for i, v in enumerate(op.inputs)]
     outputs = [_planned(v, results.get(i)) for i, v in enumerate(op.results)]
     return type(op)(*inputs, results=outputs, **{**op.attribute_values, **attributes})

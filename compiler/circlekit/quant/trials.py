@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the trials of ``auto`` compare: equalized models and ranges of their tensors, by settings."""
+"""The settings that the trials of ``auto`` compare, and the models and ranges for them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from circlekit.quant.techniques.range_choice import chosen_estimators, estimator
 from circlekit.quant.techniques.reader_ranges import reader_ranges
 
 MakePlan = Callable[[Model, Ranges], Plan]
-"""Plain rules: from a float model and the ranges of its tensors to a plan."""
+"""Makes a plan by plain rules, for a float model and the ranges of its tensors."""
 
 Samples = Sequence[Sequence[Array]]
+"""Arrays in the order of the graph's inputs, for each sample."""
 
 QUARTERS = 4
-"""Range estimators are compared on each quarter of the samples, with the ranges of the others."""
+"""Range estimators are compared on each quarter of the samples, with ranges from the other quarters."""
 
 PER_TENSOR = "the best estimator of each tensor"
 """The name in ``Settings`` for an estimator that ``range_choice`` has chosen for each tensor."""
@@ -38,9 +39,11 @@ LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class Settings:
-    """What trials compare: strength of the equalization, range estimator, and a factor of the ranges.
+    """The settings of one trial.
 
-    ``by_readers``: operands get the ranges that are best for the results of their readers.
+    ``strength``: of the equalization, 0 for none.  ``estimator``: the name of a range estimator, or
+    PER_TENSOR.  ``widening``: a factor of all ranges.  ``by_readers``: operands get the ranges that are best
+    for the results of the operators that read them.
     """
 
     strength: float = 0.0
@@ -58,10 +61,10 @@ class Settings:
 
 @dataclass
 class Trials:
-    """Models and ranges for settings; what several trials need is made once.
+    """Makes models and ranges for settings; those that several trials need are made once.
 
-    ``model``, ``plan_of``, ``activations``, ``estimator``: see ``Auto``.  ``samples``: those of calibration;
-    ``tried``: those of the trials.  ``magnitudes``: by tensor the largest magnitude of each channel.
+    ``model``, ``plan_of``, ``activations``, ``estimator``: see ``Auto``.  ``samples``: those of calibration.
+    ``tried``: those of the trials.  ``magnitudes``: the largest magnitude of each channel, by tensor.
     """
 
     model: Model
@@ -88,7 +91,10 @@ class Trials:
         return self._models[strength]
 
     def ranges(self, settings: Settings, quarter: int) -> Ranges:
-        """Return ranges from the samples without a quarter of them, or, for QUARTERS, from all samples."""
+        """Return the ranges for ``settings`` from the samples without those of ``quarter``.
+
+        ``quarter``: 0 to QUARTERS - 1; QUARTERS: all samples are used.
+        """
         if self.activations is None:
             return []
         model = self.equalized(settings.strength)
@@ -109,7 +115,7 @@ class Trials:
         return ranges
 
     def _ranges_by_readers(self, settings: Settings, quarter: int) -> dict[str, Range]:
-        """Return the ranges of the operands that are better for their readers, without a quarter."""
+        """Return the ranges of operands that are better for their readers; ``quarter``: see ``ranges``."""
         if (settings, quarter) not in self._by_readers:
             model = self.equalized(settings.strength)
             ranges = self.ranges(replace(settings, by_readers=False), quarter)
@@ -137,6 +143,6 @@ class Trials:
 
 
 def widened(ends: Range, factor: float) -> Range:
-    """Return a range times ``factor``, with ends that float32 holds."""
+    """Return the range ``ends`` times ``factor``, limited to finite float32 numbers."""
     low, high = (min(max(end * factor, -LARGEST_FLOAT32), LARGEST_FLOAT32) for end in ends)
     return low, high

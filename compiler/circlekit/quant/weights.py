@@ -18,20 +18,20 @@ from circlekit.quant.plan import TensorPlan
 from circlekit.quant.scheme import Arithmetic, Scheme
 
 LARGEST_BIAS = {i32: 2**30, i64: 2**45}
-"""Integers of biases stay below this: room is left for the products, which LiteRT sums in 32 or 48 bits."""
+"""Integers of biases stay below this, which leaves room for products: LiteRT sums in 32 or 48 bits."""
 
 ZERO_WEIGHT_BIAS = 2**20
 """The integer of a bias whose weights are all 0: only the precision of the bias matters there."""
 
 BYTES_OF_SCALE = 12
-"""What the scale and the zero point of a channel take in the file."""
+"""Bytes of the scale and the zero point of a channel in a file."""
 
 BYTES_OF_DEQUANTIZE = 200
-"""About what a DEQUANTIZE and its tensor take in the file."""
+"""About how many bytes a DEQUANTIZE and its tensor take in a file."""
 
 
 def indices_of(op: Op, names: Collection[str]) -> Iterator[int]:
-    """Yield the indices of the operands with these names that are present."""
+    """Yield the indices of the present operands with these names; a variadic one has several."""
     last = len(op.operands) - 1
     for index, value in enumerate(op.inputs):
         if value is not None and last >= 0 and op.operands[min(index, last)].name in names:
@@ -39,12 +39,12 @@ def indices_of(op: Op, names: Collection[str]) -> Iterator[int]:
 
 
 def is_weight(value: Value | None) -> bool:
-    """Return whether ``value`` is a float32 constant whose numbers can be read."""
+    """Return whether ``value`` is a float32 constant, neither sparse nor compressed."""
     return value is not None and value.dtype is f32 and value.is_plain
 
 
 def finite_numbers(value: Value) -> Array:
-    """Return the numbers of a constant; ModelError if one is NaN or infinite."""
+    """Return the numbers of a constant; raise ModelError if one is NaN or infinite."""
     numbers = value.array()
     if not np.isfinite(numbers).all():
         raise ModelError(f"the constant %{value.name} has numbers that are NaN or infinite")
@@ -52,10 +52,10 @@ def finite_numbers(value: Value) -> Array:
 
 
 def stored_constants(op: Op, scheme: Scheme) -> dict[int, int | None]:
-    """Return the constants of ``op`` that a scheme with float activations stores: index -> channel axis.
+    """Return the constants of ``op`` that a scheme with float activations stores: {index: channel axis}.
 
-    These are weights, tables and, as float16, all other constants that are large enough.  Operators that call
-    graphs or are unknown have none.
+    These are weights and tables; for float16 also all other constants that are large enough to save bytes.
+    Operators that call graphs, and those without a declaration, have none.
     """
     if isinstance(op, OpaqueOp) or op.called_graphs():
         return {}
@@ -75,7 +75,7 @@ def _numel(value: Value | None) -> int:
 
 
 def saved_bytes(value: Value, plan: TensorPlan, scheme: Scheme) -> int:
-    """Return how many bytes the file shrinks if the float32 constant ``value`` is stored by ``plan``."""
+    """Return by how many bytes a file shrinks if the float32 constant ``value`` has the form ``plan``."""
     scale_bytes = 2 if plan.block else BYTES_OF_SCALE
     overhead = scale_bytes * len(plan.scale)
     overhead += BYTES_OF_DEQUANTIZE if scheme.arithmetic is Arithmetic.FLOATS else 0
@@ -83,9 +83,9 @@ def saved_bytes(value: Value, plan: TensorPlan, scheme: Scheme) -> int:
 
 
 def weight_plan(weights: Value, scheme: Scheme, axis: int | None) -> TensorPlan:
-    """Return the plan of constant weights with channels along ``axis`` (None: one scale).
+    """Return the form of constant weights in ``scheme``; ``axis``: of the channels, None for one scale.
 
-    Raise ModelError for NaN and infinite numbers.
+    Raise ModelError for NaN and infinite numbers, and if all numbers are too small for a scale.
     """
     numbers = finite_numbers(weights)
     if scheme.weights.is_float:
@@ -110,7 +110,7 @@ def weight_plan(weights: Value, scheme: Scheme, axis: int | None) -> TensorPlan:
 
 
 def block_plan(weights: Value, scheme: Scheme) -> TensorPlan:
-    """Return the plan of weights [units, depth] whose rows are cut into blocks with a scale each.
+    """Return the form of weights [units, depth] whose rows are divided into blocks with a scale each.
 
     The scales are stored as float16 and have the precision of bfloat16, as LiteRT's delegate keeps them.
     Raise UnsupportedError if the rows are not whole blocks, ModelError for NaN and infinite numbers.
@@ -128,14 +128,17 @@ def block_plan(weights: Value, scheme: Scheme) -> TensorPlan:
 
 
 def bfloat16_at_least(scales: Array) -> Array:
-    """Return the next numbers not below ``scales`` that bfloat16 and float16 both hold, as float32."""
+    """Return the least numbers, not below ``scales``, that both bfloat16 and float16 hold, as float32."""
     smallest = np.float32(2.0**-14)  # of float16, without losing digits
     bits = np.maximum(scales.astype(np.float32), smallest).view(np.uint32)
     return np.asarray(((bits + 0xFFFF) & 0xFFFF0000).astype(np.uint32).view(np.float32))
 
 
 def bias_plan(data: TensorPlan, weights: TensorPlan, dtype: DType) -> TensorPlan:
-    """Return the plan of a bias: its scale is that of the data times that of the weights."""
+    """Return the form of a bias: its scale is that of the data times that of the weights.
+
+    ``data``: with one scale.  ``dtype``: of the bias.
+    """
     scales = data.scales[0] * weights.scales  # float32, as LiteRT multiplies them
     reason = "the scale of the data times that of the weights"
     return TensorPlan(dtype, tuple(scales.tolist()), (0,) * scales.size, reason=reason)
@@ -144,10 +147,10 @@ def bias_plan(data: TensorPlan, weights: TensorPlan, dtype: DType) -> TensorPlan
 def fit_bias(
     weights: TensorPlan, bias: Value, data: TensorPlan, dtype: DType, numbers: Array, smallest: float = 0.0
 ) -> TensorPlan:
-    """Return ``weights``, with larger scales of the channels whose biases would not fit into ``dtype``.
+    """Return the form ``weights`` with larger scales for the channels whose bias does not fit into ``dtype``.
 
-    ``numbers``: the weights; where they are all 0, the scale is chosen for the bias alone.  ``smallest``: the
-    least scale of channels with a bias.
+    ``data``: the form of the other operand.  ``numbers``: the weights; a channel of zeros gets a scale that
+    only suits its bias.  ``smallest``: the least scale of channels with a bias.
     Raise ModelError for biases that are NaN or infinite, or of another number than the channels.
     """
     values = np.abs(finite_numbers(bias).reshape(-1).astype(np.float64))
