@@ -157,7 +157,7 @@ MERGE_MOVEMENT = Phase(
     "What is left between operators is written as the fewest operators that move data. This comes after "
     "fusion, which absorbs some of them one by one. NEG between slices and a concatenation disappears when "
     "the slices are a SPLIT; before, they would become a chain of data movement.",
-    ("merge_data_movement", "join_slices", "fuse_neg_with_factor"),
+    ("order_channels", "merge_data_movement", "join_slices", "fuse_neg_with_factor"),
 )
 
 LEGALIZE = Phase(

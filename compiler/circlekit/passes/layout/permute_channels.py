@@ -34,18 +34,23 @@ def weights_of(op: Op | None) -> Value | None:
     return None if weights.quantization is not None and weights.quantization.details is not None else weights
 
 
+def has_weights_alone(layer: Op) -> bool:
+    """Return whether ``layer`` alone uses its weights and its bias."""
+    bias: Value | None = getattr(layer, "bias", None)
+    has_own_bias = bias is None or (bias.is_plain and bias.use_count == 1 and bias.rank == 1)
+    return has_own_bias and weights_of(layer) is not None
+
+
 def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iterator[tuple[IndexMap, Array]]:
     """Yield maps that remain if the layer that produces ``source`` gives its channels in another order.
 
     The order: for each new channel, the old one.
     """
     layer = source.producer
-    weights, bias = weights_of(layer), None if layer is None else getattr(layer, "bias", None)
-    shape = source.static_shape
+    weights, shape = weights_of(layer), source.static_shape
     if weights is None or layer is None or source.use_count != 1 or graph.is_output(source):
         return
-    has_own_bias = bias is None or (bias.is_plain and bias.use_count == 1 and bias.rank == 1)
-    if not has_own_bias or not shape or weights.static_shape[0] != shape[-1]:
+    if not has_weights_alone(layer) or not shape or weights.static_shape[0] != shape[-1]:
         return
     found = index_map.on_axes(shape) if index_map.is_permutation else None
     if found is None:
@@ -96,7 +101,7 @@ def permute_outputs(graph: Graph, layer: Op, order: Array) -> Value:
     for name in ("filter", "weights", "bias"):
         value = getattr(layer, name, None)
         if value is not None:
-            setattr(layer, name, _taken(graph, value, order, 0))
+            setattr(layer, name, taken(graph, value, order, 0))
     name = graph.unique_name(old.name)
     result = Value(name, old.dtype, old.shape, None, old.quantization)
     layer.take_result(0, result)
@@ -108,10 +113,10 @@ def permute_inputs(graph: Graph, layer: Op, order: Array) -> None:
     weights = weights_of(layer)
     assert weights is not None  # the caller has asked for it
     index = layer.inputs.index(weights)
-    layer.set_input(index, _taken(graph, weights, order, len(weights.static_shape) - 1))
+    layer.set_input(index, taken(graph, weights, order, len(weights.static_shape) - 1))
 
 
-def _taken(graph: Graph, value: Value, order: Array, axis: int) -> Value:
+def taken(graph: Graph, value: Value, order: Array, axis: int) -> Value:
     """Return a constant with the indices ``order`` of ``value`` along ``axis``."""
     data, quantization = np.ascontiguousarray(value.array().take(order, axis)), value.quantization
     if quantization is not None and quantization.is_per_channel and quantization.quantized_dimension == axis:

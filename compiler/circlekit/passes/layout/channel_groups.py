@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups of values whose channels, the indices of the last axis, can be put in another order together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import singledispatch
+from typing import NamedTuple
+
+import numpy as np
+
+from circlekit.index_maps.of_operators import movement_of
+from circlekit.index_maps.write_back import cut_at_result
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.activation import PRelu
+from circlekit.ops.constant_operands import static_int_vector
+from circlekit.ops.convolution.conv import DepthwiseConv2D
+from circlekit.ops.convolution.pool import AveragePool2D, L2Pool2D, MaxPool2D
+from circlekit.ops.elementwise import Elementwise
+from circlekit.ops.movement.slice import Padded
+from circlekit.ops.movement.space import Resize
+from circlekit.ops.reduction.reduce import Reduction
+from circlekit.passes.layout.permute_channels import has_weights_alone, taken, weights_of
+from circlekit.passes.support.axes import is_movable
+
+QUANTIZED_CHANNELS_MULTIPLE = 8
+"""LiteRT's optimized depthwise kernel rounds the channels behind the last full group of eight otherwise."""
+
+
+class Channelwise(NamedTuple):
+    """How an operator works on each channel alone.
+
+    ``data``: its operands with the channels of the result.  ``constants``: its constants with a number for
+    each channel: the index of the operand, and the axis.
+    """
+
+    data: tuple[Value, ...]
+    constants: tuple[tuple[int, int], ...] = ()
+
+
+def channelwise(op: Op) -> Channelwise | None:
+    """Return how ``op``, which has one result, works on each channel alone; None if it does not."""
+    if not op.pure or len(op.results) != 1 or not op.output.is_static or not op.output.rank:
+        return None
+    return _channelwise(op) if op.output.static_shape[-1] > 1 else None
+
+
+@singledispatch
+def _channelwise(op: Op) -> Channelwise | None:
+    """Return what an operator of the default kind does: those that move whole rows of channels do."""
+    movement = movement_of(op)
+    if movement is None or len(movement.sources) != 1 or movement.maps[0] is None:
+        return None
+    source, found = movement.sources[0], movement.maps[0]
+    channels = op.output.static_shape[-1]
+    if not source.rank or source.static_shape[-1] != channels:
+        return None
+    *rows, row = cut_at_result(found.factors, (found.size // channels, channels))
+    if row != (channels, 1) or any(n % channels for n in (found.offset, *(stride for _, stride in rows))):
+        return None
+    return Channelwise((source,))
+
+
+@_channelwise.register(Elementwise)
+@_channelwise.register(PRelu)
+def _elementwise(op: Op) -> Channelwise | None:
+    channels = op.output.static_shape[-1]
+    data, constants = [], []
+    for index, value in enumerate(op.inputs):
+        if value is None or value.shape is None:
+            return None
+        last = value.shape[-1] if value.shape else 1
+        if last == channels and value.is_const:
+            constants.append((index, len(value.shape) - 1))
+        elif last == channels:
+            data.append(value)
+        elif last != 1:
+            return None
+    return Channelwise(tuple(data), tuple(constants))
+
+
+@_channelwise.register(AveragePool2D)
+@_channelwise.register(L2Pool2D)
+@_channelwise.register(MaxPool2D)
+@_channelwise.register(Resize)
+def _image(op: AveragePool2D | L2Pool2D | MaxPool2D | Resize) -> Channelwise | None:
+    return Channelwise((op.input,))
+
+
+@_channelwise.register
+def _padded(op: Padded) -> Channelwise | None:
+    paddings = static_int_vector(op.paddings)
+    return None if paddings is None or paddings[-2:] != [0, 0] else Channelwise((op.input,))
+
+
+@_channelwise.register
+def _reduction(op: Reduction) -> Channelwise | None:
+    axes, rank = static_int_vector(op.axis), op.input.rank or 0
+    return None if axes is None or {-1, rank - 1} & {*axes} else Channelwise((op.input,))
+
+
+@_channelwise.register
+def _depthwise(op: DepthwiseConv2D) -> Channelwise | None:
+    channels = op.output.static_shape[-1]
+    if op.input.shape is None or op.input.shape[-1] != channels or not op.filter.is_const:
+        return None
+    if op.input.quantization is not None and channels % QUANTIZED_CHANNELS_MULTIPLE:
+        return None
+    constants = [(index, (value.rank or 0) - 1) for index, value in enumerate(op.inputs) if index and value]
+    return Channelwise((op.input,), tuple(constants))
+
+
+@dataclass(eq=False, repr=False)
+class ChannelGroup:
+    """``values`` whose channels are in one order; ``obstacle``: why that cannot be any order, None if it can.
+
+    ``producers``, ``users``: the layers that compute or read the values, and whose weights take the order.
+    ``constants``: of operators within the group: the operator, the index of the operand, and the axis.
+    """
+
+    values: list[Value]
+    obstacle: str | None = None
+    producers: list[Op] = field(default_factory=list)
+    users: list[Op] = field(default_factory=list)
+    constants: list[tuple[Op, int, int]] = field(default_factory=list)
+
+    @property
+    def is_free(self) -> bool:
+        return self.obstacle is None
+
+    @property
+    def channels(self) -> int:
+        return self.values[0].static_shape[-1]
+
+
+class GroupFinder:
+    """Finds the group of a value.
+
+    ``moved``: values that data movement computes from channels of others, and that will be computed in
+    another way.  ``movers``: the operators that disappear then.
+    """
+
+    def __init__(self, graph: Graph, moved: Collection[Value], movers: Collection[Op]) -> None:
+        self.graph, self.moved, self.movers = graph, moved, movers
+        self.inputs = frozenset(graph.inputs)
+        self.groups: dict[Value, ChannelGroup] = {}
+        self.seen: set[Op] = set()
+
+    def group_of(self, value: Value) -> ChannelGroup:
+        """Return the group of ``value``."""
+        if value not in self.groups:
+            group = self.groups[value] = ChannelGroup([value])
+            for member in group.values:  # the list grows in the loop
+                group.obstacle = self.visit(group, member)
+                if group.obstacle is not None:
+                    break
+        return self.groups[value]
+
+    def visit(self, group: ChannelGroup, value: Value) -> str | None:
+        """Add to ``group`` what must have the order of ``value``; return why there is one that cannot."""
+        quantization, producer = value.quantization, value.producer
+        if self.graph.is_output(value):
+            return f"%{value.name}: is an output of the graph"
+        if value in self.inputs or producer is None:
+            return f"%{value.name}: is an input of the graph or a constant"
+        if not is_movable(value) or not value.is_static or (quantization and quantization.is_per_channel):
+            return f"%{value.name}: its channels cannot change places"
+        if value not in self.moved and not self.is_free_producer(group, producer):
+            return _in_its_own_order(producer)
+        for op in dict.fromkeys(value.users):
+            if op not in self.movers and not self.is_free_user(group, value, op):
+                return _in_its_own_order(op)
+        return None
+
+    def is_free_producer(self, group: ChannelGroup, op: Op) -> bool:
+        """Return whether ``op`` can compute its result in any order."""
+        weights = weights_of(op)
+        if weights is None:
+            return self.add(group, op)
+        group.producers.append(op)
+        return has_weights_alone(op) and weights.static_shape[0] == group.channels
+
+    def is_free_user(self, group: ChannelGroup, value: Value, op: Op) -> bool:
+        """Return whether ``op`` can read ``value`` in any order."""
+        weights = weights_of(op)
+        if weights is None:
+            return self.add(group, op)
+        group.users.append(op)
+        is_data = getattr(op, "input", None) is value and op.inputs.count(value) == 1
+        return is_data and weights.static_shape[-1] == group.channels
+
+    def add(self, group: ChannelGroup, op: Op) -> bool:
+        """Add the operands and the result of an operator within the group; return whether it is one."""
+        if op in self.seen:
+            return all(self.groups.get(value) is group for value in op.results)
+        self.seen.add(op)
+        found = channelwise(op)
+        if found is None or op.output.static_shape[-1] != group.channels:
+            return False
+        for index, axis in found.constants:
+            value = op.inputs[index]
+            if value is None or not value.is_plain or value.static_shape[axis] != group.channels:
+                return False
+            if not is_movable(value):
+                return False
+            group.constants.append((op, index, axis))
+        for value in (*found.data, op.output):
+            if value not in self.groups:
+                self.groups[value] = group
+                group.values.append(value)
+            if self.groups[value] is not group:
+                return False
+        return True
+
+
+def _in_its_own_order(op: Op) -> str:
+    """Say that ``op`` fixes the order of channels."""
+    name = f"%{op.output.name}: {type(op).__name__}"
+    return f"{name} needs its channels in one order, or shares its weights with another operator"
+
+
+def permute_group(graph: Graph, group: ChannelGroup, order: Sequence[int]) -> None:
+    """Put the channels of ``group`` in ``order``, the old channel for each new one, in all its constants.
+
+    The values get new names, because they hold other data.
+    """
+    new: Array = np.array(order)
+    for layer in group.producers:
+        for name in ("filter", "weights", "bias"):
+            value = getattr(layer, name, None)
+            if value is not None:
+                setattr(layer, name, taken(graph, value, new, 0))
+    for layer in group.users:
+        weights = weights_of(layer)
+        assert weights is not None  # as when the group was found
+        index = layer.inputs.index(weights)
+        layer.set_input(index, taken(graph, weights, new, len(weights.static_shape) - 1))
+    for op, index, axis in group.constants:
+        value = op.inputs[index]
+        assert value is not None  # as when the group was found
+        op.set_input(index, taken(graph, value, new, axis))
+    for value in group.values:
+        value.name = graph.unique_name(f"{value.name}/channels")

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data movement that only moves channels, the indices of the last axis: joins, splits, slices, shuffles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+
+from circlekit.index_maps.chains import Origin, origins
+from circlekit.index_maps.index_map import IndexMap
+from circlekit.index_maps.of_operators import movement_of
+from circlekit.index_maps.write_back import cut_at_result
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ops.dimensions import normalized_axis
+from circlekit.ops.movement.join import Concatenation
+
+
+class Channel(NamedTuple):
+    """One channel of a value."""
+
+    value: Value
+    number: int
+
+
+Channels = list[Channel]
+
+
+class ChannelMoves:
+    """What the operators of a graph do that only move channels.
+
+    ``sources``: for each value that is computed from channels of others, these channels; the others are not
+    computed like that.  ``movers``: the operators that compute such values, if nothing needs their other
+    results.  ``doors``: those of these values that other operators read, or that are outputs of the graph.
+    ``position``: of each operator in the graph, if there are doors.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.sources: dict[Value, Channels] = {}
+        self.movers: set[Op] = set()
+        self.doors: list[Value] = []
+        for op in graph.ops:
+            if op.data_movement:
+                for result in op.results:
+                    found = self.channels_of(result)
+                    if found is not None:
+                        self.sources[result] = found
+        for op in reversed(graph.ops) if self.sources else ():
+            if not op.data_movement or movement_of(op) is None:
+                continue
+            needed = [value for value in op.results if self.is_needed(value)]
+            if all(value in self.sources for value in needed):
+                self.movers.add(op)
+                self.doors += reversed(needed)
+        self.doors.reverse()
+        self.position = {op: index for index, op in enumerate(graph.ops)} if self.doors else {}
+
+    def is_needed(self, value: Value) -> bool:
+        """Return whether an operator that is no mover reads ``value``, or it is an output of the graph."""
+        return self.graph.is_output(value) or any(user not in self.movers for user in value.users)
+
+    def channels_of(self, result: Value) -> Channels | None:
+        """Return the channels of which a data movement makes ``result``; None if it does something else."""
+        op = result.producer
+        found = _joined(op) if isinstance(op, Concatenation) else None
+        if found is None:
+            for origin in origins(result):
+                found = _channels(origin, result.static_shape) or found
+        if found is None:
+            return None
+        return [self.sources[value][k] if value in self.sources else Channel(value, k) for value, k in found]
+
+    def removed_for(self, doors: Sequence[Value]) -> list[Op]:
+        """Return the movers that compute ``doors`` from their sources."""
+        kept = {channel.value for door in doors for channel in self.sources[door]}
+        ops: dict[Op, None] = {}
+        for value in (queue := list(doors)):
+            op = value.producer
+            if op is not None and op in self.movers and value not in kept and op not in ops:
+                ops[op] = None
+                movement = movement_of(op)
+                queue += () if movement is None else movement.sources
+        return list(ops)
+
+
+def _joined(op: Concatenation) -> Channels | None:
+    """Return the channels of a concatenation along the last axis, also of different sizes."""
+    movement, rank = movement_of(op), op.output.rank or 0
+    if movement is None or normalized_axis(op.axis, rank) != rank - 1:
+        return None
+    return [Channel(value, k) for value in movement.sources for k in range(value.static_shape[-1])]
+
+
+def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
+    """Return the channels of the sources of ``origin`` that are those of its result, of ``shape``.
+
+    None if it moves more than channels.
+    """
+    leading = tuple(shape[:-1])
+    rows = math.prod(leading)
+    first = origin.sources[0].static_shape
+    if not shape or any(value.static_shape[:-1] != leading for value in origin.sources) or not first:
+        return None
+    inner, size = list[tuple[int, int]](), 1
+    outer = cut_at_result(origin.map.factors, (rows, shape[-1]))
+    while outer and size < shape[-1]:
+        inner.insert(0, outer.pop())
+        size *= inner[0][0]
+    if size != shape[-1] or IndexMap.of(1, outer) != IndexMap.of(1, [(rows, first[-1])]):
+        return None
+    places = np.array([origin.map.offset])
+    for extent, stride in inner:
+        places = (places[:, None] + np.arange(extent) * stride).reshape(-1)
+    ends = list(accumulate(value.numel for value in origin.sources))
+    channels = []
+    for place in places.tolist():
+        number = next(k for k, end in enumerate(ends) if place < end)
+        value = origin.sources[number]
+        index = place - (ends[number] - value.numel)
+        if index >= value.static_shape[-1]:
+            return None  # not in the first row
+        channels.append(Channel(value, index))
+    return channels

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Orders of channels in which joins and splits of contiguous channels are all that moves them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from circlekit.index_maps.chains import present_cost
+from circlekit.index_maps.steps import MovementCost, run_cost, sum_of
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ops.movement.join import Concatenation, Split, SplitV
+from circlekit.ops.movement.slice import Slice
+from circlekit.passes.layout.channel_groups import ChannelGroup, GroupFinder, permute_group
+from circlekit.passes.layout.channel_moves import Channel, ChannelMoves
+from circlekit.passes.layout.channel_orders import orders_of
+from circlekit.passes.support.conditions import remove_unused
+from circlekit.rewrite.base import Context, GraphPass
+
+
+class Part(NamedTuple):
+    """The channels ``start`` to ``stop`` of ``value``."""
+
+    value: Value
+    start: int
+    stop: int
+
+    @property
+    def is_whole(self) -> bool:
+        return self.stop - self.start == self.value.static_shape[-1]
+
+
+class OrderChannels(GraphPass):
+    """Let layers compute and read channels in an order in which fewer bytes are moved between them.
+
+    A shuffle, split or join of channels between layers only decides which layer reads which channels.  Each
+    layer computes its channels ordered by the layers that read them, so that each of these reads contiguous
+    channels.  The orders go into weights, and into the constants of operators on each channel in between.
+    Neither the bytes moved nor the number of operators increases.
+    """
+
+    name = "order_channels"
+    obeys_target = True
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        moves = ChannelMoves(graph)
+        moved = {value for value in moves.sources if value.producer in moves.movers}
+        finder = GroupFinder(graph, moved, moves.movers)
+        regions = [_Region(graph, moves, finder, doors) for doors in _connected(moves, finder)]
+        return sum(region.rewrite(context) for region in regions)
+
+
+def _connected(moves: ChannelMoves, finder: GroupFinder) -> Iterator[list[Value]]:
+    """Yield the doors whose groups are connected by the channels that they exchange."""
+    parent: dict[ChannelGroup, ChannelGroup] = {}
+
+    def root(group: ChannelGroup) -> ChannelGroup:
+        while (above := parent.setdefault(group, group)) is not group:
+            parent[group] = parent[above]
+            group = above
+        return group
+
+    for door in moves.doors:
+        for value in {channel.value for channel in moves.sources[door]}:
+            parent[root(finder.group_of(value))] = root(finder.group_of(door))
+    regions: dict[ChannelGroup, list[Value]] = {}
+    for door in moves.doors:
+        regions.setdefault(root(finder.group_of(door)), []).append(door)
+    yield from regions.values()
+
+
+class _Plan(NamedTuple):
+    """The order of each group, the parts of each door, and the parts that one operator takes of a value."""
+
+    orders: Mapping[ChannelGroup, Sequence[int]]
+    parts: Mapping[Value, list[Part]]
+    cuts: Sequence[list[Part]]
+
+    @property
+    def cost(self) -> MovementCost:
+        joins = (_cost_of_join(door, parts) for door, parts in self.parts.items() if len(parts) > 1)
+        return sum_of([*map(_cost_of_cut, self.cuts), *joins])
+
+
+class _Region:
+    """Connected ``doors``, and the values whose channels they get, their exits.
+
+    ``old``: the operators that move these channels now.
+    """
+
+    def __init__(self, graph: Graph, moves: ChannelMoves, finder: GroupFinder, doors: list[Value]) -> None:
+        self.graph, self.doors = graph, doors
+        self.sources = {door: moves.sources[door] for door in doors}
+        self.old = moves.removed_for(doors)
+        self.exits = list(dict.fromkeys(c.value for door in doors for c in moves.sources[door]))
+        self.groups = {value: finder.group_of(value) for value in (*self.exits, *doors)}
+        self.position = moves.position
+
+    def rewrite(self, context: Context) -> bool:
+        """Move the channels in the cheapest order if that is cheaper than now; return whether it is."""
+        first = self.doors[0].producer
+        assert first is not None  # it computes channels of others
+        obstacles = [self.groups[value].obstacle for value in (*self.doors, *self.exits)]
+        plan = None if all(obstacles) else self.plan()
+        if plan is None or not plan.cost.improves_on(sum_of(map(present_cost, self.old))):
+            why = next(filter(None, obstacles), f"%{first.output.name}: no order of channels is cheaper")
+            context.refuse(OrderChannels.name, first, why)
+            return False
+        made = {part: value for cut in plan.cuts for part, value in self.cut(cut).items()}
+        results = {door: self.joined(door, parts, made) for door, parts in plan.parts.items()}
+        values = (*made.values(), *(results[door] for door, parts in plan.parts.items() if len(parts) > 1))
+        new = list(dict.fromkeys(value.producer for value in values if value.producer is not None))
+        if not context.accepts(OrderChannels.name, first, self.refusal(context, new, results), len(self.old)):
+            for op in reversed(new):
+                op.drop_inputs()
+            return False
+        self.replace(made, results)
+        for group, order in plan.orders.items():
+            if list(order) != sorted(order):
+                permute_group(self.graph, group, order)
+        return True
+
+    def plan(self) -> _Plan:
+        """Return the best orders, and how the doors are computed then."""
+        orders = orders_of(self.groups, self.sources, self.position)
+        places = {group: np.argsort(order).tolist() for group, order in orders.items()}
+        parts = {}
+        for door, channels in self.sources.items():
+            ordered = [channels[k] for k in orders[self.groups[door]]]
+            parts[door] = _longest_parts(Channel(v, places[self.groups[v]][k]) for v, k in ordered)
+        partial: dict[Value, set[Part]] = {}
+        for part in chain(*parts.values()):
+            if not part.is_whole:
+                partial.setdefault(part.value, set()).add(part)
+        cuts = [cut for value, some in partial.items() for cut in _cuts(value, sorted(some))]
+        return _Plan(orders, parts, cuts)
+
+    def refusal(self, context: Context, new: Sequence[Op], results: Mapping[Value, Value]) -> str | None:
+        """Return why the operators ``new`` cannot compute ``results``, by door; None if they can."""
+        for door, value in results.items():
+            if value.producer not in new and not self.graph.can_stand_for(door, value):
+                return f"%{door.name}: is an output of the graph, and so is, or is an input, %{value.name}"
+        return None if context.target is None else context.target.refusal(self.old, new)
+
+    def cut(self, parts: Sequence[Part]) -> dict[Part, Value]:
+        """Return the results of a new operator that takes ``parts`` of one value."""
+        source, sizes = parts[0].value, [part.stop - part.start for part in parts]
+        axis = len(source.static_shape) - 1
+
+        def vector(name: str, numbers: int | Sequence[int]) -> Value:
+            return Value.constant(
+                self.graph.unique_name(f"{source.name}/{name}"), np.array(numbers, np.int32)
+            )
+
+        op: Op
+        if len(parts) == 1:
+            begin, size = [0] * axis + [parts[0].start], [*source.static_shape[:-1], *sizes]
+            op = Slice(source, vector("begin", begin), vector("size", size))
+        elif len({*sizes}) == 1:
+            op = Split(vector("split_dim", axis), source, num_splits=len(parts))
+        else:
+            numbers = vector("size_splits", sizes), vector("split_dim", axis)
+            op = SplitV(source, *numbers, num_splits=len(parts))
+        for value in op.results:
+            value.name = self.graph.unique_name(f"{source.name}/{type(op).__name__}")
+            value.quantization = source.quantization
+        return dict(zip(parts, op.results, strict=True))
+
+    def joined(self, door: Value, parts: Sequence[Part], made: Mapping[Part, Value]) -> Value:
+        """Return a value made of ``parts``; a new one, of an operator that is in no graph yet, if several."""
+        values = [part.value if part.is_whole else made[part] for part in parts]
+        if len(values) == 1:
+            return values[0]
+        op = Concatenation(*values, axis=len(door.static_shape) - 1)
+        op.output.name = self.graph.unique_name(f"{door.name}/{type(op).__name__}")
+        op.output.quantization = door.quantization
+        return op.output
+
+    def replace(self, made: Mapping[Part, Value], results: Mapping[Value, Value]) -> None:
+        """Compute each door as in ``results``, and the parts ``made`` behind the values that are cut."""
+        for part, value in made.items():
+            if value.producer is not None and value.producer.graph is None:
+                self.graph.insert_after(part.value.producer, value.producer)
+        for door, value in results.items():
+            op, old = value.producer, door.producer
+            if op is not None and old is not None and op.graph is None:
+                self.graph.insert_before(old, op)
+                op.take_result(0, door)
+            else:
+                self.graph.replace(door, value)
+        remove_unused(self.graph, *(value for op in self.old for value in op.results))
+
+
+def _longest_parts(channels: Iterable[Channel]) -> list[Part]:
+    """Return the fewest parts that are ``channels``, one behind the other."""
+    parts: list[Part] = []
+    for value, number in channels:
+        if parts and parts[-1].value is value and parts[-1].stop == number:
+            parts[-1] = parts[-1]._replace(stop=number + 1)
+        else:
+            parts.append(Part(value, number, number + 1))
+    return parts
+
+
+def _cuts(value: Value, parts: list[Part]) -> list[list[Part]]:
+    """Return ``parts`` of ``value``, in order, by the operators that take them.
+
+    That is one operator if they are all of the value, each once.
+    """
+    bounds = [(0, 0), *(part[1:] for part in parts), (value.static_shape[-1],) * 2]
+    if all(before[1] == after[0] for before, after in pairwise(bounds)):
+        return [parts]
+    return [[part] for part in parts]
+
+
+def _cost_of_cut(parts: Sequence[Part]) -> MovementCost:
+    """Return the cost of taking ``parts`` of one value, the runs that are copied included as for a join."""
+    shape, bits = parts[0].value.static_shape, parts[0].value.dtype.bits
+    moved = math.prod(shape[:-1]) * sum(part.stop - part.start for part in parts)
+    return MovementCost((moved * bits + 7) // 8 + run_cost([shape] * len(parts), len(shape) - 1), 1)
+
+
+def _cost_of_join(door: Value, parts: Sequence[Part]) -> MovementCost:
+    """Return the cost of joining ``parts``."""
+    shape = door.static_shape
+    bits = door.numel * door.dtype.bits
+    return MovementCost((bits + 7) // 8 + run_cost([shape] * len(parts), len(shape) - 1), 1)
