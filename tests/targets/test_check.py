@@ -52,9 +52,21 @@ graph main(%x: i8[1,3,4,5] quant(scale: 0.5)) -> %y {
 """
 
 
+BLOCKS = """
+graph main(%x: f32[?,4,4,2]) -> %y {
+  %y = SpaceToDepth(%x) {block_size: 2} : f32[?,2,2,8]
+}
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "target", "remedy"),
     [
+        (
+            BLOCKS,
+            "onert",
+            "circlekit resize --shapes, with known sizes of the inputs, makes it one that runs; or",
+        ),
         (LRN, toy(), "luci runs it (--target luci); or export operators that Toy has instead"),
         (LRN, toy(), "litert runs it in a .tflite file (--target litert)"),
         (INT8, "luci", "circlekit quantize --scheme uint8 --target luci, of the float model, makes it"),

@@ -66,6 +66,26 @@ def test_xnnpack_ignores_the_activation_of_a_concatenation(dtype: str) -> None:
         assert (find_target("litert-xnnpack").delegate_refusal(model.main.ops[0]) is None) == runs
 
 
+@pytest.mark.parametrize(
+    ("operand", "act", "runs"),
+    [
+        ("const i8[1,1] quant(scale: 0.5) 3", "RELU", False),  # LiteRT returns i8[4]
+        ("const i8[1,1] quant(scale: 0.5) 3", "NONE", True),
+        ("const i8[1] quant(scale: 0.5) 3", "RELU", True),
+        ("const i8[1,4] quant(scale: 0.5) [1, 2, 3, 4]", "RELU", True),
+    ],
+)
+def test_xnnpack_loses_the_rank_of_a_quantized_scalar(operand: str, act: str, runs: bool) -> None:
+    shape = "[1,4]" if "[1," in operand else "[4]"
+    model = circlekit.parse(f"""
+    graph main(%x: i8[4] quant(scale: 0.5)) -> %y {{
+      %c = {operand}
+      %y = Add(%x, %c) {{act: {act}}} : i8{shape} quant(scale: 0.5)
+    }}
+    """)
+    assert (find_target("litert-xnnpack").delegate_refusal(model.main.ops[0]) is None) == runs
+
+
 def test_an_operand_that_will_be_folded_counts_as_constant() -> None:
     text = """
     graph main(%x: f32[1,2]) -> %y {

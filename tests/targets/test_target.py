@@ -34,7 +34,7 @@ def quantized(name: str, scale: float = 0.5, zero_point: int = 0) -> Value:
     return Value(name, i8, (2,), None, Quantization(np.array([scale], np.float32), np.array([zero_point])))
 
 
-def add(*shapes: tuple[int, ...], **attributes: Any) -> Add:
+def add(*shapes: tuple[int | None, ...], **attributes: Any) -> Add:
     """Return the sum of two floats of ``shapes``; the result has the first shape."""
     lhs, rhs = (Value("xy"[i], f32, shape) for i, shape in enumerate(shapes))
     return Add(lhs, rhs, results=[Value("z", f32, shapes[0])], **attributes)
@@ -95,6 +95,7 @@ SUM = Add(quantized("x", 0.5, 3), quantized("y", 0.25), results=[quantized("z", 
             "rhs of at most 2 elements, got 3",
         ),
         ({"nonempty": ["rhs"]}, add((0,), (2,)), add((2,), (2, 0)), "elements in rhs, got none"),
+        ({"known": ["rhs"]}, add((None,), (2,)), add((2,), (None,)), "a known shape of rhs, got [?]"),
         (
             {"same_shape": [["lhs", "rhs"]]},
             add((2, 3), (2, 3)),

@@ -38,7 +38,7 @@ FIXED_SCALE_SAMPLES = 4
 BYTE_ELEMENTS = 2
 """Elements of int4 in a byte; some kernels take rows that begin in the middle of one for others."""
 
-OF_OPERANDS, OF_SCALES = ("constant", "nonempty"), ("symmetric", "same_scale", "scale_ratio")
+OF_OPERANDS, OF_SCALES = ("constant", "nonempty"), ("symmetric", "same_scale", "scale_ratio", "scalar_rank")
 """Kinds of constraints that say nothing of a form without the operands, or without their scales."""
 
 Constraints = dict[str, Any]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -144,6 +145,27 @@ class _Probe:
             if self.published or any(is_broken(o.op, form.constraints) == o.runs for o in form.observed):
                 form.constraints = learn(form.observed, self.published)
 
+    def needs_known_shapes(self, running: Iterable[Types]) -> list[str]:
+        """Return the names of the computed operands if most models do not run where their shapes are unknown.
+
+        Their sizes are stated before the model is prepared.
+        """
+        sized, names = self.runtime.sized_dtypes, dict[str, None]()
+        samples: list[Sample] = []
+        for number, types in product(range(SAMPLES), running):
+            sample = draw_sample(self.code, types, number, self.seed) if sized else None
+            form = self.forms.get(form_of(sample.op)) if sample is not None else None
+            if sample is None or form is None or is_broken(sample.op, form.constraints):
+                continue
+            if all(v.shape and v.dtype in sized for v in sample.graph.inputs):
+                _forget_shapes(sample)
+                samples.append(sample)
+                names.update({name: None for name, v in sample.op.operand_items() if not v.is_const})
+        jobs = [Job(content_of(sample.graph, self.runtime.format), sample.inputs) for sample in samples]
+        ran = zip(samples, run_jobs(self.runtime, jobs), strict=True)
+        refused = sum(bool(judged(self.runtime, sample, result)) for sample, result in ran)
+        return list(names) if refused > len(samples) / 2 else []
+
     def result(self) -> Measured:
         found = {text: form for text, form in sorted(self.forms.items()) if form.runs}
         unexplained = Counter[str]()
@@ -162,9 +184,18 @@ class _Probe:
         if found:
             op = next(o.op for form in found.values() for o in form.observed if o.runs)
             version = _highest_version(self.runtime, op)
-        constraints = {text: form.constraints for text, form in found.items()}
+        known = self.needs_known_shapes(dict.fromkeys(t for form in found.values() for t in form.types))
+        more = {"known": known} if known else {}
+        constraints = {text: {**form.constraints, **more} for text, form in found.items()}
         reasons = {text: form.reason for text, form in self.forms.items() if form.reason}
         return Measured(version, constraints, +unexplained, reasons)
+
+
+def _forget_shapes(sample: Sample) -> None:
+    for value in sample.graph.inputs:
+        value.shape = (None,) * len(value.shape or ())
+    for value, found in zip(sample.op.results, sample.op.inferred(), strict=True):
+        value.shape = found.shape
 
 
 def content_of(graph: Graph, format: str) -> bytes:

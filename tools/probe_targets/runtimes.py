@@ -55,6 +55,8 @@ class Runtime(NamedTuple):
     """Those that it has for some tensor; no others are tried."""
     checks: Mapping[str, Checks] = {}
     """Published constraints of every operator that it takes, by operator; empty: unknown, all are tried."""
+    sized_dtypes: frozenset[DType] = frozenset()
+    """Of inputs of unknown shape, whose sizes ``run`` states before the model is prepared."""
 
     @property
     def version(self) -> str:
@@ -116,6 +118,10 @@ def _run_onert(job: Job) -> Ran:
     try:
         session = onert.infer.session(file.name, "cpu")
         # not session.infer, which fails on inputs of rank 0
+        for index, info in enumerate(session.get_inputs_tensorinfo()):
+            if -1 in info.dims[: info.rank]:
+                info.dims = list(job.inputs[index].shape)
+                session.session.set_input_tensorinfo(index, info)
         session.session.set_prepare_config(prepare_config.ENABLE_INTERNAL_OUTPUT_ALLOC)
         session.session.prepare()
         inputs = [np.ascontiguousarray(array).reshape(array.shape) for array in job.inputs]
@@ -135,11 +141,15 @@ def _import_onert() -> None:
 
 
 ONERT_DTYPES = frozenset({f32, i32, i64, i16, i8, u8, boolean})
+ONERT_SIZED = frozenset({f32, i32, i64, boolean})
+"""Its C interface states sizes of others, too; the Python package cannot."""
 
 RUNTIMES = {
     "litert": Runtime("LiteRT", "tflite", "ai-edge-litert", _run_litert, _import_litert),
     "litert-xnnpack": Runtime(
         "LiteRT with XNNPACK", "tflite", "ai-edge-litert", _run_xnnpack, _import_litert, checks=XNNPACK
     ),
-    "onert": Runtime("onert", "circle", "onert", _run_onert, _import_onert, ONERT_DTYPES),
+    "onert": Runtime(
+        "onert", "circle", "onert", _run_onert, _import_onert, ONERT_DTYPES, sized_dtypes=ONERT_SIZED
+    ),
 }

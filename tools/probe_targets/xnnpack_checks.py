@@ -54,7 +54,10 @@ _TRANSPOSED_SIZES = {
         ]
     ]
 }
-_SUM: Checks = (_ratio(["lhs"], 1 / 1024, 256), _ratio(["rhs"], 1 / 1024, 256))
+_SCALARS = {"scalar_rank": [["lhs", "rhs"], ["rhs", "lhs"]]}
+"""Not published: the result has the rank of the other operand."""
+
+_SUM: Checks = (_ratio(["lhs"], 1 / 1024, 256), _ratio(["rhs"], 1 / 1024, 256), _SCALARS)
 _REDUCE: Checks = (*_shaped("input", "axis"), _constant("axis"))
 _CONVOLUTION: Checks = (
     *_shaped("input"),
@@ -102,7 +105,7 @@ XNNPACK: dict[str, Checks] = {
         _ratio(["input"], 1 / 256, 128),
         _ratio(["input", "alpha"], 1 / 256, 128),
     ),
-    "MUL": (*_shaped("lhs", "rhs"), ACTIVATIONS, _ratio(["lhs", "rhs"], 1 / 65536, 256)),
+    "MUL": (*_shaped("lhs", "rhs"), ACTIVATIONS, _ratio(["lhs", "rhs"], 1 / 65536, 256), _SCALARS),
     "PAD": (
         *_shaped("input", "output"),
         _constant("paddings"),

@@ -26,8 +26,8 @@ RANGE = (0.5, 1.0)
 def with_options(model: Model, target: Target, findings: Sequence[Finding]) -> list[Finding]:
     """Return ``findings``, all of ``target``, with a remedy for those that have none.
 
-    Remedies are a scheme of quantization in which the target has the operator, other runtimes that run it as
-    it is, and always what the exporter has to write instead.
+    Remedies are known shapes, a scheme of quantization in which the target has the operator, other runtimes
+    that run it as it is, and always what the exporter has to write instead.
     """
     graphs = {graph.name: graph for graph in model.graphs}
     return [
@@ -39,8 +39,20 @@ def with_options(model: Model, target: Target, findings: Sequence[Finding]) -> l
 
 
 def _remedy(op: Op, format: str, target: Target) -> str:
-    options = [*_schemes(op, target), *_runtimes(op, format, target)]
+    options = [*_known_shapes(op, target), *_schemes(op, target), *_runtimes(op, format, target)]
     return "; or ".join([*options, f"export {target.wanted_change(op)} instead"])
+
+
+def _known_shapes(op: Op, target: Target) -> Iterator[str]:
+    """Yield the option that gives a model known shapes, if the target runs ``op`` with them."""
+    if all(value.is_static for value in op.inputs if value is not None) or op.called_graphs():
+        return
+    model = lone_model(op)
+    for value in model.main.values():
+        value.shape = value.shape and tuple(1 if dim is None else dim for dim in value.shape)
+    (trial,) = model.main
+    if target.refusal(trial) is None:
+        yield "circlekit resize --shapes, with known sizes of the inputs, makes it one that runs"
 
 
 def _schemes(op: Op, target: Target) -> Iterator[str]:

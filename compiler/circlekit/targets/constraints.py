@@ -9,6 +9,9 @@
     elements        operand -> the greatest number of elements that it may have
     row_multiple    operand -> a number of which the elements behind the first dimension are a multiple
     nonempty        names of operands and results that must have elements
+    known           names of operands whose shapes must be known before a run
+    scalar_rank     pairs of operands: with a fused activation, the rank of the first is not above that of the
+                    second if it is a quantized constant of one element
     constant        names of operands that must be constant
     computed        names of operands that must not be constant
     consecutive     names of operands with axes that must be one, or constant and consecutive
@@ -27,7 +30,7 @@
     at_most         pairs of sizes, the first not above the second; a size is an attribute or [name, axis]
     any_of          lists of constraints; at least one of each list must hold
 
-What the model leaves open (an unknown dimension, an absent operand) breaks no constraint.
+What the model leaves open (an unknown dimension, an absent operand) breaks no constraint but ``known``.
 """
 
 from __future__ import annotations
@@ -104,6 +107,21 @@ def _nonempty(op: Op, names: Sequence[str]) -> Iterator[str]:
     for name in names:
         if any(0 in (value.shape or ()) for value in values_named(op, name)):
             yield f"elements in {name}, got none"
+
+
+def _known(op: Op, names: Sequence[str]) -> Iterator[str]:
+    for name, value in ((n, value) for n in names for value in values_named(op, n)):
+        if not value.is_static:
+            yield f"a known shape of {name}, got {format_shape(value.shape)}"
+
+
+def _scalar_rank(op: Op, pairs: Sequence[Sequence[str]]) -> Iterator[str]:
+    for scalar, other in pairs:
+        highest = max((v.rank for v in values_named(op, other) if v.rank is not None), default=math.inf)
+        for value in values_named(op, scalar):
+            is_scalar = value.is_const and value.numel == 1 and value.quantization is not None
+            if is_scalar and len(value.static_shape) > highest and plain_attribute(op, "act") != "NONE":
+                yield f"no activation, or {scalar} of rank up to {highest}, got {value.rank}"
 
 
 def _same_shape(op: Op, pairs: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -269,6 +287,8 @@ KINDS: dict[str, Callable[[Op, Any], Iterator[str]]] = {
     "elements": _elements,
     "row_multiple": _row_multiple,
     "nonempty": _nonempty,
+    "known": _known,
+    "scalar_rank": _scalar_rank,
     "constant": _constant,
     "computed": _computed,
     "consecutive": _consecutive,

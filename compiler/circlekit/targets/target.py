@@ -65,7 +65,8 @@ class Target:
     def refusal(self, op: Op) -> str | None:
         """Return why the runtime cannot run ``op``, as a sentence; None if it, or its delegate, can.
 
-        Unknown dimensions and ranks count as supported: only the data of a run would show the contrary.
+        Unknown dimensions and ranks count as supported: only the data of a run would show the contrary.  The
+        constraint ``known`` in a table says where they are not.
         """
         shortfall = self._shortfall(op)
         return None if shortfall is None else shortfall.refusal
