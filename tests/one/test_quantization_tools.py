@@ -188,7 +188,7 @@ EQUALIZED += [("Net_Conv_Pad_000", 1), ("Net_Conv_Gelu_000", 0), ("Net_FullyConn
 
 @pytest.mark.parametrize(("name", "count"), EQUALIZED)
 def test_equalized_rows_of_one(name: str, count: int, shared: Path) -> None:
-    """Patterns through GELU, which ONE applies although they change values, are not found."""
+    """No scale passes through GELU, in ONE neither: its list of tests has these rows as comments."""
     model = recipe(shared, name)
     circlekit.optimize(model, ["fuse_instnorm"], format="circle")
     before = clone(model)

@@ -254,7 +254,7 @@ def test_workflows_run_in_their_order(run: Run, work: Path, monkeypatch: pytest.
         ({"A": {"steps": ["S"], "S": {"one-cmd": "one-pack"}}},
          'ValueError: Each step should have "one-cmd" and "commands" (flow.json: A: S)'),
         ({"A": {"steps": ["S"], "S": {"one-cmd": "one-pak", "commands": {}}}},
-         "ValueError: flow.json: unknown one-cmd one-pak; did you mean one-pack?"),
+         "ValueError: flow.json: A: S: unknown one-cmd one-pak; did you mean one-pack?"),
         ({"A": {"cfg-reference": {"path": "none.cfg"}}},
          "FileNotFoundError: Not found given configuration file: none.cfg"),
     ],

@@ -121,11 +121,11 @@ def load_schema(path: Path, target: str | None) -> ArgumentParser:
         try:
             names = runpy.run_path(str(path))
             if "command_schema" not in names:
-                raise DriverError("RuntimeError", f'You must implement "command_schema" function: {path}')
+                raise DriverError("RuntimeError", 'You must implement "command_schema" function')
             schema: Any = names["command_schema"]()
         except DriverError as error:
             raise DriverError(error.kind, f"{error.message} ({path})") from None
-        except Exception as error:  # the code of a user may raise anything
+        except (Exception, SystemExit) as error:  # the code of a user may raise anything
             raise DriverError(type(error).__name__, f"{error} ({path})") from error
     if not isinstance(schema, ArgumentParser) or schema.driver is None:
         raise DriverError("RuntimeError", f"expected an ArgumentParser with a DriverName from {path}")

@@ -83,13 +83,23 @@ def read_configuration(path: str) -> Configuration:
     Raise DriverError, worded as ONE does, for a missing or damaged file.
     """
     file = Path(path).expanduser()
+    text = read_text(file, path, "Not found given configuration file")
+    is_toml = file.suffix.lower() == ".toml"
+    return Configuration(path, _toml(text, path) if is_toml else ini_sections(text, path))
+
+
+def read_text(file: Path, path: str, words: str) -> str:
+    """Return a text in UTF-8.
+
+    Raise DriverError if it is none, or if it cannot be read: that begins with ``words`` and ``path``.
+    """
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        problem = "it is not UTF-8 text" if file.is_file() else "no such file"
-        message = f"Not found given configuration file: {path}: {problem}"
-        raise DriverError("FileNotFoundError", message) from None
-    return Configuration(path, _toml(text, path) if file.suffix == ".toml" else ini_sections(text, path))
+        return file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        problem = "no such file" if isinstance(error, FileNotFoundError) else error.strerror
+        raise DriverError("FileNotFoundError", f"{words}: {path}: {problem}") from None
+    except UnicodeDecodeError as error:
+        raise DriverError("UnicodeDecodeError", f"{path}: expected text in UTF-8: {error}") from None
 
 
 def ini_sections(text: str, path: str) -> dict[str, dict[str, str]]:
@@ -117,25 +127,24 @@ def _toml(text: str, path: str) -> dict[str, dict[str, str]]:
     if loose:
         raise DriverError("ParsingError", f"{path}: expected sections, got the key {loose[0]} outside of one")
     return {
-        name: {key: _text(value, f"{path}: [{name}] {key}") for key, value in table.items()}
+        name: {key: text_of(value, f"{path}: [{name}] {key}") for key, value in table.items()}
         for name, table in tables.items()
     }
 
 
-def _text(value: Any, where: str) -> str:
-    """Return the text of a value of a TOML file in an INI file; raise DriverError for a table."""
+def text_of(value: Any, where: str) -> str:
+    """Return the text of a value of a TOML or JSON file in an INI file; raise DriverError for a table."""
     if isinstance(value, list):
-        return ",".join(_text(item, where) for item in value)
-    if isinstance(value, dict):
+        return ",".join(text_of(item, where) for item in value)
+    if isinstance(value, dict) or value is None:
         raise DriverError("ParsingError", f"{where}: expected a text, a number, true or false, or a list")
     return value if isinstance(value, str) else str(value)
 
 
 def read_json(path: str) -> Any:
     """Return the content of a workflow file; raise DriverError, worded as ONE does."""
+    text = read_text(Path(path).expanduser(), path, "Not found given workflow file")
     try:
-        return json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
-    except OSError:
-        raise DriverError("FileNotFoundError", f"Not found given workflow file: {path}") from None
+        return json.loads(text)
     except ValueError as error:
         raise DriverError("ImportError", f"Invalid workflow file: {path}: {error}") from None

@@ -16,7 +16,17 @@ from typing import Any
 
 from circlekit.errors import CirclekitError
 from circlekit.toolchain.configuration import Configuration, read_configuration
-from circlekit.toolchain.option import DriverError, Kind, Option, StepFailed, UsageFault, Values, merged
+from circlekit.toolchain.option import (
+    DriverError,
+    Kind,
+    Option,
+    StepFailed,
+    UsageFault,
+    Values,
+    merged,
+    naming,
+    one_line,
+)
 from circlekit.toolchain.session import FAILED, Session
 
 USAGE_ERROR, INTERRUPTED = 2, 130
@@ -133,15 +143,20 @@ class Driver:
         path, section = command.pop("config", None), command.pop("section", self.name)
         configuration = None if path is None else read_configuration(path)
         session.verbose = session.verbose or verbose
-        given: Mapping[str, Any] = {}
-        if configuration is not None:
-            given = configuration.values(section, self.options, is_open=self.has_open_section)
-            session.environment.update(configuration.environment)
-        group = self.group({**given, **command}, session)
-        values = merged(self.options, command, given, group)
+        if configuration is None:
+            return Invocation(self, self._values(command, {}, session), command, rest, None)
+        given = configuration.values(section, self.options, is_open=self.has_open_section)
+        session.environment.update(configuration.environment)
+        with naming(path, f"in section [{section}] of {path}"):
+            values = self._values(command, given, session)
+        return Invocation(self, values, command, rest, configuration)
+
+    def _values(self, command: Values, given: Mapping[str, Any], session: Session) -> Values:
+        """Return the checked values: of the command line, of the configuration file, of a group, defaults."""
+        values = merged(self.options, command, given, self.group({**given, **command}, session))
         self._require(values)
         self.check(values)
-        return Invocation(self, values, command, rest, configuration)
+        return values
 
     def _split(self, words: list[str], session: Session) -> tuple[argparse.Namespace, list[str]]:
         """Parse ``words``; return the driver's own values, and the words for another program."""
@@ -183,7 +198,7 @@ def guarded(name: str, print_usage: Callable[[], None], work: Callable[[], None]
         kind = f"{error.kind}: " if error.kind else "error: "
         return _print(f"{name}: {kind}{error.message}", FAILED if error.kind else USAGE_ERROR)
     except CirclekitError as error:
-        return _print(f"{name}: {type(error).__name__}: {error}", FAILED)
+        return _print(f"{name}: {type(error).__name__}: {one_line(error)}", FAILED)
     except SystemExit as exit:
         return exit.code if isinstance(exit.code, int) else 0 if exit.code is None else FAILED
     except KeyboardInterrupt:

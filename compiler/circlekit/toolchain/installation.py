@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import metadata, resources
 from pathlib import Path
 
-from circlekit.toolchain.configuration import ini_sections
+from circlekit.toolchain.configuration import ini_sections, read_text
 from circlekit.toolchain.option import DriverError
 
 ENTRY_POINTS = "circlekit.backends"
@@ -85,7 +85,7 @@ class Installation:
         """
         own = resources.files("circlekit.toolchain") / "optimization"
         built_in = {p.name: p.read_text() for p in own.iterdir() if p.name.endswith(".cfg")}
-        files = {p.name: p.read_text() for p in self._siblings("optimization", "O*.cfg")}
+        files = {p.name: read_text(p, str(p), "Not found") for p in self._siblings("optimization", "O*.cfg")}
         return {name.removesuffix(".cfg"): text for name, text in sorted({**built_in, **files}.items())}
 
     def group(self, name: str) -> dict[str, str]:
@@ -115,14 +115,13 @@ class Installation:
     def backend_of(self, target: str) -> str:
         """Return the backend in the file of ``target``; raise DriverError if the file is missing or wrong."""
         path = self.root / "target" / f"{target}.ini"
-        try:
-            text = path.read_text()
-        except OSError:
+        if not path.is_file():
             known = ", ".join(self.targets()) or "none"
             raise DriverError(
                 "FileNotFoundError",
                 f"Not found given target configuration: {target} (expected {path}; there: {known})",
-            ) from None
+            )
+        text = read_text(path, str(path), "Not found given target configuration")
         keys = ini_sections(f"[target]\n{text}", str(path))["target"]
         if keys.get("TARGET") != target:
             raise DriverError("RuntimeError", f"Invalid target file: {path}: expected TARGET={target}")

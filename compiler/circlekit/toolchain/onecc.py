@@ -13,7 +13,7 @@ from circlekit.toolchain.configuration import BACKEND, ENVIRONMENT, ONECC, Confi
 from circlekit.toolchain.driver import Driver, Invocation, guarded, version_text
 from circlekit.toolchain.drivers import all_drivers
 from circlekit.toolchain.drivers.importing import run_import
-from circlekit.toolchain.option import SWITCH_WORDS, DriverError, StepFailed, UsageFault
+from circlekit.toolchain.option import SWITCH_WORDS, DriverError, StepFailed, UsageFault, naming
 from circlekit.toolchain.session import Session
 from circlekit.toolchain.workflow import Step, read_workflow
 
@@ -108,7 +108,7 @@ def _main(words: list[str], session: Session) -> None:
             ready
             for step in read_workflow(arguments.workflow, session.report)
             for ready in (
-                [_step(step, arguments.workflow, session)]
+                [_step(step, session)]
                 if step.tool
                 else configured_steps(read_configuration(step.configuration), session, Choice())
             )
@@ -178,7 +178,7 @@ def configured_steps(configuration: Configuration, session: Session, choice: Cho
         raise DriverError("ImportError", f"[{ONECC}] section is required in configuration file: {path}")
     own = replace(session, environment={**session.environment, **configuration.environment})
     names = _drivers_to_run(configuration, own)
-    groups = _groups(configuration, choice)
+    groups = _groups(configuration, choice, session)
     steps = []
     for name in names:
         words = ["--config", configuration.path, "--section", name]
@@ -187,7 +187,9 @@ def configured_steps(configuration: Configuration, session: Session, choice: Cho
         if name in WITH_BACKEND:
             words += ["-b", choice.backend] if choice.backend else []
             words += ["-T", choice.target] if choice.target else []
-        steps.append(_ready(name, words, own))
+        steps.append(
+            _ready(name, words, own, configuration.path, f"in section [{name}] of {configuration.path}")
+        )
     return steps
 
 
@@ -209,9 +211,9 @@ def _drivers_to_run(configuration: Configuration, session: Session) -> list[str]
         if key not in known:
             near = did_you_mean(key, [*known, INCLUDE])
             raise DriverError("ValueError", f"{configuration.path}: [{ONECC}] unknown key {key}{near}")
-        if text.lower() not in SWITCH_WORDS and text:
+        if text.lower() not in SWITCH_WORDS:
             raise DriverError("ValueError", f"{configuration.path}: [{ONECC}] {key}: Not a boolean: {text}")
-        if SWITCH_WORDS.get(text.lower()):
+        if SWITCH_WORDS[text.lower()]:
             on.append(key)
     imports = sorted(name for name in on if name.startswith(IMPORTS))
     return [*imports, *(name for name in ORDER if name in on)]
@@ -221,23 +223,24 @@ INCLUDE = "include"
 """The key of [onecc] that names optimization groups."""
 
 
-def _groups(configuration: Configuration, choice: Choice) -> str:
+def _groups(configuration: Configuration, choice: Choice, session: Session) -> str:
     """Return the optimization groups without their O, separated by spaces; a later group wins.
 
-    Raise DriverError for a name that does not begin with O.
+    Raise DriverError for a name that does not begin with O, or that is unknown.
     """
     names = configuration.sections[ONECC].get(INCLUDE, "").replace(",", " ").split()
-    for name in names:
-        if name == "O" or not name.startswith("O"):
-            where = f"{configuration.path}: [{ONECC}] {INCLUDE}"
-            raise DriverError("ValueError", f"Invalid group option: {name} ({where})")
+    with naming(configuration.path, f"{configuration.path}: [{ONECC}] {INCLUDE}"):
+        for name in names:
+            if name == "O" or not name.startswith("O"):
+                raise DriverError("ValueError", f"Invalid group option: {name}")
+            session.installation.group(name)
     return " ".join([*(name[1:] for name in names), *([choice.group] if choice.group else [])])
 
 
-def _ready(name: str, words: list[str], session: Session) -> Ready:
+def _ready(name: str, words: list[str], session: Session, path: str, where: str) -> Ready:
     """Return the step that runs the driver ``name`` with the command line ``words``, which is checked now.
 
-    Errors are printed, and raised as StepFailed.
+    Errors are printed, and raised as StepFailed.  ``path``: the file that asks for the step.  ``where``: the place in it, for errors.
     """
     own = session.installation.programs(name) if name not in all_drivers() else {}
     if own:  # an import driver of the user
@@ -246,10 +249,11 @@ def _ready(name: str, words: list[str], session: Session) -> Ready:
     found: list[Invocation] = []
 
     def resolve() -> None:
-        found.append(driver.resolve(words, session))
-        driver.prepare(found[0], session)
+        with naming(path, where):
+            found.append(driver.resolve(words, session))
+            driver.prepare(found[0], session)
 
-    code = guarded(name, driver.print_usage if not _has_file(words) else lambda: None, resolve)
+    code = guarded(name, lambda: None, resolve)
     if code:
         raise StepFailed(name, code)
     return Ready(
@@ -258,24 +262,19 @@ def _ready(name: str, words: list[str], session: Session) -> Ready:
     )
 
 
-def _has_file(words: Sequence[str]) -> bool:
-    """Return whether the options come from a configuration file; then an error prints no usage line."""
-    return "--config" in words
-
-
-def _step(step: Step, path: str, session: Session) -> Ready:
-    """Return the step that runs the driver of ``step``, from the workflow file ``path``."""
+def _step(step: Step, session: Session) -> Ready:
+    """Return the step that runs the driver of ``step``."""
     driver = all_drivers().get(step.tool)
     if driver is None:
         near = did_you_mean(step.tool, list(all_drivers()))
-        raise DriverError("ValueError", f"{path}: unknown one-cmd {step.tool}{near}")
-    return _ready(step.tool, words_of(driver, step.keys or {}), session)
+        raise DriverError("ValueError", f"{step.where}: unknown one-cmd {step.tool}{near}")
+    return _ready(step.tool, words_of(driver, step.keys, step.where), session, step.where, step.where)
 
 
-def words_of(driver: Driver, keys: Mapping[str, str]) -> list[str]:
+def words_of(driver: Driver, keys: Mapping[str, str], where: str) -> list[str]:
     """Return the command line for the keys of a step; the words of the key ``command`` stand behind ``--``.
 
-    Raise DriverError for a value that is not valid.
+    Raise DriverError, with the place ``where`` of the step, for an unknown key or a value that is not valid.
     """
     options = {option.key: option for option in driver.options}
     words: list[str] = []
@@ -283,8 +282,12 @@ def words_of(driver: Driver, keys: Mapping[str, str]) -> list[str]:
         option = options.get(key.replace("-", "_"))
         if key == "command":
             continue
+        if option is None and driver.words != "any":
+            near = did_you_mean(key, list(options))
+            message = f"{driver.name}: the following arguments are unrecognized: {key}"
+            raise DriverError("", f"{message} ({where}{near})")
         try:
             words += [f"--{key}", text] if option is None else option.words(option.read(text))
         except ValueError as error:
-            raise DriverError("ValueError", f"{driver.name}: {key}: {error}") from None
+            raise DriverError("ValueError", f"{where}: {driver.name}: {key}: {error}") from None
     return [*words, *(["--", *keys["command"].split()] if "command" in keys else [])]

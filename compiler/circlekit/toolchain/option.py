@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -149,6 +150,23 @@ class DriverError(CirclekitError):
 
 class UsageFault(CirclekitError):
     """Wrong or missing options of a driver."""
+
+
+def one_line(error: CirclekitError) -> str:
+    """Return the message of ``error`` and its places, without the lines of the model around them."""
+    places = ", ".join(place.strip().splitlines()[0] for place in error.where)
+    return error.message.splitlines()[0] + (f" ({places})" if places else "")
+
+
+@contextmanager
+def naming(path: str, where: str) -> Iterator[None]:
+    """Add ``where`` to errors of the block that do not name the file ``path``, in which it is."""
+    try:
+        yield
+    except (UsageFault, DriverError) as fault:
+        if path not in fault.message:
+            fault.message += f" ({where})"
+        raise
 
 
 class StepFailed(CirclekitError):

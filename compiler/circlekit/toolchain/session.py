@@ -18,7 +18,7 @@ from circlekit.errors import CirclekitError, FileError, FormatError, ParseError
 from circlekit.ir.graph import Model
 from circlekit.toolchain.handed_models import HandedModels
 from circlekit.toolchain.installation import Installation, find_installation
-from circlekit.toolchain.option import DriverError, StepFailed
+from circlekit.toolchain.option import DriverError, StepFailed, one_line
 
 LOAD_FAILED, FAILED = 1, 255
 """ONE's exit codes of a program whose model cannot be read, and of one that fails otherwise."""
@@ -89,7 +89,8 @@ class Session:
         try:
             self.log = open(path, "wb")  # noqa: SIM115, PTH123  # closed below
         except OSError as error:
-            raise DriverError(type(error).__name__, f"{error.strerror}: '{path}'") from None
+            message = f"{error.strerror}: '{path}' (the log of {output})"
+            raise DriverError(type(error).__name__, message) from None
         try:
             yield
         finally:
@@ -100,7 +101,8 @@ class Session:
     def program(self, name: str, words: Sequence[str], unread: int = LOAD_FAILED) -> Iterator[None]:
         """Run the block in place of ONE's program ``name``; an error in it becomes StepFailed.
 
-        The error is printed as that program and its driver print it.  ``words``: the arguments of the
+        The error is printed in one line, as that program and its driver print it; the log, and if ``verbose``
+        the standard error, gets the lines of the model around it, too.  ``words``: the arguments of the
         program, for the log.  ``unread``: the exit code for a model that cannot be read.
         """
         self.write_log(" ".join([name, *words]) + "\n")
@@ -109,9 +111,11 @@ class Session:
         except StepFailed:
             raise
         except CirclekitError as error:
-            text = str(error) if error.message.startswith(ONE_BEGINNINGS) else f"ERROR: {error}"
+            begin = "" if error.message.startswith(ONE_BEGINNINGS) else "ERROR: "
             is_unread = isinstance(error, FileError | FormatError) and error.message.startswith(UNREAD)
-            self.report(text, prefix=name)
+            self.report(begin + one_line(error), prefix=name)
+            if "\n" in str(error):
+                (self.report if self.verbose else self.write_log)(f"{error}\n")
             raise StepFailed(name, unread if is_unread else FAILED) from None
 
     def write_log(self, text: str) -> None:

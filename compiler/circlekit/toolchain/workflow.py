@@ -10,12 +10,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from circlekit.errors import did_you_mean
-from circlekit.toolchain.configuration import read_json
+from circlekit.toolchain.configuration import read_json, text_of
 from circlekit.toolchain.option import DriverError
 
 WORKFLOWS, AFTER, REFERENCE, STEPS = "workflows", "run-after", "cfg-reference", "steps"
@@ -28,11 +28,13 @@ class Step:
     """A step of a workflow: a driver, or a configuration file if ``tool`` is empty.
 
     ``tool``: the name of the driver.  ``keys``: the texts of its options.  ``configuration``: the path.
+    ``where``: the file, the workflow and the step, for errors.
     """
 
     tool: str = ""
-    keys: Mapping[str, str] | None = None
+    keys: Mapping[str, str] = field(default_factory=dict)
     configuration: str = ""
+    where: str = ""
 
 
 def read_workflow(path: str, warn: Callable[[str], None]) -> list[Step]:
@@ -81,9 +83,9 @@ def _workflows(document: Any, path: str) -> list[str]:
     def fault(message: str) -> DriverError:
         return DriverError("ValueError", f"{message} ({path})")
 
-    if not isinstance(document, dict) or not isinstance(document.get(WORKFLOWS), list):
+    if not isinstance(document, dict) or WORKFLOWS not in document:
         raise fault(f'Not found "{WORKFLOWS}" key in workflow file')
-    names: list[str] = document[WORKFLOWS]
+    names = _names(document, WORKFLOWS, path)
     for name in names:
         if not isinstance(document.get(name), dict):
             raise fault(f'Not found {name} key listed in "{WORKFLOWS}"')
@@ -93,10 +95,18 @@ def _workflows(document: Any, path: str) -> list[str]:
             raise fault(f'Each workflow should have either "{STEPS}" or "{REFERENCE}": {name}')
         if len(given) > 1:
             raise fault(f'"{STEPS}" and "{REFERENCE}" are exclusive key: {name}')
-        for before in document[name].get(AFTER, []):
+        for before in _names(document[name], AFTER, f"{path}: {name}"):
             if before not in names:
                 near = did_you_mean(before, names)
                 raise fault(f'Not found {before} key listed in "{AFTER}" of {name}{near}')
+    return names
+
+
+def _names(item: Mapping[str, Any], key: str, where: str) -> list[str]:
+    """Return the list of names under ``key``, [] if there is none."""
+    names = item.get(key, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise DriverError("ValueError", f'expected a list of names at "{key}", got {names!r} ({where})')
     return names
 
 
@@ -107,11 +117,12 @@ def _steps(workflow: Mapping[str, Any], where: str) -> list[Step]:
         if not isinstance(path, str):
             raise DriverError("ValueError", f'"{REFERENCE}" should have "path" ({where})')
         return [Step(configuration=path)]
-    return [_step(workflow.get(name), f"{where}: {name}") for name in workflow[STEPS]]
+    return [_step(workflow.get(name), f"{where}: {name}") for name in _names(workflow, STEPS, where)]
 
 
 def _step(step: Any, where: str) -> Step:
     """Return the step of a JSON object; raise DriverError if it is not valid."""
     if not isinstance(step, dict) or TOOL not in step or not isinstance(step.get(COMMANDS), dict):
         raise DriverError("ValueError", f'Each step should have "{TOOL}" and "{COMMANDS}" ({where})')
-    return Step(str(step[TOOL]), {key: str(value) for key, value in step[COMMANDS].items()})
+    keys = {key: text_of(value, f"{where}: {key}") for key, value in step[COMMANDS].items()}
+    return Step(str(step[TOOL]), keys, where=where)

@@ -134,7 +134,10 @@ def _list_of(layers: Sequence[dict[str, Any]], label: str | None, path: str) -> 
         names = _names(layer) if label is None else _alternates(layer, path).get(label, _names(layer))
         if not names or not all(isinstance(word, str) for word in (*names, *words)):
             raise ParseError(f"{path}: expected name or names, dtype and granularity as text in {layer}")
-        setting = layer_setting(*words)
+        try:
+            setting = layer_setting(*words)
+        except UnsupportedError as error:
+            raise error.note(f"in {path}, layer {', '.join(names)}") from None
         for name in names:
             if name in found:
                 raise ParseError(f"{path}: the layer name {name!r} stands twice in the configuration file")
