@@ -140,7 +140,17 @@ FAULTS = {
     ),
     "required": (
         f"{BEGIN}one-pack=True\n{IMPORT}[one-pack]\ninput_path=net.circle\n",
-        "one-pack: error: the following arguments are required: -o/--output_path",
+        "one-pack: error: the following arguments are required: -o/--output_path "
+        "(in section [one-pack] of test.cfg)",
+    ),
+    "empty switch": (
+        f"{BEGIN}one-optimize=\n{IMPORT}",
+        "onecc: ValueError: test.cfg: [onecc] one-optimize: Not a boolean: ",
+    ),
+    "unknown group": (
+        f"{BEGIN}include=O9\n{IMPORT}",
+        "onecc: FileNotFoundError: Not found given optimization configuration file: O9 (known groups: O1) "
+        "(test.cfg: [onecc] include)",
     ),
     "group": (
         f"{BEGIN}include=1\n{IMPORT}",
@@ -255,6 +265,9 @@ def test_workflows_run_in_their_order(run: Run, work: Path, monkeypatch: pytest.
          'ValueError: Each step should have "one-cmd" and "commands" (flow.json: A: S)'),
         ({"A": {"steps": ["S"], "S": {"one-cmd": "one-pak", "commands": {}}}},
          "ValueError: flow.json: A: S: unknown one-cmd one-pak; did you mean one-pack?"),
+        ({"A": {"steps": "S"}}, "ValueError: expected a list of names at \"steps\", got 'S' (flow.json: A)"),
+        ({"A": {"steps": ["S"], "S": {"one-cmd": "one-pack", "commands": {"input_path": None}}}},
+         "ParsingError: flow.json: A: S: input_path: expected a text, a number, true or false, or a list"),
         ({"A": {"cfg-reference": {"path": "none.cfg"}}},
          "FileNotFoundError: Not found given configuration file: none.cfg"),
     ],

@@ -154,7 +154,8 @@ class UsageFault(CirclekitError):
 
 def one_line(error: CirclekitError) -> str:
     """Return the message of ``error`` and its places, without the lines of the model around them."""
-    places = ", ".join(place.strip().splitlines()[0] for place in error.where)
+    lines = [line.strip() for text in error.where for line in text.splitlines()[:1]]
+    places = ", ".join(line for line in lines if line.startswith(("at ", "in ", "for ")))
     return error.message.splitlines()[0] + (f" ({places})" if places else "")
 
 

@@ -59,7 +59,10 @@ def _group(values: Values, session: Session) -> Mapping[str, Any]:
         for key, text in keys.items():
             if key not in known:
                 raise DriverError("ValueError", f"optimization/O{name}.cfg: unknown key {key}")
-            given[key] = known[key].read(text)
+            try:
+                given[key] = known[key].read(text)
+            except ValueError as error:
+                raise DriverError("ValueError", f"optimization/O{name}.cfg: {key}: {error}") from None
     return given
 
 
