@@ -240,7 +240,8 @@ def _groups(configuration: Configuration, choice: Choice, session: Session) -> s
 def _ready(name: str, words: list[str], session: Session, path: str, where: str) -> Ready:
     """Return the step that runs the driver ``name`` with the command line ``words``, which is checked now.
 
-    Errors are printed, and raised as StepFailed.  ``path``: the file that asks for the step.  ``where``: the place in it, for errors.
+    Errors are printed, and raised as StepFailed.  ``path``: the file that asks for the step.
+    ``where``: the place in it, for errors.
     """
     own = session.installation.programs(name) if name not in all_drivers() else {}
     if own:  # an import driver of the user
