@@ -48,7 +48,7 @@ def check_pass(
     One pass must be done after one run, several after ``run_passes``; running them again changes nothing.
     """
     model = parse_model(text)
-    verify(model)
+    check(model)
     interface, before = interface_of(model), clone(model)
     inputs = [[make_input(v, kind) for v in model.main.inputs] for kind in KINDS]
     wanted = [run(model, arrays) for arrays in inputs]

@@ -68,7 +68,7 @@ def test_most_pictures_have_instances() -> None:
 COVERAGE: dict[str, tuple[int, int]] = {}
 """For each pass the number of models that were made, and of the pictures that were tried."""
 
-MAX_PICTURES = 4
+MAX_PICTURES = 2
 """Pictures of one pass whose mutants are tested; passes with many forms share their conditions."""
 
 
@@ -85,10 +85,11 @@ def check_mutants(name: str, base: Model) -> int:
             assert interface_of(model) == interface_of(before), what
         if changes and not kind.changes_values:
             assert_same_values(model, before, what)
+        if changes:
+            continue
         refusals = explain_pass(before, name, base.format)
-        assert changes or refusals, f"{what}: neither a change nor a sentence"
-        most = Counter(id(r.op) for r in refusals)
-        assert not most or max(most.values()) == 1, f"{what}: several sentences on one operator"
+        assert refusals, f"{what}: neither a change nor a sentence"
+        assert max(Counter(id(r.op) for r in refusals).values()) == 1, f"{what}: several on one operator"
         for refusal in refusals:
             assert_sentence(refusal, model)
     return count

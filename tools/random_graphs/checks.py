@@ -105,34 +105,36 @@ class Original:
         context = Context(format=format, exact=is_pipeline, refusals=[] if explain else None)
         return run_passes(model, select_passes(passes, format=format if is_pipeline else None), context)
 
-    def optimized(self, passes: str | Sequence[str], format: str, count: bool = True) -> Model:
-        """Return a copy after ``passes``; ``count``: note which of them fired."""
-        model = clone(self.model)
-        with faults_of("pass"):
-            records = self.run_on(model, passes, format)
-        if count:
-            self.fired.update({r.name: r.changes for r in records if r.changes})
-        return model
-
-    def is_changed_by(self, name: str, format: str) -> bool:
-        """Return whether a pass alone changes anything; an unchanged copy is used again."""
+    def check_single(self, name: str, format: str) -> None:
+        """Check all promises of a pass alone; an unchanged copy is used again."""
         model, self._unchanged_copy = self._unchanged_copy or clone(self.model), None
-        with faults_of("pass"):
-            records = self.run_on(model, [name], format)
-        if any(r.changes for r in records) or difference(model, self.model) is not None:
-            return True
-        self._unchanged_copy = model
-        return False
+        if self._fires(model, [name], format) or difference(model, self.model) is not None:
+            self._check_result(model, [name], format, with_text=False)
+        else:
+            self._unchanged_copy = model
 
     def check(self, passes: str | Sequence[str], format: str, with_text: bool = True) -> Model:
         """Run ``passes`` on a copy, check all promises, and return the copy."""
+        model = clone(self.model)
+        self._fires(model, passes, format)
+        self._check_result(model, passes, format, with_text)
+        return model
+
+    def _fires(self, model: Model, passes: str | Sequence[str], format: str) -> bool:
+        """Run ``passes`` on ``model``; note which of them fired, and return whether any did."""
+        with faults_of("pass"):
+            records = self.run_on(model, passes, format)
+        self.fired.update({r.name: r.changes for r in records if r.changes})
+        return any(r.changes for r in records)
+
+    def _check_result(self, model: Model, passes: str | Sequence[str], format: str, with_text: bool) -> None:
+        """Check all promises of ``passes``, which made ``model``."""
         names = pass_names(passes, format=format if isinstance(passes, str) else None)
-        model = self.optimized(passes, format)
         after = print_model(model)
         if after != self.text:
             self._check_changed(model, names)
         elif len(names) == 1:
-            return model
+            return
         with faults_of("second run"):
             records = self.run_on(model, passes, format)
         changed = [r.name for r in records if r.changes]
@@ -141,7 +143,6 @@ class Original:
         if with_text:
             self._check_text(model, after)
         self._check_explained(passes, format, after)
-        return model
 
     def check_interface_change(self, name: str, format: str) -> None:
         """Run a pass that changes the interface: the result is valid, or the pass refuses."""
@@ -169,12 +170,12 @@ class Original:
             raise Fault("text", str(found))
 
     def _check_explained(self, passes: str | Sequence[str], format: str, text: str) -> None:
-        """Require the same result while refusals are collected, and an unchanged original."""
+        """Require the same result in another run, which collects refusals, and an unchanged original."""
         explained = clone(self.model)
         with faults_of("explained"):
             self.run_on(explained, passes, format, explain=True)
         if print_model(explained) != text:
-            raise Fault("explained", "collecting refusals changes the result")
+            raise Fault("explained", "another run, which collects refusals, has another result")
         if print_model(self.model) != self.text or _checksum(self.model) != self.checksum:
             raise Fault("shared", "the original changed through its clone")
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-import circlekit
 from circlekit.errors import CirclekitError
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
@@ -119,8 +118,8 @@ class _Examination:
         with self.noting((name,), format):
             if kind.changes_interface:
                 self.original.check_interface_change(name, format)
-            elif self.original.is_changed_by(name, format):
-                self.original.check((name,), format, with_text=False)
+            else:
+                self.original.check_single(name, format)
         return self.original.fired[name] > before and not kind.changes_interface
 
     def random_list(self, active: Sequence[str]) -> tuple[str, ...]:
@@ -141,10 +140,6 @@ class _Examination:
         self.tell(f"files of O1 for {format}")
         self.original.check_files(after, self.folder)
         content = (self.folder / f"model.{format}").read_bytes()
-        second = self.folder / f"second.{format}"
-        circlekit.save(self.original.optimized("O1", format, count=False), second)
-        if second.read_bytes() != content:
-            raise Fault("not deterministic", "two runs of O1 make different files")
         self.result.checksum = zlib.crc32(content, self.result.checksum)
         if format == "tflite" and self.result.seed % LITERT_EVERY == 0:
             self.tell("LiteRT")

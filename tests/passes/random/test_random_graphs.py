@@ -138,9 +138,8 @@ def is_made(picture: Picture, seed: int) -> bool:
 
 
 def test_pictures_have_instances() -> None:
-    """Nearly every picture has instances."""
-    wanted = [
-        p for p in pictures() if not any(kind.code in RANDOM_OPERATORS for n in p.nodes for kind in n.kinds)
-    ]
+    """Nearly every picture of a sample has instances."""
+    sample = pictures()[::3]
+    wanted = [p for p in sample if not any(k.code in RANDOM_OPERATORS for n in p.nodes for k in n.kinds)]
     never = [p for p in wanted if not any(is_made(p, seed) for seed in range(60))]
-    assert len(never) <= UNMADE * len(pictures()), [p.root for p in never]
+    assert len(never) <= UNMADE * len(sample), [p.root for p in never]

@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from itertools import accumulate
 from typing import NamedTuple
 
-EXACT_TRIALS = 300_000
+EXACT_TRIALS = 200_000
 """How many operators the exact search tries at the end of a path before it gives up: about a second."""
 
 BEAM_TRIALS = 100_000
@@ -38,7 +38,7 @@ class BufferUse(NamedTuple):
     is_kept: bool
 
 
-@dataclass
+@dataclass(slots=True)
 class Step:
     """A set of operators that have run, on the path ``previous``, ``operator`` being the last of them.
 
@@ -67,7 +67,8 @@ class OrderSearch:
     """The operators of a graph for the search: predecessors as sets, and the buffers.
 
     ``limit``: only orders with a lower peak are of interest.  ``_floor``: no order has a lower peak, because
-    what an operator touches is live while it runs, and so are kept inputs.
+    what an operator touches is live while it runs, and so are kept inputs.  ``_shrinking``: the operators
+    that can release as many bytes as they create.
     """
 
     predecessors: Sequence[int]
@@ -77,6 +78,7 @@ class OrderSearch:
     _created: list[int] = field(init=False)
     _released_by: list[list[tuple[int, int]]] = field(init=False)
     _floor: int = field(init=False, default=0)
+    _shrinking: int = field(init=False, default=0)
     _trials: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -97,6 +99,9 @@ class OrderSearch:
                 touched[index] += buffer.size
                 if not buffer.is_kept:
                     self._released_by[index].append((buffer.size, buffer.users))
+        for index, created in enumerate(self._created):
+            if created <= sum(size for size, _ in self._released_by[index]):
+                self._shrinking |= 1 << index
         self._floor = always + max(touched, default=0)
 
     def lowest(self) -> tuple[list[int] | None, bool]:
@@ -117,7 +122,7 @@ class OrderSearch:
         """Return the best order below the limit, or None; and whether the search came to its end."""
         first = self._first()
         queue = [(first.peak, -first.count, 0, first)]
-        lowest = {first.done: first.peak}
+        lowest, reached = {first.done: first.peak}, dict[int, int]()
         number = 0
         while queue:
             *_, step = heappop(queue)
@@ -127,7 +132,7 @@ class OrderSearch:
                 continue
             if self._trials > EXACT_TRIALS:
                 return None, False
-            for following in self._following(step):
+            for following in self._following(step, reached):
                 if following.peak < lowest.get(following.done, self.limit):
                     lowest[following.done] = following.peak
                     number += 1
@@ -140,8 +145,9 @@ class OrderSearch:
         steps, best = [self._first()], None
         while steps:
             found: dict[int, Step] = {}
+            reached: dict[int, int] = {}
             for step in steps:
-                for following in self._following(step):
+                for following in self._following(step, reached):
                     known = found.get(following.done)
                     if following.peak < (self.limit if known is None else known.peak):
                         found[following.done] = following
@@ -153,10 +159,15 @@ class OrderSearch:
             steps = better[: max(1, bisect_right(tried, trials))]
         return best.order() if best is not None else None
 
-    def _following(self, step: Step) -> Iterator[Step]:
-        """Yield what each operator that is ready leads to."""
+    def _following(self, step: Step, reached: dict[int, int]) -> Iterator[Step]:
+        """Yield what each operator that is ready leads to.
+
+        ``reached``: the lowest peak with which a set was reached; with a higher or equal one it is left out.
+        """
         for index in members(step.ready):
-            if step.live + self._created[index] < self.limit:
+            done, peak = step.done | 1 << index, max(step.peak, step.live + self._created[index])
+            if peak < reached.get(done, self.limit):
+                reached[done] = peak
                 yield self._without_choice(self._after(step, index))
 
     def _without_choice(self, step: Step) -> Step:
@@ -168,7 +179,7 @@ class OrderSearch:
         is_changed = True
         while is_changed:
             is_changed = False
-            for index in members(step.ready):
+            for index in members(step.ready & self._shrinking):
                 during = step.live + self._created[index]
                 if during > max(step.peak, self._floor):
                     continue
