@@ -29,6 +29,8 @@ FORMS = list(itertools.product(SCALES, (False, True), (False, True)))
 SIZES = list(itertools.product(("VALID", "SAME"), (1, 2, 3), (1, 2, 3)))
 """Padding and strides."""
 
+ACTIVATIONS = ("NONE", "RELU", "RELU6")
+
 
 def graph(
     padding: str = "SAME",
@@ -68,35 +70,34 @@ def convert(text: str, folder: Path, *flags: str) -> tuple[circlekit.Model, dict
     return circlekit.load(source), written
 
 
-@pytest.mark.parametrize("act", ["NONE", "RELU", "RELU6"])
+@pytest.mark.parametrize("act", ACTIVATIONS)
 @pytest.mark.parametrize(("padding", "stride_h", "stride_w"), SIZES)
 def test_becomes_one_operator(padding: str, stride_h: int, stride_w: int, act: str, tmp_path: Path) -> None:
-    """Every size with three of the forms, so that each form meets sizes of every kind."""
-    number = SIZES.index((padding, stride_h, stride_w)) + len(act)
-    for index in range(3):
-        scale, swap, bias = FORMS[(number * 3 + index * 5) % len(FORMS)]
-        shift = SHIFTS[(number + index) % len(SHIFTS)]
-        mul = f"{SCALES[scale]}, %y" if swap else f"%y, {SCALES[scale]}"
-        add = f"{shift}, %m" if index == 1 else f"%m, {shift}"
-        text = graph(padding, (stride_h, stride_w), mul, add, bias, act)
-        original, written = convert(text, tmp_path, "--O1" if index else f"--{PASS}")
-        random = np.random.default_rng(number)
-        inputs = [random.standard_normal(v.static_shape).astype(np.float32) for v in original.main.inputs]
-        (wanted,) = circlekit.run(original, inputs)
-        for extension, model in written.items():
-            kinds = [op.code for op in model.main.ops]
-            split = extension == "circle" and act != "NONE"
-            assert kinds == ["TRANSPOSE_CONV", *([act] if split else [])]
-            tconv = model.main.ops[0]
-            assert isinstance(tconv, TransposeConv)
-            assert tconv.bias is not None
-            assert tconv.bias.shape == (3,)
-            assert tconv.version == (3 if act == "NONE" or split else 4)
-            assert [v.name for v in model.main.outputs] == ["z"]
-            (found,) = circlekit.run(model, inputs)
-            np.testing.assert_allclose(found, wanted, 0, TOLERANCE * float(np.abs(wanted).max()))
-        (found,) = run_litert((tmp_path / "out.tflite").read_bytes(), inputs)
+    """Every size and activation with one of the forms, so that each form meets sizes of every kind."""
+    number = SIZES.index((padding, stride_h, stride_w)) * 3 + ACTIVATIONS.index(act)
+    scale, swap, bias = FORMS[number * 5 % len(FORMS)]
+    shift = SHIFTS[number % len(SHIFTS)]
+    mul = f"{SCALES[scale]}, %y" if swap else f"%y, {SCALES[scale]}"
+    add = f"{shift}, %m" if number % 4 == 1 else f"%m, {shift}"
+    text = graph(padding, (stride_h, stride_w), mul, add, bias, act)
+    original, written = convert(text, tmp_path, "--O1" if number % 5 else f"--{PASS}")
+    random = np.random.default_rng(number)
+    inputs = [random.standard_normal(v.static_shape).astype(np.float32) for v in original.main.inputs]
+    (wanted,) = circlekit.run(original, inputs)
+    for extension, model in written.items():
+        kinds = [op.code for op in model.main.ops]
+        split = extension == "circle" and act != "NONE"
+        assert kinds == ["TRANSPOSE_CONV", *([act] if split else [])]
+        tconv = model.main.ops[0]
+        assert isinstance(tconv, TransposeConv)
+        assert tconv.bias is not None
+        assert tconv.bias.shape == (3,)
+        assert tconv.version == (3 if act == "NONE" or split else 4)
+        assert [v.name for v in model.main.outputs] == ["z"]
+        (found,) = circlekit.run(model, inputs)
         np.testing.assert_allclose(found, wanted, 0, TOLERANCE * float(np.abs(wanted).max()))
+    (found,) = run_litert((tmp_path / "out.tflite").read_bytes(), inputs)
+    np.testing.assert_allclose(found, wanted, 0, TOLERANCE * float(np.abs(wanted).max()))
 
 
 @pytest.mark.parametrize(
