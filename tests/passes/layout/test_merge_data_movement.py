@@ -134,9 +134,18 @@ def test_channels_stay(name: str) -> None:
 
 
 WHY = {
-    "interface and layout": (
+    "interface": (
         "%t = Transpose(%x, [0,3,1,2]) %y = SpaceToDepth(%t) {block_size: 2}",
-        "%t: moves data from %x, an input of the graph, to SpaceToDepth %y;",
+        "%t: moves data from %x, an input of the graph, to an output of the graph;",
+    ),
+    "parts": (
+        "%a = Abs(%x) %p, %q = Split(3, %a) {num_splits: 2} %r = Reshape(%q, [-1]) %s = Sum(%r, 0)"
+        " %y = Add(%p, %s)",
+        "%p: moves data from Abs %a to Add %y and Sum %s",
+    ),
+    "several sources": (
+        "%a = Abs(%x) %b = Neg(%x) %c = Concatenation(%a, %b) {axis: 3} %y = Relu(%c)",
+        "%c: moves data from Abs %a and Neg %b to Relu %y;",
     ),
     "own layout": (
         f"%t = Transpose(%x, [0,3,1,2]) %y = MaxPool2D(%t) {POOL}",

@@ -15,13 +15,13 @@ from circlekit.index_maps.write_back import plans_for
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
+from circlekit.passes.layout.held_in_place import ends_of, why_no_map
 from circlekit.passes.layout.permute_channels import (
     orders_of_producer,
     orders_of_user,
     permute_inputs,
     permute_outputs,
 )
-from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.passes.support.conditions import remove_unused
 from circlekit.rewrite.base import Context, GraphPass
 
@@ -38,7 +38,17 @@ class MergeDataMovement(GraphPass):
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         ops = [op for op in graph.ops if op.data_movement and len(op.results) == 1]
-        return sum(op.graph is graph and _Chain(graph, op, context).shorten() for op in ops)
+        count = sum(op.graph is graph and _Chain(graph, op, context).shorten() for op in ops)
+        if context.refusals is not None:
+            self._explain_parts(graph, context)
+        return count
+
+    def _explain_parts(self, graph: Graph, context: Context) -> None:
+        """Refuse each operator of several results, which no chain ends at."""
+        for op in graph.ops:
+            if op.data_movement and len(op.results) > 1:
+                sentence = why_no_map(op) if movement_of(op) is None else ends_of(graph, op)
+                context.accepts(self.name, op, f"%{op.results[0].name}: {sentence}", EXPLAINED)
 
 
 EXPLAINED = 12
@@ -84,19 +94,14 @@ class _Chain:
         self.graph, self.last, self.context = graph, last, context
         self.result = last.results[0]
 
-    @property
-    def moved(self) -> list[Value]:
-        """The operands that are not constant."""
-        return [value for value in self.last.inputs if value is not None and not value.is_const]
-
     def shorten(self) -> bool:
         """Replace the chain by the cheapest operators that the target runs; return whether it changed."""
-        if movement_of(self.last) is None:
-            if self.context.refusals is not None and not all(v.is_static for v in (*self.moved, self.result)):
-                unknown = f"%{self.result.name}: its shape or that of its operand is not known"
-                self.context.accepts(MergeDataMovement.name, self.last, unknown, EXPLAINED)
-            return False
         sentence: str | None = None
+        if movement_of(self.last) is None:
+            if self.context.refusals is not None:
+                sentence = f"%{self.result.name}: {why_no_map(self.last)}"
+                self.context.accepts(MergeDataMovement.name, self.last, sentence, EXPLAINED)
+            return False
         for way in sorted(self.ways(), key=lambda way: way.change):
             ops = [] if way.is_alias else self.built(way)
             sentence = self.refusal(way, ops)
@@ -155,7 +160,8 @@ class _Chain:
         """Return why no other operators are cheaper."""
         blocked = next(self.ways(keep_used=False), None)
         if blocked is None:
-            return f"%{self.result.name}: {self.ends()}; no operators that do so are cheaper"
+            ends = ends_of(self.graph, self.last)
+            return f"%{self.result.name}: {ends}; no operators that do so are cheaper"
         dead = removable(self.graph, self.result, blocked.origin.ops)
         held = next(op for op in blocked.origin.ops if op not in dead)
         value = next(v for v in held.results if v.use_count or self.graph.is_output(v))
@@ -163,19 +169,6 @@ class _Chain:
             return f"%{value.name}: is an output of the graph"
         user = next((user for user in value.users if user not in blocked.origin.ops), value.users[0])
         return f"%{value.name}: is also read by {type(user).__name__} %{user.output.name}"
-
-    def ends(self) -> str:
-        """Return between which operators, inputs or outputs of the graph the chain moves data."""
-        source = [self.last.inputs[0], *(origin.sources[0] for origin in origins(self.result))][-1]
-        assert source is not None  # an operand that is moved
-        start = f"%{source.name}, an input of the graph,"
-        if source.producer is not None:
-            start = f"{type(source.producer).__name__} %{source.name}"
-        perm = constant_perm(self.last)
-        users = [_described(user, perm and inverse(perm)) for user in self.result.users]
-        ends = ["an output of the graph"] * self.graph.is_output(self.result) + users
-        more = f" and {len(ends) - 2} more" if len(ends) > 2 else ""
-        return f"moves data from {start} to {' and '.join(ends[:2]) or 'nothing'}{more}"
 
     def replace(self, way: _Way, ops: Sequence[Op]) -> None:
         """Compute the result by ``ops``; without any, it is the source itself."""
@@ -203,15 +196,6 @@ class _Chain:
             ops[0].output.quantization = self.result.quantization
         source = ops[0].output if ops else way.origin.sources[0]
         return ops + built(way.steps, source, self.result, self.graph)
-
-
-def _described(user: Op, perm: Perm | None) -> str:
-    """Return the name of ``user``, and whether it can work on data that is permuted by ``perm``."""
-    name = f"{type(user).__name__} %{user.output.name}"
-    if movement_of(user) is not None or perm is None:
-        return name
-    is_fixed = not user.layout_operands or user.output.rank != len(perm) or user.permuted(perm) is None
-    return f"{name}, which works only in its own layout" if is_fixed else name
 
 
 def _forms(origin: Origin, result: Value) -> Iterator[_Form]:

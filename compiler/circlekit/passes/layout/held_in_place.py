@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sentences on what holds data movement in place: between which operators it moves data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from circlekit.index_maps.chains import origins
+from circlekit.index_maps.of_operators import movement_of
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.passes.support.axes import Perm, constant_perm, inverse
+
+NAMED_ENDS = 2
+"""How many operators at one end of a chain are named; the others are counted."""
+
+
+def ends_of(graph: Graph, last: Op) -> str:
+    """Return from and to which operators, inputs or outputs of ``graph`` the chain up to ``last`` moves data.
+
+    Other operators that only move data are looked through.
+    """
+    movement = movement_of(last)
+    nearest = () if movement is None else movement.sources
+    starts = [nearest, *(origin.sources for value in last.results for origin in origins(value))][-1]
+    perm = constant_perm(last)
+    readers = _readers(graph, last.results, perm and inverse(perm))
+    return f"moves data from {_listed(map(_start, starts))} to {_listed(readers)}"
+
+
+def why_no_map(op: Op) -> str:
+    """Return why ``op``, which moves data, is no index map."""
+    values = [value for value in (*op.inputs, *op.results) if value is not None and not value.is_const]
+    if not all(value.is_static for value in values):
+        return "its shape or that of its operand is not known"
+    first = values[0]
+    if any(value.quantization != first.quantization for value in values):
+        return "its operands and results have different quantization parameters, so it also rescales"
+    return "where its elements go depends on other operands, or follows no regular pattern"
+
+
+def _start(value: Value) -> str:
+    if value.producer is None:
+        return f"%{value.name}, {'a constant' if value.is_const else 'an input of the graph'},"
+    return f"{type(value.producer).__name__} %{value.name}"
+
+
+def _readers(graph: Graph, results: Sequence[Value], perm: Perm | None) -> Iterator[str]:
+    """Yield who reads ``results``; the direct readers of one that a Transpose moves undo ``perm``."""
+    todo = list(results)
+    seen = set(todo)
+    for value in todo:
+        if graph.is_output(value):
+            yield "an output of the graph"
+        for user in dict.fromkeys(value.users):
+            if movement_of(user) is None:
+                yield _described(user, perm if value in results else None)
+            else:
+                todo += [v for v in user.results if v not in seen]
+                seen.update(user.results)
+
+
+def _described(user: Op, perm: Perm | None) -> str:
+    """Return the name of ``user``, and whether it can work on data that is permuted by ``perm``."""
+    name = f"{type(user).__name__} %{user.results[0].name}" if user.results else type(user).__name__
+    if perm is None:
+        return name
+    is_fixed = not user.layout_operands or user.output.rank != len(perm) or user.permuted(perm) is None
+    return f"{name}, which works only in its own layout" if is_fixed else name
+
+
+def _listed(items: Iterable[str]) -> str:
+    names = list(dict.fromkeys(items))
+    more = f" and {len(names) - NAMED_ENDS} more" if len(names) > NAMED_ENDS else ""
+    return " and ".join(names[:NAMED_ENDS] or ["nothing"]) + more
