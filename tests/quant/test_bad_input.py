@@ -196,6 +196,39 @@ def test_an_output_that_float_operators_read_is_converted_once() -> None:
     assert [op.code for op in model.main] == ["QUANTIZE", "RELU", "DEQUANTIZE", "COS"]
 
 
+@pytest.mark.parametrize("scheme", ["one_uint8", "one_int16"])
+def test_biases_that_make_the_range_of_a_layer_keep_their_values(scheme: str) -> None:
+    """Kernels take multipliers below 2^-31 for 0."""
+    model = changed(2, lambda a: a.__imul__(np.float32(1e13)))
+    expected = circlekit.run(model, samples()[0])[0]
+    circlekit.quantize(model, scheme, samples())
+    result = circlekit.run(model, samples()[0])[0]
+    assert np.abs(result - expected).max() <= 0.01 * np.abs(expected).max()
+
+
+def test_int16_operands_of_concatenation_get_its_scale() -> None:
+    """Others use them, so that ONE leaves their scales; its kernel copies integers."""
+    model = circlekit.parse("""
+    graph main(%x: f32[1,8]) -> %y, %z {
+      %a = Mul(%x, 0.1)
+      %z = Neg(%a)
+      %y = Concatenation(%a, %x) {axis: 1}
+    }
+    """)
+    expected = circlekit.run(model, samples()[0])[0]
+    circlekit.quantize(model, "one_int16", samples())
+    np.testing.assert_allclose(circlekit.run(model, samples()[0])[0], expected, atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("operator", "reason"), [("Pow(%x, 2.0)", "has no POW"), ("Div(1.0, %x)", "divisor rounds to 0")]
+)
+def test_operators_without_a_kernel_in_the_form_of_one_are_reported(operator: str, reason: str) -> None:
+    model = circlekit.parse(f"graph main(%x: f32[1,8]) -> %y {{ %y = {operator} }}")
+    notes = circlekit.quantize(model, "one_uint8", [[np.arange(8, dtype=np.float32)[None]]]).notes
+    assert any(reason in note for note in notes)
+
+
 @pytest.mark.parametrize("scheme", ["int8", "int16x8", "weight_int4", "one_uint8", "one_int16"])
 def test_scalars_quantize_and_run(scheme: str) -> None:
     model = circlekit.parse("graph main(%x: f32[]) -> %y { %y = Mul(%x, 2.0) }")

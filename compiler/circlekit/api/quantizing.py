@@ -32,7 +32,7 @@ from circlekit.quant.mixed.mixed_precision import MakeMixedPlan, Raised, raise_o
 from circlekit.quant.mixed.raised_outputs import raise_outputs
 from circlekit.quant.mixed.raising import Budget
 from circlekit.quant.one.scheme import PREPARATION as ONE_PREPARATION
-from circlekit.quant.one.scheme import quantize_by_one
+from circlekit.quant.one.scheme import kernel_notes, quantize_by_one
 from circlekit.quant.plan import Plan, Preparation, TensorPlan
 from circlekit.quant.quantization_report import QuantizationReport
 from circlekit.quant.quantize import make_names_distinct, plan_model, preparation, ranges_of, require_fit
@@ -284,7 +284,9 @@ class _Choice:
         ranges = [] if calibration is None else ranges_of(model, calibration, self.estimator)
         if scheme.by_one:
             schemes = schemes_of(model, self.scheme, self.operators, self.only)
-            return quantize_by_one(model, scheme, ranges, schemes, *self.interface)
+            plan = quantize_by_one(model, scheme, ranges, schemes, *self.interface)
+            self.notes += kernel_notes(model)
+            return plan
         plan = self.plan(model, ranges)
         apply(model, plan)
         if has_grids:

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlekit.errors import UnsupportedError
-from circlekit.ir.dtypes import DType, f32
+from circlekit.ir.dtypes import DType, f32, u8
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.cast import Dequantize, Quantize
+from circlekit.ops.movement.join import Concatenation
 from circlekit.quant.one.activations import (
     Task,
     converted_parameters,
@@ -105,6 +106,28 @@ def remove_redundant_conversions(task: Task) -> None:
                 editor.redirect(op.output, source)
                 changed = changed or op.output.use_count > 0
     editor.remove_unused()
+
+
+def requantize_copied_operands(task: Task) -> None:
+    """Convert operands that have another scale than the result of an operator that only copies integers.
+
+    ONE leaves them, where others use the operand too, and the results are wrong.  Only its kernel of uint8
+    CONCATENATION scales.
+    """
+    for op in task.quantized_ops():
+        names = task.rule(op).backward
+        if not names or (isinstance(op, Concatenation) and op.output.dtype is u8):
+            continue
+        for index, (name, value) in enumerate(op.operand_items()):
+            if name not in names or value.dtype is not op.output.dtype or not is_activation(task, value):
+                continue
+            if not _same_parameters(value, op.output):
+                task.editor.conversions.pop((value, value.dtype), None)
+                like = op.output.quantization
+                converted = task.editor.converted(value, value.dtype, like, before=op)
+                task.editor.conversions.pop((value, value.dtype), None)
+                op.set_input(index, converted)
+                task.reasons[converted] = f"as %{op.output.name}: {op.code} has one scale"
 
 
 def _same_parameters(a: Value, b: Value) -> bool:

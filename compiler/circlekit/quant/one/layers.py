@@ -11,6 +11,7 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
+from circlekit.quant.choose import LEAST_MULTIPLIER
 from circlekit.quant.one.activations import Task, finite_floats, quantize_constant
 from circlekit.quant.one.formulas import (
     BIAS_DTYPES,
@@ -136,7 +137,9 @@ def _quantize_weights(
     key = ("weights", dtype, axis, None if smallest is None else smallest.tobytes())
     constant = task.editor.replace_constant(op, index_of(op, name), key, make)
     part = "all weights" if axis is None else "each channel"
-    raised = "" if smallest is None else "; scales were raised where the bias would overflow"
+    assert constant.quantization is not None  # it is that of ``make``
+    is_raised = (constant.quantization.scale <= np.float32(np.ravel(floor))).any()
+    raised = "; scales were raised where the bias would overflow" if is_raised else ""
     task.reasons[constant] = f"range of {part}{raised}"
 
 
@@ -189,14 +192,18 @@ def _input_scale(op: Op) -> np.float32:
 def _smallest_scale(task: Task, op: Op) -> Array | None:
     """Return the smallest scale of the weights, per channel, with which the bias does not overflow.
 
-    None if the bias fits with every scale.  ONE has no such limit: there the bias overflows.
+    With a bias of 2^30 steps and more, kernels also take the multiplier of the sums for 0 unless the scale is
+    large.  None if the bias fits with every scale.  ONE has no such limits: there results are wrong.
     """
     value = _bias(op)
     if value is None:
         return None
     data = finite_floats(value).reshape(-1)
     dtype = task.setting(op).dtype
-    needed = smallest_weight_scale(data, float(_input_scale(op)), dtype)
+    input_scale, result = float(_input_scale(op)), op.output.quantization
+    needed = smallest_weight_scale(data, input_scale, dtype)
+    if result is not None and result.scale.size == 1:
+        needed = np.maximum(needed, LEAST_MULTIPLIER * float(result.scale[0]) / input_scale)
     return needed if np.any(needed > SMALLEST_SCALE[dtype]) else None
 
 

@@ -10,15 +10,21 @@ import numpy as np
 from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
+from circlekit.ir.quantization_rule import OWN_RANGES
 from circlekit.ir.value import Quantization
 from circlekit.quant.choose import Ranges
 from circlekit.quant.one.settings import CHANNEL, LAYER, LayerSetting, Settings
 from circlekit.quant.one.with_minmax import quantize_operators
-from circlekit.quant.plan import Plan
+from circlekit.quant.plan import Plan, key_of
 from circlekit.quant.scheme import Scheme
+from circlekit.quant.weights import indices_of
+from circlekit.targets.target import find_target
 
 PREPARATION = ("fold_dequantize",)
 """Passes to run first: without them some operators would stay float."""
+
+RUNTIMES = ("luci", "onert", "litert")
+"""The runtimes whose tables ``kernel_notes`` asks; others may have more kernels."""
 
 
 def quantize_by_one(
@@ -44,6 +50,32 @@ def quantize_by_one(
     own = {op: _setting(special) for op, special in schemes.items() if special is not None}
     floats = {op: "it was asked to stay float" for op, special in schemes.items() if special is None}
     return quantize_operators(model, settings, own, floats, scheme.name)
+
+
+def kernel_notes(model: Model) -> list[str]:
+    """Return sentences on the operators, quantized by ONE's rules, that no kernel can compute.
+
+    These are operators that no runtime with a measured table has in this form, and divisions of integers by a
+    tensor that has an integer for 0.
+    """
+    names: dict[str, list[str]] = {}
+    for op in model.ops():
+        refusals = [find_target(name).refusal(op) for name in RUNTIMES]
+        if all(refusal is not None for refusal in refusals):
+            reason = "; ".join(str(refusal).partition("; it has")[0] for refusal in refusals)
+            names.setdefault(reason, []).append(key_of(op))
+        rule = op.quantization_rule or OWN_RANGES
+        for index in indices_of(op, rule.not_zero):
+            value = op.inputs[index]
+            if value is None or value.quantization is None or not value.dtype.is_integer:
+                continue
+            zero_point = int(value.quantization.zero_point[0])
+            if not value.is_const or (value.array() == zero_point).any():
+                names.setdefault(f"{op.code} fails where its divisor rounds to 0", []).append(key_of(op))
+    return [
+        f"%{found[0]}{f' and {len(found) - 1} more' if len(found) > 1 else ''}: {reason}"
+        for reason, found in names.items()
+    ]
 
 
 def _setting(scheme: Scheme) -> LayerSetting:

@@ -24,6 +24,7 @@ from circlekit.quant.one.borders import (
     isolate_float_ops,
     port_dtypes,
     remove_redundant_conversions,
+    requantize_copied_operands,
     set_input_types,
     set_output_types,
 )
@@ -98,6 +99,7 @@ def _quantize_graph(task: Task, scheme: str) -> GraphPlan:
     quantize_constants(task)
     fix_special(task)
     propagate_forward(task)
+    requantize_copied_operands(task)
     quantize_layers(task)
     set_input_types(task, inputs)
     set_output_types(task, outputs)
