@@ -243,6 +243,9 @@ def test_commands_of_equalization(shared: Path, tmp_path: Path, capsys: pytest.C
     first = Path(target).read_bytes()
     assert fme_apply(["--input", source, "--fme_patterns", patterns, "--output", target]) == 0
     assert Path(target).read_bytes() == first
+    Path(patterns).write_text(json.dumps([{**found, "act_scale": 3}]))
+    assert fme_apply(["--input", source, "--fme_patterns", patterns, "--output", target]) == 255
+    assert "act_scale's element is not fp32" in capsys.readouterr().err
 
 
 # -- dalgona -----------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find which channels scale together: where numbers of one channel, times s > 0, give results times s.
+"""Find how operators pass channels on: if a channel of an operand is scaled, which ones of the result are?
 
-A channel is an index of the last axis.  Instead of a table of operators, each operator is measured: its
-operands get random numbers, then each channel is multiplied by a factor of its own, and the factors are found
-again in the results.  RELU, PRELU, pooling, padding with 0, concatenation and movement of data pass channels
-on; an ADD does if both operands are scaled alike, a MUL for one operand at a time.
+A channel is an index of the last axis.  It is scaled if it is multiplied by a positive factor.  There is no
+table of operators; each operator is measured.  Its operands get random numbers, each channel is multiplied by
+its own factor, and the factors are looked for in the results.  RELU, PRELU, pooling, padding with 0,
+concatenation and movement of data pass channels on; an ADD does if both operands are scaled alike, a MUL if
+one of them is.
 """
 
 from __future__ import annotations
@@ -25,17 +26,19 @@ LARGEST_FACTOR = 64.0
 """The largest factor of a channel; the smallest is about 2."""
 
 TOLERANCE = 1e-4
-"""How far results may be from the scaled ones, as a part of the largest of the channel."""
+"""Allowed difference of a result from the scaled one, relative to the largest element of the channel."""
 
 MOST_CHANNELS = 8192
-"""Operators with more channels are not measured, because factors would be too near to each other."""
+"""Operators with more channels are not measured, because their factors could not be told apart."""
 
 
 @dataclass
 class Flow:
-    """From operands to one result: for each result channel a channel of ``operand``, or -1.
+    """How channels of one operand reach one result.
 
-    ``is_alone``: the operand is scaled while the others stay.
+    ``operand``, ``result``: their indices.  ``channels``: for each channel of the result the channel of the
+    operand with which it scales, or -1.  ``is_alone``: it holds if only this operand is scaled; else all
+    operands with a flow must be scaled together.
     """
 
     operand: int
@@ -45,9 +48,9 @@ class Flow:
 
 
 def channel_flows(op: Op, seed: int = 0) -> list[Flow] | None:
-    """Return how channels pass through ``op``; None if they do not, or if that cannot be measured.
+    """Return how ``op`` passes channels on; None if it does not, or if it cannot be measured.
 
-    A fused RELU6 counts as RELU.
+    ``seed``: of the random numbers.  A fused RELU6 counts as RELU.
     """
     shapes = [v.shape for v in op.inputs if v is not None] + [v.shape for v in op.results]
     if any(s is None or not s for s in shapes) or not op.pure or op.called_graphs():
@@ -68,9 +71,10 @@ def channel_flows(op: Op, seed: int = 0) -> list[Flow] | None:
 
 
 class _Probe:
-    """Runs ``op`` on random numbers whose channels are scaled; ``moving``: the operands that get them.
+    """Runs ``op`` on random numbers, then again with scaled channels.
 
-    Their negatives are tried, too: a channel of zeros must be one for every input.
+    ``moving``: the indices of the operands with random numbers.  The negative numbers are tried, too, because
+    a channel that a RELU makes 0 is not always 0.
     """
 
     def __init__(self, op: Op, moving: Sequence[int], seed: int) -> None:
@@ -97,6 +101,7 @@ class _Probe:
         ]
 
     def _run(self, factors: dict[int, Array], sign: int) -> list[Array]:
+        """Return the results for the random numbers times ``sign`` and the factors of each operand."""
         arrays = [
             np.asarray(a * factors.get(i, 1) * sign, np.float32) if a is not None and i in self.moving else a
             for i, a in enumerate(self.arrays)
@@ -111,10 +116,11 @@ class _Probe:
             self.op.attribute_values["act"] = act
 
     def _sizes(self) -> list[int]:
+        """Return the number of channels of each of ``moving``."""
         return [self.arrays[i].shape[-1] for i in self.moving]  # type: ignore[union-attr]  # moving ones are there
 
     def distinct(self) -> list[Flow] | None:
-        """Every channel of every operand has its own factor."""
+        """Return the flows if every channel of every operand may have its own factor; else None."""
         sizes = self._sizes()
         starts = np.concatenate([[0], np.cumsum(sizes)])
         channel_factors = _distinct_factors(int(starts[-1]))
@@ -129,7 +135,7 @@ class _Probe:
         ]
 
     def alike(self) -> list[Flow] | None:
-        """All operands have the same factors."""
+        """Return the flows if all operands have the same factors; None if that does not scale the results."""
         sizes = set(self._sizes())
         if len(self.moving) < 2 or len(sizes) != 1:
             return None
@@ -138,7 +144,7 @@ class _Probe:
         return [Flow(i, r, origin) for r, origin in enumerate(found or []) for i in self.moving] or None
 
     def alone(self) -> list[Flow] | None:
-        """One operand is scaled, the others stay."""
+        """Return the flows if one operand is scaled and the others are not; None if there are none."""
         flows = []
         for index, size in zip(self.moving, self._sizes(), strict=True):
             channel_factors = _distinct_factors(size)
@@ -147,7 +153,11 @@ class _Probe:
         return flows or None
 
     def _found(self, channel_factors: Array, factors: dict[int, Array]) -> list[Array] | None:
-        """Return for each result the factors of its channels, as indices; None if one has not one factor."""
+        """Return for each result the factor of each channel, as an index into ``channel_factors``.
+
+        ``factors``: those of the channels of each scaled operand.  -1: a channel that is always 0.  None if a
+        channel of a result is not scaled by one factor.
+        """
         if not 0 < channel_factors.size <= MOST_CHANNELS:
             return None
         found = []
@@ -168,7 +178,7 @@ class _Probe:
 
 
 def _distinct_factors(count: int) -> Array:
-    """Return ``count`` different factors from about 2 to LARGEST_FACTOR; no product is one of them."""
+    """Return ``count`` different factors from about 2 to LARGEST_FACTOR, unevenly spaced by chance."""
     jitter = np.random.default_rng(count).uniform(0, 0.3, count)
     places = (np.arange(count) + jitter) / max(count, 2)
     return np.asarray((2 * (LARGEST_FACTOR / 2) ** places).astype(np.float32))

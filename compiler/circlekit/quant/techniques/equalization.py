@@ -2,14 +2,14 @@
 """Channel equalization: scale the channels of activations so that all of them use the whole range.
 
 A tensor has one scale, so a channel with a small range uses few integers.  Each channel is divided by a
-number s <= 1, in the weights and the bias of the layer that produces it, and multiplied by it again in the
-weights of the layers that read it.  Between them may stand everything that passes channels on (see
-``channel_flow``).  The model's outputs stay the same.
+factor of at most 1 in the weights and the bias of the layer that produces it, and multiplied by it in the
+weights of the layers that read it.  The operators between them pass channels on (see ``channel_flow``).  The
+outputs of the model stay the same.
 
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV 2019,
-section 4.1, on the ranges of activations in place of weights, because weights have a scale for each channel
-anyway; with an exponent for the share that the weights of the readers take, as in Xiao et al., "SmoothQuant",
-ICML 2023, where the channels are produced by a MUL with a constant, the scale of a layer normalization.
+section 4.1.  Here the factors follow from the ranges of activations, not of weights, because weights have a
+scale for each channel.  Their exponent (``strength``) is from Xiao et al., "SmoothQuant", ICML 2023, as is a
+MUL with a constant, the scale of a layer normalization, as producer of the channels.
 """
 
 from __future__ import annotations
@@ -29,15 +29,18 @@ from circlekit.quant.techniques.channel_flow import channel_flows
 from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
 
 SMALLEST_FACTOR = 2.0**-6
-"""Channels are enlarged at most by the inverse of this; more would only add rounding errors of weights."""
+"""The least factor of a channel; smaller ones would only add rounding errors to weights."""
 
 NO_CLASS = 0
-"""The class of the channels that must keep their scale."""
+"""The class of the channels whose factor is 1."""
 
 
 @dataclass
 class _Product:
-    """A MUL by a constant of a number for each channel: it takes up factors of its operand and its result."""
+    """A MUL by a constant with a number for each channel.
+
+    Its constant absorbs the factors, so that its operand and its result may have different ones.
+    """
 
     op: Op
     operand: Value
@@ -45,14 +48,18 @@ class _Product:
 
 
 class _Classes:
-    """Channels that have to be scaled by the same number: a union of sets of (value, channel)."""
+    """Classes of channels that must have the same factor: disjoint sets (union-find) of channels of values.
+
+    ``parent``: the parent of each node, where a node is a channel of a value.  ``first``: the node of
+    channel 0 of each value.
+    """
 
     def __init__(self) -> None:
         self.parent = [NO_CLASS]
         self.first: dict[Value, int] = {}
 
     def nodes(self, value: Value) -> Array:
-        """Return the nodes of the channels of ``value``."""
+        """Return the nodes of the channels of ``value``, which are made if there are none."""
         size = (value.shape or (1,))[-1] or 1
         if value not in self.first:
             self.first[value] = len(self.parent)
@@ -60,30 +67,33 @@ class _Classes:
         return np.arange(self.first[value], self.first[value] + size)
 
     def root(self, node: int) -> int:
+        """Return the class of ``node``: the root of its set."""
         while self.parent[node] != node:
             self.parent[node] = self.parent[self.parent[node]]
             node = self.parent[node]
         return node
 
     def join(self, left: Array, right: Array) -> None:
+        """Join the classes of the nodes ``left[i]`` and ``right[i]``, for each i."""
         for a, b in zip(left.tolist(), right.tolist(), strict=True):
             low, high = sorted((self.root(a), self.root(b)))
             self.parent[high] = low
 
     def fix(self, value: Value) -> None:
-        """Let all channels of ``value`` keep their scale."""
+        """Give all channels of ``value`` the factor 1."""
         nodes = self.nodes(value)
         self.join(nodes, np.full_like(nodes, NO_CLASS))
 
     def of(self, value: Value) -> Array:
+        """Return the class of each channel of ``value``."""
         return np.array([self.root(n) for n in self.nodes(value).tolist()])
 
 
 def equalize(model: Model, magnitudes: Mapping[str, Array], strength: float = 1.0) -> list[str]:
     """Equalize the channels of the main graph's tensors in place; return a sentence for each changed layer.
 
-    ``magnitudes``: by tensor the largest magnitude of each channel (last axis) that calibration observed.
-    ``strength``: exponent of the factors, 1 for equal ranges, 0 for no change.
+    ``magnitudes``: the largest observed magnitude of each channel (last axis), by tensor.  ``strength``: the
+    exponent of the factors, 1 for equal ranges, 0 for no change.
     """
     graph = model.main
     classes, layers, products, constants = _classes_of(graph)
@@ -113,7 +123,7 @@ def equalize(model: Model, magnitudes: Mapping[str, Array], strength: float = 1.
 
 
 def _classes_of(graph: Graph) -> tuple[_Classes, list[LinearLayer], list[_Product], list[tuple[Op, Value]]]:
-    """Return the classes of all channels, and who takes up factors."""
+    """Return the classes of all channels, and what absorbs factors: layers, products, other constants."""
     classes = _Classes()
     layers: list[LinearLayer] = []
     products: list[_Product] = []
@@ -140,7 +150,10 @@ def _classes_of(graph: Graph) -> tuple[_Classes, list[LinearLayer], list[_Produc
 
 
 def _pass_on(op: Op, classes: _Classes, constants: list[tuple[Op, Value]]) -> bool:
-    """Join the channels that ``op`` passes on; False if it does not."""
+    """Join the channels that ``op`` passes on; return False if it does not pass channels on.
+
+    Constant operands with factors are added to ``constants``.
+    """
     flows = channel_flows(op)
     if flows is None or getattr(op, "act", Activation.NONE) not in (
         Activation.NONE, Activation.RELU, Activation.RELU6,
@@ -176,7 +189,7 @@ def _pass_on(op: Op, classes: _Classes, constants: list[tuple[Op, Value]]) -> bo
 
 
 def _product(op: Op) -> _Product | None:
-    """Return a product with a constant of one number for each channel; None if ``op`` is another operator."""
+    """Return ``op`` if it multiplies by a constant with a number for each channel; None for others."""
     if len(op.inputs) != 2 or len(op.results) != 1 or getattr(op, "act", None) is not Activation.NONE:
         return None
     channels = (op.output.shape or (None,))[-1]
@@ -197,7 +210,7 @@ def _product(op: Op) -> _Product | None:
 
 
 def _is_free(layer: LinearLayer) -> bool:
-    """Return whether the weights and the bias of a layer can be scaled."""
+    """Return whether weights and bias can be scaled: no other operator reads them."""
     bias, depth = layer.bias, layer.matrices(layer.weights.array()).shape[2]
     channels = (layer.input.shape or (1,))[-1] or 1
     if not layer.is_depthwise and depth % (channels // layer.groups):
@@ -206,7 +219,11 @@ def _is_free(layer: LinearLayer) -> bool:
 
 
 def _factors(classes: _Classes, graph: Graph, magnitudes: Mapping[str, Array], strength: float) -> Array:
-    """Return the factor of each class: the largest share of a tensor's range that a channel of it takes."""
+    """Return the factor of each class, from SMALLEST_FACTOR to 1.
+
+    It is the largest magnitude of a channel of the class relative to that of its tensor, to the power
+    ``strength``.
+    """
     share = np.zeros(len(classes.parent))
     for value in classes.first:
         channels = magnitudes.get(value.name)
@@ -223,7 +240,10 @@ def _factors(classes: _Classes, graph: Graph, magnitudes: Mapping[str, Array], s
 
 
 def rescale(layer: LinearLayer, before: Array, after: Array) -> None:
-    """Multiply the weights by the factors of the input's channels, divide by those of the result's."""
+    """Multiply the weights by ``before``, divide weights and bias by ``after``.
+
+    ``before``, ``after``: a factor for each channel of the input and of the result.
+    """
     matrices = layer.matrices(layer.weights.array())
     groups, outputs, depth = matrices.shape
     if layer.is_depthwise:
@@ -238,13 +258,16 @@ def rescale(layer: LinearLayer, before: Array, after: Array) -> None:
 
 
 def replace_constant(op: Op, constant: Value, numbers: Array) -> None:
-    """Let ``op`` use ``numbers`` in place of ``constant``, which other operators may use, too."""
+    """Let ``op`` read ``numbers``, as float32, in place of ``constant``; other users keep the constant."""
     new = Value.constant(constant.name, np.asarray(numbers, np.float32).reshape(constant.static_shape))
     op.set_input(op.inputs.index(constant), new)
 
 
 def channel_magnitudes(calibration: Calibration) -> dict[str, Array]:
-    """Return the largest magnitude of each channel of each tensor of the main graph."""
+    """Return the largest magnitude of each channel by tensor of the main graph.
+
+    ``calibration``: with statistics of channels; tensors without them are missing.
+    """
     return {
         name: np.maximum(-tensor.channels.minima, tensor.channels.maxima).astype(np.float64)
         for name, tensor in calibration.main.items()

@@ -2,9 +2,9 @@
 """Equalization of feature maps between two layers, with the patterns of ONE's fm-equalize.
 
 A pattern is a layer (front) whose result reaches another layer (back) through operators that pass channels
-on.  Each channel is divided by a scale in the weights of the front and multiplied by it in the weights of
-the back, so that the feature map between them has channels of similar magnitude.  The scale is that of Xiao
-et al., "SmoothQuant", ICML 2023: sqrt(largest activation) / sqrt(largest weight) for each channel.
+on.  Each channel is divided by a scale in the weights of the front, and multiplied by it in the weights of
+the back.  Then the channels of the feature map between them have similar magnitudes.  The scale of
+a channel is sqrt(largest activation) / sqrt(largest weight).  Source: Xiao et al., "SmoothQuant", ICML 2023.
 """
 
 from __future__ import annotations
@@ -31,22 +31,29 @@ SCALE_ONLY = "ScaleOnly"
 """The only type of pattern that ONE's tools apply."""
 
 ALPHA = 0.5
-"""The share of the magnitudes that the weights of the back take over."""
+"""The exponent of the magnitudes of activations in the scale; that of weights is 1 - ALPHA."""
 
 SMALLEST_SCALE = 1e-5
+"""The least scale of a channel."""
+
 PROBE_FACTOR = 4.0
+"""The factor of constants by which operators are measured."""
 
 
 @dataclass
 class Pattern:
-    """``front`` and ``back``: names of the results.  ``act_scale``: largest magnitude of each channel."""
+    """A pair of layers, and the feature map between them.
+
+    ``front``, ``back``: the names of their results.  ``act_scale``: the largest magnitude of each channel of
+    the front's result; None if it was not measured.
+    """
 
     front: str
     back: str
     act_scale: list[float] | None = None
 
     def document(self) -> dict[str, object]:
-        """Return the pattern as in the JSON files of ONE."""
+        """Return the JSON object of the pattern in ONE's files."""
         scale = {} if self.act_scale is None else {"act_scale": self.act_scale}
         return {"front": self.front, "back": self.back, "type": SCALE_ONLY, **scale}
 
@@ -70,7 +77,7 @@ def find_patterns(model: Model, allow_copies: bool = False) -> list[Pattern]:
 
 
 def _front(op: Op) -> list[Value] | None:
-    """Return the constants whose channels scale the result; None if no channel scale can be taken up."""
+    """Return the constants that scale the channels of the result; None if ``op`` cannot be a front."""
     if not _is_positive(op) or not op.results:
         return None
     layer = linear_layer(op)
@@ -80,14 +87,14 @@ def _front(op: Op) -> list[Value] | None:
 
 
 def _is_positive(op: Op) -> bool:
-    """Return whether the fused activation keeps positive factors."""
+    """Return whether the fused activation passes positive factors on."""
     return getattr(op, "act", Activation.NONE) in (Activation.NONE, Activation.RELU)
 
 
 def _scaling_constants(op: Op) -> list[Value] | None:
-    """Return the constants of one number for each channel that together scale the result; None for none.
+    """Return the constants, with one number for each channel, that together scale the result, or None.
 
-    It is measured: with all of them times PROBE_FACTOR, a random result must be PROBE_FACTOR times as large.
+    It is measured on random operands: if all constants are multiplied by PROBE_FACTOR, so must be the result.
     """
     shape = op.output.shape
     constants = [v for v in op.inputs if v is not None and v.is_plain and v.dtype is f32]
@@ -117,7 +124,7 @@ def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def _path(front: Op, user: Op) -> list[Op]:
-    """Return the operators from ``user`` to the back of a pattern; [] if the channels do not reach one."""
+    """Return the operators from ``user``, which reads ``front``'s result, to the back; [] if none is."""
     path, value = [user], front.output
     while True:
         layer = linear_layer(path[-1])
@@ -137,14 +144,14 @@ def _is_output(value: Value) -> bool:
 
 
 def _takes_scales(layer: LinearLayer) -> bool:
-    """Return whether each row of the weights is a whole number of pixels of the input."""
+    """Return whether the weights have a number for each channel of the input, or several."""
     channels = (layer.input.shape or (1,))[-1] or 1
     depth = layer.matrices(layer.weights.array()).shape[2]
     return layer.is_depthwise or depth % (channels // layer.groups) == 0
 
 
 def _passes_on(op: Op, value: Value) -> bool:
-    """Return whether scaled channels of ``value``, all data that ``op`` reads, scale its result alike."""
+    """Return whether ``op`` passes each channel of ``value``, its only computed operand, on unmoved."""
     others = [v for v in op.inputs if v is not None and v is not value and not v.is_const]
     if others or op.inputs.count(value) != 1 or len(op.results) != 1 or not _is_positive(op):
         return False
@@ -154,7 +161,10 @@ def _passes_on(op: Op, value: Value) -> bool:
 
 
 def measure(model: Model, patterns: Sequence[Pattern], samples: Iterable[Sequence[Array]]) -> None:
-    """Set ``act_scale`` of each pattern to the largest magnitudes of its front on ``samples``."""
+    """Set ``act_scale`` of each pattern to the largest magnitudes of the front's channels on ``samples``.
+
+    ``samples``: arrays in graph order.  Raise the errors of ``Interpreter.run``.
+    """
     largest: dict[str, Array] = {}
     wanted = {pattern.front for pattern in patterns}
 
@@ -173,7 +183,7 @@ def measure(model: Model, patterns: Sequence[Pattern], samples: Iterable[Sequenc
 
 
 def apply_patterns(model: Model, patterns: Sequence[Pattern]) -> None:
-    """Equalize the layers of each pattern in the main graph, in place; the values of the outputs stay.
+    """Equalize the layers of each pattern in the main graph, in place; outputs stay equal up to rounding.
 
     Raise ModelError for an unknown name, a pattern without ``act_scale``, or layers between which the
     channels do not flow; ShapeError for a wrong number of channels.
@@ -190,6 +200,7 @@ def apply_patterns(model: Model, patterns: Sequence[Pattern]) -> None:
 
 
 def _apply(graph: Graph, front: Op, back: Op, magnitudes: Array) -> None:
+    """Equalize one pair of layers; a front with several users is copied."""
     path = next((p for p in _paths(front) if p[-1] is back), None)
     layer = linear_layer(back)
     if path is None or layer is None or _front(front) is None:
@@ -216,6 +227,7 @@ def _apply(graph: Graph, front: Op, back: Op, magnitudes: Array) -> None:
 
 
 def _paths(front: Op) -> Iterator[list[Op]]:
+    """Return the paths from the users of ``front`` to a back."""
     return (path for user in front.output.users if (path := _path(front, user)))
 
 
@@ -244,7 +256,9 @@ def patterns_of(document: object) -> list[Pattern]:
         if item["type"] != SCALE_ONLY:
             raise ModelError(f"Unsupported EqualizePattern type: {item['type']}")
         scale = item.get("act_scale")
-        if scale is not None and not all(isinstance(x, int | float) for x in scale):
+        if scale is not None and not (
+            isinstance(scale, list) and all(isinstance(x, int | float) for x in scale)
+        ):
             raise ModelError("act_scale's element is not fp32")
         found.append(Pattern(item["front"], item["back"], scale))
     return found

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPTQ: round weights one column after the other, and let the later columns correct the error.
+"""GPTQ: round weights column by column; later columns correct the errors of earlier ones.
 
 Source: Frantar et al., "GPTQ: Accurate Post-Training Quantization", ICLR 2023, algorithm 1 with the Cholesky
 factor.  The refinement is coordinate descent on the same error: Behdin et al., "QuantEase", 2023.
 
-In this file g counts independent groups, o the outputs of a group, d its depth.  ``target`` [g,o,d]: the
-weights to reach.  ``hessian`` [g,d,d]: the sum of outer products of the rows that they multiply.  ``steps``
-[g,o,d]: the scale of each weight.  The error of integers q is (target - steps q) H (target - steps q)^T.
+Shapes: g independent groups, o outputs of a group, depth d.  All arrays are float64.  ``target`` [g,o,d]: the
+weights to approximate.  ``hessian`` [g,d,d]: the sum of outer products of the rows that the weights multiply.
+``steps`` [g,o,d]: the scale of each weight.  ``limits``: the smallest and the largest integer.  The error of
+integers q is (target - steps q) H (target - steps q)^T.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ import numpy as np
 from circlekit.ir.value import Array
 
 BLOCK_COLUMNS = 64
-"""Errors of so many columns are passed on to all later columns at once, by one matrix product."""
+"""The errors of this many columns are passed on to all later columns by one matrix product."""
 
 
 @dataclass
 class Factored:
-    """A Hessian as GPTQ needs it.
+    """A Hessian in the form that ``gptq`` takes.
 
     ``order`` [g,d]: columns by falling diagonal, so that the largest errors can be corrected by the most
     columns.  ``factor`` [g,d,d]: the upper Cholesky factor of the inverse, in that order.
@@ -34,7 +35,7 @@ class Factored:
 
 
 def factored(hessian: Array, damping: float = 0.01) -> Factored:
-    """Factor a Hessian; ``damping``: part of the mean diagonal that is added to the diagonal."""
+    """Return the factored ``hessian``; ``damping``: the part of its mean diagonal added to the diagonal."""
     diagonal = np.diagonal(hessian, axis1=1, axis2=2)
     order = np.argsort(-diagonal, axis=1, kind="stable")
     rows = np.take_along_axis(hessian, order[:, :, None], 1)
@@ -42,7 +43,7 @@ def factored(hessian: Array, damping: float = 0.01) -> Factored:
 
 
 def gptq(target: Array, hessian: Factored, steps: Array, limits: tuple[int, int]) -> Array:
-    """Return integers [g,o,d] with a small error."""
+    """Return integers [g,o,d], as float64, with a small error."""
     order, factor = hessian.order, hessian.factor
     work = np.take_along_axis(target.astype(np.float64), order[:, None], 2)
     scale = np.take_along_axis(steps, order[:, None], 2)
@@ -69,7 +70,10 @@ def damped(hessian: Array, damping: float) -> Array:
 
 
 def inverse_factor(hessian: Array, damping: float) -> Array:
-    """Return the upper Cholesky factor U of the inverse of the damped Hessian: inverse = U^T U."""
+    """Return the upper Cholesky factor U of the inverse of the damped Hessian: inverse = U^T U.
+
+    The damping is increased until the factor exists.
+    """
     try:
         inverse = np.linalg.inv(damped(hessian, damping))
         lower = np.linalg.cholesky((inverse + inverse.swapaxes(1, 2)) / 2)
@@ -81,7 +85,10 @@ def inverse_factor(hessian: Array, damping: float) -> Array:
 def refine(
     integers: Array, target: Array, hessian: Array, steps: Array, limits: tuple[int, int], passes: int = 2
 ) -> Array:
-    """Return ``integers`` after coordinate descent: each column in turn becomes the best for the others."""
+    """Return ``integers`` after coordinate descent: each column becomes the best one for all others.
+
+    That is repeated at most ``passes`` times.
+    """
     out = np.array(integers)
     diagonal = np.diagonal(hessian, axis1=1, axis2=2)
     gradient = (target - out * steps) @ hessian  # half of the error's gradient, with the opposite sign
@@ -102,7 +109,7 @@ def refine(
 
 
 def best_scales(integers: Array, target: Array, hessian: Array, steps: Array) -> Array:
-    """Return the factors [g,o] of ``steps`` that give these integers the least error; 1 where none does."""
+    """Return the factors [g,o] of ``steps`` with which ``integers`` have the least error, 1 if none has."""
     weights = integers * steps
     product = weights @ hessian
     power, match = (product * weights).sum(axis=2), (product * target).sum(axis=2)

@@ -3,8 +3,8 @@
 
 Each is a function from LayerData to LayerFit.  All but ``round_nearest`` correct the bias: the mean of each
 output becomes that of the float model (Nagel et al., "Data-Free Quantization Through Weight Equalization and
-Bias Correction", ICCV 2019, section 4.2).  Because layers are done in the order of execution, the correction
-includes what the layers before have left.
+Bias Correction", ICCV 2019, section 4.2).  Layers are quantized in the order of execution, so that the
+correction also covers the errors of earlier layers.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from circlekit.quant.techniques.gptq import Factored, best_scales, damped, facto
 from circlekit.quant.techniques.linear_layer import LinearLayer
 
 MOST_COLUMNS = 1024
-"""Deeper layers are divided: the time of GPTQ grows with the third power of the depth."""
+"""Layers of a larger depth are divided, because the time of GPTQ grows with its third power."""
 
 SHRINKAGES = np.linspace(1.0, 0.4, 31)
-"""Fractions of the range of weights that the clipping tries."""
+"""Factors of the range of weights that ``clip_weights`` tries."""
 
 
 @dataclass
 class LayerData:
-    """What is known about a layer: g groups, o outputs each, depth d in parts of c columns.
+    """A layer with its inputs: g groups, o outputs of each, depth d, divided into parts of c columns.
 
-    ``weights`` [g,o,d], ``bias`` [g,o]: of the float model.  ``float_mean``, ``mean`` [g,d]: the mean rows
-    that the weights multiply, in the float model and in the quantized one.  ``float_rows``, ``rows``
-    [g,n,d]: some of these rows.  ``scale`` [g,o,d]: planned scales.
-    ``limits``: the smallest and the largest integer.  ``block``: so many weights along d share a scale; 0:
-    all.  ``is_per_channel``: each output has scales of its own.
+    ``weights`` [g,o,d], ``bias`` [g,o]: of the float model, float64.  ``float_mean``, ``mean`` [g,d]: the
+    means of the rows that the weights multiply, in the float model and in the quantized one.  ``float_rows``,
+    ``rows`` [g,n,d]: some of these rows.  ``scale`` [g,o,d]: the planned scale of each weight.
+    ``limits``: the smallest and the largest integer.  ``block``: number of weights along d that share a
+    scale; 0: all of them.  ``is_per_channel``: whether each output has its own scales.
     """
 
     weights: Array
@@ -52,27 +52,30 @@ class LayerData:
 
     @cached_property
     def parts(self) -> int:
-        """Into how many parts the depth is divided; errors of one part are not corrected in another."""
+        """The number of parts of the depth; errors of one part are not corrected by weights of another."""
         depth = self.weights.shape[2]
         return next(n for n in range(1, depth + 1) if depth % n == 0 and depth // n <= MOST_COLUMNS)
 
     @cached_property
     def hessian(self) -> Array:
-        """The covariance (without bias: second moment) of the quantized model's rows, f64[g*parts,c,c]."""
+        """The covariance of the quantized model's rows times their number, float64[g*parts,c,c].
+
+        For a layer without bias it is the second moment.
+        """
         centered = self.split(self._centered(self.rows))
         return np.asarray(centered.swapaxes(1, 2) @ centered, np.float64)
 
     @cached_property
     def cross(self) -> Array:
-        """The covariance of the float model's rows with the quantized model's, like ``hessian``."""
+        """The covariance between the rows of the float and of the quantized model, like ``hessian``."""
         left, right = (self.split(self._centered(rows)) for rows in (self.float_rows, self.rows))
         return np.asarray(left.swapaxes(1, 2) @ right, np.float64)
 
     @cached_property
     def clipped_scale(self) -> Array:
-        """The scales with the least square error of weights, weighted by the variance of their inputs.
+        """The scales [g,o,d] with the least squared error of weights, weighted by the inputs' variance.
 
-        One scale for the whole layer stays as it is.
+        A single scale for the whole layer stays as it is.
         """
         if not self.is_per_channel:
             return self.scale
@@ -90,11 +93,11 @@ class LayerData:
 
     @cached_property
     def factored(self) -> Factored:
-        """What GPTQ needs of ``hessian``."""
+        """The factored ``hessian``, for GPTQ."""
         return factored(self.hessian)
 
     def _centered(self, rows: Array) -> Array:
-        """Return ``rows`` less their mean if the layer has a bias, which can take it over; else ``rows``."""
+        """Return ``rows``, minus their mean if the layer has a bias, which corrects the mean."""
         return np.asarray(rows - rows.mean(axis=1, keepdims=True)) if self.has_bias else rows
 
     def split(self, array: Array) -> Array:
@@ -104,13 +107,13 @@ class LayerData:
         return np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(groups * self.parts, size, -1)
 
     def joined(self, array: Array) -> Array:
-        """Return the array of which ``array`` is the ``split``."""
+        """Return the array whose ``split`` is ``array``."""
         groups = array.shape[0] // self.parts
         parts = array.reshape(groups, self.parts, array.shape[1], -1)
         return np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(groups, array.shape[1], -1)
 
     def corrected_bias(self, weights: Array) -> Array:
-        """Return the bias [g,o] with which ``weights`` give the means of the float model."""
+        """Return the bias [g,o] with which ``weights`` give outputs with the means of the float model."""
         if not self.has_bias:
             return self.bias
         wanted = self.bias + np.einsum("god,gd->go", self.weights, self.float_mean)
@@ -120,8 +123,8 @@ class LayerData:
 def layer_data(layer: LinearLayer, form: TensorPlan, means: Array, rows: Array) -> LayerData:
     """Return the data of ``layer``, whose weights have the planned form ``form``.
 
-    ``means`` [2, groups, depth] and ``rows`` [2, groups, n, depth]: of the float model, then of the
-    quantized one.
+    ``means`` [2, groups, depth], ``rows`` [2, groups, n, depth]: the means of the rows that the weights
+    multiply, and some of these rows: first of the float model, then of the quantized one.
     """
     weights = layer.matrices(layer.weights.array()).astype(np.float64)
     shape = weights.shape
@@ -151,7 +154,7 @@ def layer_data(layer: LinearLayer, form: TensorPlan, means: Array, rows: Array) 
 
 @dataclass
 class LayerFit:
-    """A result: ``integers`` and their ``scale`` [g,o,d], ``bias`` [g,o] in real numbers."""
+    """A quantized layer: ``integers`` and their ``scale`` [g,o,d], and ``bias`` [g,o] as real numbers."""
 
     integers: Array
     scale: Array
@@ -159,18 +162,21 @@ class LayerFit:
 
     @property
     def weights(self) -> Array:
+        """The real numbers [g,o,d] that the integers stand for."""
         return self.integers * self.scale
 
 
 LayerTechnique = Callable[[LayerData], LayerFit]
+"""Quantizes a layer."""
 
 
 def _fit(layer: LayerData, integers: Array, scale: Array) -> LayerFit:
+    """Return the layer with these integers and scales [g,o,d], and a corrected bias."""
     return LayerFit(integers, scale, layer.corrected_bias(integers * scale))
 
 
 def round_nearest(layer: LayerData) -> LayerFit:
-    """Round to nearest with the planned scales and keep the bias: what plain rules do."""
+    """Round to nearest with the planned scales and keep the bias, as plain rules do."""
     return LayerFit(rounded(layer, layer.scale), layer.scale, layer.bias)
 
 
@@ -180,21 +186,22 @@ def correct_bias(layer: LayerData) -> LayerFit:
 
 
 def clip_weights(layer: LayerData) -> LayerFit:
-    """Round to nearest with the scales of least mean square error; correct the bias."""
+    """Round to nearest with the scales of least squared error; correct the bias."""
     scale = layer.clipped_scale
     return _fit(layer, rounded(layer, scale), scale)
 
 
 def round_by_gptq(layer: LayerData) -> LayerFit:
-    """GPTQ on scales of least error; the bias takes part, because the covariance has no mean."""
+    """Round by GPTQ with the scales of least squared error; correct the bias."""
     return _gptq_fit(layer, layer.weights, layer.clipped_scale)
 
 
 def compensate(layer: LayerData) -> LayerFit:
-    """GPTQ of the weights that give the float model's outputs for the quantized model's inputs.
+    """Round by GPTQ other weights: those that give the float outputs for the inputs of the quantized model.
 
-    Least squares with a penalty for the distance to the weights: W (C + r I) (H + r I)^-1.  Source: Li et
-    al., "GPTAQ: Efficient Finetuning-Free Quantization for Asymmetric Calibration", 2025.
+    They are found by least squares with a penalty r for the distance to the weights W: W (C + r I) (H + r
+    I)^-1, where H is ``hessian`` and C is ``cross``.  Source: Li et al., "GPTAQ: Efficient Finetuning-Free
+    Quantization for Asymmetric Calibration", 2025.
     """
     penalty = 0.05
     left = damped(layer.hessian, penalty)
@@ -204,12 +211,15 @@ def compensate(layer: LayerData) -> LayerFit:
 
 
 def rounded(layer: LayerData, scale: Array) -> Array:
-    """Return the weights as integers of ``scale``, rounded to nearest."""
+    """Return the integers [g,o,d] of the weights for ``scale``, rounded to nearest."""
     return np.asarray(np.clip(np.rint(layer.weights / scale), *layer.limits))
 
 
 def per_scale(numbers: Array, block: int) -> Array:
-    """Return the sums over the weights that share a scale, repeated: [g,o,d], of blocks or of all d."""
+    """Return for each element of ``numbers`` [g,o,d] the sum over the weights that share its scale.
+
+    ``block``: as in LayerData.
+    """
     if not block:
         return np.broadcast_to(numbers.sum(axis=2, keepdims=True), numbers.shape)
     blocks = numbers.reshape(*numbers.shape[:2], -1, block).sum(axis=3)
@@ -217,6 +227,7 @@ def per_scale(numbers: Array, block: int) -> Array:
 
 
 def _gptq_fit(layer: LayerData, target: Array, scale: Array) -> LayerFit:
+    """Return the layer with the weights ``target`` [g,o,d] rounded by GPTQ, then refined."""
     wanted, hessian = layer.split(target), layer.hessian
     integers = gptq(wanted, layer.factored, layer.split(scale), layer.limits)
     if layer.is_per_channel and not layer.block and layer.parts == 1:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose integers and biases layer by layer, in the order of execution.
 
-Two streams of samples run through the graph side by side: the float model, and the plan, simulated by floats
-that are rounded to the planned steps.  At each layer the techniques get the inputs of both, so that each
-sees the errors that all earlier layers have left.  Some samples are held back: the technique is kept whose
-outputs on the held-back samples are nearest to the float model's.
+Each operator runs on all samples twice: as in the float model, and as planned, which is simulated with floats
+that are rounded to the planned forms.  At each layer the techniques get the inputs of both, so that they see
+the errors of all earlier layers.  Some samples are held back from the techniques: the one is kept whose
+outputs on these samples are nearest to those of the float model.
 """
 
 from __future__ import annotations
@@ -23,27 +23,31 @@ from circlekit.ops.fused_activation import apply_activation
 from circlekit.quant.apply import real_data, stored_data
 from circlekit.quant.plan import OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import SCHEMES
-from circlekit.quant.techniques.layer_rounding import LayerFit, LayerTechnique, layer_data
+from circlekit.quant.techniques.layer_rounding import LayerData, LayerFit, LayerTechnique, layer_data
 from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
 from circlekit.quant.techniques.operator_runs import Column, OperatorRuns, last_uses
 from circlekit.quant.weights import LARGEST_BIAS
 
 ROWS_PER_DEPTH = 8
-"""Rows that a covariance is estimated from, for each of its columns."""
+"""A covariance is estimated from this many rows for each of its columns, at least from LEAST_ROWS."""
 
 LEAST_ROWS = 8192
-"""Rows that a covariance is estimated from, at least."""
+"""See ROWS_PER_DEPTH."""
 
 STREAMS = 2
-"""The float model and the quantized one run side by side."""
+"""The number of models whose arrays are in memory: the float and the simulated quantized one."""
 
 Powers = tuple[float, float]
-"""The powers of a signal and of its noise: sums of squares."""
+"""The power of a signal and that of its noise: sums of squares."""
 
 
 @dataclass
 class LayerChoice:
-    """What was tried for a layer: errors in dB of its result on held-back samples, by technique."""
+    """The techniques that were tried for a layer.
+
+    ``name``: of its result.  ``chosen``: the technique that was kept.  ``errors``: for each technique the
+    noise of the result on held-back samples, in dB relative to the signal.
+    """
 
     name: str
     chosen: str
@@ -52,12 +56,13 @@ class LayerChoice:
 
 @dataclass
 class Sweep:
-    """One pass over the main graph of ``model``, which changes the integers and biases of ``plan``.
+    """One pass over the main graph of the float ``model``, which changes integers and biases in ``plan``.
 
-    ``samples``: inputs in the order of the graph's.  ``held``: number of the last samples, on which
-    techniques are only compared; 0: all samples are used to fit and to compare.  ``techniques``: by name,
-    what to try for each layer.  ``reference``: the float model's outputs for each sample, and perhaps more,
-    if they are known; then, without techniques, the float model does not run.
+    ``samples``: arrays in the order of the graph's inputs.  ``held``: number of samples at the end that are
+    held back; 0: techniques are fitted to all samples and compared on them.  ``techniques``: those to try for
+    each layer, by name; with a single one it is not compared.  ``reference``: the outputs of the float model
+    for at least these samples, if they are known; then, without techniques, the float model does not run.
+    ``choices``: what was chosen, after ``run``.
     """
 
     model: Model
@@ -77,7 +82,7 @@ class Sweep:
         self._runs_float = bool(self.techniques) or not self.reference
 
     def run(self) -> list[list[Powers]]:
-        """Return the powers of signal and noise of each float output for each held-back sample."""
+        """Sweep; return for each held-back sample the powers of signal and noise of each float output."""
         graph = self.model.main
         for index, value in enumerate(graph.inputs):
             self._float[value] = self._rounded[value] = [sample[index] for sample in self.samples]
@@ -92,19 +97,20 @@ class Sweep:
         return self.output_powers(len(self.samples) - self.held if self.held else 0)
 
     def output_powers(self, first: int = 0) -> list[list[Powers]]:
-        """Return the powers after a run: for each sample from ``first`` on, those of each float output."""
+        """Return, after ``run``, the powers of each float output for each sample from ``first`` on."""
         graph = self.model.main
         outputs = [(i, v) for i, v in enumerate(graph.outputs) if v.dtype.is_float and v in self._rounded]
         pairs = [list(zip(self._wanted(i, v), self._rounded[v], strict=True)) for i, v in outputs]
         return [[powers(*column[sample]) for column in pairs] for sample in range(first, len(self.samples))]
 
     def _wanted(self, index: int, output: Value) -> Sequence[Array]:
-        """Return what the float model gives for an output."""
+        """Return the float model's arrays of an output, for each sample; ``index``: of the output."""
         if self._runs_float:
             return self._float[output]
         return [outputs[index] for outputs in self.reference[: len(self.samples)]]
 
     def _run(self, op: Op) -> None:
+        """Run ``op`` in the float model, fit it if it is a layer, and run it as planned."""
         plan = self.plan.main.operators.get(key_of(op))
         is_planned = plan is not None and not plan.is_float
         if self._runs_float:
@@ -125,6 +131,7 @@ class Sweep:
         return None if value is None else value.array() if value.is_const else self._float[value]
 
     def _rounded_columns(self, op: Op, plan: OperatorPlan | None) -> list[Column]:
+        """Return the operands of ``op`` in the quantized model; ``plan``: None if it stays float."""
         columns: list[Column] = []
         for index, value in enumerate(op.inputs):
             if value is None or (value.is_const and plan is None):
@@ -137,7 +144,7 @@ class Sweep:
         return columns
 
     def _read(self, value: Value, plan: OperatorPlan | None, index: int) -> list[Array]:
-        """Return the rounded samples of an operand in the form in which the operator reads it."""
+        """Return the arrays of an operand in the form in which the operator reads it, for each sample."""
         arrays = self._rounded[value]
         if plan is None or SCHEMES[plan.scheme].activations is None or not value.dtype.is_float:
             return arrays
@@ -147,7 +154,7 @@ class Sweep:
         return [fake_quantized(a, form) for a in arrays]
 
     def _constant(self, value: Value, form: TensorPlan | None) -> Array:
-        """Return the numbers that the stored integers of a constant stand for."""
+        """Return the real numbers of a constant in ``form``; None: it stays float."""
         replaced = self.plan.main.constants.get(value.name)
         if form is None:
             return value.array() if replaced is None else replaced
@@ -156,51 +163,64 @@ class Sweep:
     # -- fitting --------------------------------------------------------------------------------
 
     def _fit(self, op: Op, plan: OperatorPlan, floats: Sequence[Sequence[Array]]) -> None:
-        """Try the techniques on a layer, and store the best integers and bias in the plan."""
+        """Try the techniques on ``op`` if it is a layer, and store the best integers and bias in the plan.
+
+        ``floats``: its results in the float model, for each sample.
+        """
         layer = linear_layer(op)
         form = plan.operands.get(layer.weights_index) if layer is not None else None
-        if (
-            layer is None
-            or form is None
-            or form.dtype.is_float
-            or any(form.zero_point)
-            or not self.techniques
-        ):
+        if layer is None or form is None or not self._is_fittable(layer, form):
             return
-        if layer.weights.use_count != 1 or (layer.bias is not None and layer.bias.use_count != 1):
-            return  # other users need the same constant
-        means = self._means(layer, plan, [r[0].shape for r in floats])
+        shapes = [results[0].shape for results in floats]
+        means = self._means(layer, plan, shapes)
         if len(self.techniques) == 1:
             ((name, technique),) = self.techniques.items()
             fit = technique(layer_data(layer, form, means, np.zeros((2, layer.groups, 0, means.shape[2]))))
             if np.isfinite(fit.bias).all() and self._bias_fits(layer, plan, fit):
                 self._store(layer, plan, form, fit, name)
             return
-        fit_rows, held_rows = self._rows(layer, plan, [r[0].shape for r in floats])
-        data = layer_data(layer, form, means, fit_rows)
-        act = op.attribute_items()["act"]
-        wanted = apply_activation(_products(held_rows[0], data.weights, data.bias), act)
+        fit_rows, held_rows = self._rows(layer, plan, shapes)
+        fits, errors = self._compared(layer, plan, layer_data(layer, form, means, fit_rows), held_rows)
+        if fits:
+            chosen = min(errors, key=lambda name: errors[name])
+            self.choices.append(LayerChoice(key_of(op), chosen, errors))
+            self._store(layer, plan, form, fits[chosen], _reason(chosen, errors))
+
+    def _is_fittable(self, layer: LinearLayer, form: TensorPlan) -> bool:
+        """Return whether techniques can change the constants: weights of this form, with a single user."""
+        is_symmetric_integer = not form.dtype.is_float and not any(form.zero_point)
+        constants = [value for value in (layer.weights, layer.bias) if value is not None]
+        return bool(self.techniques) and is_symmetric_integer and all(v.use_count == 1 for v in constants)
+
+    def _compared(
+        self, layer: LinearLayer, plan: OperatorPlan, data: LayerData, rows: Array
+    ) -> tuple[dict[str, LayerFit], dict[str, float]]:
+        """Return the fit of each technique to ``data``, and its error in dB on ``rows``, by name.
+
+        ``rows``: as ``_rows`` returns them.  Techniques whose bias does not fit are left out, and all of them
+        if the signal is not finite.
+        """
+        act = layer.op.attribute_items()["act"]
+        wanted = apply_activation(_products(rows[0], data.weights, data.bias), act)
         signal = float(np.square(wanted).sum())
-        if not np.isfinite(signal):
-            return  # overflow: there is nothing to fit to
         fits: dict[str, LayerFit] = {}
         errors: dict[str, float] = {}
-        for name, technique in self.techniques.items():
+        for name, technique in self.techniques.items() if np.isfinite(signal) else ():
             fit = technique(data)
             if not self._bias_fits(layer, plan, fit):
                 continue
-            actual = apply_activation(_products(held_rows[1], fit.weights, fit.bias), act)
+            actual = apply_activation(_products(rows[1], fit.weights, fit.bias), act)
             noise = float(np.square(actual - wanted).sum())
             fits[name] = fit
             errors[name] = float(10 * np.log10(max(noise, 1e-30) / max(signal, 1e-30)))
-        if not fits:
-            return
-        chosen = min(errors, key=lambda name: errors[name])
-        self.choices.append(LayerChoice(key_of(op), chosen, errors))
-        self._store(layer, plan, form, fits[chosen], _reason(chosen, errors))
+        return fits, errors
 
     def _means(self, layer: LinearLayer, plan: OperatorPlan, shapes: Sequence[tuple[int, ...]]) -> Array:
-        """Return the mean rows to fit to: of the float model, of the plan; 0 without a bias."""
+        """Return the mean rows [2, groups, depth] of the samples that are not held back.
+
+        First those of the float model, then of the quantized one; all 0 for a layer without bias.
+        ``shapes``: of the results, for each sample.
+        """
         count = len(self.samples) - self.held
         streams = self._float[layer.input], self._read(layer.input, plan, layer.input_index)
         means = [
@@ -212,7 +232,10 @@ class Sweep:
     def _rows(
         self, layer: LinearLayer, plan: OperatorPlan, shapes: Sequence[tuple[int, ...]]
     ) -> tuple[Array, Array]:
-        """Return rows (of the float model, of the plan) to fit, and such rows to compare."""
+        """Return some rows [2, groups, n, depth] to fit to, and such rows of the held-back samples.
+
+        First those of the float model, then of the quantized one.  ``shapes``: as for ``_means``.
+        """
         rounded = self._read(layer.input, plan, layer.input_index)
         depth = layer.matrices(layer.weights.array()).shape[2]
         limit = max(LEAST_ROWS // len(self.samples), ROWS_PER_DEPTH * depth // len(self.samples), 1)
@@ -226,7 +249,7 @@ class Sweep:
         return np.concatenate(parts[:first], axis=2), np.concatenate(parts[first:] or parts, axis=2)
 
     def _bias_fits(self, layer: LinearLayer, plan: OperatorPlan, fit: LayerFit) -> bool:
-        """Return whether the bias stays below LARGEST_BIAS; biases of 64 bits and float ones always do."""
+        """Return whether the integers of the bias stay below LARGEST_BIAS; int64 and floats always fit."""
         form = plan.operands.get(layer.bias_index)
         if form is None:
             return True
@@ -234,12 +257,14 @@ class Sweep:
         return bool(np.all(np.abs(fit.bias) < LARGEST_BIAS[i32] * scale)) or form.dtype.bits > 32
 
     def _data_scale(self, layer: LinearLayer, plan: OperatorPlan) -> float:
+        """Return the scale of the layer's input."""
         form = plan.operands.get(layer.input_index) or self.plan.main.tensors[layer.input.name]
         return form.scale[0]
 
     def _store(
         self, layer: LinearLayer, plan: OperatorPlan, form: TensorPlan, fit: LayerFit, reason: str
     ) -> None:
+        """Write integers, scales and bias of ``fit`` into the plan; ``form``: that of the weights so far."""
         constants = self.plan.main.constants
         constants[layer.weights.name] = layer.from_matrices(fit.integers.astype(np.int8))
         scales = fit.scale.reshape(-1, fit.scale.shape[2])
@@ -267,7 +292,7 @@ class Sweep:
 
 
 def fake_quantized(array: Array, form: TensorPlan) -> Array:
-    """Return float numbers rounded to what integers of ``form``, which has one scale, stand for."""
+    """Return ``array`` rounded to numbers that integers of ``form`` stand for; ``form`` has one scale."""
     lowest, largest = form.dtype.limits
     out = np.asarray(np.rint(array / np.float32(form.scale[0])))
     np.clip(out, lowest - form.zero_point[0], largest - form.zero_point[0], out=out)
@@ -275,16 +300,17 @@ def fake_quantized(array: Array, form: TensorPlan) -> Array:
 
 
 def powers(reference: Array, actual: Array) -> Powers:
-    """Return the sums of squares of ``reference``, where it is finite, and of the difference there."""
+    """Return the powers of ``reference`` and of the difference, both where ``reference`` is finite."""
     finite = np.isfinite(reference)
     signal = float(np.square(reference[finite], dtype=np.float64).sum())
     return signal, float(np.square(reference[finite].astype(np.float64) - actual[finite]).sum())
 
 
 def decibels(runs: Sequence[Sequence[Powers]], outliers: int = 0) -> float:
-    """Return 10 log10(signal / noise), the mean over the outputs; runs on several samples are added.
+    """Return the mean over all outputs of 10 log10(signal / noise).
 
-    ``outliers``: so many runs with the largest noise do not count.
+    ``runs``: for each run on a sample the powers of each output, which are summed over the runs.
+    ``outliers``: number of runs with the largest noise that do not count.
     """
     ratios = []
     for output in zip(*runs, strict=True):
@@ -296,7 +322,10 @@ def decibels(runs: Sequence[Sequence[Powers]], outliers: int = 0) -> float:
 
 
 def stream_bytes(model: Model) -> int:
-    """Return about how many bytes a sweep holds for each sample: twice what the largest operator touches."""
+    """Return about how many bytes a sweep holds per sample.
+
+    It is twice the size of all operands and results of the operator for which that is largest.
+    """
     touched = [(*op.inputs, *op.results) for op in model.main]
     elements = [
         sum(prod(d or 1 for d in v.shape or ()) for v in vs if v and not v.is_const) for vs in touched
@@ -305,9 +334,11 @@ def stream_bytes(model: Model) -> int:
 
 
 def _products(rows: Array, weights: Array, bias: Array) -> Array:
+    """Return the outputs [g,n,o] of a layer for ``rows`` [g,n,d]."""
     return np.asarray(rows @ weights.swapaxes(1, 2).astype(np.float32) + bias[:, None].astype(np.float32))
 
 
 def _reason(chosen: str, errors: Mapping[str, float]) -> str:
+    """Return why the technique ``chosen`` was kept, for the plan."""
     others = ", ".join(f"{name} {error:.1f}" for name, error in errors.items() if name != chosen)
     return f"{chosen}: error {errors[chosen]:.1f} dB on held-back samples" + (others and f" ({others})")

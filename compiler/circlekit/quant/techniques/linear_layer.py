@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers as matrix products: convolutions and fully connected layers in one form.
+"""Convolutions and fully connected layers as matrix products.
 
 Every layer is ``groups`` independent products ``rows [n,d] @ weights [o,d].T + bias [o]``: CONV_2D by im2col,
 TRANSPOSE_CONV by the im2col of its result, DEPTHWISE_CONV_2D with one group for each input channel.
@@ -23,7 +23,7 @@ from circlekit.ops.matmul.dense import FullyConnected
 class LinearLayer:
     """An operator whose result, before the fused activation, is linear in its input.
 
-    ``input_index``, ``weights_index``, ``bias_index``: the operands.
+    ``input_index``, ``weights_index``, ``bias_index``: the indices of its operands.
     """
 
     op: Op
@@ -75,9 +75,9 @@ class LinearLayer:
         return np.ascontiguousarray(matrices).reshape(self.weights.static_shape)
 
     def rows(self, data: Array, output: tuple[int, ...]) -> Array:
-        """Return what each result element of each group is a product of: [groups, n, depth].
+        """Return the rows that the weights multiply, one for each position of the result.
 
-        ``data``: the input.  ``output``: the shape of the result.
+        They have the shape [groups, n, depth].  ``data``: the input.  ``output``: the shape of the result.
         """
         op, weights = self.op, self.weights.static_shape
         if not isinstance(op, ConvolutionLayer):
@@ -95,7 +95,7 @@ class LinearLayer:
         return np.ascontiguousarray(rows).reshape(self.groups, rows.shape[1], -1)
 
     def mean_row(self, data: Array, output: tuple[int, ...]) -> Array:
-        """Return the mean of ``rows(data, output)``, f64[groups, depth], without making them."""
+        """Return the mean of ``rows(data, output)``, float64[groups, depth], without making the rows."""
         op, weights = self.op, self.weights.static_shape
         if not isinstance(op, ConvolutionLayer):
             return np.asarray(data.reshape(1, -1, weights[1]).mean(axis=1, dtype=np.float64))
@@ -112,7 +112,7 @@ class LinearLayer:
 
 
 def separate_biases(graph: Graph) -> None:
-    """Give each layer a bias of its own where several share one: each is corrected by itself."""
+    """Give each layer its own bias, in place, where several share one, so that each can be corrected."""
     for op in graph:
         layer = linear_layer(op)
         if layer is not None and layer.bias is not None and layer.bias.use_count > 1:
@@ -121,7 +121,7 @@ def separate_biases(graph: Graph) -> None:
 
 
 def linear_layer(op: Op) -> LinearLayer | None:
-    """Return ``op`` as a matrix product; None if it is none, or if its weights are not a float constant."""
+    """Return ``op`` as a matrix product; None if it is none, or weights or bias are no plain constants."""
     if isinstance(op, TransposeConv):
         layer = LinearLayer(op, 2, 1, 3)
     elif isinstance(op, Conv2D | DepthwiseConv2D | FullyConnected):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the operators of a graph one after the other, each on all samples."""
+"""Run the operators of a graph one after the other, each of them on all samples."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.program.state import State
 
 Column = Array | Sequence[Array] | None
-"""An operand: an array if it is constant, else one for each sample; None if it is absent."""
+"""An operand on all samples: one array for a constant, else an array for each sample; None if absent."""
 
 
 class OperatorRuns:
-    """The runs of a float model on ``samples``, which are inputs in the order of the main graph's.
+    """Runs of the main graph of a float model on ``samples``: arrays in the order of its inputs.
 
-    Iteration yields each operator with its operands and, for each sample, its results; an array is kept as
-    long as an operator reads it.
+    Iterating yields (operator, operands, results for each sample) in graph order.  An array is kept until
+    the last operator that reads it.
     """
 
     def __init__(self, model: Model, samples: Sequence[Sequence[Array]]) -> None:
@@ -50,7 +50,7 @@ class OperatorRuns:
                     arrays.pop(value, None)
 
     def evaluate(self, op: Op, columns: Sequence[Column]) -> list[list[Array]]:
-        """Return the results for each sample."""
+        """Return the results of ``op`` on operands ``columns``, for each sample."""
         copies = [
             None if v is None else Value(v.name, v.dtype, v.shape, c if isinstance(c, np.ndarray) else None)
             for v, c in zip(op.inputs, columns, strict=True)

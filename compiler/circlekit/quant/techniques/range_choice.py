@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the range estimator of each tensor by the noise on samples from which it got no numbers.
+"""Choose the range estimator of each tensor by its noise on samples that the estimator did not get.
 
-A narrow range rounds finely but clips; how much it clips of other samples can only be seen on other samples.
-So for each tensor every estimator gets the samples without a part, and the noise of rounding and clipping
-together is counted on the histogram of this part.
+A narrow range has small rounding errors, but clips; how much it clips other samples can only be seen on other
+samples.  So the samples are divided into parts.  For each tensor and part, every estimator gets the other
+parts, and the noise of rounding and clipping is computed from the histogram of this part.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from circlekit.quant.calibration.histogram import Histogram
 from circlekit.quant.calibration.ranges import Range, estimate_range, mse
 
 LARGEST_NOISE_SHARE = 0.98
-"""Another estimator than the first is chosen if it lowers the noise of a tensor to less than this share."""
+"""Another estimator than the default is chosen if the noise of the tensor falls below this share."""
 
 Estimators = Mapping[str, Callable[[TensorStatistics], Range]]
+"""Functions that return a range, by a name for reports."""
 
 
 def estimators(first: str, bits: int) -> Estimators:
-    """Return what is tried for each tensor; ``first``: the name of the estimator that is kept by default."""
+    """Return the estimators that are tried; ``first``: the name of the default, ``bits``: of the tensors."""
 
     def widened(factor: float) -> Callable[[TensorStatistics], Range]:
         def estimate(statistics: TensorStatistics) -> Range:
@@ -41,7 +42,11 @@ def estimators(first: str, bits: int) -> Estimators:
 
 
 def chosen_estimators(parts: Sequence[Calibration], first: str, bits: int) -> list[dict[str, str]]:
-    """Return the best estimator of each tensor, for each graph; ``parts``: of disjoint samples."""
+    """Return for each graph the name of the best estimator of each tensor, by the tensor's name.
+
+    ``parts``: calibrations with histograms, on disjoint samples.  ``first``, ``bits``: see ``estimators``.
+    Tensors that some part did not observe are missing.
+    """
     tried = estimators(first, bits)
     found: list[dict[str, str]] = []
     for index, graph in enumerate(parts[0].graphs):
@@ -49,7 +54,7 @@ def chosen_estimators(parts: Sequence[Calibration], first: str, bits: int) -> li
         for name in graph:
             statistics = [part.graphs[index][name] for part in parts]
             if any(s.histogram is None or s.min is None for s in statistics):
-                continue  # computed in some samples only
+                continue  # not computed in all parts
             noise = _noise_of(statistics, tried, bits)
             best = min(noise, key=lambda n: noise[n])
             names[name] = best if noise[best] < LARGEST_NOISE_SHARE * noise[first] else first
@@ -58,6 +63,7 @@ def chosen_estimators(parts: Sequence[Calibration], first: str, bits: int) -> li
 
 
 def _noise_of(parts: Sequence[TensorStatistics], tried: Estimators, bits: int) -> dict[str, float]:
+    """Return the noise of each estimator, summed over ``parts``, each with the range from the others."""
     total = dict.fromkeys(tried, 0.0)
     for index, held in enumerate(parts):
         others = merged([part for i, part in enumerate(parts) if i != index])
@@ -68,7 +74,10 @@ def _noise_of(parts: Sequence[TensorStatistics], tried: Estimators, bits: int) -
 
 
 def noise_power(histogram: Histogram, ends: Range, bits: int) -> float:
-    """Return the sum of the squared errors of the numbers when they are rounded and clipped to a range."""
+    """Return the sum of squared errors of the numbers in ``histogram`` if they are quantized.
+
+    ``ends``: the range, extended to 0.  ``bits``: of the integers.
+    """
     low, high = min(ends[0], 0.0), max(ends[1], 0.0)
     centers = histogram.centers
     clipped = np.clip(centers, low, high)
@@ -93,7 +102,7 @@ def merged(parts: Sequence[TensorStatistics]) -> TensorStatistics:
 
 
 def merged_calibrations(parts: Sequence[Calibration]) -> Calibration:
-    """Return the calibration on all samples of ``parts``."""
+    """Return the calibration on the samples of all ``parts``, without statistics of channels."""
     graphs = [
         {name: merged([part.graphs[index][name] for part in parts]) for name in graph}
         for index, graph in enumerate(parts[0].graphs)

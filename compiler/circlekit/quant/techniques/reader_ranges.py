@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose ranges by the results of the operators that read the tensors.
+"""Choose the range of a tensor by the result of the operator that reads it.
 
-What a range rounds or clips matters only as far as the reader's result shows it.  An ADD with a fused RELU
-does not see numbers below the negative maximum of its other operand; LEAKY_RELU and PRELU shrink negative
-numbers; SOFTMAX, LOGISTIC and TANH hardly see large ones.  So an operand that nothing else reads gets the
-ends with the least error of the reader's quantized result.
+Errors of rounding and clipping matter only if they change the reader's result.  An ADD with a fused RELU
+ignores numbers below the negative maximum of its other operand; LEAKY_RELU and PRELU shrink negative numbers;
+large numbers hardly change the results of SOFTMAX, LOGISTIC and TANH.  So a tensor with a single reader gets
+the range with the least error of the reader's quantized result.
 """
 
 from __future__ import annotations
@@ -25,23 +25,25 @@ from circlekit.quant.techniques.operator_runs import Column, OperatorRuns
 from circlekit.quant.tensor_forms import covering
 
 FRACTIONS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
-"""Parts of an end of a range that are tried."""
+"""Factors by which each end of a range is tried."""
 
 LARGEST_NOISE_SHARE = 0.97
-"""A range is changed if the noise of the reader's result becomes less than this share of what it was."""
+"""A range is changed if the noise of the reader's result falls below this share of the former noise."""
 
 MOST_ELEMENTS = 1 << 18
-"""So many elements of a result are compared, in as many samples as that takes, but at least LEAST_SAMPLES."""
+"""About this many elements of a result are compared; the number of samples follows from it."""
 
 LEAST_SAMPLES = 4
+"""A result is compared on at least this many samples, if there are as many."""
 
 
 def reader_ranges(
     model: Model, plan: Plan, ranges: Mapping[str, Range], samples: Sequence[Sequence[Array]]
 ) -> dict[str, Range]:
-    """Return better ranges of tensors of the main graph, by name.
+    """Return better ranges for some tensors of the main graph, by name.
 
-    ``plan``: a plan of the float ``model``, made by plain rules from ``ranges``.
+    ``plan``: a plan of the float ``model``, made by plain rules from ``ranges``.  ``samples``: arrays in the
+    order of the graph's inputs.
     """
     found: dict[str, Range] = {}
     runs = OperatorRuns(model, samples)
@@ -55,7 +57,7 @@ def reader_ranges(
 
 
 def _is_reader(op: Op, plan: OperatorPlan) -> bool:
-    """Return whether ``op`` computes one result with integers, and neither moves them nor has weights."""
+    """Return whether ``op`` computes one result from integers; not if it only moves them, or has weights."""
     rule = op.quantization_rule
     if rule is None or plan.is_float or SCHEMES[plan.scheme].activations is None or op.called_graphs():
         return False
@@ -63,7 +65,10 @@ def _is_reader(op: Op, plan: OperatorPlan) -> bool:
 
 
 class _Reader:
-    """One operator; ``operands`` and ``results``: those of the float model for each sample."""
+    """Compares ranges of the operands of one operator.
+
+    ``operator``: its plan in ``plan``.  ``operands``, ``results``: its arrays in the float model.
+    """
 
     def __init__(
         self,
@@ -86,7 +91,10 @@ class _Reader:
         self.result_form = plan.main.tensors[op.output.name]
 
     def free(self, ranges: Mapping[str, Range]) -> dict[Value, Range]:
-        """Return the ranges of operands that nothing else reads, and whose forms cover just these ranges."""
+        """Return the ranges of the operands that may be changed.
+
+        No other operator reads them, and the plan gives them the form of their own range.
+        """
         found = {}
         for value, form in self.forms.items():
             if value.use_count != 1 or self.runs.model.main.is_output(value) or value.name not in ranges:
@@ -97,7 +105,7 @@ class _Reader:
         return found
 
     def better(self, value: Value, ends: Range) -> dict[str, Range]:
-        """Return the range with the least noise, by the tensor's name; nothing if it is the first one."""
+        """Return {name: range} with a better range for the operand ``value`` than ``ends``, or {}."""
         first = least = self._noise(value, ends)
         best = ends
         for end in (0, 1):
@@ -113,7 +121,7 @@ class _Reader:
         return {value.name: best}
 
     def _form(self, ends: Range) -> TensorPlan | None:
-        """Return the form that covers a range; None if it is too small for a scale."""
+        """Return the form that covers the range ``ends``; None if it is too small for a scale."""
         try:
             return covering(*ends, self.scheme, "")
         except ModelError:

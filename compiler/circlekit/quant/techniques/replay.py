@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repeat what techniques did to the constants of a float model, from the record in a plan."""
+"""Apply recorded techniques to a float model again: a plan has a record of each (``Preparation``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from circlekit.quant.techniques.linear_layer import separate_biases
 from circlekit.quant.techniques.rotation import Rotation, rotate
 
 Record = dict[str, Any]
-"""A technique and its arguments, as JSON values."""
+"""The name of a technique and its arguments, as JSON values."""
 
 
 def own_biases() -> Record:
@@ -49,11 +49,11 @@ TECHNIQUES: Mapping[str, Callable[..., None]] = {
     "equalization": _equalize,
     "rotation": _rotate,
 }
-"""By name: functions of a model and the arguments in a record."""
+"""The techniques that change a float model, by name; they take the model and the arguments of a record."""
 
 
 def replay(model: Model, records: Iterable[Record]) -> None:
-    """Change ``model`` in place as the records say; FormatError for one that is not understood."""
+    """Change ``model`` in place as the records say; raise FormatError for a record that is not valid."""
     for record in records:
         _replay_one(model, record)
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rotate channels between two layers by a Hadamard matrix, so that no channel or weight stands out.
 
-If everything between a layer and a later one is linear and keeps the channels of a block apart from all
-others, as between the value and the output projection of attention (a block is a head), then the weights of
-the first can be multiplied by an orthogonal matrix and those of the second by its transpose: the outputs stay
-the same.  Pairs of layers are not found by their kinds: both are rotated, and the model is run.
+Between some layers all operators are linear and do not mix a block of channels with others, as between the
+value and the output projection of attention, where a block is a head.  Then the weights of the first layer
+can be multiplied by an orthogonal matrix and those of the second by its transpose, and the outputs stay the
+same.  Such pairs are found by trial: both layers are rotated, and the outputs of the model are compared.
 
 Source: Ashkboos et al., "QuaRot: Outlier-Free 4-Bit Inference in Rotated LLMs", NeurIPS 2024, section 4.
 """
@@ -30,16 +30,20 @@ LEAST_BLOCK = 4
 """The smallest rotated block, in channels."""
 
 TOLERANCE = 1e-4
-"""How far outputs of the rotated model may be from the model's, as a part of the largest number."""
+"""Allowed difference between the outputs of both models, relative to the largest element."""
 
 LEAST_EFFECT = 1e-2
-"""How much outputs must change, as such a part, if only the first layer is rotated; else nothing is shown."""
+"""Outputs must change by at least this, relative to the largest element, if only the first layer is rotated.
+
+Else a trial proves nothing.
+"""
 
 
 class Rotation(NamedTuple):
-    """The channels between two layers, given by the names of their results, are rotated in blocks.
+    """A rotation of the channels between two layers.
 
-    The second layer reads the results of the first from ``start`` on.
+    ``first``, ``second``: the names of the layers' results.  ``start``: the first output channel of the first
+    layer that the second one reads.  ``block``: number of channels that are rotated together.
     """
 
     first: str
@@ -49,9 +53,9 @@ class Rotation(NamedTuple):
 
 
 def find_rotations(model: Model, sample: Sequence[Array], runs: int = 96) -> list[Rotation]:
-    """Return the rotations that leave the outputs of ``model`` for ``sample`` as they are, in graph order.
+    """Return the rotations that do not change the outputs of ``model`` for ``sample``, in graph order.
 
-    ``runs``: how often the search may run the model, about.
+    ``runs``: the search runs the model about this many times at most.
     """
     found: list[Rotation] = []
     expected, tries = Interpreter(model).run(sample), 0
@@ -75,7 +79,10 @@ def find_rotations(model: Model, sample: Sequence[Array], runs: int = 96) -> lis
 
 
 def rotate(model: Model, rotations: Sequence[Rotation], only_first: bool = False) -> None:
-    """Rotate the weights of the layers in place; ModelError if the main graph has no such layers."""
+    """Rotate the weights of the layers in place; raise ModelError if the main graph has no such layers.
+
+    ``only_first``: the second layers are not rotated back, for a trial.
+    """
     layers = {key_of(op): layer for op in model.main if (layer := linear_layer(op)) is not None}
     for rotation in rotations:
         if rotation.first not in layers or rotation.second not in layers:
@@ -95,7 +102,10 @@ def rotate(model: Model, rotations: Sequence[Rotation], only_first: bool = False
 
 
 def hadamard(size: int) -> Array:
-    """Return Sylvester's Hadamard matrix, orthogonal and symmetric, float64[size, size]; a power of 2."""
+    """Return Sylvester's Hadamard matrix, orthogonal and symmetric: float64[size, size].
+
+    ``size``: a power of 2.
+    """
     matrix = np.ones((1, 1))
     while len(matrix) < size:
         matrix = np.block([[matrix, matrix], [matrix, -matrix]]) / np.sqrt(2)
@@ -103,7 +113,7 @@ def hadamard(size: int) -> Array:
 
 
 def _pairs(graph: Graph) -> Iterator[tuple[LinearLayer, LinearLayer, int]]:
-    """Yield two layers, and the channel of the first from which on the second may read it."""
+    """Yield pairs of layers, with each output channel of the first from which the second may read it."""
     layers = [layer for op in graph if (layer := linear_layer(op)) is not None and _is_rotatable(layer)]
     by_op = {layer.op: layer for layer in layers}
     for first in layers:
@@ -154,6 +164,7 @@ def _in_blocks(rows: Array, matrix: Array) -> Array:
 
 
 def _replace(op: Op, constant: Value, numbers: Array) -> None:
+    """Let ``op`` read ``numbers``, as float32 and in the shape of ``constant``, in place of it."""
     array = np.ascontiguousarray(numbers, np.float32).reshape(constant.static_shape)
     op.set_input(op.inputs.index(constant), Value.constant(constant.name, array))
 
@@ -165,7 +176,11 @@ def _change(
     expected: Sequence[Array],
     only_first: bool = False,
 ) -> float:
-    """Return how much the outputs change, as a part of the largest number; infinity if one is not finite."""
+    """Return how much ``rotation`` changes the outputs, relative to the largest element of each output.
+
+    ``expected``: the outputs of ``model`` for ``sample``.  ``only_first``: see ``rotate``.  Infinity if an
+    output is not finite, or if one that is no float changes.
+    """
     rotated = clone(model)
     rotate(rotated, [rotation], only_first)
     largest = 0.0
