@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from circlekit.ir.text import parse_model
-from circlekit.ops.reduction.normalization import RmsNorm
+from circlekit.ops.reduction.normalization import RmsNorm, RoPE
 from circlekit.passes.engine.explain import explain_pass
 from circlekit.passes.engine.registry import all_passes
 from tests.passes.kit import check_pass, check_refusal
@@ -151,6 +151,48 @@ def test_rope(halves: str) -> None:
     (op,) = check_pass(rope(halves), "fuse_rope", expect_ops=["RoPE"]).main.ops
     assert [v.name for v in op.inputs if v is not None] == ["x", "sin", "cos"]
     assert op.attribute_items()["mode"].name == "GPT_NEOX"
+
+
+def test_rope_with_the_sign_in_the_sines() -> None:
+    text = rope(
+        negate="%s = const f32[8] [-1,-2,-3,-4,5,6,7,8]", join="%c = Concatenation(%hi, %lo) {axis: 3}"
+    )
+    (op,) = check_pass(
+        text.replace("Mul(%c, %sin)", "Mul(%c, %s)"), "fuse_rope", expect_ops=["RoPE"]
+    ).main.ops
+    assert isinstance(op, RoPE)
+    assert op.sin_table.array().tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def halves_apart(table: str = "f32[4]", second: str = "Add(%c, %d)") -> str:
+    return f"""graph main(%x: f32[1,2,3,8]) -> %z {{
+      %cos = const {table} uniform(-1, 1)
+      %sin = const {table} uniform(-1, 1)
+      {SPLIT}
+      %a = Mul(%lo, %cos)
+      %b = Mul(%hi, %sin)
+      %f = Sub(%a, %b)
+      %c = Mul(%hi, %cos)
+      %d = Mul(%lo, %sin)
+      %s = {second}
+      %z = Concatenation(%f, %s) {{axis: 3}}
+    }}"""
+
+
+def test_rope_of_halves_apart() -> None:
+    check_pass(halves_apart(), "fuse_rope", expect_ops=["RoPE"])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (halves_apart("f32[3,4]"), "a row per position"),
+        (halves_apart("f32[1]"), "expected a row of 4, got shape [1]"),
+        (halves_apart(second="Sub(%c, %d)"), "comes from Sub, expected Add"),
+    ],
+)
+def test_halves_apart_near_misses(text: str, sentence: str) -> None:
+    check_pass(text, "fuse_rope", refused=sentence)
 
 
 @pytest.mark.parametrize("tables", ["f32[8]", "f32[1,8]"])

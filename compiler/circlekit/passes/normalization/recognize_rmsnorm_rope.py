@@ -93,16 +93,8 @@ HALVES = (
 
 
 class _Rope(Rewrite):
-    """x * cos + concat(-hi, lo) * sin, where $halves splits the last axis of x into the halves lo and hi."""
+    """Conditions on a rotation of $halves, the halves lo and hi of the last axis of x."""
 
-    before = """
-        $halves
-        n = Neg(hi)
-        c = Concatenation(n, lo)    {axis: any = axis}
-        p = Mul(x, cos: f32)
-        q = Mul(c, sin: f32)
-        z = Add(p, q)
-    """
     after = "z = RoPE(x, sin, cos)  {mode: GPT_NEOX}"
 
     @condition
@@ -115,17 +107,6 @@ class _Rope(Rewrite):
         return f"%{x.name}: expected the halves to be joined along the last axis, got axis {axis}"
 
     @condition
-    def one_row_in_the_tables(self, x: Value, sin: Value, cos: Value) -> str | None:
-        for table in (sin, cos):
-            shape = format_shape(table.shape)
-            if table.shape is None or table.shape[-1:] != x.static_shape[-1:]:
-                return f"%{table.name}: expected a row of {x.static_shape[-1]}, got shape {shape}"
-            if any(d != 1 for d in table.shape[:-1]):
-                why = "ONE's interpreter and runtime read row 0 for every position"
-                return f"%{table.name}: expected one row, got shape {shape} with a row per position; {why}"
-        return None
-
-    @condition
     def splits_into_halves(self, match: Match, x: Value) -> str | None:
         half = x.static_shape[-1] // 2
         index = np.arange(x.numel, dtype=np.int64).reshape(x.static_shape)
@@ -136,6 +117,78 @@ class _Rope(Rewrite):
         return None
 
 
+def _row_obstacle(table: Value, entries: int) -> str | None:
+    """Return why ``table`` is not one row of ``entries``."""
+    shape = format_shape(table.shape)
+    if table.shape is None or table.shape[-1:] != (entries,):
+        return f"%{table.name}: expected a row of {entries}, got shape {shape}"
+    if any(d != 1 for d in table.shape[:-1]):
+        why = "ONE's interpreter and runtime read row 0 for every position"
+        return f"%{table.name}: expected one row, got shape {shape} with a row per position; {why}"
+    return None
+
+
+class _HalfNegated(_Rope):
+    """x * cos + concat(-hi, lo) * sin."""
+
+    before = """
+        $halves
+        n = Neg(hi)
+        c = Concatenation(n, lo)    {axis: any = axis}
+        p = Mul(x, cos: f32)
+        q = Mul(c, sin: f32)
+        z = Add(p, q)
+    """
+
+    @condition
+    def one_row_in_the_tables(self, x: Value, sin: Value, cos: Value) -> str | None:
+        return _row_obstacle(sin, x.static_shape[-1]) or _row_obstacle(cos, x.static_shape[-1])
+
+
+class _SinesNegated(_Rope):
+    """x * cos + concat(hi, lo) * sines, where the first half of the sines is negative."""
+
+    before = """
+        $halves
+        c = Concatenation(hi, lo)   {axis: any = axis}
+        p = Mul(x, cos: f32)
+        q = Mul(c, sines: const f32)
+        z = Add(p, q)
+    """
+
+    @condition
+    def one_row_in_the_tables(self, x: Value, sines: Value, cos: Value) -> str | None:
+        return _row_obstacle(sines, x.static_shape[-1]) or _row_obstacle(cos, x.static_shape[-1])
+
+    def constants(self, sines: Array) -> dict[str, Any]:
+        half = sines.shape[-1] // 2
+        return {"sin": np.concatenate([-sines[..., :half], sines[..., half:]], -1)}
+
+
+class _HalvesApart(_Rope):
+    """concat(lo * cos - hi * sin, hi * cos + lo * sin), with constant tables of half a row."""
+
+    before = """
+        $halves
+        a = Mul(lo, cos1: const f32)
+        b = Mul(hi, sin1: const f32)
+        first = Sub(a, b)
+        c = Mul(hi, cos2: const f32)
+        d = Mul(lo, sin2: const f32)
+        second = Add(c, d)
+        z = Concatenation(first, second)    {axis: any = axis}
+    """
+
+    @condition
+    def one_row_in_the_tables(self, match: Match, x: Value) -> str | None:
+        tables = [match.value(name) for name in ("sin1", "cos1", "sin2", "cos2")]
+        return next(filter(None, (_row_obstacle(t, x.static_shape[-1] // 2) for t in tables)), None)
+
+    def constants(self, sin1: Array, sin2: Array, cos1: Array, cos2: Array) -> dict[str, Any]:
+        rows = [np.concatenate([a.reshape(-1), b.reshape(-1)]) for a, b in ((sin1, sin2), (cos1, cos2))]
+        return {"sin": rows[0], "cos": rows[1]}
+
+
 def _moved_elements(op: Op, result: Value, index: Array) -> Array:
     """Run ``op``, a slice or split, on ``index`` instead of its data, and return what becomes ``result``."""
     data = [index if v is not None and v.data is None else v and v.data for v in op.inputs]
@@ -144,8 +197,14 @@ def _moved_elements(op: Op, result: Value, index: Array) -> Array:
 
 
 class FuseRope(Rules):
-    """x * cos + rotate_half(x) * sin  ==  rope(x, sin, cos), if sin and cos have one row (circle only)."""
+    """x * cos + rotate_half(x) * sin  ==  rope(x, sin, cos), if sin and cos have one row (circle only).
+
+    Also if the sines are negated in place of the half, or each half is rotated for itself by constants.
+    Pairs of neighbors stay: ONE's interpreter and runtime have no kernel for the mode GPT_J.
+    """
 
     name = "fuse_rope"
     formats = frozenset({"circle"})
-    rules = _Rope.members(halves=HALVES)
+    rules = tuple(
+        rule for form in (_HalfNegated, _SinesNegated, _HalvesApart) for rule in form.members(halves=HALVES)
+    )
