@@ -14,7 +14,7 @@ import circlekit as ck
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.quant.auto import Auto
-from circlekit.quant.calibration import collect
+from circlekit.quant.calibration import TensorStatistics, collect
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import plan_model
@@ -31,6 +31,7 @@ from circlekit.quant.techniques.layer_rounding import (
     round_nearest,
 )
 from circlekit.quant.techniques.linear_layer import linear_layer
+from circlekit.quant.trials import with_margins
 
 Array = NDArray[Any]
 
@@ -256,6 +257,21 @@ def test_auto_keeps_plain_rules_if_nothing_can_be_held_back() -> None:
     auto, plan = search(samples(1))
     assert not plan.main.constants
     assert any("one sample" in note for note in auto.notes)
+
+
+def test_the_search_counts_work_and_reads_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a budget for a part of the trials, the others are noted as not tried, however late it is."""
+    monkeypatch.setattr("time.monotonic", iter(range(0, 10**9, 1000)).__next__)
+    report = ck.quantize(uneven(), "int8", samples=samples(6), seconds=0.15)
+    assert any("the budget is spent" in note for note in report.notes)
+    assert any("better" in note or "rejected" in note for note in report.notes)
+
+
+def test_margins_widen_ranges_of_few_numbers() -> None:
+    seen = {name: TensorStatistics(-1.0, 3.0, count) for name, count in (("few", 100), ("many", 10**6))}
+    wider = with_margins({"few": (-1.0, 3.0), "many": (-1.0, 3.0)}, seen)
+    factor = np.sqrt(np.log(400) / np.log(100))
+    assert wider == {"few": pytest.approx((-factor, 3 * factor))}
 
 
 def test_auto_leaves_models_with_state_to_plain_rules() -> None:

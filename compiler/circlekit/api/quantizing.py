@@ -112,8 +112,9 @@ def quantize(
     ``estimator``: the range estimator (see ``circlekit.quant.calibration.ranges``).
     ``passes``: the pipeline, or the names of the passes, that runs on the float model first.
     ``target``: the runtime that has to run the result.
-    ``auto``: with samples, try techniques for about ``seconds`` seconds, keep those that help on samples that
-    are held back, and note what was tried.  Otherwise plain rules decide.
+    ``auto``: with samples, try techniques for about ``seconds`` seconds of a usual core (work is counted, no
+    clock is read), keep those that help on samples that are held back, and note what was tried.  Otherwise
+    plain rules decide.
     ``target_sqnr``, ``budget``: mixed precision, with samples.  Some operators get the scheme ``raise_to``:
     so many that every output has this ratio of signal to noise (dB), or those that help most within a budget
     such as ``20%`` of the operators, ``20% macs`` or ``20% bytes``.

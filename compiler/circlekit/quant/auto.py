@@ -10,7 +10,6 @@ nearest, on samples to which no layer was fitted.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,10 +20,18 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.quant.calibration import collect
-from circlekit.quant.calibration.ranges import FROM_NUMBERS
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import ranges_of
+from circlekit.quant.search_budget import (
+    COLLECTING_NUMBERS_RUNS,
+    COLLECTING_RUNS,
+    COMPARING_RUNS,
+    CORRECTING_RUNS,
+    READER_RUNS,
+    ROTATION_RUNS,
+    SearchBudget,
+)
 from circlekit.quant.techniques.equalization import channel_magnitudes, equalize
 from circlekit.quant.techniques.layer_rounding import (
     LayerTechnique,
@@ -38,7 +45,7 @@ from circlekit.quant.techniques.layer_sweep import Powers, Sweep, decibels, stre
 from circlekit.quant.techniques.linear_layer import separate_biases
 from circlekit.quant.techniques.replay import Record, equalized, own_biases, rotated
 from circlekit.quant.techniques.rotation import find_rotations, rotate
-from circlekit.quant.trials import PER_TENSOR, QUARTERS, MakePlan, Samples, Settings, Trials
+from circlekit.quant.trials import PER_TENSOR, QUARTERS, MakePlan, Samples, Settings, Trials, estimated_ranges
 
 LEAST_GAIN_DB = 0.1
 """A choice that gains less than this is not kept."""
@@ -56,8 +63,8 @@ A single sample with numbers outside of the range can have more noise than all o
 range covers it, chance decides.
 """
 
-LONGEST_SEARCH = 0.6
-"""No trial starts after this part of the time: the last step, the rounding of weights, needs the rest."""
+LARGEST_SEARCH = 0.7
+"""No trial starts after this part of the budget: the last step, the rounding of weights, needs the rest."""
 
 WIDENINGS = {8: (1.1, 1.25), 16: (1.0, 1.25, 4.0)}
 """Factors of the ranges to try, by bits of the activations."""
@@ -75,20 +82,20 @@ LEAST_GAIN_OF_WIDENING_DB = 1.0
 It is measured on few samples, and what numbers outside of the range cost shows on many.
 """
 
-TRIALS = 10
-"""The search makes about this many sweeps."""
+LEAST_GAIN_OF_MARGIN_DB = -1.5
+"""Margins of the ranges of small tensors are kept unless they cost more than this.
 
-LAST_SWEEPS = 6
-"""The last step, which rounds the weights by all techniques, takes as long as about this many trials."""
+Most of what they are for cannot show on the calibration samples.
+"""
+
+TRIAL_PART = 0.06
+"""The part of the budget for a trial; the number of samples follows."""
+
+LAST_PART = 0.07
+"""The part of the budget for the last step, if its sweeps took as long as those of trials."""
 
 ROTATION_PART = 0.1
-"""The part of the time that the search for layers to rotate may take, and so much again the comparison."""
-
-ROTATION_SWEEPS = 8
-"""The comparison takes as long as about this many sweeps without GPTQ."""
-
-SWEEP_RUNS = 3.0
-"""Before a trial has been measured, it is taken to last as long as this many runs of the float model."""
+"""The part of the budget that the search for layers to rotate may take, and so much again the comparison."""
 
 LEAST_SAMPLES = 4
 """A trial uses at least this many samples, if there are as many, even if that takes longer."""
@@ -105,13 +112,17 @@ ROUNDING: Mapping[str, LayerTechnique] = {
 }
 """The techniques from which every layer gets the best one at the end, by name."""
 
+Change = tuple[Mapping[str, Any], float]
+"""Other settings, by name, and the gain in dB for which they are kept."""
+
 
 @dataclass
 class Auto:
     """Searches the settings for ``model``; ``plan_of`` makes plans by plain rules.
 
     ``samples``: inputs in the order of the graph's.  ``activations``: their dtype, None if they stay float.
-    ``seconds``: what the search may take, about.  ``notes``: what was tried, and what was kept and why.
+    ``seconds``: what the search may take on a usual core, about; work is counted, not time.
+    ``notes``: what was tried, and what was kept and why.
     ``techniques``: records of what was changed in ``model``.
     """
 
@@ -125,7 +136,7 @@ class Auto:
     techniques: list[Record] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._started = time.monotonic()
+        self._budget = SearchBudget.of(self.model, self.seconds)
 
     def run(self) -> Plan:
         """Change ``model`` and return the plan that did best; the plain plan if nothing helps."""
@@ -134,13 +145,13 @@ class Auto:
             return self.plan_of(self.model, self._plain_ranges())
         separate_biases(self.model.main)
         self.techniques.append(own_biases())
-        started = time.monotonic()
         whole = collect(self.model, self.samples, channels=True)
-        self._sample_seconds = SWEEP_RUNS * (time.monotonic() - started) / len(self.samples)
         self._reference = self._outputs()
-        self.trial_samples = self.samples[: self._affordable(LONGEST_SEARCH / TRIALS)]
+        self._budget.spend((COLLECTING_RUNS + 1) * len(self.samples))
+        self.trial_samples = self.samples[: self._affordable(TRIAL_PART)]
         if self._rotate():
             whole = collect(self.model, self.samples, channels=True)
+            self._budget.spend(COLLECTING_RUNS * len(self.samples))
         self.trials = Trials(
             self.model,
             self.plan_of,
@@ -152,21 +163,24 @@ class Auto:
         )
         best = self._search()
         self.notes.append(f"kept: {best}")
-        return self._final(best, self.samples[: self._affordable((1 - LONGEST_SEARCH) / LAST_SWEEPS)])
+        return self._final(best, self.samples[: self._affordable(LAST_PART)])
 
     def _rotate(self) -> bool:
         """Rotate channels between layers where that helps on samples held back; return whether it does."""
-        sweeps = ROTATION_PART * self.seconds / max(self._sample_seconds, 1e-6)  # of one sample each
-        samples = self.samples[: int(min(sweeps / ROTATION_SWEEPS, len(self.trial_samples)))]
+        runs = self._budget.runs(ROTATION_PART)
+        samples = self.samples[: int(min(runs / ROTATION_RUNS, len(self.trial_samples)))]
         held = len(samples) // 4
         if not held:
             return False  # too slow, or too few samples to hold any back
-        found = find_rotations(self.model, samples[0], int(min(sweeps * SWEEP_RUNS, 96)))
+        most = int(min(runs, 96))
+        found = find_rotations(self.model, samples[0], most)
+        self._budget.spend(most / 2)
         if not found:
             return False
         copy = clone(self.model)
         rotate(copy, found)
         before, after = (self._by_gptq(model, samples, held) for model in (self.model, copy))
+        self._budget.spend(ROTATION_RUNS * len(samples))
         is_better = after > before + LEAST_GAIN_DB
         verdict = "better" if is_better else "rejected"
         self.notes.append(
@@ -195,13 +209,11 @@ class Auto:
     def _plain_ranges(self) -> Ranges:
         if self.activations is None:
             return []
-        needs_numbers = self.estimator in FROM_NUMBERS
-        calibration = collect(self.model, self.samples, histograms=needs_numbers)
-        return ranges_of(self.model, calibration, self.estimator)
+        return estimated_ranges(self.model, self.samples, self.estimator)
 
     def _affordable(self, part: float) -> int:
-        """Return how many samples a sweep can take in this part of the time; at least LEAST_SAMPLES."""
-        count = part * self.seconds / max(self._sample_seconds, 1e-6)
+        """Return how many samples a trial can take in this part of the budget; at least LEAST_SAMPLES."""
+        count = self._budget.runs(part) / CORRECTING_RUNS
         count = min(count, LARGEST_STREAM_BYTES / stream_bytes(self.model))
         return int(min(max(count, LEAST_SAMPLES), len(self.samples)))
 
@@ -219,23 +231,25 @@ class Auto:
             if self.trials.equalized(1.0) is self.model:
                 self.notes.append("equalization: no layer can be equalized")
             else:
-                best = self._best(best, [{"strength": s} for s in STRENGTHS], self._corrected)
+                changes: list[Change] = [({"strength": s}, LEAST_GAIN_DB) for s in STRENGTHS]
+                best = self._best(best, changes, self._corrected)
         is_wide = self.activations.bits > EQUALIZED_BITS
         best = replace(best, widening=SAFE_WIDENING) if is_wide else best
         if len(self.trial_samples) >= QUARTERS:
-            changes: list[dict[str, Any]] = [] if is_wide else [{"estimator": PER_TENSOR}]
-            changes += [{"widening": factor} for factor in WIDENINGS[self.activations.bits]]
-            changes += [] if is_wide else [{"by_readers": True}]
-            least_gain = LEAST_GAIN_OF_WIDENING_DB if is_wide else LEAST_GAIN_DB
-            best = self._best(best, changes, self._held_back, least_gain)
+            best = self._best(best, self._changes_of_ranges(is_wide), self._held_back)
         return best
 
+    def _changes_of_ranges(self, is_wide: bool) -> list[Change]:
+        assert self.activations is not None  # there are ranges
+        widenings = [{"widening": factor} for factor in WIDENINGS[self.activations.bits]]
+        if is_wide:
+            return [(change, LEAST_GAIN_OF_WIDENING_DB) for change in widenings]
+        changes: list[Mapping[str, Any]] = [{"estimator": PER_TENSOR}, *widenings, {"by_readers": True}]
+        margin: Change = ({"margin": True}, LEAST_GAIN_OF_MARGIN_DB)
+        return [*((change, LEAST_GAIN_DB) for change in changes), margin]
+
     def _best(
-        self,
-        first: Settings,
-        changes: Sequence[Mapping[str, Any]],
-        score: Callable[[Settings], float],
-        least_gain: float = LEAST_GAIN_DB,
+        self, first: Settings, changes: Sequence[Change], score: Callable[[Settings], float]
     ) -> Settings:
         """Return ``first`` with the changes that raise the score; note the scores.
 
@@ -243,10 +257,10 @@ class Auto:
         """
         best, best_score = first, score(first)
         self.notes.append(f"{first}: {best_score:.2f} dB")
-        for change in changes:
+        for change, least_gain in changes:
             settings = replace(best, **change)
-            if time.monotonic() - self._started > LONGEST_SEARCH * self.seconds:
-                self.notes.append(f"{settings}: not tried, the time is over")
+            if self._budget.spent > self._budget.runs(LARGEST_SEARCH):
+                self.notes.append(f"{settings}: not tried, the budget is spent")
                 continue
             result = score(settings)
             is_better = result > best_score + least_gain
@@ -256,18 +270,20 @@ class Auto:
         return best
 
     def _corrected(self, settings: Settings) -> float:
-        """Return the ratio of signal to noise in dB with corrected biases, all samples giving the ranges."""
+        """Return the ratio of signal to noise in dB with corrected biases and the ranges of these samples."""
         model = self.trials.equalized(settings.strength)
-        plan = self.plan_of(model, self.trials.ranges(settings, QUARTERS))
+        plan = self.plan_of(model, estimated_ranges(model, self.trial_samples, settings.estimator))
         sweep = Sweep(model, plan, self.trial_samples, 0, {"bias correction": correct_bias})
-        started = time.monotonic()
-        result = decibels(sweep.run())
-        self._sample_seconds = (time.monotonic() - started) / len(self.trial_samples)
-        return result
+        self._budget.spend((COLLECTING_RUNS + CORRECTING_RUNS) * len(self.trial_samples))
+        return decibels(sweep.run())
 
     def _held_back(self, settings: Settings) -> float:
         """Return the ratio of signal to noise in dB, the ranges being those of the other samples."""
         model = self.trials.equalized(settings.strength)
+        if not self.trials.has_numbers(settings.strength):
+            self._budget.spend(COLLECTING_NUMBERS_RUNS * len(self.samples))
+        runs = COMPARING_RUNS + (READER_RUNS if settings.by_readers else 0)
+        self._budget.spend(runs * len(self.trial_samples))
         results: list[list[Powers]] = []
         for quarter in range(QUARTERS):
             plan = self.plan_of(model, self.trials.ranges(settings, quarter))

@@ -12,8 +12,8 @@ from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
-from circlekit.quant.calibration import Calibration, collect
-from circlekit.quant.calibration.ranges import Range
+from circlekit.quant.calibration import Calibration, TensorStatistics, collect
+from circlekit.quant.calibration.ranges import FROM_NUMBERS, Range, min_max
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import ranges_of
@@ -34,6 +34,12 @@ PER_TENSOR = "the best estimator of each tensor"
 """The name in ``Settings`` for an estimator that ``range_choice`` has chosen for each tensor."""
 
 
+FEW_NUMBERS = 5000
+"""Tensors of which calibration saw fewer numbers get margins."""
+
+UNSEEN = 4
+"""Margins allow for so many times as many numbers as were seen."""
+
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
@@ -43,19 +49,22 @@ class Settings:
 
     ``strength``: of the equalization, 0 for none.  ``estimator``: the name of a range estimator, or
     PER_TENSOR.  ``widening``: a factor of all ranges.  ``by_readers``: operands get the ranges that are best
-    for the results of the operators that read them.
+    for the results of the operators that read them.  ``margin``: ranges of small tensors are wider, see
+    ``with_margins``.
     """
 
     strength: float = 0.0
     estimator: str = "min_max"
     widening: float = 1.0
     by_readers: bool = False
+    margin: bool = False
 
     def __str__(self) -> str:
         parts = [f"equalization {self.strength:g}"] if self.strength else []
         parts += [f"ranges by {self.estimator}"] if self.estimator != "min_max" else []
         parts += [f"ranges times {self.widening:g}"] if self.widening != 1 else []
         parts += ["ends of ranges by their readers"] if self.by_readers else []
+        parts += ["margins for small tensors"] if self.margin else []
         return ", ".join(parts) or "no equalization, ranges from minimum to maximum"
 
 
@@ -112,13 +121,30 @@ class Trials:
         ranges = [{name: widened(ends, factor) for name, ends in graph.items()} for graph in chosen]
         if settings.by_readers:
             ranges[0].update(self._ranges_by_readers(settings, quarter))
+        if settings.margin:
+            inner = {name: s for name, s in calibration.main.items() if name not in self._outputs(model)}
+            ranges[0].update(with_margins(ranges[0], inner))
         return ranges
+
+    @staticmethod
+    def _outputs(model: Model) -> set[str]:
+        """Return the names of the main graph's outputs, and of what is only moved there."""
+        found = {value.name for value in model.main.outputs}
+        for op in reversed(list(model.main)):
+            if op.data_movement and found.issuperset(value.name for value in op.results):
+                found.update(value.name for value in op.inputs if value is not None)
+        return found
+
+    def has_numbers(self, strength: float) -> bool:
+        """Return whether the model equalized with ``strength`` has been calibrated with histograms."""
+        return strength in self._parts
 
     def _ranges_by_readers(self, settings: Settings, quarter: int) -> dict[str, Range]:
         """Return the ranges of operands that are better for their readers; ``quarter``: see ``ranges``."""
+        settings = replace(settings, margin=False)
         if (settings, quarter) not in self._by_readers:
             model = self.equalized(settings.strength)
-            ranges = self.ranges(replace(settings, by_readers=False), quarter)
+            ranges = self.ranges(replace(settings, by_readers=False, margin=False), quarter)
             plan = self.plan_of(model, ranges)
             samples = [sample for i, sample in enumerate(self.tried) if i % QUARTERS != quarter]
             self._by_readers[settings, quarter] = reader_ranges(model, plan, ranges[0], samples)
@@ -146,3 +172,24 @@ def widened(ends: Range, factor: float) -> Range:
     """Return the range ``ends`` times ``factor``, limited to finite float32 numbers."""
     low, high = (min(max(end * factor, -LARGEST_FLOAT32), LARGEST_FLOAT32) for end in ends)
     return low, high
+
+
+def with_margins(ranges: Mapping[str, Range], statistics: Mapping[str, TensorStatistics]) -> dict[str, Range]:
+    """Return wider ranges of the tensors of which few numbers were seen, such as the logits of a classifier.
+
+    The largest of n normally distributed numbers grows as sqrt(2 ln n) (Cramer, 1946, section 28.6), so the
+    ranges from minimum to maximum are multiplied by sqrt(ln(UNSEEN n) / ln n).
+    """
+    found = {}
+    for name, tensor in statistics.items():
+        if name in ranges and 1 < tensor.count < FEW_NUMBERS and tensor.min is not None:
+            factor = np.sqrt(np.log(UNSEEN * tensor.count) / np.log(tensor.count))
+            wider = widened(min_max(tensor), float(factor))
+            low, high = ranges[name]
+            found[name] = min(low, wider[0]), max(high, wider[1])
+    return found
+
+
+def estimated_ranges(model: Model, samples: Samples, estimator: str) -> Ranges:
+    """Return the ranges of the tensors of ``model`` on ``samples``."""
+    return ranges_of(model, collect(model, samples, histograms=estimator in FROM_NUMBERS), estimator)

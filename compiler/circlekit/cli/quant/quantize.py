@@ -53,7 +53,11 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("--random", type=positive_count, metavar="N", help="or N seeded random samples")
     parser.add_switch("--no-auto", help="do not try techniques on samples, follow plain rules")
     parser.add_argument(
-        "--seconds", type=positive_number, default=60.0, metavar="N", help="time to try (default: 60)"
+        "--seconds",
+        type=positive_number,
+        default=60.0,
+        metavar="N",
+        help="time to try on a usual core, about (default: 60)",
     )
     parser.add_argument(
         "--estimator", choices=tuple(ESTIMATORS), default="min_max", metavar="NAME",

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The budget of a search, counted in work: the result does not depend on how fast or busy the machine is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from circlekit.interp.execution_plan import work_of
+from circlekit.ir.graph import Model
+
+WORK_PER_SECOND = 1e10
+"""Multiply-accumulates that a usual core computes in a second."""
+
+OPERATOR_WORK = 1.5e6
+"""What an operator takes besides, as multiply-accumulates."""
+
+
+ROTATION_RUNS = 24
+"""The comparison of rotations takes about this many runs of the float model for each sample."""
+
+COLLECTING_RUNS = 3
+"""Collecting the ranges of a sample takes as long as about this many runs of the float model."""
+
+COLLECTING_NUMBERS_RUNS = 5
+"""The same with histograms."""
+
+CORRECTING_RUNS = 6
+"""A sweep that corrects biases takes as long as about this many runs for each sample."""
+
+COMPARING_RUNS = 2
+"""The same for a sweep that changes nothing."""
+
+READER_RUNS = 20
+"""The same for the search for ranges by readers."""
+
+
+@dataclass
+class SearchBudget:
+    """Work in units of ``run_work``: that of one run of the float model on one sample.
+
+    ``seconds``: the budget, as the time of a usual core.  ``spent``: runs so far.
+    """
+
+    seconds: float
+    run_work: float
+    spent: float = 0.0
+
+    @staticmethod
+    def of(model: Model, seconds: float) -> SearchBudget:
+        """Return the budget for a search on the main graph of ``model``."""
+        return SearchBudget(seconds, sum(work_of(op) + OPERATOR_WORK for op in model.main) + 1)
+
+    def runs(self, part: float = 1.0) -> float:
+        """Return how many runs this part of the budget is."""
+        return part * self.seconds * WORK_PER_SECOND / self.run_work
+
+    def spend(self, runs: float) -> None:
+        """Count ``runs`` more as spent."""
+        self.spent += runs
