@@ -37,7 +37,8 @@ class ChannelMoves:
     ``sources``: for each value that is computed from channels of others, these channels; the others are not
     computed like that.  ``movers``: the operators that compute such values, if nothing needs their other
     results.  ``doors``: those of these values that other operators read, or that are outputs of the graph.
-    ``position``: of each operator in the graph, if there are doors.
+    ``exits``: the values whose channels these have.  ``position``: of each operator in the graph, if there
+    are doors.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -45,6 +46,7 @@ class ChannelMoves:
         self.sources: dict[Value, Channels] = {}
         self.movers: set[Op] = set()
         self.doors: list[Value] = []
+        self.exits: set[Value] = set()
         for op in graph.ops:
             if op.data_movement:
                 for result in op.results:
@@ -58,11 +60,14 @@ class ChannelMoves:
             if all(value in self.sources for value in needed):
                 self.movers.add(op)
                 self.doors += reversed(needed)
+                self.exits.update(channel.value for value in needed for channel in self.sources[value])
         self.doors.reverse()
         self.position = {op: index for index, op in enumerate(graph.ops)} if self.doors else {}
 
     def is_needed(self, value: Value) -> bool:
-        """Return whether an operator that is no mover reads ``value``, or it is an output of the graph."""
+        """Return whether ``value`` is an exit, an output of the graph, or read by more than movers."""
+        if value in self.exits:
+            return True
         return self.graph.is_output(value) or any(user not in self.movers for user in value.users)
 
     def channels_of(self, result: Value) -> Channels | None:
