@@ -244,9 +244,10 @@ class Auto:
         widenings = [{"widening": factor} for factor in WIDENINGS[self.activations.bits]]
         if is_wide:
             return [(change, LEAST_GAIN_OF_WIDENING_DB) for change in widenings]
-        changes: list[Mapping[str, Any]] = [{"estimator": PER_TENSOR}, *widenings, {"by_readers": True}]
+        others: list[Mapping[str, Any]] = [*widenings, {"by_readers": True}]
+        estimator: Change = ({"estimator": PER_TENSOR}, LEAST_GAIN_DB)
         margin: Change = ({"margin": True}, LEAST_GAIN_OF_MARGIN_DB)
-        return [*((change, LEAST_GAIN_DB) for change in changes), margin]
+        return [estimator, margin, *((change, LEAST_GAIN_DB) for change in others)]
 
     def _best(
         self, first: Settings, changes: Sequence[Change], score: Callable[[Settings], float]

@@ -13,7 +13,7 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.quant.calibration import Calibration, TensorStatistics, collect
-from circlekit.quant.calibration.ranges import FROM_NUMBERS, Range, min_max
+from circlekit.quant.calibration.ranges import FROM_NUMBERS, Range
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import ranges_of
@@ -178,15 +178,13 @@ def with_margins(ranges: Mapping[str, Range], statistics: Mapping[str, TensorSta
     """Return wider ranges of the tensors of which few numbers were seen, such as the logits of a classifier.
 
     The largest of n normally distributed numbers grows as sqrt(2 ln n) (Cramer, 1946, section 28.6), so the
-    ranges from minimum to maximum are multiplied by sqrt(ln(UNSEEN n) / ln n).
+    ranges are multiplied by sqrt(ln(UNSEEN n) / ln n).
     """
     found = {}
     for name, tensor in statistics.items():
         if name in ranges and 1 < tensor.count < FEW_NUMBERS and tensor.min is not None:
             factor = np.sqrt(np.log(UNSEEN * tensor.count) / np.log(tensor.count))
-            wider = widened(min_max(tensor), float(factor))
-            low, high = ranges[name]
-            found[name] = min(low, wider[0]), max(high, wider[1])
+            found[name] = widened(ranges[name], float(factor))
     return found
 
 
