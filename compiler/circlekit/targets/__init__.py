@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each runtime can run, as data, and what follows from it: checks, costs and memory plans."""
+"""The operators that each runtime can run, as data; checks, costs and memory plans that follow from them."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constraints of a form in the table of a target, as data:
+"""Constraints of a form in the table of a target.  In the table they are an object with these keys:
 
     rank            highest rank of an operand or result
     broadcast_rank  highest rank of operands whose shapes differ (0: all shapes must be equal)
@@ -30,7 +30,8 @@
     at_most         pairs of sizes, the first not above the second; a size is an attribute or [name, axis]
     any_of          lists of constraints; at least one of each list must hold
 
-What the model leaves open (an unknown dimension, an absent operand) breaks no constraint but ``known``.
+A constraint on something that the model does not determine (an unknown dimension, an absent operand) is not
+broken; only ``known`` demands known shapes.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Constraints = Mapping[str, Any]
 
 
 def obstacles(op: Op, constraints: Constraints) -> Iterator[str]:
-    """Yield each constraint that ``op`` breaks, as what it expects and what it got."""
+    """Yield a text "EXPECTED, got ACTUAL" for each constraint that ``op`` breaks."""
     for kind, content in constraints.items():
         if kind != "source":
             yield from KINDS[kind](op, content)
@@ -249,6 +250,7 @@ def _range(op: Op, allowed: Mapping[str, tuple[float | None, float | None]]) -> 
 
 
 Size = str | tuple[str, int]
+"""An attribute, or an axis of an operand or result."""
 
 
 def _at_most(op: Op, pairs: Sequence[tuple[Size, Size]]) -> Iterator[str]:
@@ -306,14 +308,14 @@ KINDS: dict[str, Callable[[Op, Any], Iterator[str]]] = {
     "at_most": _at_most,
     "any_of": _any_of,
 }
-"""By the name of a constraint in a table: yields how an operator breaks it."""
+"""For each key of constraints a function that yields how an operator breaks it; see ``obstacles``."""
 
 
-# -- what the constraints look at --------------------------------------------------------------
+# -- properties of operators -------------------------------------------------------------------
 
 
 def plain_attribute(op: Op, name: str) -> Any:
-    """Return an attribute as the tables write it: members of enumerations by their names."""
+    """Return an attribute as in the tables: a member of an enumeration is its name."""
     value = getattr(op, name)
     return value.name if isinstance(value, Named) else value
 
@@ -326,12 +328,12 @@ def named_values(op: Op) -> Iterator[tuple[str, Value]]:
 
 
 def values_named(op: Op, name: str) -> list[Value]:
-    """Return the operand or result ``name``: none if it is absent, several if it is a list."""
+    """Return the operands or results with this name: none if it is absent, several if it is variadic."""
     return [value for other, value in named_values(op) if other == name]
 
 
 def scales_of(op: Op, name: str) -> list[tuple[tuple[float, ...], tuple[int, ...]]]:
-    """Return scales and zero points of what is called ``name``, as far as it has them."""
+    """Return the (scales, zero points) of the operands or results with this name that are quantized."""
     found = (value.quantization for value in values_named(op, name))
     return [(tuple(q.scale.tolist()), tuple(q.zero_point.tolist())) for q in found if q and q.scale.size]
 
@@ -342,7 +344,7 @@ def highest_rank(op: Op) -> int:
 
 
 def broadcast_rank(op: Op) -> int:
-    """Return the highest rank of the operands that broadcast, if the shapes of two differ; else 0."""
+    """Return the highest rank of the operands that broadcast; 0 if all of them have the same shape."""
     names = op.layout_operands if len(op.layout_operands) > 1 else ()
     operands = [value for name, value in op.operand_items() if name in names]
     if len({value.shape for value in operands}) <= 1:

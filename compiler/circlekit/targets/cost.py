@@ -14,8 +14,8 @@ from circlekit.ir.value import Value
 class OperatorCost:
     """The cost of one run of an operator.
 
-    ``macs``: multiply-accumulates.  ``activation_bytes``: bytes of the operands that are not constant;
-    ``constant_bytes``: of those that are; ``written_bytes``: of the results.
+    ``macs``: multiply-accumulates.  ``activation_bytes``: bytes of the computed operands.
+    ``constant_bytes``: bytes of the constant operands.  ``written_bytes``: bytes of the results.
     """
 
     macs: int
@@ -30,7 +30,7 @@ class OperatorCost:
 
 
 def value_bytes(value: Value) -> int:
-    """Return the bytes of a value, 0 if its rank is unknown.  Unknown dimensions count as 1."""
+    """Return the size of ``value`` in bytes; unknown dimensions count as 1, an unknown rank as size 0."""
     if value.data is not None:
         return value.data.nbytes
     if value.shape is None:

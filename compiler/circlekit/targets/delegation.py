@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operators the delegate of a target runs, and in how many partitions of the graph.
+"""Find the operators that the delegate of a target runs, and the partitions of the graph that they form.
 
 Between two partitions the runtime's own kernels run, so that fewer partitions are better.  Source:
 ``PartitionGraphIntoIndependentNodeSubsets`` in TFLite's graph_info.cc.
@@ -20,9 +20,10 @@ from circlekit.targets.target import Target
 
 @dataclass(frozen=True)
 class Delegation:
-    """A delegate runs all but ``refused`` of ``operators``, in ``partitions`` parts of the graph.
+    """How a delegate runs a graph.
 
-    ``refused``: number of operators, by code.
+    ``partitions``: number of parts of the graph that it runs.  ``operators``: number of operators of the
+    graph.  ``refused``: number of operators that it does not run, by their name in the schema.
     """
 
     partitions: int
@@ -51,7 +52,7 @@ class Delegation:
 
 
 def find_delegation(graph: Graph, target: Target) -> Delegation | None:
-    """Return what the delegate of ``target`` runs of ``graph``; None if there is no delegate."""
+    """Return how the delegate of ``target`` runs ``graph``; None if the target has no delegate."""
     if not target.delegated:
         return None
     refused = {op for op in graph.ops if target.delegate_refusal(op) is not None}
@@ -59,7 +60,10 @@ def find_delegation(graph: Graph, target: Target) -> Delegation | None:
 
 
 class CutFinder:
-    """Finds operators that cut partitions of a delegate, which takes those for which ``refusal`` is None."""
+    """Finds operators that divide partitions of a delegate.
+
+    ``refusal``: returns why the delegate does not run an operator, None if it does.
+    """
 
     def __init__(self, refusal: Refusal) -> None:
         self.refusal = refusal
@@ -68,7 +72,10 @@ class CutFinder:
         self._count = 0
 
     def is_cut(self, ops: Collection[Op]) -> bool:
-        """Return whether the delegate refuses one of ``ops``, and has no more partitions if it does not."""
+        """Return whether ``ops``, operators of one graph, may divide a partition.
+
+        The delegate refuses one of them, and would not form more partitions if it ran all of them.
+        """
         graph = next(iter(ops)).graph
         if graph is None or all(self.refusal(op) is None for op in ops):
             return False
@@ -80,10 +87,11 @@ class CutFinder:
 
 
 def partitions(graph: Graph, refused: Set[Op]) -> list[list[Op]]:
-    """Return the operators of each partition that a delegate runs, if it takes all operators but ``refused``.
+    """Return the operators of each partition of a delegate that runs all operators but ``refused``.
 
-    A part is of one kind, delegated or not: that of the first operator whose operands are known.  It holds
-    all operators of this kind that need no result of the other kind that is not known yet.
+    The runtime divides the graph into parts of one kind each, delegated or not.  The kind of the next part is
+    that of the first operator that is left and whose operands are computed; the part has all operators of
+    this kind whose operands are computed before it or in it.
     """
     parts: list[list[Op]] = []
     left = list(graph.ops)

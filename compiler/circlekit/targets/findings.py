@@ -13,11 +13,10 @@ from circlekit.targets.ignored_attributes import tolerated
 from circlekit.targets.target import DEFAULT_TARGETS, Target, find_target, target_names
 
 NO_TARGET = "none"
-"""The name that switches the check off."""
+"""The name of no target: nothing is checked."""
 
 TargetChoice = str | Target | Iterable[str | Target] | None
-"""What users give: names separated by commas, a Target, or a list of names and Targets; None: the default."""
-
+"""Names separated by commas, a Target, or a list of names and Targets; None: the default of the format."""
 
 Refusal = Callable[[Op], str | None]
 """A function that returns why an operator cannot run, as a sentence; None if it can."""
@@ -25,7 +24,7 @@ Refusal = Callable[[Op], str | None]
 
 @dataclass(frozen=True)
 class TargetSet:
-    """Targets that all have to run a model.  ``is_default``: whether the user named none."""
+    """The targets that have to run a model, all of them.  ``is_default``: whether the user named none."""
 
     targets: tuple[Target, ...] = ()
     is_default: bool = False
@@ -41,12 +40,12 @@ class TargetSet:
         return next(filter(None, (target.refusal(op) for target in self.targets)), None)
 
     def delegate_refusal(self, op: Op) -> str | None:
-        """Return why the first delegate of the targets that does not take ``op`` does not; None if all do."""
+        """Return why a delegate of one of the targets does not take ``op``, as a sentence; None if all do."""
         return next(filter(None, (target.delegate_refusal(op) for target in self.targets)), None)
 
     @property
     def checks(self) -> tuple[Refusal, ...]:
-        """Whether operators run, and, if one of the targets has a delegate, whether that takes them."""
+        """The functions that say whether operators run, and, with a delegate, whether it takes them."""
         has_delegate = any(target.delegated for target in self.targets)
         return (self.refusal, self.delegate_refusal) if has_delegate else (self.refusal,)
 
@@ -60,9 +59,10 @@ NO_TARGETS = TargetSet()
 
 
 def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
-    """Return the chosen targets; the default is that of ``format`` if there is one with a complete table.
+    """Return the chosen targets.
 
-    ``NO_TARGET`` is ignored.  Raise UnsupportedError for any other unknown name.
+    ``choice``: None for the default target of ``format``, if that has a complete table.  ``NO_TARGET`` is
+    ignored.  Raise UnsupportedError for another unknown name.
     """
     if choice is None:
         name = DEFAULT_TARGETS.get(format)
@@ -81,9 +81,9 @@ def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
 class Finding:
     """An operator that a target cannot run.
 
-    ``target``: its name.  ``graph`` and ``index``: where the operator is, counted from 0 in its graph.
-    ``operator``: its code, or its custom code.  ``result``: the name of its first result.  ``reason``: a
-    sentence.  ``remedy``: what would help, "" if nothing is known.
+    ``target``: the name of the target.  ``graph``: the name of the graph.  ``index``: of the operator in it,
+    from 0.  ``operator``: its name in the schema, or its custom code.  ``result``: the name of its first
+    result.  ``reason``: a sentence.  ``remedy``: what would help, "" if nothing is known.
     """
 
     target: str
@@ -96,7 +96,7 @@ class Finding:
 
     @property
     def place(self) -> tuple[str, str]:
-        """Graph and result; passes keep it when they change the operator."""
+        """Graph and result, by which an operator is found again after passes."""
         return self.graph, self.result
 
     def document(self) -> dict[str, Any]:
@@ -109,10 +109,10 @@ class Finding:
 
 
 def find_unsupported(model: Model, target: Target, refusal: Refusal | None = None) -> list[Finding]:
-    """Return every operator of ``model`` that ``target`` cannot run.
+    """Return the operators of ``model`` that ``target`` cannot run.
 
-    Operators that it runs in another form, which makes no difference in this model, do not count.
-    ``refusal``: used instead of ``target.refusal``.
+    Operators whose refusal makes no difference in this model (``tolerated``) are left out.  ``refusal``: used
+    instead of ``target.refusal``.
     """
     refusal = refusal or target.refusal
     fine = {op for graph in model.graphs for op in tolerated(graph, target)}
@@ -125,5 +125,5 @@ def find_unsupported(model: Model, target: Target, refusal: Refusal | None = Non
 
 
 def code_of(op: Op) -> str:
-    """Return the code of an operator, or its custom code."""
+    """Return the name of ``op`` in the schema, or its custom code."""
     return (isinstance(op, OpaqueOp) and op.custom_code) or op.code

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators whose results a runtime computes in another shape, where no other operator tells the difference.
+"""Find operators that a runtime computes with another shape of the result, which makes no difference.
 
-An entry of a table may have ``ignores``: attributes, such as ``keep_num_dims`` of FULLY_CONNECTED, with the
-values as which the runtime takes them.  It then computes equal elements, in the same order, in another shape.
+An entry of a table may have ``ignores``: attributes that the runtime ignores, such as ``keep_num_dims`` of
+FULLY_CONNECTED, with the values that it uses instead.  The result then has equal elements in the same order,
+but another shape.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ Dims = tuple[int, ...]
 
 
 def tolerated(graph: Graph, target: Target) -> set[Op]:
-    """Return operators that ``target`` refuses as such, but that give right outputs in this graph."""
+    """Return the operators that ``target`` refuses because of ignored attributes, but runs correctly here.
+
+    All elements of the graph's outputs are right, and their shapes.
+    """
     found = {op for op in graph if target.ignored(op) and target.refusal(op) is not None}
     while found:
         wrong = _Shapes(graph, target, found).first_wrong()
@@ -32,10 +36,10 @@ def tolerated(graph: Graph, target: Target) -> set[Op]:
 
 
 class _Shapes:
-    """The shapes that a runtime gives to results, if it takes attributes of ``ops`` for others.
+    """The shapes of results in a runtime that ignores attributes of ``ops``.
 
-    ``shapes``: of the values that have another shape than declared.  ``origins``: the operators from which
-    each of them has it.
+    ``shapes``: the shape of each value that has another one than declared.  ``origins``: those of ``ops``
+    that are the cause of it.
     """
 
     def __init__(self, graph: Graph, target: Target, ops: set[Op]) -> None:
@@ -44,12 +48,12 @@ class _Shapes:
         self.origins: dict[Value, set[Op]] = {}
 
     def first_wrong(self) -> set[Op]:
-        """Return the operators of ``ops`` from which the first wrong result or operand comes."""
+        """Return those of ``ops`` that cause the first wrong result; empty if all results are right."""
         for op in self.graph:
             changed = [v for v in op.inputs if v is not None and v in self.shapes]
             origins = set[Op]().union(*(self.origins[v] for v in changed))
             if op not in self.ops and (not changed or self.target.ignored(op)):
-                continue  # the latter reads every shape, and gives its result the declared one
+                continue  # with ignored attributes it reads every shape; its result has the declared one
             shape = self._shape(op)
             if shape is None:
                 return origins or {op}
@@ -63,7 +67,7 @@ class _Shapes:
         return set()
 
     def _shape(self, op: Op) -> Dims | None:
-        """Return the shape that the runtime computes for the result; None if it differs in more than that."""
+        """Return the shape of the result in the runtime; None if its elements may be wrong."""
         operands = [None if v is None else self._copy(v) for v in op.inputs]
         attributes = {**op.attribute_values, **(self.target.ignored(op) if op in self.ops else {})}
         if len(op.results) != 1 or not all(v.is_static for v in (*op.results, *filter(None, op.inputs))):
@@ -83,11 +87,15 @@ class _Shapes:
         return sizes
 
     def _copy(self, value: Value) -> Value:
+        """Return a copy of ``value`` with its shape in the runtime."""
         shape = self.shapes.get(value, value.shape)
         return Value("", value.dtype, shape, value.data, value.quantization)
 
     def _keeps_order(self, op: Op, operands: Sequence[Value | None], shape: Dims) -> bool:
-        """Return whether the elements of the result are the same, in the same order."""
+        """Return whether the result has the same elements in the same order.
+
+        ``operands``: with their shapes in the runtime.  ``shape``: that of the result there.
+        """
         if op in self.ops or op.code in VIEWS:
             return True
         if not op.elementwise:
@@ -102,7 +110,7 @@ class _Shapes:
 
 
 def _core(shape: Sequence[int | None] | None) -> tuple[int | None, ...]:
-    """Return a shape without the dimensions of 1 in front."""
+    """Return ``shape`` without leading dimensions of 1."""
     sizes = list(shape or ())
     while sizes and sizes[0] == 1:
         sizes.pop(0)

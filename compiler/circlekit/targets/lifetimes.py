@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Buffers of a graph: which values share memory, and during which operators they are needed.
 
-Which values share a buffer does not depend on the order of the operators: a search for a better order
-computes the buffers once.
+The values that share a buffer do not depend on the order of the operators, so that a search for a better
+order computes the buffers only once.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from circlekit.targets.cost import value_bytes
 from circlekit.targets.planners import Planner
 
 SMALLEST_SHARED_BYTES = 5
-"""Size of the smallest buffer that the result of another operator may take over: scalars are smaller."""
+"""The least size of a buffer that the result of another operator may take; scalars are smaller."""
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory for ``values``, which share it; if there are none, scratch memory of the kernel of ``producer``.
+    """Memory that ``values`` share, or, without values, scratch memory of the kernel of ``producer``.
 
     ``size``: in bytes.  ``producer``: the operator that writes it first; None for a graph input.
     ``users``: all operators that read or write one of ``values``.  ``is_kept``: it is needed to the end of
-    the run, after its last user, too.
+    the run, not only to its last user.
     """
 
     values: tuple[Value, ...]
@@ -38,7 +38,7 @@ class Buffer:
 
     @property
     def name(self) -> str:
-        """The values, as in ``%a = %b``, or ``scratch of CODE``."""
+        """A name for users: the values, as ``%a = %b``, or ``scratch of CODE``."""
         if self.values:
             return " = ".join(f"%{value.name}" for value in self.values)
         return f"scratch of {self.producer.code}" if self.producer is not None else "scratch"
@@ -57,9 +57,11 @@ class Lifetime:
 
     @property
     def size(self) -> int:
+        """The size of the buffer in bytes."""
         return self.buffer.size
 
     def overlaps(self, other: Lifetime) -> bool:
+        """Return whether both buffers are needed during some operator."""
         return self.first <= other.last and other.first <= self.last
 
 
@@ -115,7 +117,10 @@ def _is_placed(graph: Graph, value: Value, planner: Planner) -> bool:
 def _shared_operand(
     graph: Graph, op: Op, planner: Planner, uses: Counter[Value], owners: dict[Value, Value]
 ) -> Value | None:
-    """Return the operand whose buffer holds the first result of ``op``, too; None if there is none."""
+    """Return the operand whose buffer the first result of ``op`` shares; None if it has its own buffer.
+
+    ``uses``: from ``_use_counts``.  ``owners``: for values that share a buffer the first value in it.
+    """
     is_view = op.code in planner.views
     candidates = op.inputs[: 1 if is_view else planner.in_place.get(op.code, 0)]
     if not op.results or graph.is_output(op.results[0]) or not _is_placed(graph, op.results[0], planner):

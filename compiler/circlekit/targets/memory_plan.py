@@ -19,9 +19,9 @@ from circlekit.targets.planners import Planner
 class MemoryPlan:
     """The arena for one run of a graph.
 
-    ``lifetimes`` and ``offsets``: of each buffer, in the order in which the planner places them.
-    ``size``: of the arena in bytes, gaps included.  ``live_bytes``: for each operator, the sum of the sizes
-    of the buffers that are needed while it runs; no arena can be smaller than the largest of these sums.
+    ``lifetimes``, ``offsets``: of the buffers, in the order in which the planner places them; offsets in
+    bytes.  ``size``: of the arena in bytes, with gaps.  ``live_bytes``: for each operator the sum of the
+    sizes of the buffers that are needed while it runs; no arena can be smaller than the largest of them.
     """
 
     planner: Planner
@@ -48,7 +48,7 @@ class MemoryPlan:
 
 
 def plan_memory(graph: Graph, planner: Planner, order: Sequence[Op] | None = None) -> MemoryPlan:
-    """Return the arena of ``graph`` under ``planner``.  ``order``: the operators in another valid order."""
+    """Return the arena of ``graph``; ``order``: its operators in another valid order."""
     ops = graph.ops if order is None else order
     return place(lifetimes(ops, buffers_of(graph, planner)), planner, len(ops))
 
@@ -62,7 +62,7 @@ def place(alive: list[Lifetime], planner: Planner, op_count: int) -> MemoryPlan:
 
 
 def arena_bytes(model: Model, planner: Planner) -> int:
-    """Return the size of the arenas of all graphs; each graph has one of its own."""
+    """Return the size in bytes of the arenas of all graphs together; each graph has its own arena."""
     return sum(plan_memory(graph, planner).size for graph in model.graphs)
 
 
@@ -100,7 +100,7 @@ def aligned(offset: int, alignment: int) -> int:
 
 
 def _offsets(alive: Sequence[Lifetime], planner: Planner) -> list[int]:
-    """Return the offset of each buffer: where it does not overlap earlier ones that are needed with it."""
+    """Return the offset of each buffer; it overlaps no earlier buffer that is needed at the same time."""
     table = np.empty((4, len(alive)), np.int64)  # a column per placed buffer: offset, end, first, last
     offsets = []
     for count, life in enumerate(alive):
@@ -116,7 +116,7 @@ def _offsets(alive: Sequence[Lifetime], planner: Planner) -> list[int]:
 
 
 def _gap(others: Sequence[Sequence[int]], size: int, planner: Planner) -> int:
-    """Return the offset of ``size`` bytes between or behind ``others``: (begin, end) pairs in order."""
+    """Return the offset for ``size`` bytes between or behind ``others``, sorted (begin, end) pairs."""
     best: tuple[int, int] | None = None  # (bytes of the gap, offset)
     end = 0
     for begin, other_end in others:

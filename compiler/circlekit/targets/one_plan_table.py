@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONE's execution plan of a circle model: metadata with the order of its nodes and their offsets in memory.
 
-ONE's compiler has a node for each graph input, constant, operator, absent operand and graph output; an
-operator with several results has one more for each of them.  Nodes are ordered by a postorder walk from the
-outputs, memory is placed by ``PLANNERS["luci"]``.  Source: ``ExecutionPlanner.cpp`` and
+ONE's compiler has a node for each graph input, constant, operator, absent operand and graph output.  An
+operator with several results has one more node for each result.  Nodes are in the order of a postorder walk
+from the outputs; memory is planned by ``PLANNERS["luci"]``.  Source: ``ExecutionPlanner.cpp`` and
 ``CircleExportMetadata.cpp`` of ONE.
 """
 
@@ -23,16 +23,21 @@ from circlekit.targets.memory_plan import MemoryPlan, place
 from circlekit.targets.planners import PLANNERS
 
 METADATA = "ONE_execution_plan_table"
-"""Name of the metadata.
+"""The name of the metadata.
 
-Its content is uint32 numbers: the count of nodes, then for each node its index, the count of the numbers that
-follow, its index again as the place in the order, and its offsets: of its value, of its scratch buffer.
+The content is uint32 numbers, little-endian: the number of nodes, then for each node its index, how many
+numbers follow, its position in the order (the index again), the offset of its value, and, if it has one, the
+offset of its scratch buffer.
 """
 
 
 @dataclass(eq=False)
 class Node:
-    """A node.  ``value``: what needs memory with it, or None; ``op``: its operator, if there is one."""
+    """A node of ONE's compiler.
+
+    ``value``: the value that needs memory, or None.  ``op``: its operator, or None.  ``operands``: the nodes
+    that it reads.
+    """
 
     value: Value | None
     op: Op | None = None
@@ -41,17 +46,19 @@ class Node:
 
     @property
     def is_const(self) -> bool:
+        """Whether it is the node of a constant."""
         return self.op is None and self.value is not None and self.value.is_const
 
     @property
     def is_input(self) -> bool:
+        """Whether it is the node of a graph input."""
         return self.op is None and not (
             self.is_const or self.is_output or self.operands or self.value is None
         )
 
 
 def nodes_of(graph: Graph) -> list[Node]:
-    """Return the nodes of ``graph`` in ONE's order, without those from which no output is computed."""
+    """Return the nodes of ``graph`` in ONE's order, without nodes on which no output depends."""
     node_of = {value: Node(value) for value in graph.inputs}
     for op in graph:
         operands = [Node(None) if v is None else node_of.setdefault(v, Node(v)) for v in op.inputs]
@@ -67,7 +74,8 @@ def execution_plan(
 ) -> tuple[list[Node], MemoryPlan]:
     """Return the nodes in ONE's order, and the plan of their memory.
 
-    Constants, graph inputs and scratch buffers can be left out: constants and inputs then have offset 0.
+    ``with_constants``, ``with_inputs``, ``with_scratch``: whether memory is planned for constants, graph
+    inputs and scratch buffers; constants and inputs without it have the offset 0.
     """
     nodes = nodes_of(graph)
     place_of = {node: index for index, node in enumerate(nodes)}
@@ -87,12 +95,13 @@ def execution_plan(
 
 
 def _lifetime(value: Value | None, size: int, first: int, last: int, op: Op | None = None) -> Lifetime:
+    """Return the lifetime of a new buffer: for ``value``, or for the scratch memory of ``op``."""
     values = () if value is None else (value,)
     return Lifetime(Buffer(values, size, op, frozenset(), False), first, last)
 
 
 def plan_table(nodes: list[Node], plan: MemoryPlan) -> bytes:
-    """Return the content of the metadata ``METADATA`` from what ``execution_plan`` returned."""
+    """Return the content of the metadata METADATA; ``nodes``, ``plan``: the results of ``execution_plan``."""
     placed = list(zip(plan.lifetimes, plan.offsets, strict=True))
     own = {(life.buffer.values[0], life.first): offset for life, offset in placed if life.buffer.values}
     scratch = {life.buffer.producer: offset for life, offset in placed if life.buffer.producer is not None}
@@ -107,7 +116,7 @@ def plan_table(nodes: list[Node], plan: MemoryPlan) -> bytes:
 
 
 def allocations(plan: MemoryPlan) -> dict[str, Any]:
-    """Return the buffers of a plan as JSON types, in the layout of ONE's ``tracealloc.json``."""
+    """Return the buffers of ``plan`` as a JSON object, in the layout of ONE's ``tracealloc.json``."""
 
     def rows() -> Iterator[dict[str, Any]]:
         for life, offset in zip(plan.lifetimes, plan.offsets, strict=True):

@@ -16,11 +16,11 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 
 ABSENT = "-"
-"""Stands for an absent optional operand."""
+"""The text for an absent optional operand."""
 
 
 def type_text(value: Value | None) -> str:
-    """Return dtype and kind of quantization of an operand or result; ``-`` for None."""
+    """Return the text for dtype and quantization of an operand or result; ABSENT for None."""
     if value is None:
         return ABSENT
     sparse = "s" if "sparsity" in value.extra else ""
@@ -37,8 +37,8 @@ def type_text(value: Value | None) -> str:
 def form_of(op: Op) -> str:
     """Return the form of ``op``: the types of its operands and of its results.
 
-    Absent operands at the end are left out.  A variadic operand, or variadic results, may stand for several
-    values: each different type of these values appears once.
+    Absent operands at the end are left out.  Of the values of a variadic operand, or of variadic results,
+    each different type appears once.
     """
     operands = [type_text(value) for value in op.inputs]
     while operands and operands[-1] == ABSENT:

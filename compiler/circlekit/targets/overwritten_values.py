@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that a runtime overwrites before their last use, because another result takes over their buffer."""
+"""Find values that a runtime overwrites before their last use, because a result takes their buffer."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from circlekit.targets.planners import Planner
 
 
 class Overwritten(NamedTuple):
-    """``writer`` works in place on ``operand``, whose data is read later under other names.
+    """An operator that overwrites data which other operators read later.
 
-    ``readers``: the operators that run later and read it, each with the index of the operand.  ``views``: all
-    values that hold the same data.
+    ``writer``: writes its result into the buffer of ``operand``.  ``readers``: the later operators that read
+    the data, each with the index of its operand.  ``views``: all values that are views of the data.
     """
 
     writer: Op
@@ -27,11 +27,10 @@ class Overwritten(NamedTuple):
 
 
 def first_overwritten(graph: Graph, planner: Planner, settled: Container[Op] = ()) -> Overwritten | None:
-    """Return the first operator that overwrites data of which another value is a view that is read later.
+    """Return the first operator that overwrites data which is read later through a view; None if none does.
 
-    ``settled``: operators that are not looked at.
-
-    Values of unknown shape do not count, because their sizes are known in a run only.
+    ``settled``: operators that are left out.  Values of unknown shape are left out, too, because their sizes
+    are only known in a run.
 
     A planner counts the reads of the operand and of the first value in its buffer.  LiteRT 2.3 (``tflite``,
     arena_planner.cc, IdentifyInPlaceTensors) ignores those of the values between the two.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How runtimes plan the memory of activations, as data: which values share a buffer, where buffers go.
+"""The memory planners of runtimes, as data: which values share a buffer, and where buffers are placed.
 
 Sources: LiteRT ``arena_planner.cc``, ``simple_memory_arena.cc`` and ``inplace_operator`` of its kernels;
 TFLM ``greedy_memory_planner.cc`` and ``micro_allocation_info.cc``; ONE ``ExecutionPlanner.cpp`` of
@@ -22,17 +22,18 @@ VIEWS = frozenset({"RESHAPE", "EXPAND_DIMS", "SQUEEZE"})
 
 @dataclass(frozen=True)
 class Planner:
-    """The memory planner of a runtime; operators are given by their codes.
+    """The memory planner of a runtime; operators are given by their names in the schema.
 
-    ``title``: for users.  ``alignment``: every offset is a multiple of this many bytes.
+    ``name``: of the target.  ``title``: for users.  ``alignment``: every offset is a multiple of this many
+    bytes.
     ``pads_sizes``: sizes of buffers are rounded up to a multiple of the alignment.
     ``keeps_inputs``: graph inputs stay in memory to the end.
     ``keeps_unused``: results that no operator reads stay in memory to the end.
     ``holds_interface``: graph inputs and outputs are in the arena; otherwise the caller provides them.
     ``views``: operators whose result shares the memory of the first operand.
-    ``in_place``: operators whose result may take over the memory of an operand, if that has the same size and
-    no other operator reads it; with the number of operands, from the first on, that are tried.
-    ``best_fit``: a buffer goes into the smallest gap that holds it; otherwise into the first.
+    ``in_place``: operators whose result may take the memory of an operand of the same size that no other
+    operator reads; for each, how many operands are tried, from the first on.
+    ``best_fit``: a buffer is placed in the smallest gap that is large enough; otherwise in the first one.
     ``whole_run_first``: buffers that are needed during the whole run are placed before larger ones.
     ``latest_first``: of buffers of equal size, that of the later operator is placed first.
     ``early``: operators whose result is computed before the first run if their operands are constant.
@@ -108,8 +109,8 @@ def find_planner(target: str) -> Planner:
 
 
 def default_planner(format: str, targets: Iterable[str] = ()) -> Planner:
-    """Return the planner of the first of ``targets`` that has one.
+    """Return the planner of the first of ``targets`` that has one, else that of the default target.
 
-    By default it is that of the runtime that files of ``format`` (circle, tflite) are made for.
+    ``targets``: names.  ``format``: circle or tflite, which determines the default target.
     """
     return next((PLANNERS[name] for name in targets if name in PLANNERS), PLANNERS[DEFAULT_TARGETS[format]])

@@ -20,11 +20,11 @@ from circlekit.ops.reduction.reduce import Reduction
 from circlekit.targets.cost import value_bytes
 
 NARROW = (u8, i8, DType.INT4, DType.INT2)
-"""Dtypes of the weights of hybrid layers: their data is float and is quantized at run time."""
+"""Dtypes of the weights of hybrid layers, whose float activations are quantized at run time."""
 
 
 def no_scratch(op: Op) -> list[int]:
-    """Return no size: the planner reserves no scratch memory."""
+    """Return an empty list, for planners without scratch memory."""
     return []
 
 
@@ -41,7 +41,7 @@ def one_scratch(op: Op) -> list[int]:
 
 
 def _patches(op: Conv2D) -> list[int]:
-    """Return the size of the matrix of patches (im2col); an empty list if the input serves as this matrix."""
+    """Return the size in bytes of the matrix of patches (im2col); [] if the kernel needs none."""
     filter_shape = op.filter.shape
     if not filter_shape or (filter_shape[1:3] == (1, 1) and {*op.strides, *op.dilations} == {1}):
         return []
@@ -51,6 +51,7 @@ def _patches(op: Conv2D) -> list[int]:
 
 
 def _is_hybrid(data: Value, weights: Value) -> bool:
+    """Return whether the kernel quantizes float activations ``data`` at run time."""
     return data.dtype is f32 and weights.dtype in NARROW
 
 
@@ -105,7 +106,7 @@ def _batch_matmul(op: BatchMatMul) -> list[int]:
 
 
 _SUM_BYTES = {f32: 4, i32: 8, i64: 8, u8: 4, i8: 4, i16: 4, boolean: 1}
-"""By dtype of the input of a reduction: bytes of an element of the sums."""
+"""Bytes of an element of the sums of a reduction, by the dtype of its input."""
 
 
 def _reduction(op: Reduction) -> list[int]:
@@ -127,4 +128,4 @@ _LITERT: dict[type[Op], Callable[[Any], list[int]]] = {
     BatchMatMul: _batch_matmul,
     Reduction: _reduction,
 }
-"""By operator: the sizes of its scratch buffers."""
+"""Functions that return the sizes in bytes of an operator's scratch buffers in LiteRT, by its class."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets: which operators a runtime has, in which forms, read from the tables in ``targets/tables``.
+"""Targets: the operators of a runtime and their forms, read from the tables in ``targets/tables``.
 
 A table is JSON:
 
@@ -7,18 +7,17 @@ A table is JSON:
      "formats": ["tflite"], "extends": null,
      "operators": {"SUB": {"version": 5, "forms": {"f32,f32:f32": {"rank": 6}, "i8q,i8q:i8q": {}}}}}
 
-``version`` is the highest operator version.  A form (see ``operator_form``) may carry constraints (see
-``constraints``), and a ``source``: where it is from, if not the source of the table.
+``version`` of an operator is the highest version that runs; null: every version.  A form (see
+``operator_form``) may have constraints (see ``constraints``) and a ``source`` that differs from that of the
+table.  If ``forms`` is "any", every form runs.  ``ignores``, beside ``forms``: see ``ignored_attributes``.
 
-``ignores``, beside ``forms``: see ``ignored_attributes``.
+``extends`` names a table whose operators the target also has.  ``custom`` lists the custom operators that
+run.  ``delegated`` has the layout of ``operators`` and lists what a delegate of the runtime runs.
+``"complete": true`` says that all other operators do not run; only a target with a complete table is used by
+default.
 
-If ``version`` is null, every version runs; if ``forms`` is "any", every form.  ``extends`` names a table
-whose operators the target has, too.  ``custom`` lists the custom codes that run.  ``delegated`` has the
-layout of ``operators`` and holds what a delegate of the runtime executes.  ``"complete": true`` says that
-everything else does not run: only a target with a complete table is used by default.
-
-``run_bytes`` is the time that it takes to copy one run of contiguous elements, besides that for its bytes, as
-the number of bytes that a TRANSPOSE moves meanwhile.
+``run_bytes`` is the cost of copying one run of contiguous elements, besides its bytes: the number of bytes
+that a TRANSPOSE copies in that time.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ from circlekit.targets.operator_form import form_of
 TABLES = Path(__file__).with_name("tables")
 
 SHOWN_FORMS = 4
-"""Number of forms that a refusal names."""
+"""A refusal names at most this many forms."""
 
 DEFAULT_TARGETS = {"tflite": "litert", "circle": "luci"}
-"""By format: the runtime that files are made for if the user names none."""
+"""The target of each format if the user names none."""
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A runtime, as its table describes it.
+    """A runtime, as its table describes it; see the module for the fields.
 
-    ``operators`` and ``delegated``: version and forms by the schema's name of an operator.
+    ``operators``, ``delegated``: the entries of operators, by their name in the schema.
     """
 
     name: str
@@ -65,23 +64,24 @@ class Target:
     def refusal(self, op: Op) -> str | None:
         """Return why the runtime cannot run ``op``, as a sentence; None if it, or its delegate, can.
 
-        Unknown dimensions and ranks count as supported: only the data of a run would show the contrary.  The
-        constraint ``known`` in a table says where they are not.
+        Unknown dimensions and ranks count as supported, unless the table has the constraint ``known``,
+        because only the data of a run decide about them.
         """
         shortfall = self._shortfall(op)
         return None if shortfall is None else shortfall.refusal
 
     def wanted_change(self, op: Op) -> str:
-        """Return what an exporter has to write instead of ``op``, as the end of a sentence; "" if it runs."""
+        """Return what an exporter should write instead of ``op``, as the end of a sentence; "" if it runs."""
         shortfall = self._shortfall(op)
         return "" if shortfall is None else shortfall.change
 
     def ignored(self, op: Op) -> Mapping[str, Any]:
-        """Return the attributes of operators like ``op`` that the runtime ignores, as what it takes them."""
+        """Return the attributes of ``op`` that the runtime ignores, with the values that it uses instead."""
         found: Mapping[str, Any] = self.operators.get(op.code, {}).get("ignores", {})
         return found
 
     def _shortfall(self, op: Op) -> _Shortfall | None:
+        """Return why neither the runtime nor its delegate can run ``op``; None if one of them can."""
         if isinstance(op, OpaqueOp) and op.custom_code is not None:
             return None if op.custom_code in self.custom else _lacking(f"custom {op.custom_code}", self.title)
         if self.delegated and self.delegate_refusal(op) is None:
@@ -100,18 +100,22 @@ class Target:
 
 
 class _Shortfall(NamedTuple):
-    """Why an operator does not run, as a sentence, and the change that ``Target.wanted_change`` returns."""
+    """Why an operator does not run: the results of ``Target.refusal`` and ``Target.wanted_change``."""
 
     refusal: str
     change: str
 
 
 def _lacking(operator: str, title: str) -> _Shortfall:
+    """Return the shortfall of a runtime ``title`` without the operator."""
     return _Shortfall(f"{title} has no {operator}", f"operators that {title} has")
 
 
 def _shortfall_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str) -> _Shortfall | None:
-    """Return why ``op`` does not run where only ``operators`` do, about ``title``; None if it runs."""
+    """Return why a runtime with these ``operators`` cannot run ``op``; None if it can.
+
+    ``title``: the runtime's name in the sentence.
+    """
     entry = operators.get(op.code)
     if entry is None:
         return _lacking(op.code, title)
@@ -136,7 +140,7 @@ def _shortfall_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str
 
 
 def _distance(form: str, other: str) -> int:
-    """Return in how many operand and result types two forms differ."""
+    """Return the number of operands and results in which two forms differ."""
     a, b = form.replace(":", ",").split(","), other.replace(":", ",").split(",")
     return sum(x != y for x, y in zip(a, b, strict=False)) + abs(len(a) - len(b))
 
