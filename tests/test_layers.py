@@ -56,15 +56,24 @@ FILES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 def imports(module: str) -> tuple[Import, ...]:
     """Every import statement in a module of the package, those for type checkers included."""
     text = FILES[module].read_text()
-    lines, tree = text.splitlines(), ast.parse(text)
-    functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
-    inner = {node for function in functions for node in ast.walk(function)}
+    lines = text.splitlines()
     return tuple(
-        Import(name, node.lineno, node in inner, "# " in lines[node.end_lineno - 1])
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom) and node.end_lineno is not None
+        Import(name, node.lineno, in_function, "# " in lines[(node.end_lineno or node.lineno) - 1])
+        for node, in_function in import_statements(ast.parse(text))
         for name in imported_names(node, module)
     )
+
+
+def import_statements(
+    block: ast.AST, in_function: bool = False
+) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """Yield the import statements inside a module or statement, and whether each is in a function."""
+    for node in ast.iter_child_nodes(block):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node, in_function
+        elif isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):
+            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            yield from import_statements(node, in_function or is_function)
 
 
 def imported_names(node: ast.Import | ast.ImportFrom, module: str) -> Iterator[str]:

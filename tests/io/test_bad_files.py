@@ -312,7 +312,7 @@ def test_changed_archive_does_not_crash_the_loader() -> None:
             survive(data[:at] + bytes([value]) + data[at + 1 :])
 
 
-@settings(max_examples=500, derandomize=True, deadline=None, database=None)
+@settings(max_examples=200, derandomize=True, deadline=None, database=None)
 @given(
     name=st.sampled_from(sorted(FILES)),
     flips=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=8),
@@ -327,7 +327,7 @@ def test_changed_bytes_do_not_crash_the_loader(
     survive(bytes(data if cut is None else data[: cut % len(data)]))
 
 
-@settings(max_examples=300, derandomize=True, deadline=None, database=None)
+@settings(max_examples=150, derandomize=True, deadline=None, database=None)
 @given(st.binary(max_size=400), st.sampled_from([b"TFL3", b"CIR0"]))
 def test_random_bytes_do_not_crash_the_loader(data: bytes, tag: bytes) -> None:
     survive(struct.pack("<I", 8) + tag + data)

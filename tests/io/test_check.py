@@ -106,7 +106,7 @@ def test_loader_and_checker_agree_on_each_rule(number: int) -> None:
     agree(f.pack())
 
 
-@settings(max_examples=500, derandomize=True, deadline=None, database=None)
+@settings(max_examples=200, derandomize=True, deadline=None, database=None)
 @given(name=st.sampled_from(["", *sorted(LIBRARY)]), seed=st.integers(0, 1 << 20))
 def test_loader_and_checker_agree_on_damaged_files(name: str, seed: int) -> None:
     agree(damaged(recipe(name) if name else sound().pack(), seed))

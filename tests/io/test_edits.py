@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +45,7 @@ EDITS: dict[str, Edit] = {
     st.sampled_from(["circle", "tflite"]),
     st.integers(0, 3),
 )
-@settings(derandomize=True, max_examples=80, deadline=None)
+@settings(derandomize=True, max_examples=50, deadline=None)
 def test_saved_constants_equal_those_of_the_model(
     plan: list[tuple[int, str, bool]], oracle: Oracle, fmt: str, position: int
 ) -> None:
@@ -104,7 +105,7 @@ def test_only_the_file_writer_writes_files() -> None:
     found = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
         for path in sorted(PACKAGE.rglob("*.py"))
-        if path.parent.name != "testing"
+        if path.parent.name != "testing" and MENTION.search(path.read_text())
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and _writes(node)
     ]
@@ -113,6 +114,10 @@ def test_only_the_file_writer_writes_files() -> None:
         "toolchain/session.py",  # the log of a step: it must be readable when the step fails
     }
     assert {place.partition(":")[0] for place in found} - others == {"io/write/file_writer.py"}, found
+
+
+MENTION = re.compile(r"\b(write_text|write_bytes|tofile|open)\b")
+"""The names that ``_writes`` looks for; a file without them is not parsed."""
 
 
 def _writes(call: ast.Call) -> bool:

@@ -19,7 +19,7 @@ from circlekit.io.tables import TABLES, UNIONS
 from tests.io.models import LIBRARY, recipe
 from tests.io.mutate import damaged
 
-SEEDS = 150
+SEEDS = 60
 """Damaged files made of each sound one."""
 
 
