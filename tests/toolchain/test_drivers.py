@@ -70,6 +70,8 @@ def test_data_sets_hold_the_files_of_a_list(work: Path, capsys: pytest.CaptureFi
     Path("bad.txt").write_text("none.raw\n")
     assert call("rawdata2hdf5", "-l", "bad.txt", "-o", "bad.h5") == 255
     assert "rawdata2hdf5: FileNotFoundError: No such file. none.raw" in capsys.readouterr().err
+    assert call("rawdata2hdf5", "-l", "raw.txt", "-o", str(work)) == 255
+    assert "cannot be written: expected a file" in capsys.readouterr().err
     assert not Path("bad.h5").exists()
 
 

@@ -39,6 +39,8 @@ def write_dataset(data_list: str, output: str, form: str) -> int:
     import h5py  # slow to import
     import numpy as np  # as above
 
+    if Path(output).exists() and not Path(output).is_file():  # a device would be replaced by a file
+        raise DriverError("OSError", f"{output} cannot be written: expected a file")
     samples = list(_listed(data_list))
     arrays = [[_array(path, form) for path in paths] for paths in samples]
     temporary = f"{output}.{os.getpid()}"
