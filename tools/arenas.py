@@ -2,9 +2,9 @@
 """Compare planned arenas with LiteRT's own: ``python -m tools.arenas MODEL...``.
 
 LiteRT runs its built-in kernels on one thread, without delegates.  The size of its arena is read from the
-addresses of the tensors after ``allocate_tensors``: it begins with an input of the graph, and every other
-buffer in it begins at the first multiple of 64 bytes behind another one, or below.  That finds the kernels'
-scratch buffers, too, and leaves out tensors elsewhere: constants, variables and tensors of unknown size.
+addresses of the tensors after ``allocate_tensors``.  The arena begins with an input of the graph, and every
+other buffer begins at most at the next multiple of 64 bytes behind another one.  So the kernels' scratch
+buffers are found, too, and tensors elsewhere are left out: constants, variables and tensors of unknown size.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def _check(schema: Schema) -> None:
 
 
 def _depth(schema: Schema, table: str, path: tuple[str, ...]) -> int:
-    """Return how deep tables nest; SchemaError for recursive ones, which would not bound a decoder's work."""
+    """Return how deep tables nest; raise SchemaError for recursive tables, whose decoding might not end."""
     if table in path:
         raise SchemaError(f"recursive tables: {' > '.join((*path, table))}")
     below: list[str] = []

@@ -2,7 +2,8 @@
 """Check partitions: ``python -m tools.partitions [--seeds 20] [--graphs 200] [MODEL...]``.
 
 The models and random graphs are divided at random, by opcode and by name, by ONE's rule and into as few parts
-as possible.  The parts, written and read again, must give the bits of the whole; merged again, too.
+as possible.  The parts, written and read again, must give the same bits as the whole model, and so must the
+merged parts.
 """
 
 from __future__ import annotations

@@ -95,10 +95,11 @@ def _factor_refusal(op: Mul | Div, data: Value, number: Value) -> str | None:
 
 
 class _Region:
-    """The linear operators from some layers to the factor, the operator ``root``.
+    """The linear operators between some layers and ``root``, the product or quotient with the number.
 
-    ``ops``: for each, the operands that must be multiplied.  ``layers``: whose results reach the factor.
-    ``nearest``: the depth of the refusal that is farthest from the root, and its sentence.
+    ``data``: the other operand of ``root``.  ``ops``: for each operator the operands that must be multiplied.
+    ``layers``: the layers whose results reach ``root``.  ``nearest``: depth and sentence of the refusal that
+    is farthest from ``root``.
     """
 
     def __init__(self, graph: Graph, root: Op, data: Value) -> None:
@@ -108,7 +109,11 @@ class _Region:
         self.nearest = -1, ""
 
     def add(self, value: Value, depth: int = 0) -> str | None:
-        """Add what must be multiplied so that ``value`` is; return why that is not possible."""
+        """Add the operators and layers to multiply so that ``value`` is multiplied by the number.
+
+        ``depth``: the number of operators between ``value`` and ``root``.  Return why that is not possible;
+        None if it is.
+        """
         op = value.producer
         if op is None or depth > MAX_DEPTH:
             what = "a constant" if value.is_const else "an input" if op is None else "an operator far away"
@@ -136,15 +141,15 @@ class _Region:
         return self.nearest[1]
 
     def _refuse(self, depth: int, value: Value, sentence: str | None) -> str | None:
-        """Return ``sentence`` on ``value``, and keep it if it is the farthest from the root."""
+        """Return ``sentence``, about ``value``; keep it if no other refusal is so far from ``root``."""
         if sentence is not None and depth > self.nearest[0]:
             self.nearest = depth, sentence if sentence.startswith("%") else f"%{value.name}: {sentence}"
         return sentence
 
     def outside_user(self) -> str | None:
-        """Return which operator reads a multiplied value and expects the old one; None if there is none.
+        """Return a sentence on an operator that reads a multiplied value, but needs the old one, or None.
 
-        Channels behind a layer are looked at by ``channels``.
+        For values that are only moved behind a layer, ``channels`` decides.
         """
         behind = {value for layer in self.layers for value, _ in _behind(layer)}
         for op in self.ops:
@@ -154,14 +159,14 @@ class _Region:
         return next((sentence for layer in self.layers if (sentence := self.channels(layer)[1])), None)
 
     def _outside(self, value: Value) -> str | None:
-        """Return the sentence on a user of ``value`` that does not expect it multiplied."""
+        """Return a sentence on a user of ``value`` that needs the old value; None if there is none."""
         if self.graph.is_output(value):
             return f"%{value.name}: is an output of the graph"
         outside = next((user for user in value.users if value not in self.ops.get(user, ())), None)
         return f"%{value.name}: is also read by {type(outside).__name__}" if outside else None
 
     def channels(self, layer: Layer) -> tuple[Array | None, str | None]:
-        """Return which channels of ``layer`` are multiplied, None for all; a sentence if others read them."""
+        """Return the channels of ``layer`` to multiply, None for all; and a sentence if others read them."""
         multiplied: list[Array | None] = []
         others: list[tuple[Array | None, str]] = []
         for value, numbers in _behind(layer):
@@ -196,7 +201,7 @@ class _Region:
 
 
 def _operands_to_multiply(op: Op) -> Iterator[list[Value]]:
-    """Yield each choice of operands of ``op`` so that its result is multiplied if these are."""
+    """Yield choices of operands of ``op``: if all operands of a choice are multiplied, so is the result."""
     values = [value for value in op.inputs if value is not None]
     if isinstance(op, Add | Sub | Concatenation | Pack):
         yield values
@@ -229,9 +234,10 @@ def _layer_refusal(layer: Layer) -> str | None:
 
 
 def _behind(layer: Layer) -> Iterator[tuple[Value, Array | None]]:
-    """Yield the result of ``layer`` and what is moved from it, each with the channels of its elements.
+    """Yield the result of ``layer``, and values whose elements are moved from it, with channel numbers.
 
-    The channels are None if shapes are unknown or large.
+    The second item has for each element the number of its channel in ``layer``; None if shapes are unknown or
+    large.
     """
     result = layer.output
     channels = (result.shape or (None,))[-1]

@@ -48,9 +48,9 @@ class FuseNegWithFactor(GraphPass):
 
 
 def _tree(graph: Graph, value: Value) -> dict[Value, list[Value]]:
-    """Return the values that movements bring to ``value`` alone, each with those of which they make it.
+    """Return ``value`` and the values whose elements are only moved to it, and nowhere else.
 
-    A value without such operands is where the movements start.
+    Each has the operands from which its elements are moved; none where the movements begin.
     """
     producer = value.producer
     operands: list[Value] = []
@@ -73,7 +73,7 @@ def _is_removable(graph: Graph, value: Value) -> bool:
 
 
 def _refusal(op: Mul, value: Value, factor: Value, signs: Array | None, negated: list[Value]) -> str | None:
-    """Return why the signs of ``value`` cannot move into ``factor``."""
+    """Return why ``signs``, those of ``value``, cannot move into ``factor``; None if they can."""
     if signs is None or value.dtype is not f32 or value.numel > MAX_ELEMENTS:
         return f"%{value.name}: expected f32 of a static shape and at most {MAX_ELEMENTS} elements"
     shape = broadcast_shapes(factor.shape, signs.shape)
@@ -88,7 +88,10 @@ def _refusal(op: Mul, value: Value, factor: Value, signs: Array | None, negated:
 
 
 def _signs(value: Value, tree: dict[Value, list[Value]], negated: list[Value]) -> Array:
-    """Return -1 and 1 for the elements of ``value``, with dimensions of 1 where the sign is the same."""
+    """Return the sign, -1 or 1, of each element of ``value``; an axis with equal signs has the dimension 1.
+
+    ``tree``: from ``_tree``.  ``negated``: the values in it that NEG produces.
+    """
 
     def signs_of(part: Value) -> Array:
         op, operands = part.producer, tree[part]
@@ -107,7 +110,7 @@ def _signs(value: Value, tree: dict[Value, list[Value]], negated: list[Value]) -
 
 
 def _move_signs(graph: Graph, op: Mul, index: int, signs: Array, negated: list[Value]) -> None:
-    """Multiply operand ``index`` of ``op`` by ``signs``, and replace ``negated`` by what NEG reads."""
+    """Multiply operand ``index`` of ``op`` by ``signs``, and replace ``negated`` by the operands of NEG."""
     new, factor = Inserter(graph, op), op.inputs[index]
     assert factor is not None  # MUL has two operands
     if factor.is_const:

@@ -102,7 +102,7 @@ class _Group(NamedTuple):
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What is the same for all groups of a convolution."""
+        """The properties that all groups of one convolution share."""
         items = tuple(sorted(self.conv.attribute_items().items()))
         return self.before, self.after, self.data, self.conv.filter.static_shape, items
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices that together are all of one value become one SPLIT, SPLIT_V or UNPACK."""
+"""Replace slices that together take a whole value by one SPLIT, SPLIT_V or UNPACK."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from circlekit.rewrite.base import Context, GraphPass
 
 
 class _Part(NamedTuple):
-    """The indices from ``start`` to ``stop`` along ``axis`` that ``op`` takes."""
+    """A slice: ``op`` takes the indices from ``start`` up to, but not including, ``stop`` along ``axis``."""
 
     start: int
     stop: int
@@ -30,6 +30,7 @@ class _Part(NamedTuple):
 
     @property
     def result(self) -> Value:
+        """The value that the slice produces."""
         return self.op.results[0]
 
 
@@ -53,7 +54,11 @@ class JoinSlices(GraphPass):
         return sum(self.join(graph, parts, order, context) for parts in ordered)
 
     def join(self, graph: Graph, parts: Sequence[_Part], order: Mapping[Op, int], context: Context) -> bool:
-        """Replace ``parts``, in order, by one operator; return whether they are all of a value, each once."""
+        """Replace ``parts``, slices of one value along one axis sorted by start, by one operator.
+
+        ``order``: the position of each operator in the graph.  Return False, and change nothing, if the parts
+        are not the whole value, each index once, or if the replacement is refused.
+        """
         old = [part.op for part in parts]
         first = min(old, key=order.__getitem__)
         sentence, new = _obstacle(parts), []
@@ -78,7 +83,7 @@ class JoinSlices(GraphPass):
 
 
 def _part_of(op: Op) -> _Part | None:
-    """Return the part that a slice along one axis takes; None for other operators."""
+    """Return ``op`` as a part if it takes consecutive indices along one axis; None for others."""
     movement = movement_of(op)
     if movement is None or movement.maps[0] is None:
         return None
@@ -94,7 +99,7 @@ def _part_of(op: Op) -> _Part | None:
 
 
 def _obstacle(parts: Sequence[_Part]) -> str | None:
-    """Refuse if ``parts``, in order, are not all of their value, each once."""
+    """Return why ``parts``, sorted by start, are not their whole value, each index once; None if they are."""
     source, axis = parts[0].op.inputs[0], parts[0].axis
     assert source is not None  # the operand of a slice
     expected, dim = 0, source.static_shape[axis]

@@ -155,7 +155,7 @@ class Demand:
 class Problem:
     """The labels to choose; ``current``: the labels now; ``demands``: one for each tensor.
 
-    ``charges``: for each variable, what it costs if its label is 0, and if it is 1.
+    ``charges``: for each variable its own cost with label 0 and with label 1.
     """
 
     current: list[int] = field(default_factory=list)

@@ -13,7 +13,7 @@ from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_SWEEPS = 10
-"""After so many, the pipeline continues, which ends with an error if two layouts change places for ever."""
+"""The pass ends after this many sweeps, in case two layouts alternate; then the pipeline reports an error."""
 
 
 class OptimizeLayout(GraphPass):

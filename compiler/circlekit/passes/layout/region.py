@@ -60,7 +60,7 @@ class Variable:
 
     ``number``: its index in the region.  ``operands``: the indices of its inputs that have a side.
     ``changes``: the attributes and operands that change for the other side, from ``Op.permuted``.
-    ``charges``: what it costs on side 0 and on side 1.
+    ``charges``: its own cost on side 0 and on side 1.
     """
 
     op: Op
@@ -93,8 +93,8 @@ class Region:
 class RegionFinder:
     """Finds the regions of a graph for one permutation.
 
-    ``run_bytes``: what the runtime needs to copy a run of contiguous elements, in addition to its bytes, as
-    the number of bytes that it transposes in that time.
+    ``run_bytes``: the cost of copying a run of contiguous elements, besides its bytes, in bytes (see
+    ``targets.target``).
     ``perms[side]``: the permutation from that side to the other.  ``sides``: the side of every value found.
     ``variables``: found so far.  ``fixed``: why an operator next to a region is no variable.  ``ops_after``:
     as in Tensor, for each producer; None for inputs.
@@ -252,10 +252,11 @@ class RegionFinder:
         return Variable(op, len(region.variables), side, operands, changes, charges)
 
     def charges(self, op: Op, data: list[Value], side: int) -> tuple[Cost, Cost] | None:
-        """Return what ``op`` costs on side 0 and on side 1, now on ``side``: the runs that it copies.
+        """Return the cost of ``op``, which now works on ``side``, on side 0 and on side 1.
 
-        A chain of data movement costs what its operators do; None if there are none for the other side.
-        ``data``: its operands and results that have a side.
+        An operator that moves data costs the runs that it copies, a MovementOp costs its operators, and other
+        operators cost nothing.  None if a MovementOp has no operators for the other side.  ``data``: the
+        operands and results of ``op`` that have a side.
         """
         if isinstance(op, MovementOp):
             costs = op.cost_on(None), op.cost_on(self.perms[side])
