@@ -220,6 +220,13 @@ def test_int16_operands_of_concatenation_get_its_scale() -> None:
     np.testing.assert_allclose(circlekit.run(model, samples()[0])[0], expected, atol=2e-4)
 
 
+def test_constants_of_rank_0_run_by_the_rules_of_one() -> None:
+    model = circlekit.parse("graph main(%x: f32[1,8]) -> %y { %y = Add(%x, 2.0) }")
+    circlekit.quantize(model, "one_uint8", samples())
+    (x,) = samples()[0]
+    np.testing.assert_allclose(circlekit.run(model, [x])[0], x + 2, atol=0.03)
+
+
 @pytest.mark.parametrize(
     ("operator", "reason"), [("Pow(%x, 2.0)", "has no POW"), ("Div(1.0, %x)", "divisor rounds to 0")]
 )

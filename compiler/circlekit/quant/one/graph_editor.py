@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
@@ -41,7 +43,8 @@ class GraphEditor:
         made = self.constants.setdefault(old, {})
         if key not in made:
             data, dtype, quantization = make()
-            made[key] = Value(old.name, dtype, old.shape, data, quantization)
+            # numpy computes scalars, not arrays, from arrays of rank 0
+            made[key] = Value(old.name, dtype, old.shape, np.asarray(data), quantization)
         op.set_input(index, made[key])
         return made[key]
 
