@@ -45,7 +45,7 @@ from circlekit.ir.verifier import check, verify
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.explain import explain_pass
 from circlekit.passes.engine.legalize import legalize
-from circlekit.passes.engine.registry import all_passes, pass_names, select_passes
+from circlekit.passes.engine.registry import all_passes, only_pipelines, pass_names, select_passes
 from circlekit.recipes.dredd_cases import Case
 from circlekit.recipes.load import load_recipe
 from circlekit.recipes.rules.rule import Subject
@@ -204,7 +204,7 @@ class _Test:
         fmt = rules.format or base.format
         model = clone(base)
         passes = pass_names(names, format=fmt)
-        context = Context(fmt, settings=rules.settings)
+        context = Context(fmt, exact=only_pipelines(names), settings=rules.settings)
         records = run_passes(model, select_passes(names, format=fmt), context)
         check(model)
         name = f"{self.case.name}.opt.{fmt}"

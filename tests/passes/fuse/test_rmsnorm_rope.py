@@ -153,15 +153,20 @@ def test_rope(halves: str) -> None:
     assert op.attribute_items()["mode"].name == "GPT_NEOX"
 
 
+def sines_negated(table: str) -> str:
+    text = rope(negate=f"%s = const {table}", join="%c = Concatenation(%hi, %lo) {axis: 3}")
+    return text.replace("Mul(%c, %sin)", "Mul(%c, %s)")
+
+
 def test_rope_with_the_sign_in_the_sines() -> None:
-    text = rope(
-        negate="%s = const f32[8] [-1,-2,-3,-4,5,6,7,8]", join="%c = Concatenation(%hi, %lo) {axis: 3}"
-    )
-    (op,) = check_pass(
-        text.replace("Mul(%c, %sin)", "Mul(%c, %s)"), "fuse_rope", expect_ops=["RoPE"]
-    ).main.ops
+    text = sines_negated("f32[8] [-1,-2,-3,-4,5,6,7,8]")
+    (op,) = check_pass(text, "fuse_rope", expect_ops=["RoPE"]).main.ops
     assert isinstance(op, RoPE)
     assert op.sin_table.array().tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_negated_sines_of_several_positions_are_refused() -> None:
+    check_pass(sines_negated("f32[3,8] uniform(-1, 1)"), "fuse_rope", refused="%s: expected one row")
 
 
 def halves_apart(table: str = "f32[4]", second: str = "Add(%c, %d)") -> str:

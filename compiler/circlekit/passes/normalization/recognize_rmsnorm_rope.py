@@ -157,8 +157,9 @@ class _SinesNegated(_Rope):
     """
 
     @condition
-    def one_row_in_the_tables(self, x: Value, sines: Value, cos: Value) -> str | None:
-        return _row_obstacle(sines, x.static_shape[-1]) or _row_obstacle(cos, x.static_shape[-1])
+    def one_row_in_the_tables(self, match: Match, x: Value, cos: Value) -> str | None:
+        entries = x.static_shape[-1]
+        return _row_obstacle(match.value("sines"), entries) or _row_obstacle(cos, entries)
 
     def constants(self, sines: Array) -> dict[str, Any]:
         half = sines.shape[-1] // 2
