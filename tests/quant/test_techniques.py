@@ -17,7 +17,8 @@ from circlekit.quant.auto import Auto
 from circlekit.quant.calibration import TensorStatistics, collect
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
-from circlekit.quant.quantize import plan_model
+from circlekit.quant.quantize import plan_model, ranges_of
+from circlekit.quant.rounding_choice import best_rounding
 from circlekit.quant.techniques.channel_flow import channel_flows
 from circlekit.quant.techniques.equalization import channel_magnitudes, equalize
 from circlekit.quant.techniques.gptq import factored, gptq, refine
@@ -265,6 +266,25 @@ def test_the_search_counts_work_and_reads_no_clock(monkeypatch: pytest.MonkeyPat
     report = ck.quantize(uneven(), "int8", samples=samples(6), seconds=0.15)
     assert any("the budget is spent" in note for note in report.notes)
     assert any("better" in note or "rejected" in note for note in report.notes)
+
+
+def test_techniques_of_layers_are_dropped_if_the_outputs_are_worse(monkeypatch: pytest.MonkeyPatch) -> None:
+    def clear(layer: LayerData) -> LayerFit:
+        return LayerFit(np.zeros_like(layer.weights), layer.scale, layer.bias)
+
+    harmful = {"rounding": clear, "GPTQ": clear}
+    alternatives = [
+        ("harm", harmful),
+        ("bias correction", {"bias correction": correct_bias}),
+        ("nearest", {}),
+    ]
+    monkeypatch.setattr("circlekit.quant.rounding_choice.ALTERNATIVES", alternatives)
+    model, data = uneven(), samples(4)
+    ranges = ranges_of(model, collect(model, data))
+    reference = [ck.run(model, sample) for sample in data]
+    plan, notes = best_rounding(model, lambda: plan_model(model, "int8", ranges), data, reference)
+    assert "is kept" in notes[-1]
+    assert all(weights.any() for weights in plan.main.constants.values())
 
 
 def test_margins_widen_ranges_of_few_numbers() -> None:

@@ -23,6 +23,7 @@ from circlekit.quant.calibration import collect
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
 from circlekit.quant.quantize import ranges_of
+from circlekit.quant.rounding_choice import ROUNDING, best_rounding
 from circlekit.quant.search_budget import (
     COLLECTING_NUMBERS_RUNS,
     COLLECTING_RUNS,
@@ -33,14 +34,7 @@ from circlekit.quant.search_budget import (
     SearchBudget,
 )
 from circlekit.quant.techniques.equalization import channel_magnitudes, equalize
-from circlekit.quant.techniques.layer_rounding import (
-    LayerTechnique,
-    clip_weights,
-    compensate,
-    correct_bias,
-    round_by_gptq,
-    round_nearest,
-)
+from circlekit.quant.techniques.layer_rounding import correct_bias
 from circlekit.quant.techniques.layer_sweep import Powers, Sweep, decibels, stream_bytes
 from circlekit.quant.techniques.linear_layer import separate_biases
 from circlekit.quant.techniques.replay import Record, equalized, own_biases, rotated
@@ -102,15 +96,6 @@ LEAST_SAMPLES = 4
 
 LARGEST_STREAM_BYTES = 1 << 30
 """Trials use fewer samples, rather than more memory than about this."""
-
-ROUNDING: Mapping[str, LayerTechnique] = {
-    "rounding": round_nearest,
-    "bias correction": correct_bias,
-    "clipping": clip_weights,
-    "GPTQ": round_by_gptq,
-    "GPTQ with compensation": compensate,
-}
-"""The techniques from which every layer gets the best one at the end, by name."""
 
 Change = tuple[Mapping[str, Any], float]
 """Other settings, by name, and the gain in dB for which they are kept."""
@@ -298,27 +283,14 @@ class Auto:
         """Let every layer choose its rounding, with the ranges of all samples."""
         model = self.trials.equalized(settings.strength)
         ranges = self.trials.ranges(settings, QUARTERS)
-        plan = self._rounded(model, ranges, samples) if len(samples) > 1 else self.plan_of(model, ranges)
+        if len(samples) > 1:
+            plan, notes = best_rounding(model, lambda: self.plan_of(model, ranges), samples, self._reference)
+            self.notes += notes
+        else:
+            plan = self.plan_of(model, ranges)
         if model is not self.model:
             equalize(self.model, self.trials.magnitudes, settings.strength)
             self.techniques.append(equalized(self.trials.magnitudes, settings.strength))
-        return plan
-
-    def _rounded(self, model: Model, ranges: Ranges, samples: Samples) -> Plan:
-        """Return the plan with the best rounding of each layer, or by plain rules if these do better."""
-        held = max(len(samples) // 4, 1)
-        plain, plan = self.plan_of(model, ranges), self.plan_of(model, ranges)
-        nearest = Sweep(model, plain, samples, held, {}, self._reference)
-        sweep = Sweep(model, plan, samples, held, ROUNDING)
-        before, after = decibels(nearest.run()), decibels(sweep.run())
-        gain_of_all = decibels(sweep.output_powers()) - decibels(nearest.output_powers())
-        counts = {name: sum(c.chosen == name for c in sweep.choices) for name in ROUNDING}
-        chosen = ", ".join(f"{count} by {name}" for name, count in counts.items() if count)
-        result = f"{after:.2f} dB on samples held back, {before:.2f} dB by rounding to nearest"
-        self.notes.append(f"layers: {chosen or 'none with weights'}; {result}")
-        if after - before + gain_of_all < 0:  # few samples are held back: all of them count, too
-            self.notes.append("rounding to nearest is kept: the techniques do not help")
-            return plain
         return plan
 
 
