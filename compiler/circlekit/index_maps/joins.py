@@ -49,6 +49,7 @@ def joins_for(index_map: IndexMap, sources: tuple[Value, ...], result: Shape) ->
 
 
 def _joins(index_map: IndexMap, sources: tuple[Value, ...], result: Shape) -> Iterator[Join]:
+    """Yield the joins of ``joins_for``, one for each kind and axis."""
     shape, count = sources[0].static_shape, len(sources)
     if any(value.shape != shape for value in sources):
         return

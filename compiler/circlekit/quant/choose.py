@@ -328,6 +328,7 @@ class GraphChooser(TensorForms):
     # -- the plan -------------------------------------------------------------------------------
 
     def _result(self) -> GraphPlan:
+        """Return the plan of the forms and schemes that were chosen."""
         plan = GraphPlan()
         for op in self.schemes:
             if op in self.floats:

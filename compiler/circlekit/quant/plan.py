@@ -186,6 +186,7 @@ def key_of(op: Op) -> str:
 
 
 def _encoded(plan: Plan) -> dict[str, Any]:
+    """Return ``plan`` as a JSON object."""
     return {
         "plan": 1,
         "scheme": plan.scheme,
@@ -215,6 +216,7 @@ def _encoded(plan: Plan) -> dict[str, Any]:
 
 
 def _tensor(plan: TensorPlan) -> dict[str, Any]:
+    """Return the form of a tensor as a JSON object; fields with their default are left out."""
     fields: dict[str, Any] = {"dtype": plan.dtype.short}
     if plan.scale:
         fields["scale"] = _one_or_list([float(str(np.float32(s))) for s in plan.scale])
@@ -237,6 +239,7 @@ def _decoded(tree: Mapping[str, Any]) -> Plan:
 
 
 def _graph_plan(graph: Mapping[str, Any]) -> GraphPlan:
+    """Return the plan of the JSON object of a graph."""
     plan = GraphPlan()
     for name, fields in graph["tensors"].items():
         plan.tensors[name] = _tensor_plan(fields, f"%{name}")

@@ -81,6 +81,7 @@ def read_connection(path: str | Path) -> Connection:
 
 
 def _from_json(path: str | Path) -> Connection:
+    """Read a .conn.json file: an object with ``source`` and a list ``parts``."""
     try:
         tree = json.loads(bytes(map_file(path)))
         parts = [PartFile(**part) for part in (tree["source"], *tree["parts"])]
@@ -92,6 +93,7 @@ def _from_json(path: str | Path) -> Connection:
 
 
 def _from_ini(path: str | Path) -> Connection:
+    """Read a .conn.ini file: [source], [models] with m1, m2... and a section for each of these."""
     sections = read_ini(path)
     names = _numbered(sections.get("models", {}), "m")
     for section in ("source", *names):

@@ -151,6 +151,7 @@ class _Resizer:
             value.shape = shape
 
     def _infer(self, op: Op) -> None:
+        """Infer the results of ``op`` and the graphs that it calls, if an operand changed or is known."""
         has_changed = any(v in self.old or v in self.known for v in op.inputs if v is not None)
         for called in op.called_graphs():
             operands = [v for v in op.inputs if v is not None][-len(called.inputs) or len(op.inputs) :]

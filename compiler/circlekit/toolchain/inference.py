@@ -59,12 +59,14 @@ def _line(name: str, array: Array) -> str:
 
 
 def _circlekit(model: Model) -> Run:
+    """Return a function that runs ``model`` with circlekit's interpreter."""
     from circlekit.interp.interpreter import run  # imports the kernels
 
     return lambda sample: run(model, list(sample))
 
 
 def _litert(model: Model) -> Run:
+    """Return a function that runs ``model`` with LiteRT; inputs get the shapes of each sample."""
     try:
         from ai_edge_litert.interpreter import Interpreter  # an optional package
     except ModuleNotFoundError:
@@ -90,6 +92,7 @@ def _litert(model: Model) -> Run:
 
 
 def _onert(model: Model) -> Run:
+    """Return a function that runs ``model`` with onert on the CPU."""
     try:
         from onert.infer import session as open_session  # an optional package
         from onert.native.libnnfw_api_pybind import prepare_config  # as above

@@ -61,6 +61,7 @@ def onecc(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser(session: Session) -> argparse.ArgumentParser:
+    """Return the parser of onecc's own flags; its help lists commands, groups and targets."""
     groups = ", ".join(f"-{name}" for name in session.installation.groups())
     targets = ", ".join(session.installation.targets())
     commands = "\n\n".join(
@@ -92,6 +93,7 @@ def _parser(session: Session) -> argparse.ArgumentParser:
 
 
 def _main(words: list[str], session: Session) -> None:
+    """Run the steps of the configuration file or the workflow that the command line names."""
     arguments = _parser(session).parse_args(words)
     if arguments.version:
         print(version_text("onecc"))
@@ -104,15 +106,7 @@ def _main(words: list[str], session: Session) -> None:
         chosen = Choice(arguments.O, arguments.backend, arguments.target)
         steps = configured_steps(read_configuration(arguments.config), session, chosen)
     else:
-        steps = [
-            ready
-            for step in read_workflow(arguments.workflow, session.report)
-            for ready in (
-                [_step(step, session)]
-                if step.tool
-                else configured_steps(read_configuration(step.configuration), session, Choice())
-            )
-        ]
+        steps = workflow_steps(arguments.workflow, session)
     run_steps(steps, session)
 
 
@@ -157,6 +151,20 @@ class Choice:
     group: str | None = None
     backend: str | None = None
     target: str | None = None
+
+
+def workflow_steps(path: str, session: Session) -> list[Ready]:
+    """Return the steps of the workflow file ``path`` in the order to run them, all checked.
+
+    Raise DriverError for a wrong file, and StepFailed for wrong options of a step.
+    """
+    steps: list[Ready] = []
+    for step in read_workflow(path, session.report):
+        if step.tool:
+            steps.append(_step(step, session))
+        else:
+            steps += configured_steps(read_configuration(step.configuration), session, Choice())
+    return steps
 
 
 def run_steps(steps: Sequence[Ready], session: Session) -> None:

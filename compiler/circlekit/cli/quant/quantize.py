@@ -37,6 +37,7 @@ or a kind (CONV_2D). Schemes: int8, int8_per_tensor, int16x8, uint8, dynamic_int
 weight_int4_block32...256, float16, one_uint8, one_uint8_channel, one_int16."""
 
 RANDOM_NOTE = "calibrated on random samples: the ranges of real data differ, and so will the accuracy"
+"""The note in the report of ``--random``."""
 
 
 def _declare(parser: Parser) -> None:
@@ -63,6 +64,21 @@ def _declare(parser: Parser) -> None:
         "--estimator", choices=tuple(ESTIMATORS), default="min_max", metavar="NAME",
         help="how ranges follow from samples (default: min_max)",
     )  # fmt: skip
+    _declare_choice_of_operators(parser)
+    parser.add_argument(
+        "--io", choices=INTERFACES, default="float", help="inputs and outputs (default: float)"
+    )
+    parser.add_switch("--no-optimize", help="do not run O1 first")
+    parser.add_argument("--target", default="litert", metavar="NAME", help="the runtime (default: litert)")
+    parser.add_argument(
+        "--save-plan", type=output_path, metavar="FILE",
+        help="write all parameters with reasons, as JSON",
+    )  # fmt: skip
+    add_result_flags(parser)
+
+
+def _declare_choice_of_operators(parser: Parser) -> None:
+    """Add the flags that choose schemes of single operators, and those of mixed precision."""
     parser.add_argument(
         "--float", action="append", default=[], metavar="PATTERN", help="leave these operators float"
     )
@@ -88,16 +104,6 @@ def _declare(parser: Parser) -> None:
         help="the scheme of the operators computed more precisely (default: float)",
     )
     parser.add_argument("--only", action="append", metavar="PATTERN", help="leave all others float")
-    parser.add_argument(
-        "--io", choices=INTERFACES, default="float", help="inputs and outputs (default: float)"
-    )
-    parser.add_switch("--no-optimize", help="do not run O1 first")
-    parser.add_argument("--target", default="litert", metavar="NAME", help="the runtime (default: litert)")
-    parser.add_argument(
-        "--save-plan", type=output_path, metavar="FILE",
-        help="write all parameters with reasons, as JSON",
-    )  # fmt: skip
-    add_result_flags(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -105,12 +111,7 @@ def _run(arguments: argparse.Namespace) -> int:
     sources = [arguments.inputs, arguments.calibration, arguments.random, arguments.plan]
     if sum(source is not None for source in sources) > 1:
         arguments.refuse("--inputs, --calibration, --random and --plan exclude each other")
-    operators = dict.fromkeys(arguments.float, NO_SCHEME)
-    for item in arguments.set:
-        pattern, equals, scheme = item.rpartition("=")
-        if not equals:
-            arguments.refuse(f"--set: expected PATTERN=SCHEME, got {item}")
-        operators[pattern] = scheme
+    operators = _schemes(arguments)
     for path in filter(None, (output, arguments.save_plan)):
         check_target(path)
         check_apart(arguments.model, path)
@@ -143,6 +144,17 @@ def _run(arguments: argparse.Namespace) -> int:
     save(model, output)
     _print(report, arguments)
     return 0
+
+
+def _schemes(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the schemes from ``--float`` and ``--set`` by pattern; report wrong usage and exit."""
+    schemes = dict.fromkeys(arguments.float, NO_SCHEME)
+    for item in arguments.set:
+        pattern, equals, scheme = item.rpartition("=")
+        if not equals:
+            arguments.refuse(f"--set: expected PATTERN=SCHEME, got {item}")
+        schemes[pattern] = scheme
+    return schemes
 
 
 def _samples(model: Model, arguments: argparse.Namespace) -> Iterable[Any] | None:

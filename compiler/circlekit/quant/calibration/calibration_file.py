@@ -152,6 +152,10 @@ def _graph(graph: Mapping[str, Any], arrays: Mapping[str, Array]) -> Graph:
 
 
 def _statistics(name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> TensorStatistics:
+    """Return the statistics of tensor ``name`` from its JSON object; raise ValueError, with the name.
+
+    ``arrays``: the members of an .npz file, else empty.
+    """
     try:
         low, high = fields["min"], fields["max"]
         if (low is None) != (high is None):

@@ -144,6 +144,7 @@ def _onnx_options() -> list[Option]:
 
 
 def _run_onnx(invocation: Invocation, session: Session) -> None:
+    """Convert with onnx2tf or with the user's extension: as options and variables say, or if that fails."""
     values = invocation.values
     extension = session.installation.bin / EXTENSION
     has_extension = extension.is_file()

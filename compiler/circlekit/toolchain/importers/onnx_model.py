@@ -54,19 +54,8 @@ def main() -> int:
             except (ValueError, MemoryError) as error:  # a file above 2 GiB, or too many values
                 print(f"WARNING: names of nodes are not kept: {error}", file=sys.stderr)
             np.savez(arguments.values, **record)
-            onnx2tf.convert(
-                input_onnx_file_path=path,
-                output_folder_path=f"{folder}/out",
-                copy_onnx_input_output_names_to_tflite=True,
-                keep_shape_absolutely_input_names=[item.name for item in graph_inputs(model)],
-                enable_rnn_unroll=arguments.unroll,
-                enable_batchmatmul_unfold=not arguments.keep_batchmatmul,
-                disable_model_save=False,
-                non_verbose=not arguments.verbose,
-                verbosity="debug" if arguments.verbose else "error",
-            )
-            (result,) = Path(f"{folder}/out").glob("*_float32.tflite")
-            shutil.move(result, arguments.output)
+            inputs = [item.name for item in graph_inputs(model)]
+            convert(onnx2tf, path, f"{folder}/out", inputs, arguments)
     except SystemExit as error:  # onnx2tf ends the process at an operator that it lacks
         print("onnx2tf: it could not convert the model", file=sys.stderr)
         return int(error.code or 255) if isinstance(error.code, int) else 255
@@ -74,6 +63,26 @@ def main() -> int:
         print(f"onnx2tf: {type(error).__name__}: {error}", file=sys.stderr)
         return 255
     return 0
+
+
+def convert(onnx2tf: Any, path: str, folder: str, inputs: list[str], arguments: argparse.Namespace) -> None:
+    """Write the ONNX model ``path`` as TFLite to ``arguments.output``.
+
+    ``folder``: for files of onnx2tf.  ``inputs``: the names of the inputs, which keep their shapes.
+    """
+    onnx2tf.convert(
+        input_onnx_file_path=path,
+        output_folder_path=folder,
+        copy_onnx_input_output_names_to_tflite=True,
+        keep_shape_absolutely_input_names=inputs,
+        enable_rnn_unroll=arguments.unroll,
+        enable_batchmatmul_unfold=not arguments.keep_batchmatmul,
+        disable_model_save=False,
+        non_verbose=not arguments.verbose,
+        verbosity="debug" if arguments.verbose else "error",
+    )
+    (result,) = Path(folder).glob("*_float32.tflite")
+    shutil.move(result, arguments.output)
 
 
 def graph_inputs(model: Any) -> list[Any]:
