@@ -137,7 +137,7 @@ class _Applier:
         if plan.same_as(self.stored.get(value)):
             return value
         own = self.plan.tensors.get(value.name)
-        if own is not None and self._is_rounded(value) and not own.same_as(plan):
+        if own is not None and self._needs_rounding(value) and not own.same_as(plan):
             value = self._converted(value, own)
         key = (value, plan.key)
         if key not in self.converted:
@@ -151,7 +151,7 @@ class _Applier:
     def _as_float(self, value: Value) -> Value:
         """Return ``value`` as float32, by a DEQUANTIZE if it is quantized, or was trained with rounding."""
         if value not in self.stored:
-            if not self._is_rounded(value):
+            if not self._needs_rounding(value):
                 return value
             value = self._converted(value, self.plan.tensors[value.name])
         key = (value, f32)
@@ -161,10 +161,15 @@ class _Applier:
             self.converted[key] = result
         return self.converted[key]
 
-    def _is_rounded(self, value: Value) -> bool:
-        """Return whether the model was trained with ``value``, which is float, on a grid."""
+    def _needs_rounding(self, value: Value) -> bool:
+        """Return whether ``value`` is float, but the model was trained with it on a grid.
+
+        The result of a DEQUANTIZE that the model had is on its grid already.
+        """
         plan = self.plan.tensors.get(value.name)
-        return plan is not None and plan.rounds and value.dtype is f32 and not value.is_const
+        if plan is None or isinstance(value.producer, Dequantize):
+            return False
+        return plan.rounds and value.dtype is f32 and not value.is_const
 
     def _convert_outputs(self, floats: set[Value], dtype: DType | None) -> None:
         """Insert a DEQUANTIZE before each of ``floats`` that is an output now quantized; it keeps its name.
@@ -174,7 +179,12 @@ class _Applier:
         if dtype is not None:
             return
         for value in dict.fromkeys(self.graph.outputs):
-            if value in floats and value not in self.stored and value.producer and self._is_rounded(value):
+            if (
+                value in floats
+                and value not in self.stored
+                and value.producer
+                and self._needs_rounding(value)
+            ):
                 self._round_output(value, value.producer)
             if value not in floats or value not in self.stored:
                 continue
