@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the techniques of a quantization by what they give on samples that they were not fitted to.
+"""Choose the techniques of a quantization by the errors on samples to which they were not fitted.
 
-Trials are simulated (see ``layer_sweep``).  First the float model is equalized with several strengths; then
-ranges are estimated in several ways, each time from three quarters of the samples, to see what numbers
-outside of the range cost on the last quarter.  Each choice is kept if it lowers the error of the outputs.
-At the end every layer chooses how its weights are rounded, and the whole is compared with rounding to
-nearest, on samples to which no layer was fitted.
+A trial simulates the quantized model (see ``layer_sweep``).  First the float model is equalized with several
+strengths.  Then ranges are estimated in several ways, each from three quarters of the samples, and the error
+is measured on the other quarter, where numbers may be outside of the range.  A choice is kept if it lowers
+the error of the outputs.  At the end the rounding of the weights is chosen (see ``rounding_choice``).
 """
 
 from __future__ import annotations
@@ -42,23 +41,23 @@ from circlekit.quant.techniques.rotation import find_rotations, rotate
 from circlekit.quant.trials import PER_TENSOR, QUARTERS, MakePlan, Samples, Settings, Trials, estimated_ranges
 
 LEAST_GAIN_DB = 0.1
-"""A choice that gains less than this is not kept."""
+"""A choice that gains less than this, in dB, is not kept."""
 
 EQUALIZED_BITS = 8
-"""Equalization is tried for activations of this many bits; those of 16 resolve small channels anyway."""
+"""Equalization is tried for activations of this many bits; with 16 bits small channels lose little."""
 
 STRENGTHS = (1.0, 0.5, 0.75)
 """Strengths of the equalization to try."""
 
 OUTLIERS = 1
-"""So many samples with the largest noise do not count where range estimators are compared.
+"""When range estimators are compared, this many samples with the largest noise do not count.
 
-A single sample with numbers outside of the range can have more noise than all others together; whether a
-range covers it, chance decides.
+A single sample with numbers outside of the range can have more noise than all others together, and it is
+chance whether a range covers it.
 """
 
 LARGEST_SEARCH = 0.7
-"""No trial starts after this part of the budget: the last step, the rounding of weights, needs the rest."""
+"""No trial begins after this part of the budget; the rest is for the last step, the rounding of weights."""
 
 WIDENINGS = {8: (1.1, 1.25), 16: (1.0, 1.25, 4.0)}
 """Factors of the ranges to try, by bits of the activations."""
@@ -66,36 +65,36 @@ WIDENINGS = {8: (1.1, 1.25), 16: (1.0, 1.25, 4.0)}
 SAFE_WIDENING = 2.0
 """The factor of the ranges for activations of 16 bits, unless another one is clearly better.
 
-Larger ranges clip fewer of the numbers that calibration did not see.  Of 16 bits that takes one, and the
-rounding of int8 weights makes most of the noise anyway.
+Larger ranges clip fewer of the numbers that calibration did not see.  It costs one of 16 bits, while most of
+the noise comes from the rounding of int8 weights.
 """
 
 LEAST_GAIN_OF_WIDENING_DB = 1.0
-"""The gain for which the range of an activation of 16 bits gets another factor than SAFE_WIDENING.
+"""The gain for which the ranges of activations of 16 bits get another factor than SAFE_WIDENING.
 
-It is measured on few samples, and what numbers outside of the range cost shows on many.
+It is so large because it is measured on few samples, in which few numbers are outside of the range.
 """
 
 LEAST_GAIN_OF_MARGIN_DB = -1.5
-"""Margins of the ranges of small tensors are kept unless they cost more than this.
+"""Margins of the ranges of small tensors are kept unless they cost more than this, in dB.
 
-Most of what they are for cannot show on the calibration samples.
+They are for numbers that other samples have, so that their gain hardly shows on the calibration samples.
 """
 
 TRIAL_PART = 0.06
-"""The part of the budget for a trial; the number of samples follows."""
+"""The part of the budget for a trial; the number of its samples follows from it."""
 
 LAST_PART = 0.07
 """The part of the budget for the last step, if its sweeps took as long as those of trials."""
 
 ROTATION_PART = 0.1
-"""The part of the budget that the search for layers to rotate may take, and so much again the comparison."""
+"""The part of the budget for the search for layers to rotate; the comparison has the same part."""
 
 LEAST_SAMPLES = 4
 """A trial uses at least this many samples, if there are as many, even if that takes longer."""
 
 LARGEST_STREAM_BYTES = 1 << 30
-"""Trials use fewer samples, rather than more memory than about this."""
+"""About the most memory of a trial; its number of samples is limited accordingly."""
 
 Change = tuple[Mapping[str, Any], float]
 """Other settings, by name, and the gain in dB for which they are kept."""
@@ -103,12 +102,12 @@ Change = tuple[Mapping[str, Any], float]
 
 @dataclass
 class Auto:
-    """Searches the settings for ``model``; ``plan_of`` makes plans by plain rules.
+    """Searches the best settings for the float ``model``.
 
-    ``samples``: inputs in the order of the graph's.  ``activations``: their dtype, None if they stay float.
-    ``seconds``: what the search may take on a usual core, about; work is counted, not time.
-    ``notes``: what was tried, and what was kept and why.
-    ``techniques``: records of what was changed in ``model``.
+    ``samples``: arrays in the order of the graph's inputs.  ``plan_of``: makes plans by plain rules.
+    ``activations``: their dtype, None if they stay float.  ``estimator``: the default range estimator.
+    ``seconds``: about how long the search may take on a usual core; work is counted, not time.
+    ``notes``: sentences on what was tried and kept.  ``techniques``: records of the changes of ``model``.
     """
 
     model: Model
@@ -124,7 +123,7 @@ class Auto:
         self._budget = SearchBudget.of(self.model, self.seconds)
 
     def run(self) -> Plan:
-        """Change ``model`` and return the plan that did best; the plain plan if nothing helps."""
+        """Change ``model`` and return the best plan found; the plain plan if nothing helps."""
         if (obstacle := _obstacle(self.model)) is not None:
             self.notes.append(f"plain rules: {obstacle}, which the trials do not simulate")
             return self.plan_of(self.model, self._plain_ranges())
@@ -151,7 +150,7 @@ class Auto:
         return self._final(best, self.samples[: self._affordable(LAST_PART)])
 
     def _rotate(self) -> bool:
-        """Rotate channels between layers where that helps on samples held back; return whether it does."""
+        """Rotate channels between layers if that helps on samples held back; return whether it did."""
         runs = self._budget.runs(ROTATION_PART)
         samples = self.samples[: int(min(runs / ROTATION_RUNS, len(self.trial_samples)))]
         held = len(samples) // 4
@@ -197,7 +196,7 @@ class Auto:
         return estimated_ranges(self.model, self.samples, self.estimator)
 
     def _affordable(self, part: float) -> int:
-        """Return how many samples a trial can take in this part of the budget; at least LEAST_SAMPLES."""
+        """Return the number of samples of a trial with this part of the budget, at least LEAST_SAMPLES."""
         count = self._budget.runs(part) / CORRECTING_RUNS
         count = min(count, LARGEST_STREAM_BYTES / stream_bytes(self.model))
         return int(min(max(count, LEAST_SAMPLES), len(self.samples)))
@@ -225,6 +224,7 @@ class Auto:
         return best
 
     def _changes_of_ranges(self, is_wide: bool) -> list[Change]:
+        """Return the settings of ranges to try; ``is_wide``: activations have more than EQUALIZED_BITS."""
         assert self.activations is not None  # there are ranges
         widenings = [{"widening": factor} for factor in WIDENINGS[self.activations.bits]]
         if is_wide:
@@ -295,7 +295,7 @@ class Auto:
 
 
 def _obstacle(model: Model) -> str | None:
-    """Return what makes runs of the main graph depend on more than its inputs; None if nothing does."""
+    """Return why the results of a run depend on more than the inputs; None if they do not."""
     for op in model.ops():
         if op.stateful:
             return f"{op.code} keeps state between runs"

@@ -25,17 +25,17 @@ ROUNDING: Mapping[str, LayerTechnique] = {
     "GPTQ": round_by_gptq,
     "GPTQ with compensation": compensate,
 }
-"""The techniques from which every layer gets the best one at the end, by name."""
+"""The techniques, by name, of which every layer gets the best one."""
 
 ALTERNATIVES: Sequence[tuple[str, Mapping[str, LayerTechnique]]] = (
     ("the best technique of each layer", ROUNDING),
     ("bias correction", {"bias correction": correct_bias}),
     ("rounding to nearest", {}),
 )
-"""What is compared by the outputs of the model.
+"""The alternatives that are compared by the outputs of the model, with their techniques.
 
-The technique of a layer is chosen by its own result.  Where a network enlarges noise, as one of random
-weights does, less can be better for the outputs.
+The technique of a layer is chosen by the layer's own result.  In a network that amplifies noise, as one with
+random weights does, fewer techniques may be better for the outputs.
 """
 
 
@@ -45,7 +45,7 @@ def best_rounding(
     samples: Sequence[Sequence[Array]],
     reference: Sequence[Sequence[Array]],
 ) -> tuple[Plan, list[str]]:
-    """Return the plan of the alternative with the least error of the outputs, and notes.
+    """Return the plan of the alternative with the least error of the outputs, and sentences for the report.
 
     ``make_plan``: returns a new plan by plain rules.  ``samples``: the last quarter is held back.
     ``reference``: the outputs of the float model for each sample.

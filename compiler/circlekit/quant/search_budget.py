@@ -9,10 +9,10 @@ from circlekit.interp.execution_plan import work_of
 from circlekit.ir.graph import Model
 
 WORK_PER_SECOND = 1e10
-"""Multiply-accumulates that a usual core computes in a second."""
+"""Multiply-accumulates that a usual core computes in a second: the unit of ``seconds``."""
 
 OPERATOR_WORK = 1.5e6
-"""What an operator takes besides, as multiply-accumulates."""
+"""The time of an operator besides its multiply-accumulates, counted in these."""
 
 
 ROTATION_RUNS = 24
@@ -22,23 +22,24 @@ COLLECTING_RUNS = 3
 """Collecting the ranges of a sample takes as long as about this many runs of the float model."""
 
 COLLECTING_NUMBERS_RUNS = 5
-"""The same with histograms."""
+"""The same for ranges with histograms."""
 
 CORRECTING_RUNS = 6
 """A sweep that corrects biases takes as long as about this many runs for each sample."""
 
 COMPARING_RUNS = 2
-"""The same for a sweep that changes nothing."""
+"""A sweep that changes nothing takes as long as about this many runs for each sample."""
 
 READER_RUNS = 20
-"""The same for the search for ranges by readers."""
+"""The search for ranges by readers takes as long as about this many runs for each sample."""
 
 
 @dataclass
 class SearchBudget:
-    """Work in units of ``run_work``: that of one run of the float model on one sample.
+    """The budget of a search, counted in runs of the float model on one sample.
 
-    ``seconds``: the budget, as the time of a usual core.  ``spent``: runs so far.
+    ``seconds``: the budget as time of a usual core.  ``run_work``: the multiply-accumulates of a run.
+    ``spent``: the number of runs so far.
     """
 
     seconds: float
@@ -51,9 +52,9 @@ class SearchBudget:
         return SearchBudget(seconds, sum(work_of(op) + OPERATOR_WORK for op in model.main) + 1)
 
     def runs(self, part: float = 1.0) -> float:
-        """Return how many runs this part of the budget is."""
+        """Return the number of runs in this part, 0 to 1, of the budget."""
         return part * self.seconds * WORK_PER_SECOND / self.run_work
 
     def spend(self, runs: float) -> None:
-        """Count ``runs`` more as spent."""
+        """Add ``runs`` to those that are spent."""
         self.spent += runs

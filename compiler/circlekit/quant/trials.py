@@ -35,10 +35,10 @@ PER_TENSOR = "the best estimator of each tensor"
 
 
 FEW_NUMBERS = 5000
-"""Tensors of which calibration saw fewer numbers get margins."""
+"""Tensors of which calibration observed fewer numbers get margins."""
 
 UNSEEN = 4
-"""Margins allow for so many times as many numbers as were seen."""
+"""Margins are for this many times the observed numbers."""
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
