@@ -143,9 +143,15 @@ class _Region:
 
     def refusal(self, context: Context, new: Sequence[Op], results: Mapping[Value, Value]) -> str | None:
         """Return why the operators ``new`` cannot compute ``results``, by door; None if they can."""
+        taken = set[Value]()  # by outputs of the graph
         for door, value in results.items():
-            if value.producer not in new and not self.graph.can_stand_for(door, value):
-                return f"%{door.name}: is an output of the graph, and so is, or is an input, %{value.name}"
+            is_free = value not in taken and (value.producer in new or self.graph.can_stand_for(door, value))
+            if self.graph.is_output(door):
+                if not is_free:
+                    return (
+                        f"%{door.name}: is an output of the graph, and so is, or is an input, %{value.name}"
+                    )
+                taken.add(value)
         return None if context.target is None else context.target.refusal(self.old, new)
 
     def cut(self, parts: Sequence[Part]) -> dict[Part, Value]:
@@ -187,13 +193,17 @@ class _Region:
         for part, value in made.items():
             if value.producer is not None and value.producer.graph is None:
                 self.graph.insert_after(part.value.producer, value.producer)
-        for door, value in results.items():
+        outputs: dict[Value, Value] = {}  # that took the place of a value
+        for door, result in results.items():
+            value = outputs.get(result, result)
             op, old = value.producer, door.producer
             if op is not None and old is not None and op.graph is None:
                 self.graph.insert_before(old, op)
                 op.take_result(0, door)
             else:
                 self.graph.replace(door, value)
+                if self.graph.is_output(door):
+                    outputs[result] = door
         remove_unused(self.graph, *(value for op in self.old for value in op.results))
 
 
