@@ -9,6 +9,7 @@ from typing import NamedTuple
 from circlekit.index_maps.index_map import Factor, IndexMap
 from circlekit.index_maps.of_operators import Movement, movement_of
 from circlekit.index_maps.steps import MovementCost, run_cost
+from circlekit.index_maps.unknown_dim import dims_of, has_dims, known_count, size_of
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
@@ -36,7 +37,7 @@ def origins(result: Value) -> Iterator[Origin]:
     Yield nothing if its producer does not only move data, or if shapes are not known.
     """
     ops: list[Op] = []
-    value, found = result, IndexMap.identity(result.numel) if result.is_static and result.numel else None
+    value, found = result, IndexMap.identity(size_of(result)) if has_dims(result) else None
     while found is not None and len(ops) < MAX_CHAIN_OPS:
         movement = movement_of(value.producer)
         if movement is None or value.producer is None:
@@ -101,8 +102,8 @@ def removable(graph: Graph, result: Value, ops: tuple[Op, ...]) -> list[Op]:
 def present_cost(op: Op) -> MovementCost:
     """Return what ``op``, an operator that moves data, costs; a reshape copies nothing."""
     is_view = isinstance(op, Reshape | Squeeze | ExpandDims)
-    bits = 0 if is_view else sum(value.numel * value.dtype.bits for value in op.results)
+    bits = 0 if is_view else sum(known_count(dims_of(value)) * value.dtype.bits for value in op.results)
     runs = 0
     if isinstance(op, Concatenation | Pack):
-        runs = run_cost([value.static_shape for value in op.values], op.axis % len(op.output.static_shape))
+        runs = run_cost([dims_of(value) for value in op.values], op.axis % len(dims_of(op.output)))
     return MovementCost((bits + 7) // 8 + runs, 1)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from circlekit.index_maps.index_map import IndexMap
 from circlekit.index_maps.of_operators import joined_map
 from circlekit.index_maps.steps import MovementCost, Plan, Shape, cost_of, run_cost
+from circlekit.index_maps.unknown_dim import dims_of, known_count
 from circlekit.index_maps.write_back import plans_for
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
@@ -34,8 +35,8 @@ class Join(NamedTuple):
     def cost(self, sources: tuple[Value, ...]) -> MovementCost:
         """Return the cost of the join of ``sources`` and of the operators behind it."""
         bits = sources[0].dtype.bits
-        moved = (sum(value.numel for value in sources) * bits + 7) // 8
-        moved += run_cost([value.static_shape for value in sources], self.axis)
+        moved = (sum(known_count(dims_of(value)) for value in sources) * bits + 7) // 8
+        moved += run_cost([dims_of(value) for value in sources], self.axis)
         return MovementCost(moved, 1).plus(cost_of(self.rest, bits))
 
 
@@ -50,8 +51,8 @@ def joins_for(index_map: IndexMap, sources: tuple[Value, ...], result: Shape) ->
 
 def _joins(index_map: IndexMap, sources: tuple[Value, ...], result: Shape) -> Iterator[Join]:
     """Yield the joins of ``joins_for``, one for each kind and axis."""
-    shape, count = sources[0].static_shape, len(sources)
-    if any(value.shape != shape for value in sources):
+    shape, count = dims_of(sources[0]), len(sources)
+    if any(dims_of(value) != shape for value in sources):
         return
     for is_pack in (True, False):
         for axis in range(len(shape) + is_pack):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from circlekit.errors import CirclekitError
 from circlekit.index_maps.index_map import IndexMap
+from circlekit.index_maps.unknown_dim import dims_of, has_dims, holds_for_all, size_of
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
@@ -48,10 +49,10 @@ class Movement(NamedTuple):
         """
         start = 0
         for source in self.sources:
-            found = index_map.within(start, source.numel)
+            found = index_map.within(start, size_of(source))
             if found is not None:
                 return source, found
-            start += source.numel
+            start += size_of(source)
         return None
 
 
@@ -73,11 +74,14 @@ def movement_of(op: Op | None) -> Movement | None:
     if first.quantization is not None and first.quantization.is_per_channel:
         return None
     for value in (*found.sources, *op.results):
-        is_known = value.is_static and value.numel > 0 and not value.is_variable
+        is_known = has_dims(value) and not value.is_variable
         if not is_known or value.dtype is not first.dtype or value.quantization != first.quantization:
             return None
     sizes = [None if found_map is None else found_map.size for found_map in found.maps]
-    fits = all(size in (None, result.numel) for size, result in zip(sizes, op.results, strict=True))
+    is_static = all(value.is_static for value in (*found.sources, *op.results))
+    if not is_static and not all(each is not None and holds_for_all(each) for each in found.maps):
+        return None
+    fits = all(size in (None, size_of(result)) for size, result in zip(sizes, op.results, strict=True))
     return found if fits else None
 
 
@@ -91,7 +95,7 @@ def _movement(op: Op) -> Movement | None:
 @_movement.register(Squeeze)
 @_movement.register(ExpandDims)
 def _reshape(op: Reshape | Squeeze | ExpandDims) -> Movement | None:
-    return Movement((op.input,), (IndexMap.identity(op.input.numel),))
+    return Movement((op.input,), (IndexMap.identity(size_of(op.input)),))
 
 
 @_movement.register
@@ -99,7 +103,7 @@ def _transpose(op: Transpose) -> Movement | None:
     perm = static_int_vector(op.perm)
     if perm is None:
         return None
-    shape = op.input.static_shape
+    shape = dims_of(op.input)
     return Movement((op.input,), (IndexMap.transposed(shape, checked_perm(perm, len(shape))),))
 
 
@@ -108,8 +112,10 @@ def _slice(op: Slice) -> Movement | None:
     begin = static_int_vector(op.begin)
     if begin is None or static_int_vector(op.size) is None:
         return None
-    ranges = [range(first, first + n) for first, n in zip(begin, op.output.static_shape, strict=True)]
-    return Movement((op.input,), (IndexMap.sliced(op.input.static_shape, ranges),))
+    ranges = [range(first, first + n) for first, n in zip(begin, dims_of(op.output), strict=True)]
+    if any(taken.stop > dim for taken, dim in zip(ranges, dims_of(op.input), strict=True)):
+        return None
+    return Movement((op.input,), (IndexMap.sliced(dims_of(op.input), ranges),))
 
 
 @_movement.register
@@ -117,7 +123,7 @@ def _strided_slice(op: StridedSlice) -> Movement | None:
     begin, end, strides = (static_int_vector(v) for v in (op.begin, op.end, op.strides))
     if begin is None or end is None or strides is None:
         return None
-    shape = op.input.static_shape
+    shape = dims_of(op.input)
     parts = [part for part in op.axis_slices(begin, end, strides, len(shape)) if part is not None]
     indices = [op.axis_index(part, dim) for part, dim in zip(parts, shape, strict=True)]
     ranges = [
@@ -133,15 +139,17 @@ def _split(op: Split | SplitV) -> Movement | None:
     axes = static_int_vector(op.split_dim)
     if axes is None:
         return None
-    shape = op.value.static_shape
+    shape = dims_of(op.value)
     axis = normalized_axis(axes[0], len(shape))
-    sizes = [result.static_shape[axis] for result in op.results]
+    sizes = [dims_of(result)[axis] for result in op.results]
+    if sum(sizes) != shape[axis]:
+        return None
     return Movement((op.value,), tuple(_parts(shape, axis, sizes)))
 
 
 @_movement.register
 def _unpack(op: Unpack) -> Movement | None:
-    shape = op.input.static_shape
+    shape = dims_of(op.input)
     return Movement((op.input,), tuple(_parts(shape, normalized_axis(op.axis, len(shape)), [1] * op.num)))
 
 
@@ -158,13 +166,13 @@ def _parts(shape: Sequence[int], axis: int, sizes: Sequence[int]) -> list[IndexM
 
 @_movement.register
 def _concatenation(op: Concatenation) -> Movement | None:
-    axis = normalized_axis(op.axis, len(op.output.static_shape))
+    axis = normalized_axis(op.axis, len(dims_of(op.output)))
     return None if op.act is not Activation.NONE else joined(op.values, axis)
 
 
 @_movement.register
 def _pack(op: Pack) -> Movement | None:
-    return joined(op.values, normalized_axis(op.axis, len(op.output.static_shape)))
+    return joined(op.values, normalized_axis(op.axis, len(dims_of(op.output))))
 
 
 def joined(values: Sequence[Value], axis: int) -> Movement | None:
@@ -172,7 +180,7 @@ def joined(values: Sequence[Value], axis: int) -> Movement | None:
 
     Its map is None if the values differ in size and ``axis`` is not the outermost one above 1.
     """
-    shapes = [value.static_shape for value in values]
+    shapes = [dims_of(value) for value in values]
     outer, sizes = math.prod(shapes[0][:axis]), [math.prod(shape) for shape in shapes]
     if outer == 1:
         return Movement(tuple(values), (IndexMap.identity(sum(sizes)),))
@@ -195,7 +203,7 @@ def _reverse(op: ReverseV2) -> Movement | None:
     axes = static_int_vector(op.axis)
     if axes is None:
         return None
-    shape = op.input.static_shape
+    shape = dims_of(op.input)
     reversed_axes = {normalized_axis(axis, len(shape)) for axis in axes}
     ranges = [range(dim)[::-1] if axis in reversed_axes else range(dim) for axis, dim in enumerate(shape)]
     return Movement((op.input,), (IndexMap.sliced(shape, ranges),))
@@ -206,12 +214,12 @@ def _tile(op: Tile) -> Movement | None:
     multiples = static_int_vector(op.multiples)
     if multiples is None:
         return None
-    return Movement((op.input,), (IndexMap.tiled(op.input.static_shape, multiples),))
+    return Movement((op.input,), (IndexMap.tiled(dims_of(op.input), multiples),))
 
 
 @_movement.register
 def _broadcast(op: BroadcastTo) -> Movement | None:
-    shape, result = op.input.static_shape, op.output.static_shape
+    shape, result = dims_of(op.input), dims_of(op.output)
     shape = (1,) * (len(result) - len(shape)) + shape
     multiples = [new // old for old, new in zip(shape, result, strict=True)]
     return Movement((op.input,), (IndexMap.tiled(shape, multiples),))
@@ -220,7 +228,7 @@ def _broadcast(op: BroadcastTo) -> Movement | None:
 @_movement.register
 def _gather(op: Gather) -> Movement | None:
     """Return the movement if the indices are a constant arithmetic progression: a slice with a stride."""
-    indices, shape = static_int_vector(op.indices), op.params.static_shape
+    indices, shape = static_int_vector(op.indices), dims_of(op.params)
     if not indices or op.batch_dims:
         return None
     axis = normalized_axis(op.axis, len(shape))
@@ -234,12 +242,12 @@ def _gather(op: Gather) -> Movement | None:
 
 @_movement.register
 def _depth_to_space(op: DepthToSpace) -> Movement | None:
-    return Movement((op.input,), (depth_to_space(op.input.static_shape, op.block_size),))
+    return Movement((op.input,), (depth_to_space(dims_of(op.input), op.block_size),))
 
 
 @_movement.register
 def _space_to_depth(op: SpaceToDepth) -> Movement | None:
-    return Movement((op.input,), (space_to_depth(op.input.static_shape, op.block_size),))
+    return Movement((op.input,), (space_to_depth(dims_of(op.input), op.block_size),))
 
 
 def depth_to_space(shape: Sequence[int], block: int) -> IndexMap:

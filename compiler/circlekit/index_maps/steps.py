@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from circlekit.index_maps.unknown_dim import is_unknown, known_count, written
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
@@ -47,7 +47,7 @@ element, and is slower than a transpose.
 
 def run_cost(shapes: Sequence[Sequence[int]], axis: int) -> int:
     """Return what the runs cost, in bytes, if tensors of ``shapes`` are joined along ``axis`` (from 0)."""
-    return RUN_BYTES * sum(math.prod(shape[:axis]) for shape in shapes)
+    return RUN_BYTES * sum(known_count(shape[:axis]) for shape in shapes)
 
 
 class Step(Protocol):
@@ -71,7 +71,7 @@ class Reshaped:
     moves = False
 
     def op(self, value: Value, vector: Vector) -> Op:
-        return Reshape(value, vector("shape", self.shape), new_shape=self.shape)
+        return Reshape(value, vector("shape", written(self.shape)), new_shape=written(self.shape))
 
 
 @dataclass(frozen=True)
@@ -108,14 +108,13 @@ class Sliced:
     def op(self, value: Value, vector: Vector) -> Op:
         begin = vector("begin", [taken.start for taken in self.ranges])
         if not self.dropped and all(taken.step == 1 for taken in self.ranges):
-            return Slice(value, begin, vector("size", [len(taken) for taken in self.ranges]))
-        end = [max(taken.stop, 0) for taken in self.ranges]
-        to_start = sum((taken.stop < 0) << axis for axis, taken in enumerate(self.ranges))
+            return Slice(value, begin, vector("size", written([len(taken) for taken in self.ranges])))
+        end = [0 if is_unknown(taken.stop) else max(taken.stop, 0) for taken in self.ranges]
+        is_end = (taken.stop < 0 or (taken.stop and is_unknown(taken.stop)) for taken in self.ranges)
+        to_end = sum(bool(masked) << axis for axis, masked in enumerate(is_end))
         steps = vector("strides", [taken.step for taken in self.ranges])
         shrunk = sum(1 << axis for axis in self.dropped)
-        return StridedSlice(
-            value, begin, vector("end", end), steps, end_mask=to_start, shrink_axis_mask=shrunk
-        )
+        return StridedSlice(value, begin, vector("end", end), steps, end_mask=to_end, shrink_axis_mask=shrunk)
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,7 @@ Plan = tuple[Step, ...]
 
 def cost_of(plan: Plan, element_bits: int) -> MovementCost:
     """Return the cost of the operators of ``plan`` for elements of ``element_bits`` bits."""
-    moved = sum(math.prod(step.shape) for step in plan if step.moves)
+    moved = sum(known_count(step.shape) for step in plan if step.moves)
     return MovementCost((moved * element_bits + 7) // 8, len(plan))
 
 

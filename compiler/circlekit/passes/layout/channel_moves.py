@@ -73,6 +73,8 @@ class ChannelMoves:
     def channels_of(self, result: Value) -> Channels | None:
         """Return the channels of which a data movement makes ``result``; None if it does something else."""
         op = result.producer
+        if not result.is_static:
+            return None
         found = _joined(op) if isinstance(op, Concatenation) else None
         if found is None:
             for origin in origins(result):

@@ -32,7 +32,7 @@ def ends_of(graph: Graph, last: Op) -> str:
 def why_no_map(op: Op) -> str:
     """Return why ``op``, which moves data, is no index map."""
     values = [value for value in (*op.inputs, *op.results) if value is not None and not value.is_const]
-    if not all(value.is_static for value in values):
+    if any(value.shape is None or value.shape.count(None) > 1 for value in values):
         return "its shape or that of its operand is not known"
     first = values[0]
     if any(value.quantization != first.quantization for value in values):

@@ -85,7 +85,7 @@ class JoinSlices(GraphPass):
 def _part_of(op: Op) -> _Part | None:
     """Return ``op`` as a part if it takes consecutive indices along one axis; None for others."""
     movement = movement_of(op)
-    if movement is None or movement.maps[0] is None:
+    if movement is None or movement.maps[0] is None or not movement.sources[0].is_static:
         return None
     shape = movement.sources[0].static_shape
     found = sliced(movement.maps[0], shape)

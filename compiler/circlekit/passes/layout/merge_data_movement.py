@@ -11,6 +11,7 @@ from circlekit.index_maps.chains import Origin, origins, present_cost, removable
 from circlekit.index_maps.joins import Join, joins_for
 from circlekit.index_maps.of_operators import movement_of
 from circlekit.index_maps.steps import MovementCost, Plan, Reshaped, built, cost_of, sum_of
+from circlekit.index_maps.unknown_dim import dims_of
 from circlekit.index_maps.write_back import plans_for
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
@@ -130,7 +131,7 @@ class _Chain:
                 forms = chain(forms, self.forms_with_other_channels(origin))
             for join, steps, order in forms:
                 if join is None and not steps and is_copied:
-                    steps = (Reshaped(self.result.static_shape),)
+                    steps = (Reshaped(dims_of(self.result)),)
                 new = cost_of(steps, self.result.dtype.bits)
                 if join is not None:
                     new = join.cost(origin.sources)
@@ -143,11 +144,11 @@ class _Chain:
         source, result = origin.sources[0], self.result
         if source.producer in origin.ops:
             return
-        shape, bits = result.static_shape, result.dtype.bits
+        shape, bits = dims_of(result), result.dtype.bits
         for is_producer in (True, False):
             value, orders = (source, orders_of_producer) if is_producer else (result, orders_of_user)
             for rest, order in orders(origin.map, value, self.graph):
-                for plan in plans_for(rest, source.static_shape, shape, bits)[:1]:
+                for plan in plans_for(rest, dims_of(source), shape, bits)[:1]:
                     yield None, plan, Order(is_producer, order)
 
     def refusal(self, way: _Way, ops: Sequence[Op]) -> str | None:
@@ -200,10 +201,10 @@ class _Chain:
 
 def _forms(origin: Origin, result: Value) -> Iterator[_Form]:
     """Yield all ways to write the map of ``origin``."""
-    shape = result.static_shape
+    shape = dims_of(result)
     if len(origin.sources) > 1:
         yield from ((join, join.rest, None) for join in joins_for(origin.map, origin.sources, shape))
     else:
         source = origin.sources[0]
-        plans = plans_for(origin.map, source.static_shape, shape, result.dtype.bits)
+        plans = plans_for(origin.map, dims_of(source), shape, result.dtype.bits)
         yield from ((None, plan, None) for plan in plans)

@@ -103,7 +103,7 @@ def _chains(graph: Graph) -> Iterator[list[Op]]:
 def _is_link(op: Op) -> bool:
     """Return whether ``op`` moves one operand to one result by an index map."""
     movement = movement_of(op)
-    if movement is None or None in movement.maps:
+    if movement is None or None in movement.maps or not op.output.is_static:
         return False
     return len(movement.sources) == len(movement.maps) == 1
 

@@ -47,6 +47,8 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
     The order: for each new channel, the old one.
     """
     layer = source.producer
+    if not source.is_static:
+        return
     weights, shape = weights_of(layer), source.static_shape
     if weights is None or layer is None or source.use_count != 1 or graph.is_output(source):
         return
@@ -72,6 +74,8 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
 
 def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator[tuple[IndexMap, Array]]:
     """Yield maps that remain if the only user of ``result``, a layer, takes its channels in another order."""
+    if not result.is_static:
+        return
     uses, shape = result.uses, result.static_shape
     layer = uses[0][0] if len(uses) == 1 else None
     weights = weights_of(layer)
