@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from circlekit.cli.compare import compare_command
-from tests.cli.test_front_door import circlekit_process
+from tests.cli.call_command import call_command
 
 TEXT = """
 graph main(%x: f32[2,3]) -> %y, %z {
@@ -38,7 +38,7 @@ def nets(tmp_path: Path) -> list[str]:
 
 
 def test_equal_models(nets: list[str]) -> None:
-    done = circlekit_process("compare", *nets[:2])
+    done = call_command("circlekit", "compare", *nets[:2])
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[2].startswith("inputs  normal, boundary, ")
@@ -48,7 +48,7 @@ def test_equal_models(nets: list[str]) -> None:
 
 def test_different_models(nets: list[str], tmp_path: Path) -> None:
     data = str(tmp_path / "x.npy")
-    done = circlekit_process("compare", nets[0], nets[2], "--inputs", data, "--json", "--per-layer")
+    done = call_command("circlekit", "compare", nets[0], nets[2], "--inputs", data, "--json", "--per-layer")
     assert done.returncode == 1
     document = json.loads(done.stdout)
     before, after = -(X * [1, 2, 3] + 1), -(X * [1, 2, 3] + 1.5)
@@ -100,7 +100,7 @@ def test_files_of_arrays(tmp_path: Path, capsys: Output) -> None:
         for index, (name, array) in enumerate({"y:0": X, "z": X + np.float32(0.25)}.items()):
             file[f"value/{index}"] = array
             file.require_group("name").attrs[str(index)] = name
-    done = circlekit_process("compare", str(tmp_path / "a.npz"), str(tmp_path / "b.h5"))
+    done = call_command("circlekit", "compare", str(tmp_path / "a.npz"), str(tmp_path / "b.h5"))
     assert done.returncode == 1
     rows = {line.split()[-1]: line.split() for line in done.stdout.splitlines() if "%" in line}
     assert rows["%y"][:2] == ["equal", "0"]

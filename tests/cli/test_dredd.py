@@ -14,7 +14,7 @@ import pytest
 
 from circlekit.cli.recipes.dredd import _row, main
 from circlekit.recipes.dredd import Result
-from tests.cli.test_scripts import run_script
+from tests.cli.call_command import call_command
 
 MODEL = "graph main(%x: f32[2]) -> %y {\n  %z = Relu(%x) : f32[2]\n  %y = Relu(%z) : f32[2]\n}\n"
 
@@ -80,7 +80,7 @@ def test_misspelt_pass_fails_the_command(folder: Path) -> None:
     }
     for name, text in texts.items():
         (folder / name).write_text(text)
-    done = run_script("dredd", *(str(folder / name) for name in texts), "--no-litert")
+    done = call_command("dredd", *(str(folder / name) for name in texts), "--no-litert")
     assert done.returncode == 1
     for place in ("a.ck:5:9", "a.lst:1:1", "a.tsv:2:1"):
         message = f"{place}: there is no pass or pipeline 'remove_deed'; did you mean remove_dead"
@@ -94,7 +94,7 @@ def test_wrong_refusal_shows_three_similar_ones(tmp_path: Path) -> None:
     constants = "%w = const f32[4,3] gaussian(0, 1)  %b = const f32[4] gaussian(0, 1)"
     rules = 'rules { passes(O1) refused("act is RELU6, expected NONE") }'
     (tmp_path / "net.ck").write_text(f"graph main(%x: f32[2,3]) -> %y {{ {constants} {layer} }}\n{rules}")
-    done = run_script("dredd", str(tmp_path / "net.ck"), "--no-litert")
+    done = call_command("dredd", str(tmp_path / "net.ck"), "--no-litert")
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     (at,) = [n for n, line in enumerate(lines) if line.endswith("refusals are:")]
@@ -141,7 +141,7 @@ def test_keep_option_keeps_the_files(folder: Path) -> None:
 
 def test_a_model_is_no_recipe(tmp_path: Path) -> None:
     (tmp_path / "net.tflite").write_bytes(bytes(4) + b"TFL3" + bytes(8))
-    done = run_script("dredd", str(tmp_path / "net.tflite"))
+    done = call_command("dredd", str(tmp_path / "net.tflite"))
     assert done.returncode == 1
     assert "net.tflite: expected a recipe, got a tflite model" in done.stdout
     assert "\n1 test: 0 passed, 1 failed\n" in done.stdout

@@ -10,7 +10,7 @@ import pytest
 
 from circlekit.cli.explain import main as explain
 from circlekit.cli.optimize import optimize as main
-from tests.cli.test_scripts import run_script
+from tests.cli.call_command import call_command
 
 FUSED = "fuse_batchnorm_with_tconv"
 
@@ -35,7 +35,7 @@ def net(tmp_path: Path) -> Path:
 
 def explained(net: Path, *words: str) -> list[str]:
     """Run circle2circle and return the lines that it prints."""
-    done = run_script("circle2circle", str(net), str(net.with_suffix(".circle")), *words)
+    done = call_command("circle2circle", str(net), str(net.with_suffix(".circle")), *words)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
 
@@ -88,7 +88,7 @@ def test_misspelt_words_write_nothing(
 
 
 def test_circlekit_explain_leaves_the_model_alone(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    done = run_script("circlekit", "explain", str(net), "--after", "remove_dead", "--op", "MUL", "--json")
+    done = call_command("circlekit", "explain", str(net), "--after", "remove_dead", "--op", "MUL", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     first, second = json.loads(done.stdout)
     assert first["would_be_rewritten_by"][0].startswith("f")

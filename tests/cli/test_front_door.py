@@ -16,6 +16,7 @@ import pytest
 
 import circlekit
 from circlekit.cli import front_door
+from tests.cli.call_command import call_command
 
 PAGE_LINES, PAGE_COLUMNS = 48, 80
 
@@ -27,13 +28,8 @@ graph main(%x: f32[2,3]) -> %y {
 """
 
 
-def circlekit_process(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "circlekit", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
-
-
 def test_help_is_one_screen() -> None:
-    done = circlekit_process("--help")
+    done = call_command("circlekit", "--help")
     lines = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
     assert len(lines) <= PAGE_LINES
@@ -58,13 +54,13 @@ def test_help_of_a_subcommand(
 
 
 def test_misspelt_subcommand_is_wrong_usage() -> None:
-    done = circlekit_process("optimse", "a", "b")
+    done = call_command("circlekit", "optimse", "a", "b")
     assert (done.returncode, done.stdout) == (2, "")
     assert "there is no sub-command 'optimse'; did you mean optimize?" in done.stderr
 
 
 def test_verbose_may_stand_before_the_subcommand(tmp_path: Path) -> None:
-    done = circlekit_process("-V", "inspect", "none.circle", cwd=tmp_path)
+    done = call_command("circlekit", "-V", "inspect", "none.circle", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("Traceback ")
     assert done.stderr.endswith("\nerror: none.circle: cannot be read: No such file or directory\n")
@@ -122,12 +118,12 @@ def test_recipe_on_standard_streams(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert circlekit.compare(circlekit.load(tmp_path / "net.ck"), circlekit.load(tmp_path / "back.ck"))
-    assert circlekit_process("recipe", "net.ck", "-", "--reverse", cwd=tmp_path).returncode == 2
+    assert call_command("circlekit", "recipe", "net.ck", "-", "--reverse", cwd=tmp_path).returncode == 2
     assert not (tmp_path / "-").exists()
 
 
 def test_passes_are_in_groups() -> None:
-    done = circlekit_process("passes")
+    done = call_command("circlekit", "passes")
     headings = [line for line in done.stdout.splitlines() if line and not line.startswith(" ")]
     starts = [heading.partition(",")[0].partition(" (")[0] for heading in headings]
     assert {"in O1", "opt-in", "approximate"} <= set(starts)
@@ -210,12 +206,12 @@ def test_several_files_of_both_formats(tmp_path: Path) -> None:
     for format in ("circle", "tflite"):
         circlekit.save(circlekit.load(tmp_path / "net.ck"), tmp_path / f"net.{format}")
     files = ["net.circle", "missing.circle", "net.tflite"]
-    done = circlekit_process("inspect", *files, cwd=tmp_path)
+    done = call_command("circlekit", "inspect", *files, cwd=tmp_path)
     assert done.returncode == 1
     assert [line for line in done.stdout.splitlines() if line and line[0] != " "] == [
         "net.circle", "net.tflite", "3 files: 2 read, 1 not"
     ]  # fmt: skip
-    done = circlekit_process("verify", *files, cwd=tmp_path)
+    done = call_command("circlekit", "verify", *files, cwd=tmp_path)
     assert (done.returncode, done.stdout.count("PASS"), done.stdout.splitlines()[-1]) == (
         1, 2, "3 files: 2 valid, 1 not"
     )  # fmt: skip
@@ -256,7 +252,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 @pytest.fixture(scope="module")
 def bash_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    done = circlekit_process("completion", "bash")
+    done = call_command("circlekit", "completion", "bash")
     assert (done.returncode, done.stderr) == (0, "")
     path = tmp_path_factory.mktemp("completion") / "circlekit"
     path.write_text(done.stdout)

@@ -17,6 +17,7 @@ import tflite
 import circlekit
 from circlekit.cli import front_door
 from circlekit.cli.output import progress_line
+from tests.cli.call_command import call_command
 from tests.nets import TCONV_BATCH_NORM
 
 Output = pytest.CaptureFixture[str]
@@ -29,9 +30,8 @@ def net(tmp_path: Path) -> Path:
     return path
 
 
-def process(*words: str | Path, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "circlekit", *map(str, words)]
-    return subprocess.run(command, input=stdin, capture_output=True, check=False)
+def called(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return call_command("circlekit", *map(str, words))
 
 
 def run(*words: str | Path) -> int:
@@ -47,10 +47,10 @@ def kinds(content: bytes) -> dict[str, int]:
     return dict(Counter(names[max(c.BuiltinCode(), c.DeprecatedBuiltinCode())] for c in codes))
 
 
-def test_json_of_a_process_describes_the_files(net: Path) -> None:
+def test_json_describes_the_files(net: Path) -> None:
     target = net.with_name("out.tflite")
-    done = process("optimize", net, "-o", target, "--O1", "--verify", "--json")
-    assert (done.returncode, done.stderr) == (0, b"")
+    done = called("optimize", net, "-o", target, "--O1", "--verify", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
     found: dict[str, Any] = json.loads(done.stdout)
     assert (found["source"], found["target"], found["unchanged"]) == (str(net), str(target), False)
     for side, path in (("before", net), ("after", target)):
@@ -67,7 +67,8 @@ def test_json_of_a_process_describes_the_files(net: Path) -> None:
 
 
 def test_model_on_the_standard_output_is_alone_there(net: Path) -> None:
-    done = process("optimize", "-", "-o", "-", "--O1", stdin=net.read_bytes())
+    command = [sys.executable, "-m", "circlekit", "optimize", "-", "-o", "-", "--O1"]
+    done = subprocess.run(command, input=net.read_bytes(), capture_output=True, check=False)
     assert done.returncode == 0
     assert kinds(done.stdout) == {"TRANSPOSE_CONV": 1}  # with bias and fused activation
     words = done.stderr.decode()
@@ -80,12 +81,12 @@ def test_a_failing_file_does_not_stop_the_others(net: Path) -> None:
     bad.write_bytes(net.read_bytes()[:400])
     absent = net.with_name("absent.circle")
     (net.parent / "text.ck").write_text(TCONV_BATCH_NORM)
-    done = process("optimize", bad, net, absent, net.parent / "text.ck", "-o", folder, "--O1", "--verify")
+    done = called("optimize", bad, net, absent, net.parent / "text.ck", "-o", folder, "--O1", "--verify")
     assert done.returncode == 1
     assert sorted(path.name for path in folder.iterdir()) == ["net.tflite", "text.circle"]
-    errors = done.stderr.decode().splitlines()
+    errors = done.stderr.splitlines()
     assert [line.startswith(f"error: {path}: ") for line, path in zip(errors, (bad, absent), strict=True)]
-    rows = {line.split()[0]: line.split() for line in done.stdout.decode().splitlines()}
+    rows = {line.split()[0]: line.split() for line in done.stdout.splitlines()}
     assert rows["bad.tflite"] == ["bad.tflite", "FAILED"]
     assert rows["absent.circle"] == ["absent.circle", "FAILED"]
     sizes = [f"{path.stat().st_size:,}" for path in (net, folder / "net.tflite")]
@@ -108,9 +109,9 @@ def test_text_of_a_result(net: Path, capsys: Output) -> None:
 
 def test_without_a_pass_there_is_a_hint_and_a_copy(net: Path) -> None:
     target = net.with_name("out.tflite")
-    done = process("optimize", net, "-o", target)
-    assert (done.returncode, done.stderr) == (0, b"")
-    *_, hint, conclusion = done.stdout.decode().splitlines()
+    done = called("optimize", net, "-o", target)
+    assert (done.returncode, done.stderr) == (0, "")
+    *_, hint, conclusion = done.stdout.splitlines()
     assert hint == "no pass was asked for: --O1 runs the default pipeline"
     assert conclusion.startswith("copied unchanged in ")
     assert target.read_bytes() == net.read_bytes()
@@ -137,9 +138,9 @@ def test_quiet_prints_nothing(words: list[str], net: Path, capsys: Output) -> No
 def test_a_larger_file_says_why(net: Path) -> None:
     """The circle file has an operator more: ONE does not fuse activations into TRANSPOSE_CONV."""
     assert run("optimize", net, "-o", net.with_name("a.tflite"), "--O1", "-q") == 0
-    done = process("convert", net.with_name("a.tflite"), "-o", net.with_name("b.circle"))
+    done = called("convert", net.with_name("a.tflite"), "-o", net.with_name("b.circle"))
     grown = net.with_name("b.circle").stat().st_size - net.with_name("a.tflite").stat().st_size
-    out = done.stdout.decode()
+    out = done.stdout
     assert "replaced what .circle or its target lacks: split_transpose_conv_activation 1\n" in out
     assert f"grew by {grown} bytes: tables of operators and tensors +" in out
     assert "pass" not in out

@@ -14,6 +14,7 @@ import pytest
 
 import circlekit
 from circlekit.cli import front_door
+from tests.cli.call_command import call_command
 
 NET = """
 graph main(%x: f32[1,4]) -> %y {
@@ -30,16 +31,16 @@ def net(tmp_path: Path) -> Path:
     return path
 
 
-def process(*words: str, without: str = "") -> subprocess.CompletedProcess[str]:
-    """Run ``circlekit``; ``without``: a package that cannot be imported."""
-    hidden = f"sys.modules[{without!r}] = None; " if without else ""
-    code = f"import sys; {hidden}from circlekit.cli.front_door import main; sys.exit(main())"
+def process(*words: str, without: str) -> subprocess.CompletedProcess[str]:
+    """Run ``circlekit`` in a process; ``without``: a package that cannot be imported."""
+    hidden = f"sys.modules[{without!r}] = None"
+    code = f"import sys; {hidden}; from circlekit.cli.front_door import main; sys.exit(main())"
     return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
 
 
 def test_report_of_a_pipeline(net: Path) -> None:
     """Words go to stderr if the page goes to the standard output."""
-    done = process("report", str(net), "--O1", "-o", "-")
+    done = call_command("circlekit", "report", str(net), "--O1", "-o", "-")
     assert done.returncode == 0
     assert done.stdout.startswith("<!doctype html>")
     assert 'id="changes"' in done.stdout
@@ -50,12 +51,12 @@ def test_report_of_a_pipeline(net: Path) -> None:
 
 def test_what_a_target_cannot_run_is_listed(net: Path) -> None:
     circlekit.save(circlekit.parse(NET.replace("Logistic(%a)", "Atan2(%a, %x)")), net)
-    done = process("report", str(net), "--no-values", "--target", "tflm", "-o", "-")
+    done = call_command("circlekit", "report", str(net), "--no-values", "--target", "tflm", "-o", "-")
     assert done.returncode == 0
     assert "op 1 ATAN2 &gt; %y: TensorFlow Lite for Microcontrollers has no ATAN2" in done.stdout
-    plain = process("report", str(net), "--no-values", "--target", "none", "-o", "-")
+    plain = call_command("circlekit", "report", str(net), "--no-values", "--target", "none", "-o", "-")
     assert "has no ATAN2" not in plain.stdout
-    unknown = process("report", str(net), "--target", "tflmm", "-o", "-")
+    unknown = call_command("circlekit", "report", str(net), "--target", "tflmm", "-o", "-")
     assert (unknown.returncode, unknown.stdout) == (1, "")
     assert "no target is named tflmm; did you mean tflm?" in unknown.stderr
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from circlekit.cli.run_model import run_command
-from tests.cli.test_front_door import circlekit_process
+from tests.cli.call_command import call_command
 
 TEXT = """
 signature "total" @main (left: %x, right: %n) -> (sum: %y, negative: %kept)
@@ -40,7 +40,7 @@ def net(tmp_path: Path) -> str:
 def test_outputs_are_those_of_pytorch(shared: Path, tmp_path: Path) -> None:
     model = shared / "models" / "tico" / "llm_block.circle"
     data, target = model.with_suffix(".npz"), tmp_path / "out.npz"
-    done = circlekit_process("run", str(model), "--inputs", str(data), "-o", str(target))
+    done = call_command("circlekit", "run", str(model), "--inputs", str(data), "-o", str(target))
     assert (done.returncode, done.stderr) == (0, "")
     assert f"{data}, 1 record" in done.stdout
     with np.load(data) as expected, np.load(target) as found:
@@ -111,7 +111,7 @@ def test_a_model_from_the_standard_input(tmp_path: Path) -> None:
 
 
 def test_times(net: str) -> None:
-    done = circlekit_process("run", net, "--repeat", "5", "--per-op", "--json")
+    done = call_command("circlekit", "run", net, "--repeat", "5", "--per-op", "--json")
     document = json.loads(done.stdout)
     times, ops = document["milliseconds"], document["operators"]
     assert times["runs"] == 5
@@ -171,7 +171,7 @@ def test_wrong_usage(words: list[str], code: int, sentence: str, net: str, capsy
 def test_verify_uses_all_given_records(net: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", x=X, n=N)
     words = ["--O1", "--record", str(tmp_path / "record"), "--inputs", str(tmp_path / "in.npz")]
-    done = circlekit_process("optimize", net, str(tmp_path / "out.circle"), *words)
+    done = call_command("circlekit", "optimize", net, str(tmp_path / "out.circle"), *words)
     assert done.returncode == 0, done.stderr
     for record, folder in enumerate(("", "record_1")):
         with h5py.File(tmp_path / "record" / folder / "input.h5") as file:

@@ -14,9 +14,8 @@ import pytest
 
 from circlekit.api import save
 from circlekit.ir.text import parse_model
+from tests.cli.scripts import SCRIPTS
 
-PROJECT = (Path(__file__).parents[2] / "pyproject.toml").read_text()
-SCRIPTS = dict(re.findall(r'^([\w-]+) = "(circlekit\.[\w.:]+)"$', PROJECT, re.MULTILINE))
 COMMANDS = {name: path for name, path in SCRIPTS.items() if path.startswith("circlekit.cli")}
 """Those of the command line; tests/toolchain starts the drivers."""
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cli.test_scripts import run_script
+from tests.cli.call_command import call_command
 from tests.io.test_foreign_files import FILES, META_GRAPH, message
 
 
@@ -33,7 +33,7 @@ def test_files_of_other_programs_are_named(tmp_path: Path) -> None:
 def test_a_command_writes_nothing_for_a_pointer(tmp_path: Path) -> None:
     source = tmp_path / "net.tflite"
     source.write_bytes(FILES["git LFS pointer"][0])
-    done = run_script("circlekit", "optimize", str(source), str(tmp_path / "out.circle"), "--O1")
+    done = call_command("circlekit", "optimize", str(source), str(tmp_path / "out.circle"), "--O1")
     assert (done.returncode, done.stdout) == (1, "")
     assert "it is a git LFS pointer, not the file itself; run `git lfs pull`" in done.stderr
     assert [*tmp_path.iterdir()] == [source]
@@ -42,7 +42,7 @@ def test_a_command_writes_nothing_for_a_pointer(tmp_path: Path) -> None:
 def test_near_flags_are_suggested_and_far_ones_are_not() -> None:
     for flag, hint in (("--txet", "; did you mean --text?"), ("--colour", ""), ("--O2", "")):
         command = "circlekit optimize" if flag == "--O2" else "circlekit dump"  # not -o
-        done = run_script(*command.split(), flag, "net.circle")
+        done = call_command(*command.split(), flag, "net.circle")
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(f"error: unknown flag {flag}{hint} (")
 
@@ -50,6 +50,6 @@ def test_near_flags_are_suggested_and_far_ones_are_not() -> None:
 def test_an_operator_of_another_framework_suggests_that_of_the_schema(tmp_path: Path) -> None:
     source = tmp_path / "net.ck"
     source.write_text("graph main(%x: f32[2]) -> %y {\n  %y = Sigmoid(%x)\n}\n")
-    done = run_script("circlekit", "optimize", str(source), str(tmp_path / "out.circle"))
+    done = call_command("circlekit", "optimize", str(source), str(tmp_path / "out.circle"))
     assert (done.returncode, done.stdout) == (1, "")
     assert "net.ck:2:8: no operator is named Sigmoid; did you mean Logistic?" in done.stderr

@@ -13,7 +13,7 @@ from circlekit.cli import front_door
 from circlekit.cli.check import main
 from circlekit.errors import UnsupportedError
 from circlekit.targets.target import Target
-from tests.cli.test_front_door import circlekit_process
+from tests.cli.call_command import call_command
 from tests.targets.toy import toy
 
 HARD_SWISH = """
@@ -108,7 +108,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
 
 def test_the_command_in_a_process(files: tuple[str, str]) -> None:
     bad, good = files
-    done = circlekit_process("check", bad, good, "--target", "tflm")
+    done = call_command("circlekit", "check", bad, good, "--target", "tflm")
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.splitlines()[0] == f"{bad} > main > op 0 LOCAL_RESPONSE_NORMALIZATION > %y"
     assert "    TensorFlow Lite for Microcontrollers has no LOCAL_RESPONSE_NORMALIZATION" in done.stdout
@@ -140,7 +140,7 @@ def test_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_the_result_of_an_optimization_in_a_process(files: tuple[str, str], tmp_path: Path) -> None:
     out = tmp_path / "out.circle"
-    done = circlekit_process("optimize", "--O1", "--target", "luci,tflm", files[0], str(out))
+    done = call_command("circlekit", "optimize", "--O1", "--target", "luci,tflm", files[0], str(out))
     assert done.returncode == 0
     text = " ".join(done.stdout.split())
     assert (

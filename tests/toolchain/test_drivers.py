@@ -20,7 +20,7 @@ from circlekit.toolchain.drivers import all_drivers
 from circlekit.toolchain.importers.onnx_interface import name_values, restore_interface
 from circlekit.toolchain.installation import ENTRY_POINTS
 from circlekit.toolchain.option import Option
-from tests.cli.test_scripts import SCRIPTS
+from tests.cli.scripts import SCRIPTS
 
 TOOLCHAIN = {name: path for name, path in SCRIPTS.items() if path.startswith("circlekit.toolchain")}
 

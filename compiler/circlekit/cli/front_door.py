@@ -22,7 +22,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "resize": "Give the inputs of a model other shapes.",
         "extract": "Cut a submodel out of a model.",
         "partition": "Divide a model into parts for several backends.",
-        "merge": "Connect models to one.",
+        "merge": "Connect models to one model.",
         "run-all": "Run a pipeline or a command on all models of a folder.",
         "reduce": "Find the smallest model on which a command still succeeds.",
     },
