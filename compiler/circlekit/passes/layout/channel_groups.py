@@ -56,7 +56,7 @@ def _channelwise(op: Op) -> Channelwise | None:
         return None
     source, found = movement.sources[0], movement.maps[0]
     channels = op.output.static_shape[-1]
-    if not source.rank or source.static_shape[-1] != channels:
+    if not source.is_static or not source.rank or source.static_shape[-1] != channels:
         return None
     *rows, row = cut_at_result(found.factors, (found.size // channels, channels))
     if row != (channels, 1) or any(n % channels for n in (found.offset, *(stride for _, stride in rows))):

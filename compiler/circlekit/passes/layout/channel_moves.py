@@ -111,6 +111,8 @@ def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
     """
     leading = tuple(shape[:-1])
     rows = math.prod(leading)
+    if not all(value.is_static for value in origin.sources):
+        return None
     first = origin.sources[0].static_shape
     if not shape or any(value.static_shape[:-1] != leading for value in origin.sources) or not first:
         return None

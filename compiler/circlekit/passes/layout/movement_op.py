@@ -105,6 +105,8 @@ def _is_link(op: Op) -> bool:
     movement = movement_of(op)
     if movement is None or None in movement.maps or not op.output.is_static:
         return False
+    if not all(source.is_static for source in movement.sources):
+        return False
     return len(movement.sources) == len(movement.maps) == 1
 
 
