@@ -49,13 +49,6 @@ EQUALIZED_BITS = 8
 STRENGTHS = (1.0, 0.5, 0.75)
 """Strengths of the equalization to try."""
 
-OUTLIERS = 1
-"""When range estimators are compared, this many samples with the largest noise do not count.
-
-A single sample with numbers outside of the range can have more noise than all others together, and it is
-chance whether a range covers it.
-"""
-
 LARGEST_SEARCH = 0.7
 """No trial begins after this part of the budget; the rest is for the last step, the rounding of weights."""
 
@@ -275,7 +268,7 @@ class Auto:
             plan = self.plan_of(model, self.trials.ranges(settings, quarter))
             samples = self.trial_samples[quarter::QUARTERS]
             results += Sweep(model, plan, samples, 0, {}, self._reference[quarter::QUARTERS]).run()
-        return decibels(results, OUTLIERS)
+        return decibels(results)
 
     # -- the result -----------------------------------------------------------------------------
 

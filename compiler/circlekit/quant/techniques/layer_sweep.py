@@ -306,16 +306,14 @@ def powers(reference: Array, actual: Array) -> Powers:
     return signal, float(np.square(reference[finite].astype(np.float64) - actual[finite]).sum())
 
 
-def decibels(runs: Sequence[Sequence[Powers]], outliers: int = 0) -> float:
+def decibels(runs: Sequence[Sequence[Powers]]) -> float:
     """Return the mean over all outputs of 10 log10(signal / noise).
 
     ``runs``: for each run on a sample the powers of each output, which are summed over the runs.
-    ``outliers``: number of runs with the largest noise that do not count.
     """
     ratios = []
     for output in zip(*runs, strict=True):
-        counted = sorted(output, key=lambda powers: powers[1])[: len(output) - outliers]
-        signal, noise = (sum(numbers) for numbers in zip(*counted, strict=True))
+        signal, noise = (sum(numbers) for numbers in zip(*output, strict=True))
         ratio = np.log10(max(signal, 1e-30)) - np.log10(max(noise, 1e-50))
         ratios.append(float(np.clip(10 * ratio, -200, 200)))
     return float(np.mean(ratios)) if ratios else 0.0
