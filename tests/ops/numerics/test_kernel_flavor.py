@@ -121,6 +121,13 @@ def requantized(rng: Random, dtype: DType) -> Drawn:
     return Quantize(x, results=[output(rng, dtype, (1, 13, 21), 1)]), [array]
 
 
+def quantized_halves(rng: Random, dtype: DType) -> Drawn:
+    scale = np.float32(rng.uniform(0.01, 0.5))
+    array = (rng.integers(-90, 90, (13, 21)) + np.float32(0.5)) * scale
+    result = quantized(dtype, (13, 21), float(scale), int(rng.integers(1, 20)))
+    return Quantize(Value("x", f32, (13, 21)), results=[result]), [array.astype(np.float32)]
+
+
 def dequantized(rng: Random, dtype: DType) -> Drawn:
     x = quantized(dtype, (1, 13, 21), float(rng.uniform(0.1, 1)), int(rng.integers(1, 100)))
     array = draw(rng, dtype, (1, 13, 21))
@@ -129,7 +136,15 @@ def dequantized(rng: Random, dtype: DType) -> Drawn:
 
 Draw = Callable[[Random, DType], Drawn]
 Sized = Callable[[Random, DType, int], Drawn]
-KINDS: tuple[Draw, ...] = (convolution, transposed, dense, mean, requantized, dequantized)
+KINDS: tuple[Draw, ...] = (
+    convolution,
+    transposed,
+    dense,
+    mean,
+    requantized,
+    dequantized,
+    quantized_halves,
+)
 
 
 def results(drawn: Drawn, kernels: Kernels) -> Array:

@@ -149,9 +149,14 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
     def _rounded(self, x: Array) -> Array:
         dtype = self.output.dtype
         scale, zero = quantization_arrays(self.output, x.ndim)
-        steps = x / scale
+        steps = np.asarray(x / scale, order="C")
         wraps = ~(np.abs(steps) < np.float32(2**31))  # true for NaN
-        out = round_half_away(steps) + zero.astype(np.float32)
+        rounded = round_half_away(steps)
+        if follows_optimized_kernels() and not scale.ndim:  # these multiply and round to even, 8 at a time
+            whole, flat = x.size // 8 * 8, x.reshape(-1)
+            rounded.reshape(-1)[:whole] = np.rint(flat[:whole] * (np.float32(1) / scale))
+            rounded.reshape(-1)[whole:] = round_half_away(flat[whole:].astype(np.float64) / scale)
+        out = rounded + zero.astype(np.float32)
         if wraps.any():
             out = np.where(wraps, wrap_int32(zero - (1 << 31)).astype(np.float32), out)
         low, high = dtype_limits(dtype)

@@ -40,7 +40,8 @@ class Kernels(Enum):
     MEAN of int8 over height and width does too, and rounds the zero point by itself, as does that of uint8.
     Kernels that process groups of 8 or 16 channels round the remaining channels as the reference kernels do.
     QUANTIZE from 8 bits to 8 bits rounds groups of sixteen numbers like this, and DEQUANTIZE computes groups
-    of eight as scale * x - scale * zero_point, each product rounded.
+    of eight as scale * x - scale * zero_point, each product rounded.  QUANTIZE of floats
+    multiplies groups of eight with 1 / scale and rounds halves to even; the rest it divides in float64.
     Only LiteRT, not circlekit, rounds the last results (up to 15) of a uint8 TRANSPOSE_CONV like these.
     """
 
