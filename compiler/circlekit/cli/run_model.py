@@ -94,7 +94,7 @@ def _declare(parser: Parser) -> None:
     )
     parser.add_argument("--graph", metavar="NAME", help="run this graph instead of the main one")
     parser.add_argument(
-        "--repeat", type=positive_count, metavar="N", help="measure the time of N runs, after one more"
+        "--repeat", type=positive_count, metavar="N", help="measure the time of N runs, after one to warm up"
     )
     parser.add_switch("--per-op", help="measure the time of each operator")
     parser.add_switch("--json", help="print one JSON document")

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Given forms of tensors: those that a model was trained with (see ``quant.fake.grids``)."""
+"""Given forms of tensors: those that a model was trained with (see ``quant.fake.grids``).
+
+If a grid does not use the largest integers of its dtype, ``quant.fake.grids`` puts a MINIMUM behind the
+tensor, which keeps its numbers within the grid.
+"""
 
 from __future__ import annotations
 
@@ -67,8 +71,8 @@ def finer_form(form: TensorPlan, numbers: Array, step: float) -> TensorPlan:
 def finer_activation(value: Value, form: TensorPlan) -> TensorPlan | None:
     """Return a form of ``value`` that has all numbers of its grid, and more between them; None if none fits.
 
-    An operator that averages integers without scaling them needs it.  ``value`` is the result of a MINIMUM,
-    as a grid has it that does not use all integers.
+    An operator that averages integers without scaling them, such as AVERAGE_POOL_2D, needs it.  There is one
+    if ``value`` is the result of the MINIMUM of a grid: the integers above the grid become the finer steps.
     """
     op, (low, high) = value.producer, form.dtype.limits
     bound = op.inputs[1] if op is not None and op.code == Minimum.code else None
@@ -82,7 +86,7 @@ def finer_activation(value: Value, form: TensorPlan) -> TensorPlan | None:
 
 
 def covered_range(form: TensorPlan) -> tuple[float, float]:
-    """Return the lowest and the highest number of all scales that the integers of ``form`` stand for."""
+    """Return the lowest and the highest real number that integers of ``form`` stand for, in any channel."""
     low, high = form.dtype.limits
     pairs = list(zip(form.scale, form.zero_point, strict=True))
     return min(s * (low - z) for s, z in pairs), max(s * (high - z) for s, z in pairs)
@@ -91,7 +95,7 @@ def covered_range(form: TensorPlan) -> tuple[float, float]:
 def with_followed(graph: Graph, given: Mapping[str, TensorPlan]) -> dict[str, TensorPlan]:
     """Return ``given`` and, for operators that only move elements, their operands with the results' forms.
 
-    It is needed because passes move a MINIMUM, which stands for a grid, before such operators.
+    It is needed because passes move the MINIMUM of a grid before such operators.
     """
     forms = dict(given)
     for op in reversed(list(graph) if given else []):

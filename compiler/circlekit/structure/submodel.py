@@ -60,26 +60,26 @@ def submodel(
     """Return a model of copies of ``ops``, which are operators of the main graph in its order.
 
     ``outputs``: by default those of ``results_for_outside``.  ``inputs``: by default those of
-    ``operands_from_outside``, which must be among the given ones.  ``names``: new names for inputs and
-    outputs.  ``kernels``: those of ``model``, if the caller has them (``select_kernels``).
+    ``operands_from_outside``; if given, they include these.  ``names``: new names for inputs and outputs.
+    ``kernels``: the result of ``select_kernels`` for ``model``, if the caller has it.
 
     Raise UnsupportedError if an input or output would be a handle (``HANDLES``), or if other operators also
     use a variable of ``ops``.
     """
-    wanted = operands_from_outside(ops) if inputs is None else inputs
-    given = results_for_outside(ops) if outputs is None else outputs
-    for value in (*wanted, *given):
+    inputs = operands_from_outside(ops) if inputs is None else inputs
+    outputs = results_for_outside(ops) if outputs is None else outputs
+    for value in (*inputs, *outputs):
         if value.dtype in HANDLES:
             raise UnsupportedError(
                 f"%{value.name} is a {value.dtype.short}, which no model can receive or return;"
                 " keep its producer and its users together"
             )
     _check_variables(ops)
-    copied = copy_submodel(model, ops, wanted, given)
+    copied = copy_submodel(model, ops, inputs, outputs)
     kernels = kernels or select_kernels(model)
     if select_kernels(copied) is not kernels:  # so that it rounds as the whole does
         copied.metadata.append((KERNELS_METADATA, kernels.value.encode()))
-    for value, new in zip((*wanted, *given), (*copied.main.inputs, *copied.main.outputs), strict=True):
+    for value, new in zip((*inputs, *outputs), (*copied.main.inputs, *copied.main.outputs), strict=True):
         new.name = (names or {}).get(value, new.name)
     return copied
 

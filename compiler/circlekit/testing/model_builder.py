@@ -155,7 +155,7 @@ class ModelBuilder:
             has_unknown_result = isinstance(op, OpaqueOp) and any(v.shape == () for v in op.results)
             if op.code in RANDOM_OPERATORS or has_unknown_result:
                 raise Rejected
-            with suppress(UnsupportedError):
+            with suppress(UnsupportedError):  # an opaque operator has no shape rule
                 op.inferred()
             if list(op_faults(op, {id(graph) for graph in op.called_graphs()})):
                 raise Rejected

@@ -39,6 +39,8 @@ class FastConvolution:
 
     ``dtype``: the float dtype of sums.  ``result_dtype``: the dtype of results.  ``stage``: converts integer
     sums to results; None for floats.  ``prepared``: the weights, None if they are too large to keep.
+
+    A call takes the operands of the operator.  Its bias is the constant of the operator, as here.
     """
 
     def __init__(self, op: ConvolutionLayer, depth: int) -> None:
@@ -168,6 +170,7 @@ class FastTransposeConv(FastConvolution):
         (stride_h, stride_w), (rows, columns) = geometry.strides, input.shape[1:3]
         groups_h, groups_w = self._groups(filter.shape)
         matrix = self.weights(filter)
+        # rows and columns of the result, each divided into strides and groups of them
         extent = len(input), rows + groups_h - 1, stride_h, columns + groups_w - 1, stride_w, shape[3]
         if max(prod(extent), columns * matrix.shape[1]) > LARGEST_SCRATCH_RATIO * prod(shape):
             return np.asarray(self.op.kernel(output_shape, filter, input, bias))

@@ -73,8 +73,9 @@ class Loader:
     is_complete: Whether nothing in the file was skipped so far.
     has_external_data: Whether any constant data is external (see ``io.origin``).
     trees: The decoded tables of the graphs; ``values``: the values of each graph.
-    has_rank: Whether any tensor is marked with ``has_rank``, or all state that they have no rank.  If so,
-        unmarked tensors without dimensions have an unknown rank, else they are scalars.
+    has_rank: Whether the file says which ranks are known: a tensor is marked with ``has_rank``, or every one
+        has that field and no dimensions.  If so, unmarked tensors without dimensions have an unknown rank,
+        else they are scalars.
     """
 
     def __init__(self, data: memoryview, fmt: str, tree: Tree, name: str, is_complete: bool = True) -> None:
@@ -132,7 +133,7 @@ class Loader:
             self.set_fields(graph, tree, values, path, operators)
             for i, op in enumerate(tree.get("operators", ())):
                 graph.append(operators.op(op, values, f"{path}.operators[{i}]"))
-            self.note_unused(graph, values)
+            self.record_unused(graph, values)
         model = Model(graphs, self.format)
         model.signatures = self.signatures(graphs)
         self.describe(model, operators)
@@ -232,7 +233,7 @@ class Loader:
             value.quantization = replace(quantization, details=details)
 
     @staticmethod
-    def note_unused(graph: Graph, values: list[Value]) -> None:
+    def record_unused(graph: Graph, values: list[Value]) -> None:
         """Record unused values; make a constant of each tensor without elements that nothing produces."""
         inputs, outputs = ({id(v) for v in side} for side in (graph.inputs, graph.outputs))
         unused = []
@@ -252,7 +253,7 @@ class Loader:
         """Return the bytes of a buffer, in the flatbuffer or external; None if it has no data."""
         data: Array | None = tree.get("data")
         offset, size = tree.get("offset", 0), tree.get("size", 0)
-        if offset <= 1 or (data is not None and len(data)):
+        if offset <= 1 or (data is not None and len(data)):  # 0 and 1 stand for no external data
             return data
         if offset + size > len(self.data):
             self.fail("buffer-region", f"buffers[{number}]", f"{size} bytes at {offset} end beyond the file")

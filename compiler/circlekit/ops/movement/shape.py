@@ -71,8 +71,8 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
     def resolved_shape(self, requested: Sequence[int], shape: Dims | None) -> Dims:
         """Return ``requested`` with the dimension that fits ``shape`` in place of -1.
 
-        It is None if the number of elements of ``shape`` is unknown.  Raise ShapeError if the numbers of
-        elements differ, if there are two -1, or for other negative numbers.
+        That dimension is None if the number of elements of ``shape`` is unknown.  Raise ShapeError if the
+        numbers of elements differ, if there are two -1, or for other negative numbers.
         """
         if requested.count(-1) > 1 or any(d < -1 for d in requested):
             expected = "expected at most one -1 and no other negative number"
@@ -88,7 +88,11 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
         return tuple(missing if d == -1 else d for d in requested)
 
     def for_new_shapes(self, old: Mapping[str, Dims | None], outer: bool) -> dict[str, list[int]]:
-        """Let the new shape follow the operand; one with -1 stays if it fits, unless only axis 0 changed."""
+        """Return the new shape with the change of the operand, as in the base class.
+
+        The old one stays if it fits the operand, more than axis 0 changed, and it says something of its own:
+        it has a -1, or the number of elements is known.
+        """
         requested, before, after = self.requested_shape(), old["input"], self.input.shape
         if requested is None or before is None or after is None or old["output"] is None:
             return {}
@@ -100,9 +104,13 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
         if dims is None and literal is None:
             change = f"from {format_shape(before)} to {format_shape(after)}"
             raise ShapeError(f"shape {requested} does not follow from the operand's change {change}")
-        is_batch = before[1:] == after[1:]
+        only_axis_0_changed = before[1:] == after[1:]
         is_kept = literal is not None and (-1 in requested or product(after) is not None)
-        if dims is None or (is_kept and not is_batch) or self.resolved_shape(dims, after) == literal:
+        if (
+            dims is None
+            or (is_kept and not only_axis_0_changed)
+            or self.resolved_shape(dims, after) == literal
+        ):
             return {}
         changes = {} if self.shape is None else {"shape": dims}
         return changes if self.new_shape is None else {**changes, "new_shape": dims}

@@ -3,11 +3,11 @@
 
 A real multiplier is an int32 mantissa with 31 fraction bits and a power of two: mantissa / 2^31 * 2^shift.
 LiteRT rounds twice: after the product with the mantissa (halves up), and after the right shift (halves away
-from zero in the reference kernels, halves up in the optimized ones).  Functions take any integer arrays and
-return int64, which holds every intermediate result.
+from zero in the reference kernels, halves up in the optimized ones).  Unless they say otherwise,
+functions take any integer arrays and return int64, which holds every intermediate result.
 
 A number in Q(n) is a signed integer of ``bits`` bits (16 or 32) with n integer bits and bits - 1 - n fraction
-bits.  The largest integer stands for 1.0 in Q0, which it cannot represent.
+bits.  Q0 cannot represent 1.0; the largest integer stands for it.
 
 Source: TFLite kernels/internal/common.h and quantization_util.cc, gemmlowp fixedpoint.h, whose names the
 functions have.
@@ -68,7 +68,7 @@ def wrap_int32(x: Array) -> Ints:
 def saturating_rounding_doubling_high_mul(a: ArrayLike, b: ArrayLike, bits: int = 32) -> Ints:
     """Return the product of two Q0 numbers in Q0: round(a * b / 2^(bits - 1)), halves up.
 
-    Numbers have ``bits`` bits (16 or 32).  The square of the smallest one, 1.0, is saturated.
+    Numbers have ``bits`` bits (16 or 32).  The square of -1.0 is 1.0, which is saturated.
     """
     out: Ints = np.multiply(np.asarray(a, np.int64), np.asarray(b, np.int64))
     out += 1 << (bits - 2)
@@ -87,8 +87,8 @@ def rounding_divide_by_pot(x: ArrayLike, exponent: ArrayLike) -> Ints:
 def rounding_divide_by_pot_on_x86(x: Ints, exponent: Ints) -> Ints:
     """Return int32 numbers ``x`` divided by 2^exponent, halves away from zero, as LiteRT's code on x86 does.
 
-    LiteRT also shifts by exponents below 0 or above 31, which C does not define.  x86 then takes the exponent
-    modulo 32, or modulo 64 in the 64-bit shift that makes the mask of the remainder.
+    LiteRT also shifts by exponents below 0 or above 31, which C does not define.  x86 uses the lowest 5 bits
+    of the exponent to shift ``x``, and the lowest 6 in the 64-bit shift that makes the mask of the remainder.
     """
     mask = wrap_int32(~(np.int64(-1) << (exponent & 63)))
     return np.asarray((x >> (exponent & 31)) + ((x & mask) > (mask >> 1) + (x < 0)), np.int64)
@@ -287,23 +287,23 @@ def get_inv_sqrt_quantized_multiplier(x: Array) -> QuantizedMultiplier:
 # -- logarithm ---------------------------------------------------------------------------------
 
 
-def log_x_for_x_greater_than_or_equal_to_1(x: Array, integer_bits: int, output_bits: int) -> Ints:
-    """Return log(x) in Q(``output_bits``) for ``x`` >= 1 in Q(``integer_bits``), 32 bits.
+def log_x_for_x_greater_than_or_equal_to_1(x: Array, integer_bits: int, output_integer_bits: int) -> Ints:
+    """Return log(x) in Q(``output_integer_bits``) for ``x`` >= 1 in Q(``integer_bits``), both of 32 bits.
 
     x = r * 2^(1/4) * 2^power, where power is a whole number plus or minus 1/4.  Of these two values of r the
     smaller is taken, which is near 2^(-1/4); a quotient of polynomials approximates log(r * 2^(1/4)).
     """
     x = np.asarray(x, np.int64)
-    bits = output_bits + 1
-    quarter = rounding_divide_by_pot(1 << 29, bits)
+    power_integer_bits = output_integer_bits + 1
+    quarter = rounding_divide_by_pot(1 << 29, power_integer_bits)
     sqrt_half, sqrt_sqrt_half = _constant(0.5**0.5), _constant(0.5**0.25)
 
     headroom = 31 - bit_length(x)
     first = saturating_left_shift(_mul(saturating_left_shift(x, headroom), sqrt_half), 1)
-    first_power = saturating_left_shift(integer_bits - 1 - headroom, 31 - bits) + quarter
+    first_power = saturating_left_shift(integer_bits - 1 - headroom, 31 - power_integer_bits) + quarter
     headroom = 31 - bit_length(_mul(x, sqrt_half))
     second = saturating_left_shift(x, headroom)
-    second_power = saturating_left_shift(integer_bits - headroom, 31 - bits) - quarter
+    second_power = saturating_left_shift(integer_bits - headroom, 31 - power_integer_bits) - quarter
 
     r, power = np.minimum(first, second), np.maximum(first_power, second_power)
     q = wrap_int32(2 * (r - sqrt_sqrt_half))
@@ -311,5 +311,6 @@ def log_x_for_x_greater_than_or_equal_to_1(x: Array, integer_bits: int, output_b
     numerator = _mul(q, r) + _mul(_mul(q, square), _constant(11 / 240 * 2**0.25))
     inner = _constant(2 / 2**0.25 - 2**0.25) + q + _mul(_constant(1 / 20 * 2**0.25), square)
     denominator_minus_one = _mul((r + sqrt_sqrt_half + 1) >> 1, inner) + _mul(_constant(2**0.25 / 4), q)
-    log_remainder = _mul(rounding_divide_by_pot(numerator, bits), one_over_one_plus_x(denominator_minus_one))
+    numerator = rounding_divide_by_pot(numerator, power_integer_bits)
+    log_remainder = _mul(numerator, one_over_one_plus_x(denominator_minus_one))
     return saturating_left_shift(_mul(power, _constant(math.log(2))) + log_remainder, 1)

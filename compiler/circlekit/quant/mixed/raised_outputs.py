@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute the last operators before outputs that leave as floats on int16, where that is worth it.
+"""Compute the last operators before float outputs on int16, where that is worth it.
 
 SOFTMAX, LOGISTIC and TANH have a fixed scale, which on int8 is 1/256 or 1/128 even if the numbers take a
-small part of the range.  A residual ADD at the end rounds once more what nothing but the caller reads.  Such
-operators have no weights, so that int16 costs a QUANTIZE and little time.
+small part of the range.  A residual ADD at the end rounds the output to int8 once more.  Such operators have
+no weights, so that int16 costs a QUANTIZE and little time.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ LEAST_GAIN_DB = 0.3
 def raise_outputs(
     model: Model, make_plan: MakeMixedPlan, samples: Sequence[Inputs], first: Raised | None = None
 ) -> Raised:
-    """Return ``first`` and the operators without weights before the outputs of ``model`` to compute on int16.
+    """Return ``first``, the operators raised so far, with those of ``last_operators`` if they gain enough.
 
-    All are tried together, and kept if they gain at least LEAST_GAIN_DB and none of them would be float.
+    All are tried together on int16, and kept if they gain at least LEAST_GAIN_DB and none would be float.
     """
     result, samples = first or Raised(), samples[:MEASURED_SAMPLES]
     plain = make_plan(result.schemes)
@@ -54,7 +54,7 @@ def raise_outputs(
 
 
 def last_operators(graph: Graph) -> list[Op]:
-    """Return the operators without weights that compute float outputs which nothing else reads."""
+    """Return the operators without weights whose results are outputs, or read only by such operators."""
     found: set[Op] = set()
     for op in reversed(list(graph)):
         rule = op.quantization_rule

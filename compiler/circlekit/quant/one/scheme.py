@@ -55,8 +55,8 @@ def quantize_by_one(
 def kernel_notes(model: Model) -> list[str]:
     """Return sentences on the operators, quantized by ONE's rules, that no kernel can compute.
 
-    These are operators that no runtime with a measured table has in this form, and divisions of integers by a
-    tensor that has an integer for 0.
+    These are operators that no runtime of ``RUNTIMES`` has in this form, and divisions of integers whose
+    divisor may hold the integer that stands for 0.
     """
     names: dict[str, list[str]] = {}
     for op in model.ops():
