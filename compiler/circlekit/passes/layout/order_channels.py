@@ -15,6 +15,7 @@ from circlekit.index_maps.steps import MovementCost, run_cost, sum_of
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
+from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.join import Concatenation, Split, SplitV
 from circlekit.ops.movement.slice import Slice
 from circlekit.passes.layout.channel_groups import ChannelGroup, GroupFinder, permute_group
@@ -108,7 +109,7 @@ class _Region:
         assert first is not None  # it computes channels of others
         obstacles = [self.groups[value].obstacle for value in (*self.doors, *self.exits)]
         plan = None if all(obstacles) else self.plan()
-        if plan is None or not plan.cost.improves_on(sum_of(map(present_cost, self.old))):
+        if plan is None or not plan.cost.improves_on(sum_of(map(_cost_of_old, self.old))):
             why = next(filter(None, obstacles), f"%{first.output.name}: no order of channels is cheaper")
             context.refuse(OrderChannels.name, first, why)
             return False
@@ -227,6 +228,15 @@ def _cuts(value: Value, parts: list[Part]) -> list[list[Part]]:
     if all(before[1] == after[0] for before, after in pairwise(bounds)):
         return [parts]
     return [[part] for part in parts]
+
+
+def _cost_of_old(op: Op) -> MovementCost:
+    """Return the cost of an operator that moves channels now, the runs that a split copies included."""
+    runs = 0
+    if isinstance(op, Split | SplitV):
+        shapes, axes = [value.static_shape for value in op.results], static_int_vector(op.split_dim)
+        runs = run_cost(shapes, axes[0] % len(shapes[0])) if axes else 0
+    return present_cost(op).plus(MovementCost(runs, 0))
 
 
 def _cost_of_cut(parts: Sequence[Part]) -> MovementCost:
