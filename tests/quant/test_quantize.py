@@ -140,3 +140,20 @@ def test_a_delegate_that_takes_no_integers_of_the_scheme_changes_nothing() -> No
         circlekit.parse(NET), "int16x8", samples(), auto=False, target="litert-xnnpack"
     )
     assert not report.floats
+
+
+@pytest.mark.parametrize(("batch", "scheme"), [(1, "dynamic_int8"), (2, "weight_int8")])
+def test_rows_are_quantized_at_run_time_only_where_litert_finds_their_scales(batch: int, scheme: str) -> None:
+    """LiteRT looks up the scales of a matrix by the sum of its batch indices."""
+    model = circlekit.parse(f"""
+    graph main(%x: f32[{batch},3,8,16]) -> %y {{
+      %w = const f32[{batch},3,16,32] gaussian(0, 0.3)
+      %y = BatchMatMul(%x, %w)
+    }}
+    """)
+    given = [np.random.default_rng(3).normal(size=(batch, 3, 8, 16)).astype(np.float32)]
+    expected = circlekit.run(model, given)[0]
+    assert circlekit.quantize(model, "dynamic_int8").schemes == {scheme: 1}
+    assert sqnr(expected, circlekit.run(model, given)[0]) > 35
+    if is_available():
+        assert sqnr(expected, run_litert(tflite_of(model), given)[0]) > 35

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from circlekit.api.models import check_model
-from circlekit.api.remedy_options import with_options
+from circlekit.api.remedy_options import with_other_remedies
 from circlekit.ir.graph import Model
 from circlekit.passes.engine.remedies import with_remedies
 from circlekit.targets.findings import Finding, TargetChoice, choose_targets, find_unsupported
@@ -23,5 +23,5 @@ def check(model: Model, target: TargetChoice = None) -> list[Finding]:
     findings: list[Finding] = []
     for chosen in choose_targets(target, model.format):
         found = with_remedies(model, chosen, find_unsupported(model, chosen))
-        findings += with_options(model, chosen, found)
+        findings += with_other_remedies(model, chosen, found)
     return findings

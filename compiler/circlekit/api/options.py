@@ -32,7 +32,8 @@ class Options:
 
     ``validate``: check the structure of the model and the shapes of its operators before and after the work.
     ``profile``: write ONE's tables of origins (which operators each one was made from) into the metadata.
-    ``keep_activations``: keep a fused activation that ONE's runtime would ignore.
+    ``keep_activations``: keep a fused activation that ONE's runtime would ignore, instead of writing it as an
+    operator of its own.
     ``explain_op``: operators of the result to explain, as for ``circlekit.explain_op``.
     """
 
@@ -70,7 +71,7 @@ def checked_options(options: Options) -> Options:
         find_pass(options.explain)
     if options.record is not None:
         check_folder(options.record)
-    choose_targets(options.target, "")
+    choose_targets(options.target, "")  # raises for an unknown name
     settings = dict(options.settings)
     for name, option in (all_options() if settings else {}).items():
         if option.records and isinstance(settings.get(name), str | os.PathLike):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What helps against an operator that a target cannot run where no pass does: options, and other models."""
+"""Remedies for operators that a target cannot run and no pass replaces, as parts of an English sentence.
+
+They name options of commands, other runtimes, and what the exporter has to write instead.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ RANGE = (0.5, 1.0)
 """The range of all tensors when a scheme is tried: one that every operator takes."""
 
 
-def with_options(model: Model, target: Target, findings: Sequence[Finding]) -> list[Finding]:
+def with_other_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> list[Finding]:
     """Return ``findings``, all of ``target``, with a remedy for those that have none.
 
     Remedies are known shapes, a scheme of quantization in which the target has the operator, other runtimes
@@ -44,7 +47,7 @@ def _remedy(op: Op, format: str, target: Target) -> str:
 
 
 def _known_shapes(op: Op, target: Target) -> Iterator[str]:
-    """Yield the option that gives a model known shapes, if the target runs ``op`` with them."""
+    """Yield the command that gives a model known shapes, if the target runs ``op`` with them."""
     if all(value.is_static for value in op.inputs if value is not None) or op.called_graphs():
         return
     model = lone_model(op)
@@ -56,7 +59,7 @@ def _known_shapes(op: Op, target: Target) -> Iterator[str]:
 
 
 def _schemes(op: Op, target: Target) -> Iterator[str]:
-    """Yield the option by which a quantized model, made from the float one, has an operator that runs."""
+    """Yield the command that quantizes the float model so that the target runs the operator."""
     if isinstance(op, OpaqueOp) or op.called_graphs():
         return
     model = lone_model(op)
@@ -79,7 +82,7 @@ def _schemes(op: Op, target: Target) -> Iterator[str]:
 
 
 def _runtimes(op: Op, format: str, target: Target) -> Iterator[str]:
-    """Yield the other runtimes that run ``op`` as it is."""
+    """Yield which other runtimes run ``op`` as it is, with the option for them."""
     others = [find_target(name) for name in target_names() if name != target.name]
     running = [other for other in others if not other.delegated and other.refusal(op) is None]
     for formats in dict.fromkeys(other.formats for other in running):

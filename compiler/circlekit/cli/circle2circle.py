@@ -11,7 +11,13 @@ from circlekit.api import Options, read_pipeline
 from circlekit.cli.arguments import MODEL_HELP, Parser, add_inputs, add_target, argument_type
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.pass_list import print_passes
-from circlekit.cli.result import NO_PASS_HINT, PIPE, add_result_flags, run_conversion, run_conversion_of_one
+from circlekit.cli.result import (
+    NO_PASS_HINT,
+    PIPE,
+    add_result_flags,
+    run_conversion,
+    run_conversion_as_one_does,
+)
 from circlekit.errors import CirclekitError
 from circlekit.passes.engine.describe import summary
 from circlekit.passes.engine.registry import (
@@ -102,16 +108,16 @@ def _add_one_flags(parser: Parser, listed: bool) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if lists_passes(arguments):
+    if print_passes_if_asked(arguments):
         return 0
     if arguments.input is None or arguments.output is None:
         arguments.refuse("expected an input and an output")
     options = options_of(arguments, arguments.output)
-    run_conversion_of_one(arguments, arguments.input, arguments.output, options, "Failed to export")
+    run_conversion_as_one_does(arguments, arguments.input, arguments.output, options, "Failed to export")
     return 0
 
 
-def lists_passes(arguments: argparse.Namespace) -> bool:
+def print_passes_if_asked(arguments: argparse.Namespace) -> bool:
     """Print the passes if the arguments ask for that; return whether they do."""
     if arguments.list_passes is None:
         return False
@@ -223,7 +229,9 @@ def _convert(arguments: argparse.Namespace) -> int:
     if arguments.format == "tflite":  # circle2tflite, which ONE does not have
         run_conversion(arguments, arguments.input, arguments.output, options)
     else:
-        run_conversion_of_one(arguments, arguments.input, arguments.output, options, "Failed to write circle")
+        run_conversion_as_one_does(
+            arguments, arguments.input, arguments.output, options, "Failed to write circle"
+        )
     return 0
 
 

@@ -19,8 +19,8 @@ from circlekit.cli.circle2circle import (
     DESCRIPTION,
     add_optimization_flags,
     add_verify,
-    lists_passes,
     options_of,
+    print_passes_if_asked,
 )
 from circlekit.cli.command import FAILED, Command, for_each_file
 from circlekit.cli.result import PIPE, add_result_flags, print_results, run_conversion, run_quietly
@@ -57,7 +57,7 @@ def _declare_convert(parser: Parser) -> None:
 
 
 def _optimize(arguments: argparse.Namespace) -> int:
-    return 0 if lists_passes(arguments) else _run(arguments, partial(options_of, arguments))
+    return 0 if print_passes_if_asked(arguments) else _run(arguments, partial(options_of, arguments))
 
 
 def _convert(arguments: argparse.Namespace) -> int:

@@ -66,14 +66,14 @@ def run_conversion(arguments: argparse.Namespace, source: str, target: str, opti
             print(*result_lines(report, arguments.hint), sep="\n")
 
 
-def run_conversion_of_one(
+def run_conversion_as_one_does(
     arguments: argparse.Namespace, source: str, target: str, options: Options, failed: str
 ) -> None:
     """Convert as ``run_conversion`` does, with the output of ONE: nothing, unless it is asked for.
 
     The output is circle under any name, unless the name or ``arguments.format`` says tflite.  ``--verbose``
-    and the variable LUCI_LOG print a line for each pass.  ``failed``: begins the error of an output that
-    cannot be written.
+    and the variable LUCI_LOG print a line for each pass.  ``failed``: the first words of the error
+    if the output cannot be written.
     """
     arguments.format = arguments.format or (None if target == PIPE else format_of(target)) or "circle"
     with one_words(source, target, failed), output_to(target) as output:
@@ -109,7 +109,7 @@ def _print_explanations(report: Report) -> None:
 def run_quietly(arguments: argparse.Namespace, work: Callable[[], Report]) -> Report:
     """Return the result of ``work``.
 
-    --quiet and --mute_warnings: show no warnings, and return no notes.  --quiet: show no progress either.
+    With --quiet or --mute_warnings, show no warnings, and return no notes; with --quiet no progress either.
     """
     is_mute = arguments.quiet or arguments.mute_warnings
     with quietly(arguments.quiet), warnings.catch_warnings():

@@ -232,6 +232,10 @@ class Declaration:
         """
         return {}
 
+    def dynamic_fault(self) -> str | None:
+        """Return why quantizing the data at run time gives wrong values in a runtime; None if it does not."""
+        return None
+
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         """Return what must change in this operator if the axes of its data are permuted; None if impossible.
 

@@ -31,7 +31,7 @@ class Model:
 
     ``format``: "circle" or "tflite", the format that it was read from and is saved in by default.
     ``source``: the path it was read from, for messages; constants may be views of that file's memory map.
-    ``version``: of the schema.  ``extra``: fields of its Model that the IR does not interpret.
+    ``version``: of the schema.  ``extra``: fields of the schema's table Model that the IR does not interpret.
     """
 
     graphs: list[Graph]

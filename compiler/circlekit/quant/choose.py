@@ -291,9 +291,12 @@ class GraphChooser(TensorForms):
             raise ModelError("its constants are so small that the file would grow")
 
     def _check(self, op: Op, rule: QuantizationRule) -> None:
-        """Raise UnsupportedError if the target cannot run the operator as planned."""
-        if self.scheme_of(op).arithmetic is Arithmetic.FLOATS:
+        """Raise UnsupportedError if the target cannot run the operator as planned, or not rightly."""
+        arithmetic = self.scheme_of(op).arithmetic
+        if arithmetic is Arithmetic.FLOATS:
             return
+        if arithmetic is Arithmetic.DYNAMIC and (fault := op.dynamic_fault()) is not None:
+            raise UnsupportedError(fault)
         refusal = trial_refusal(op, *self._forms_around(op), rule.attributes, self.target)
         if refusal is not None:
             raise UnsupportedError(refusal)

@@ -23,6 +23,6 @@ def value_name(name: str) -> str:
     return shortened(quoted("%", name))
 
 
-def result_shape(op: Op) -> str:
+def result_type(op: Op) -> str:
     """Return dtype and shape of the first result."""
     return repr(op.results[0].type) if op.results else ""

@@ -12,7 +12,7 @@ from circlekit.ir.value import Value
 from circlekit.passes.engine.describe import summary as pass_summary
 from circlekit.passes.engine.registry import find_pass
 from circlekit.report.content import Content, Side
-from circlekit.report.operator_texts import result_name, result_shape, shortened
+from circlekit.report.operator_texts import result_name, result_type, shortened
 
 MAX_LISTED = 200
 """Lists of operators in the report end after this many, and say so."""
@@ -107,7 +107,7 @@ def cost_tables(content: Content) -> list[dict[str, Any]]:
         rows = [
             {
                 "index": index, "graph": graph_index,
-                "kind": op.code, "name": result_name(op), "shape": result_shape(op),
+                "kind": op.code, "name": result_name(op), "shape": result_type(op),
                 "macs": side.costs[op].macs, "share": 100 * side.costs[op].macs / total,
                 "activations": side.costs[op].activation_bytes,
                 "constants": side.costs[op].constant_bytes, "written": side.costs[op].written_bytes,

@@ -11,7 +11,7 @@ from circlekit.ir.text.lines import print_op
 from circlekit.report.content import Content, Side
 from circlekit.report.drawing import graph_drawing
 from circlekit.report.model_changes import OpName, op_name
-from circlekit.report.operator_texts import result_name, result_shape, shortened
+from circlekit.report.operator_texts import result_name, result_type, shortened
 from circlekit.targets.cost import OperatorCost
 
 LARGEST_ERROR = 1e300
@@ -45,7 +45,7 @@ def _graph(content: Content, side: Side, graph: Graph, errors: dict[str, float])
         ops.append(
             {
                 "kind": op.code, "class": category(op, cost),
-                "name": result_name(op), "shape": result_shape(op), "text": shortened(print_op(op)),
+                "name": result_name(op), "shape": result_type(op), "text": shortened(print_op(op)),
                 "macs": cost.macs, "read": cost.activation_bytes,
                 "constants": cost.constant_bytes, "written": cost.written_bytes,
                 "error": errors.get(op.results[0].name) if is_main and op.results else None,

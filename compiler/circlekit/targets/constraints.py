@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constraints of a form in the table of a target.  In the table they are an object with these keys:
+"""Constraints of an operator's form in the table of a target: an object with these keys.
 
     rank            highest rank of an operand or result
     broadcast_rank  highest rank of operands whose shapes differ (0: all shapes must be equal)
@@ -7,14 +7,14 @@
     ranks           operand or result -> the ranks that it may have
     least           operand or result -> the least size of each of its dimensions
     elements        operand -> the greatest number of elements that it may have
-    row_multiple    operand -> a number of which the elements behind the first dimension are a multiple
+    row_multiple    operand -> a number that divides the product of all dimensions but the first
     nonempty        names of operands and results that must have elements
     known           names of operands whose shapes must be known before a run
-    scalar_rank     pairs of operands: with a fused activation, the rank of the first is not above that of the
-                    second if it is a quantized constant of one element
+    scalar_rank     pairs [a, b] of operands: if the operator has a fused activation, and a is a quantized
+                    constant of one element, then the rank of a is at most that of b
     constant        names of operands that must be constant
     computed        names of operands that must not be constant
-    consecutive     names of operands with axes that must be one, or constant and consecutive
+    consecutive     names of operands that list axes: a single axis, or constant and consecutive axes
     numbers         operand -> the numbers that its elements may be, if it is constant
     lowest          operand -> the lowest number that its elements may be, if it is constant
     symmetric       names of operands and results whose zero point must be 0
@@ -28,7 +28,9 @@
     values          attribute -> the values that it may have; other attributes may have any
     range           attribute -> [least, greatest]; null: any
     at_most         pairs of sizes, the first not above the second; a size is an attribute or [name, axis]
-    any_of          lists of constraints; at least one of each list must hold
+    any_of          lists of alternatives; an alternative is an object like this one, and at least one of
+                    each list must hold
+    source          where the constraints come from; it constrains nothing
 
 A constraint on something that the model does not determine (an unknown dimension, an absent operand) is not
 broken; only ``known`` demands known shapes.

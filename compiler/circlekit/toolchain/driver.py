@@ -11,7 +11,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
-from itertools import groupby
 from typing import Any
 
 from circlekit.errors import CirclekitError
@@ -45,14 +44,15 @@ STANDARD = (
 class Invocation:
     """A call of a driver, with checked options.
 
-    ``values``: the values of its options.  ``command``: those that the command line gave.  ``words``: words
-    of the command line for a program of a backend.  ``configuration``: the configuration file, or None.
+    ``values``: the values of its options.  ``command``: those that the command line gave.
+    ``backend_words``: words of the command line for a program of a backend.  ``configuration``: the
+    configuration file, or None.
     """
 
     driver: Driver
     values: Values
     command: Values
-    words: list[str]
+    backend_words: list[str]
     configuration: Configuration | None
 
     def flags(self, *names: str) -> list[str]:
@@ -66,9 +66,10 @@ class Driver:
     """One of ONE's one-* commands.
 
     ``declare``: returns its options.  ``run``: does the work.  ``check``: raises UsageFault for values that
-    do not fit together.  ``usage``: the usage line, None for that of argparse. ``words``: which words of
-    the command line are for another program: "no"; "behind": those behind ``--``; "any": also those that
-    the driver does not know. ``log``: the option whose value names the log file, "" for no log.
+    do not fit together.  ``usage``: the usage line, None for that of argparse.  ``foreign_words``: which
+    words of the command line are for another program: "no"; "behind": those behind ``--``; "any": also those
+    that the driver does not know.  ``log``: the option whose value, with ".log" behind it, is the path of the
+    log file; "" for no log.
     ``standard``: the names of the options of STANDARD that it has.  ``has_open_section``: whether its
     section may have keys that are no options. ``group``: returns values for options that neither command
     line nor configuration file give. ``details``: returns the end of the help page.  ``prepare``: raises
@@ -82,7 +83,7 @@ class Driver:
     run: Callable[[Invocation, Session], None]
     check: Callable[[Values], None] = field(default=lambda values: None)
     usage: str | None = None
-    words: str = "no"
+    foreign_words: str = "no"
     log: str = "output_path"
     standard: tuple[str, ...] = ("version", "verbose", "config", "section")
     has_open_section: bool = False
@@ -161,13 +162,12 @@ class Driver:
     def _split(self, words: list[str], session: Session) -> tuple[argparse.Namespace, list[str]]:
         """Parse ``words``; return the driver's own values, and the words for another program."""
         parser = self.parser(session)
-        if self.words == "no":
+        if self.foreign_words == "no":
             return parser.parse_args(words), []
-        parts = [list(part) for is_separator, part in groupby(words, lambda w: w == "--") if not is_separator]
-        own, rest = (parts[0] if parts else []), (parts[1] if len(parts) > 1 else [])
-        if self.words == "any" and len(parts) == 1:
-            return parser.parse_known_args(own)
-        return parser.parse_args(own), rest
+        end = words.index("--") if "--" in words else len(words)
+        if self.foreign_words == "any" and end == len(words):
+            return parser.parse_known_args(words)
+        return parser.parse_args(words[:end]), words[end + 1 :]
 
     def _require(self, values: Values) -> None:
         """Raise UsageFault if a required option has no value."""

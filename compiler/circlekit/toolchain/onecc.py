@@ -291,7 +291,7 @@ def words_of(driver: Driver, keys: Mapping[str, str], where: str) -> list[str]:
         option = options.get(key.replace("-", "_"))
         if key == "command":
             continue
-        if option is None and driver.words != "any":
+        if option is None and driver.foreign_words != "any":
             near = did_you_mean(key, list(options))
             message = f"{driver.name}: the following arguments are unrecognized: {key}"
             raise DriverError("", f"{message} ({where}{near})")

@@ -196,6 +196,13 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_oper
         keeps_matrices = perm[-2:] == (rank - 2, rank - 1)
         return {} if keeps_matrices and self.x.dtype is self.y.dtype else None
 
+    def dynamic_fault(self) -> str | None:
+        for name, value in (("x", self.x), ("y", self.y)):
+            if value.shape is None or sum(dim != 1 for dim in value.shape[:-2]) > 1:
+                expected = "expected at most one batch dimension that is not 1"
+                return f"{name}: {expected}, or LiteRT takes the scales of other rows, got {value.type}"
+        return None
+
     def macs(self) -> int:
         x = _matrices(self.x, "x", self.adj_x)
         return element_count(self.output.shape) * element_count(x and x[-1:])

@@ -38,7 +38,7 @@ class ElementOrder:
         self.axes = [self.axes[normalized_axis(int(a), rank)] for a in perm]
 
     def reshape(self, shape: Iterable[int]) -> bool:
-        """Apply a Reshape; return False if a size in ``shape`` and a factor do not divide one another."""
+        """Apply a Reshape; return False, unchanged, if of a size and a factor neither divides the other."""
         pieces = [p for axis in self.axes for p in axis if p.size != 1]
         axes = []
         for size in shape:
@@ -164,7 +164,7 @@ class Cancel(Merge):
 
 
 class Identity(IdentityPerm):
-    """transpose(x, [0, 1, 2, ...])  ==  x, which may be the result of the rule before."""
+    """transpose(x, [0, 1, 2, ...])  ==  x: the rule of another pass, in a class of its own for this one."""
 
 
 class RemoveRedundantTranspose(Rules):

@@ -71,9 +71,9 @@ def plan(
     if not (backend or section.get("backend") or named or target):
         raise UsageFault("the following arguments are required: [-b/--backend | -T/--target]")
     front = ["--target", target] if target else []
-    if invocation.words and (invocation.configuration is None or backend):
+    if invocation.backend_words and (invocation.configuration is None or backend):
         chosen = backend or session.installation.backend_of(str(target))
-        return [(f"{chosen}-{suffix}", [*front, *invocation.words])]
+        return [(f"{chosen}-{suffix}", [*front, *invocation.backend_words])]
     if invocation.configuration is None:
         raise UsageFault("commands for the backend is missing.")
     if not backend and target:
@@ -147,7 +147,8 @@ def _driver(name: str, description: str, suffix: str) -> Driver:
         return f"available backend drivers: {found}" if found else "There is no available backend driver."
 
     return Driver(
-        name, description, lambda: OPTIONS, partial(_run, suffix), words="any", log="", has_open_section=True,
+        name, description, lambda: OPTIONS, partial(_run, suffix), foreign_words="any", log="",
+        has_open_section=True,
         usage=f"{name} [-h] [-v] [-C CONFIG] [-b BACKEND | -T TARGET] [--] [COMMANDS FOR BACKEND]",
         details=details,
         prepare=partial(_prepare, suffix),

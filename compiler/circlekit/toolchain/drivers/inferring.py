@@ -26,7 +26,7 @@ def _check(values: Values) -> None:
 
 def _words(invocation: Invocation) -> list[str]:
     """Return the arguments of the program: from the command line and the key ``command``."""
-    return [*invocation.words, *str(invocation.values.get("command", "")).split()]
+    return [*invocation.backend_words, *str(invocation.values.get("command", "")).split()]
 
 
 def _run(invocation: Invocation, session: Session) -> None:
@@ -76,7 +76,7 @@ one_infer = Driver(
     ],
     _run,
     check=_check,
-    words="behind",
+    foreign_words="behind",
     log="",
     usage="one-infer [-h] [-v] [-C CONFIG] [-d DRIVER] [--post-process POST_PROCESS] [--] "
     "[COMMANDS FOR BACKEND DRIVER]",

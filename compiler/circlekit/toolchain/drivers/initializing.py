@@ -68,7 +68,7 @@ def _run(invocation: Invocation, session: Session) -> None:
     path = Path(str(values["output_path"]))
     write_file(path, [configuration_text(values).encode()])
     if "backend" in values:
-        run_program(session, f"{values['backend']}-init", invocation.words)
+        run_program(session, f"{values['backend']}-init", invocation.backend_words)
 
 
 one_init = Driver(
@@ -87,7 +87,7 @@ one_init = Driver(
     ],
     _run,
     check=_check,
-    words="behind",
+    foreign_words="behind",
     log="",
     standard=("version", "verbose"),
 )
