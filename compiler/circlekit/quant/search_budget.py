@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from circlekit.interp.execution_plan import work_of
 from circlekit.ir.graph import Model
 
-WORK_PER_SECOND = 1e10
+WORK_PER_SECOND = 7e9
 """Multiply-accumulates that a usual core computes in a second: the unit of ``seconds``."""
 
 OPERATOR_WORK = 1.5e6
