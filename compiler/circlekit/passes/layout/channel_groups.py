@@ -147,7 +147,7 @@ class GroupFinder:
         self.graph, self.moved, self.movers = graph, moved, movers
         self.inputs = frozenset(graph.inputs)
         self.groups: dict[Value, ChannelGroup] = {}
-        self.seen: set[Op] = set()
+        self.added: dict[Op, ChannelGroup] = {}
 
     def group_of(self, value: Value) -> ChannelGroup:
         """Return the group of ``value``."""
@@ -194,9 +194,8 @@ class GroupFinder:
 
     def add(self, group: ChannelGroup, op: Op) -> bool:
         """Add the operands and the result of an operator within the group; return whether it is one."""
-        if op in self.seen:
-            return all(self.groups.get(value) is group for value in op.results)
-        self.seen.add(op)
+        if op in self.added:
+            return self.added[op] is group
         found = channelwise(op)
         if found is None or op.output.static_shape[-1] != group.channels:
             return False
@@ -206,13 +205,14 @@ class GroupFinder:
                 return False
             if not is_movable(value):
                 return False
-            group.constants.append((op, index, axis))
         for value in (*found.data, op.output):
             if value not in self.groups:
                 self.groups[value] = group
                 group.values.append(value)
             if self.groups[value] is not group:
                 return False
+        group.constants += ((op, *constant) for constant in found.constants)
+        self.added[op] = group
         return True
 
 
