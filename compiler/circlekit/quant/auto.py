@@ -199,6 +199,7 @@ class Auto:
     def _search(self) -> Settings:
         """Return the best settings; each choice starts from the best so far."""
         best = Settings(estimator=self.estimator)
+        changes: list[Change]
         if len(self.trial_samples) < 2:
             self.notes.append("only one sample: nothing can be held back, plain rules are kept")
             return best
@@ -208,12 +209,13 @@ class Auto:
             if self.trials.equalized(1.0) is self.model:
                 self.notes.append("equalization: no layer can be equalized")
             else:
-                changes: list[Change] = [({"strength": s}, LEAST_GAIN_DB) for s in STRENGTHS]
-                best = self._best(best, changes, self._corrected)
+                changes = [({"strength": s}, LEAST_GAIN_DB) for s in STRENGTHS]
+                best = self._best(best, changes, self._corrected, "with corrected biases")
         is_wide = self.activations.bits > EQUALIZED_BITS
         best = replace(best, widening=SAFE_WIDENING) if is_wide else best
         if len(self.trial_samples) >= QUARTERS:
-            best = self._best(best, self._changes_of_ranges(is_wide), self._held_back)
+            changes = self._changes_of_ranges(is_wide)
+            best = self._best(best, changes, self._held_back, "on samples held back")
         return best
 
     def _changes_of_ranges(self, is_wide: bool) -> list[Change]:
@@ -228,14 +230,15 @@ class Auto:
         return [estimator, margin, *((change, LEAST_GAIN_DB) for change in others)]
 
     def _best(
-        self, first: Settings, changes: Sequence[Change], score: Callable[[Settings], float]
+        self, first: Settings, changes: Sequence[Change], score: Callable[[Settings], float], measure: str
     ) -> Settings:
         """Return ``first`` with the changes that raise the score; note the scores.
 
-        Each change is made to the best settings so far.
+        Each change is made to the best settings so far.  ``measure``: how the score is measured, for the
+        first note; scores of different measures must not be compared.
         """
         best, best_score = first, score(first)
-        self.notes.append(f"{first}: {best_score:.2f} dB")
+        self.notes.append(f"{first}: {best_score:.2f} dB {measure}")
         for change, least_gain in changes:
             settings = replace(best, **change)
             if self._budget.spent > self._budget.runs(LARGEST_SEARCH):
