@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import compileall
 import os
 import queue
 import random
@@ -27,7 +28,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from typing import NamedTuple
 
 from tools.sweep import sweep
@@ -161,17 +164,33 @@ def _is_type_alias(node: ast.Assign) -> bool:
     return union and any(isinstance(t, ast.Name) and t.id[:1].isupper() for t in node.targets)
 
 
+def test_folders(path: Path) -> list[Path]:
+    """The folders with the tests of a module: that of its part, and those with the name of a folder below it.
+
+    ``cli/quant/x.py`` -> ``tests/cli``, ``tests/quant``; ``quant/one/x.py`` -> ``tests/quant``, which has a
+    folder ``one`` of its own.
+    """
+    part, *below = path.relative_to(PACKAGE).parts[:-1] or (path.stem,)
+    first = ROOT / "tests" / part
+    named = [first, *(ROOT / "tests" / name for name in below if not (first / name).is_dir())]
+    return [folder for folder in named if folder.is_dir()]
+
+
 def tests_of(mutation: Mutation) -> list[list[str]]:
-    """The tests of the mutated part, in groups: of the module, then of its folder and the part, then all."""
-    folder = ROOT / "tests" / mutation.part
-    if not folder.is_dir():
+    """The test files of the mutated part, in groups: of the module, then of its folder, then all."""
+    folders, stem = test_folders(mutation.path), mutation.path.stem
+    if not folders:
         return [sorted(str(p.relative_to(ROOT)) for p in (ROOT / "tests").glob("test_*.py"))]
-    stem = mutation.path.stem
-    named = sorted(p for p in folder.rglob("test_*.py") if stem in p.stem)
     mirrored = ROOT / "tests" / mutation.path.relative_to(PACKAGE).parent
-    nearest = [mirrored] if mirrored != folder and mirrored.is_dir() else []
-    groups = [named, [*nearest, *sorted(folder.glob("test_*.py"))], [folder]]
-    return [[str(path.relative_to(ROOT)) for path in group] for group in groups if group]
+    every = [path for folder in folders for path in sorted(folder.rglob("test_*.py"))]
+    named = [path for path in every if stem in path.stem]
+    named += [path for path in sorted((ROOT / "tests").rglob(f"test_{stem}.py")) if path not in named]
+    near = [path for path in every if mirrored in path.parents or path.parent in folders]
+    groups, seen = [], set[Path]()
+    for group in (named, near, every):
+        groups.append([str(path.relative_to(ROOT)) for path in group if path not in seen])
+        seen.update(group)
+    return [group for group in groups if group]
 
 
 def passes(tests: list[str], copy: Path) -> bool:
@@ -234,12 +253,16 @@ def try_all(chosen: list[Mutation], jobs: int) -> Iterator[tuple[Mutation, bool,
         for job in range(jobs):
             copy = Path(folder) / str(job)
             shutil.copytree(ROOT / "compiler", copy / "compiler", ignore=ignored)
+            compileall.compile_dir(copy, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
             copies.put(copy)
-        groups = sorted({tuple(group) for mutation in chosen for group in tests_of(mutation)})
-        results = pool.map(lambda group: passes(list(group), copy), groups)
-        broken = [" ".join(group) for group, is_green in zip(groups, results, strict=True) if not is_green]
+        files = sorted({path for mutation in chosen for group in tests_of(mutation) for path in group})
+        parts = [list(group) for _, group in groupby(files, lambda path: Path(path).parts[1])]
+        results = pool.map(lambda part: passes(part, copy), parts)
+        broken = [
+            Path(part[0]).parts[1] for part, is_green in zip(parts, results, strict=True) if not is_green
+        ]
         if broken:
-            sys.exit("without a mutation, and run alone, these fail: " + "; ".join(broken))
+            sys.exit("without a mutation these tests fail: " + ", ".join(broken))
         yield from pool.map(tried, chosen)
 
 

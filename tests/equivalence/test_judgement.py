@@ -15,11 +15,12 @@ from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
 from circlekit.equivalence.judgement.judge import CSV_COLUMNS, is_quantized_form, judge
 from circlekit.errors import ModelError, ShapeError
 
-FLOAT = """
-graph main(%x: f32[1,4]) -> %z {
-  %y = FullyConnected(%x, [[1.0, 0.5, 0.25, 0.1], [0.3, -0.7, 0.2, 0.9]], [0.1, -0.2]) : f32[1,2]
+ROWS = "[[1.0, 0.5, 0.25, 0.1], [0.3, -0.7, 0.2, 0.9]]"
+FLOAT = f"""
+graph main(%x: f32[1,4]) -> %z {{
+  %y = FullyConnected(%x, {ROWS}, [0.1, -0.2]) : f32[1,2]
   %z = Relu(%y) : f32[1,2]
-}
+}}
 """
 X = np.array([[1.0, -0.5, 0.24, 0.9]], np.float32)
 
@@ -119,6 +120,9 @@ def test_what_counts_as_a_quantized_form() -> None:
     assert is_quantized_form(model, form)
     assert not is_quantized_form(form, model)
     assert not is_quantized_form(form, parse(quantized(y_scale=0.1)))
+    weights = "%w = const i8[2,4] quant(scale: 0.01) [[100, 50, 25, 10], [30, -70, 20, 90]]\n  %y = FullyConn"
+    only_weights = FLOAT.replace("%y = FullyConn", weights).replace(ROWS, "%w").replace(", [0.1, -0.2])", ")")
+    assert is_quantized_form(model, parse(only_weights))
 
 
 def test_channels_that_were_rescaled_are_no_error() -> None:

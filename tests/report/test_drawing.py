@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 import circlekit
@@ -80,6 +81,29 @@ def test_layout(graph: Graph) -> None:
         for path, values in drawing.edges:
             assert values
             assert all(drawing.boxes[b].layer == drawing.boxes[a].layer + 1 for a, b in pairwise(path))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_boxes_stand_as_near_to_their_readers_as_the_others_allow(seed: int) -> None:
+    """Boxes that touch are pulled to the means of their readers: by 0 in sum, and against each other."""
+    graph = random_model(seed)[0].main
+    drawing = draw(graph, fold(graph))
+    readers, rows = defaultdict(list), defaultdict(list)
+    for path, _ in drawing.edges:
+        for start, end in pairwise(path):
+            readers[start].append(drawing.boxes[end].x)
+    for number, box in sorted(enumerate(drawing.boxes), key=lambda item: item[1].x):
+        rows[box.layer].append(number)
+    for row in rows.values():
+        pulls: list[float] = []
+        for number, following in zip(row, [*row[1:], None], strict=True):
+            box = drawing.boxes[number]
+            pulls.append(float(np.mean(readers[number])) - box.x if readers[number] else np.nan)
+            other = None if following is None else drawing.boxes[following]
+            if other is None or other.x - box.x > (box.width + other.width) / 2 + GAP + 1e-6:
+                sums = np.cumsum(pulls)  # NaN where the place before is not known
+                assert np.isnan(sums[-1]) or (abs(sums[-1]) < 1e-6 and sums.min() > -1e-6)
+                pulls = []
 
 
 def test_many_blocks_are_packed() -> None:

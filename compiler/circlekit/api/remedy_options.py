@@ -15,8 +15,8 @@ import numpy as np
 from circlekit.errors import CirclekitError
 from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Model
-from circlekit.ir.op import Op, OpaqueOp
-from circlekit.passes.support.lone_model import lone_model
+from circlekit.ir.op import Op
+from circlekit.passes.support.lone_model import can_stand_alone, lone_model
 from circlekit.quant.choose import choose
 from circlekit.quant.scheme import SCHEMES, Arithmetic
 from circlekit.targets.findings import Finding
@@ -48,7 +48,7 @@ def _remedy(op: Op, format: str, target: Target) -> str:
 
 def _known_shapes(op: Op, target: Target) -> Iterator[str]:
     """Yield the command that gives a model known shapes, if the target runs ``op`` with them."""
-    if all(value.is_static for value in op.inputs if value is not None) or op.called_graphs():
+    if all(value.is_static for value in op.inputs if value is not None) or not can_stand_alone(op):
         return
     model = lone_model(op)
     for value in model.main.values():
@@ -60,7 +60,7 @@ def _known_shapes(op: Op, target: Target) -> Iterator[str]:
 
 def _schemes(op: Op, target: Target) -> Iterator[str]:
     """Yield the command that quantizes the float model so that the target runs the operator."""
-    if isinstance(op, OpaqueOp) or op.called_graphs():
+    if not can_stand_alone(op):
         return
     model = lone_model(op)
     for value in model.main.values():

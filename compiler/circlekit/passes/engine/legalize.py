@@ -15,10 +15,10 @@ from typing import ClassVar
 import circlekit.passes.legal as legal_passes
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.passes.support.insertion import Inserter
-from circlekit.passes.support.lone_model import lone_model
+from circlekit.passes.support.lone_model import can_stand_alone, lone_model
 from circlekit.rewrite.base import Context, GraphPass
 from circlekit.rewrite.rewrite import Rewrite
 from circlekit.targets.delegation import CutFinder
@@ -113,7 +113,7 @@ class Legalization(GraphPass):
     def lasting_obstacle(self, op: Op) -> str | None:
         """Return the obstacle of ``op``; None also if legalizations replace it by operators without one."""
         sentence = self.obstacle(op)
-        if sentence is None or not self.depth or isinstance(op, OpaqueOp) or op.called_graphs():
+        if sentence is None or not self.depth or not can_stand_alone(op):
             return sentence
         model = lone_model(op)
         legalize_in_place(model, self.format, (), self.runtimes, is_excerpt=True, depth=self.depth - 1)

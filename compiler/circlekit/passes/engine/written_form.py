@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from circlekit.ir.graph import Model
-from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.op import Op
 from circlekit.passes.engine.legalize import legalize
-from circlekit.passes.support.lone_model import is_folded, lone_model
+from circlekit.passes.support.lone_model import can_stand_alone, is_folded, lone_model
 from circlekit.rewrite.base import TargetRules
 from circlekit.targets.delegation import Delegation, find_delegation
 from circlekit.targets.findings import Refusal, TargetSet
@@ -26,7 +26,7 @@ def written_refusal(targets: TargetSet, format: str, check: Refusal | None = Non
 
     def refusal(op: Op) -> str | None:
         sentence = check(op)
-        if sentence is None or isinstance(op, OpaqueOp) or op.called_graphs():
+        if sentence is None or not can_stand_alone(op):
             return sentence
         shapes = tuple(value and value.shape for value in (*op.inputs, *op.results))
         constant = tuple(value is None or is_folded(value) for value in op.inputs)

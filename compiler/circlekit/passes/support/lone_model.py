@@ -6,8 +6,13 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.op import Op
+from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Value
+
+
+def can_stand_alone(op: Op) -> bool:
+    """Return whether there is a ``lone_model`` of ``op``: it has a declaration and calls no graphs."""
+    return not isinstance(op, OpaqueOp) and not op.called_graphs()
 
 
 def lone_model(op: Op) -> Model:

@@ -1,19 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``circlekit.check`` and ``circle-check``: what a runtime cannot run, why, and what helps."""
+"""``circlekit.check``: what a runtime cannot run, why, and what helps."""
 
 from __future__ import annotations
-
-import json
-from pathlib import Path
 
 import pytest
 
 import circlekit
-from circlekit.cli import front_door
-from circlekit.cli.check import main
 from circlekit.errors import UnsupportedError
 from circlekit.targets.target import Target
-from tests.cli.call_command import call_command
 from tests.targets.toy import toy
 
 HARD_SWISH = """
@@ -80,6 +74,17 @@ def test_a_remedy_is_an_option_where_no_pass_helps(text: str, target: Target | s
     assert str(finding).endswith(f"{finding.reason}; {finding.remedy}")
 
 
+@pytest.mark.parametrize("target", ["onert", "luci", toy()])
+def test_the_remedy_of_an_operator_without_a_declaration(target: Target | str) -> None:
+    """No scheme and no shapes are tried on it."""
+    text = """
+    graph main(%x: f32[?,4]) -> %y {
+      %y = Opaque(%x) {code: "CUSTOM", custom_code: "Mine"} : f32[?,4]
+    }"""
+    (finding,) = circlekit.check(circlekit.parse(text), target)
+    assert finding.remedy.startswith("export ")
+
+
 def test_a_model_that_runs_has_no_finding_and_stays_as_it_is() -> None:
     model = circlekit.parse(HARD_SWISH)
     before = str(model), model.main.ops, model.main.epoch
@@ -93,67 +98,3 @@ def test_several_targets_give_a_finding_each() -> None:
     assert [finding.target for finding in found] == ["tflm"]  # ONE's interpreter has the kernel
     with pytest.raises(UnsupportedError, match="no target is named onnx"):
         circlekit.check(circlekit.parse(LRN), "luci,onnx")
-
-
-# -- the command -------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> tuple[str, str]:
-    bad, good = tmp_path / "bad.circle", tmp_path / "good.circle"
-    circlekit.save(circlekit.parse(LRN), bad)
-    circlekit.save(circlekit.parse("graph main(%x: f32[4]) -> %y {\n  %y = Relu(%x)\n}"), good)
-    return str(bad), str(good)
-
-
-def test_the_command_in_a_process(files: tuple[str, str]) -> None:
-    bad, good = files
-    done = call_command("circlekit", "check", bad, good, "--target", "tflm")
-    assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.splitlines()[0] == f"{bad} > main > op 0 LOCAL_RESPONSE_NORMALIZATION > %y"
-    assert "    TensorFlow Lite for Microcontrollers has no LOCAL_RESPONSE_NORMALIZATION" in done.stdout
-    assert done.stdout.endswith("2 models: 1 run, 1 do not\n")
-
-
-def test_exit_codes(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    bad, good = files
-    assert main([good, "--target", "tflm"]) == 0
-    assert main([bad, "--target", "luci"]) == 0
-    assert main([bad, "--target", "tflm", "-q"]) == 1
-    assert main([bad, "--target", "tlfm"]) == 2
-    assert "did you mean tflm?" in capsys.readouterr().err
-    assert main([bad, "--target", "none"]) == 1
-    assert "there is no target to check for" in capsys.readouterr().err
-    assert main([f"{bad}.missing", good, "--target", "tflm"]) == 1
-    assert capsys.readouterr().out.endswith("2 models: 1 run, 1 do not\n")
-
-
-def test_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    bad, good = files
-    assert main([bad, good, "--target", "tflm", "--json"]) == 1
-    first, second = json.loads(capsys.readouterr().out)
-    page = (Path(__file__).parents[2] / "docs" / "guide" / "targets.md").read_text()
-    assert all(f"`{key}`" in page for key in (*first, *first["findings"][0]))
-    assert (first["pass"], second["pass"], second["findings"]) == (False, True, [])
-    assert first["findings"][0]["operator"] == "LOCAL_RESPONSE_NORMALIZATION"
-
-
-def test_the_result_of_an_optimization_in_a_process(files: tuple[str, str], tmp_path: Path) -> None:
-    out = tmp_path / "out.circle"
-    done = call_command("circlekit", "optimize", "--O1", "--target", "luci,tflm", files[0], str(out))
-    assert done.returncode == 0
-    text = " ".join(done.stdout.split())
-    assert (
-        "1 operator that TensorFlow Lite for Microcontrollers cannot run (1 before): "
-        "1 LOCAL_RESPONSE_NORMALIZATION" in text
-    )
-    assert "ONE's interpreter cannot run" not in text
-
-
-def test_an_unknown_target_of_an_optimization_is_wrong_usage(
-    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = f"{files[1]}.out.circle"
-    assert front_door.main(["optimize", "--O1", "--target", "lucy", files[0], out]) == 2
-    assert "no target is named lucy; did you mean luci?" in capsys.readouterr().err
-    assert not Path(out).exists()

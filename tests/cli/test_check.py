@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``circlekit check`` and ``circle-check``: the operators that stop a model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import circlekit
+from circlekit.cli import front_door
+from circlekit.cli.check import main
+from tests.cli.call_command import call_command
+
+LRN = "graph main(%x: f32[1,2,2,4]) -> %y {\n  %y = LocalResponseNormalization(%x)\n}"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    bad, good = tmp_path / "bad.circle", tmp_path / "good.circle"
+    circlekit.save(circlekit.parse(LRN), bad)
+    circlekit.save(circlekit.parse("graph main(%x: f32[4]) -> %y {\n  %y = Relu(%x)\n}"), good)
+    return str(bad), str(good)
+
+
+def test_the_command_in_a_process(files: tuple[str, str]) -> None:
+    bad, good = files
+    done = call_command("circlekit", "check", bad, good, "--target", "tflm")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.splitlines()[0] == f"{bad} > main > op 0 LOCAL_RESPONSE_NORMALIZATION > %y"
+    assert "    TensorFlow Lite for Microcontrollers has no LOCAL_RESPONSE_NORMALIZATION" in done.stdout
+    assert done.stdout.endswith("2 models: 1 run, 1 do not\n")
+
+
+def test_exit_codes(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    bad, good = files
+    assert main([good, "--target", "tflm"]) == 0
+    assert main([bad, "--target", "luci"]) == 0
+    assert main([bad, "--target", "tflm", "-q"]) == 1
+    assert main([bad, "--target", "tlfm"]) == 2
+    assert "did you mean tflm?" in capsys.readouterr().err
+    assert main([bad, "--target", "none"]) == 1
+    assert "there is no target to check for" in capsys.readouterr().err
+    assert main([f"{bad}.missing", good, "--target", "tflm"]) == 1
+    assert capsys.readouterr().out.endswith("2 models: 1 run, 1 do not\n")
+
+
+def test_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    bad, good = files
+    assert main([bad, good, "--target", "tflm", "--json"]) == 1
+    first, second = json.loads(capsys.readouterr().out)
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "targets.md").read_text()
+    assert all(f"`{key}`" in page for key in (*first, *first["findings"][0]))
+    assert (first["pass"], second["pass"], second["findings"]) == (False, True, [])
+    assert first["findings"][0]["operator"] == "LOCAL_RESPONSE_NORMALIZATION"
+
+
+def test_the_result_of_an_optimization_in_a_process(files: tuple[str, str], tmp_path: Path) -> None:
+    out = tmp_path / "out.circle"
+    done = call_command("circlekit", "optimize", "--O1", "--target", "luci,tflm", files[0], str(out))
+    assert done.returncode == 0
+    text = " ".join(done.stdout.split())
+    assert (
+        "1 operator that TensorFlow Lite for Microcontrollers cannot run (1 before): "
+        "1 LOCAL_RESPONSE_NORMALIZATION" in text
+    )
+    assert "ONE's interpreter cannot run" not in text
+
+
+def test_an_unknown_target_of_an_optimization_is_wrong_usage(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = f"{files[1]}.out.circle"
+    assert front_door.main(["optimize", "--O1", "--target", "lucy", files[0], out]) == 2
+    assert "no target is named lucy; did you mean luci?" in capsys.readouterr().err
+    assert not Path(out).exists()

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forms of constant weights: what they save in the file."""
+
+from __future__ import annotations
+
+import pytest
+
+import circlekit
+from circlekit.quant.scheme import SCHEMES
+from circlekit.quant.weights import block_plan, saved_bytes, weight_plan
+
+
+def savings(scheme: str, units: int) -> tuple[int, int]:
+    """Return by how many bytes the weights, and the file, shrink in ``scheme``."""
+    weights = f"%w = const f32[{units},128] gaussian(0, 1)"
+    model = circlekit.parse(
+        f"graph main(%x: f32[1,128]) -> %y {{ {weights}\n  %y = FullyConnected(%x, %w) }}"
+    )
+    value, form = model.main.ops[0].inputs[1], SCHEMES[scheme]
+    assert value is not None
+    plan = block_plan(value, form) if form.block else weight_plan(value, form, 0)
+    expected = saved_bytes(value, plan, form)
+    report = circlekit.quantize(model, scheme)
+    return expected, report.before.file_size - report.after.file_size
+
+
+@pytest.mark.parametrize("scheme", ["dynamic_int8", "weight_int4", "weight_int4_block32"])
+def test_the_bytes_that_a_form_saves_are_those_of_the_file(scheme: str) -> None:
+    """Exact for each unit; what a quantized operator adds to the file is estimated."""
+    (less, in_small_file), (more, in_large_file) = savings(scheme, 32), savings(scheme, 64)
+    assert more - less == in_large_file - in_small_file
+    assert abs(less - in_small_file) < 200
