@@ -122,6 +122,11 @@ def test_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
     line.advance(10)
     assert line.interrupted() == "interrupted while running the original (33 %); 2 files were written"
     assert line._estimate(101.0) == "2 s left"
+    line.begin("at the limits", 100)
+    line.advance(1)
+    assert line._estimate(100.5) == "50 s left"  # the earliest estimate
+    line.advance(49)
+    assert [line._estimate(100.0 + passed) for passed in (99, 100)] == ["99 s left", "2 min left"]
 
 
 def test_an_interrupted_sweep_goes_on_to_its_summary(capsys: pytest.CaptureFixture[str]) -> None:

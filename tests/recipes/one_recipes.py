@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from circlekit.ir.graph import Model
+from circlekit.recipes.load import load_recipe
 from tests.conftest import SHARED
 
 RECIPES = sorted(SHARED.glob("peer/one/*/*/test.recipe"))
@@ -20,6 +22,11 @@ each_recipe = pytest.mark.parametrize(
     "path", RECIPES or [pytest.param(Path(), marks=ABSENT)], ids=lambda p: p.parent.name or "absent"
 )
 """Runs a test on every recipe of ONE, or skips it where there are none."""
+
+
+def one_recipe(shared: Path, name: str) -> Model:
+    """Return the model of ONE's recipe ``name``; ``shared``: the folder of shared data."""
+    return load_recipe(shared / "peer/one/TensorFlowLiteRecipes" / name / "test.recipe")
 
 
 class Said:

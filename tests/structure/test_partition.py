@@ -19,9 +19,9 @@ from circlekit.interp.interpreter import run, select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ir.tensor import same_array
 from circlekit.ir.verifier import check
-from circlekit.recipes.load import load_recipe
 from circlekit.structure.part_table import PartTable
 from circlekit.structure.run_parts import run_parts
+from tests.recipes.one_recipes import one_recipe
 
 MEAN, ADD = "Mean_as_variance", "Add_as_variance"
 ONE_ROWS = [
@@ -82,7 +82,7 @@ def expect_equal_parts(model: Model, table: PartTable, fewest: bool = False) -> 
 
 @pytest.mark.parametrize(("recipe", "backends", "count"), ONE_ROWS)
 def test_rows_of_one(recipe: str, backends: dict[str, str], count: int, shared: Path) -> None:
-    model = load_recipe(shared / "peer/one/TensorFlowLiteRecipes" / recipe / "test.recipe")
+    model = one_recipe(shared, recipe)
     assert expect_equal_parts(model, table_of(backends)) == count
     assert expect_equal_parts(model, table_of(backends), fewest=True) <= count
 

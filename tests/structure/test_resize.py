@@ -15,8 +15,8 @@ from circlekit.interp.interpreter import run
 from circlekit.ir.shape_inference import check_shapes
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import check
-from circlekit.recipes.load import load_recipe
 from circlekit.structure.resize import parse_shapes
+from tests.recipes.one_recipes import one_recipe
 
 ONE_ROWS = [
     ("Split_001", [[8, 1, 2]], [(4, 1, 2), (4, 1, 2)]),
@@ -32,7 +32,7 @@ ONE_ROWS = [
 def test_rows_of_one(
     recipe: str, inputs: list[list[int]], outputs: list[tuple[int, ...]] | None, shared: Path
 ) -> None:
-    model = load_recipe(shared / "peer/one/TensorFlowLiteRecipes" / recipe / "test.recipe")
+    model = one_recipe(shared, recipe)
     resized = circlekit.resize(model, inputs)
     check(resized)
     check_shapes(resized)

@@ -20,9 +20,9 @@ from circlekit.ir.graph import Model
 from circlekit.ir.tensor import same_array
 from circlekit.ir.value import Array
 from circlekit.ir.verifier import check
-from circlekit.recipes.load import load_recipe
 from circlekit.structure.part_table import PartTable
 from circlekit.structure.selection import parse_ids
+from tests.recipes.one_recipes import one_recipe
 
 NET = """
 graph main(%x: f32[2,3], %k: f32[3]) -> %y {
@@ -61,7 +61,7 @@ RECIPES = [
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_rows_of_one(recipe: str, shared: Path) -> None:
     """The models of ONE's circle-opselector-test: every range of operators."""
-    model = load_recipe(shared / "peer/one/TensorFlowLiteRecipes" / recipe / "test.recipe")
+    model = one_recipe(shared, recipe)
     values = values_of(model)
     for first, last in combinations(range(len(model.main) + 1), 2):
         expect_values(circlekit.select(model, range(first, last)), values)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dalgona: hooks in Python around the operators of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import circlekit
+from circlekit.api.one_tools import analyze
+from circlekit.cli.quant.dalgona import dalgona
+from circlekit.equivalence.analysis_hooks import AnalysisError
+
+ANALYSIS = """
+class Watch:
+    def StartAnalysis(self, args):
+        print("start", args)
+    def EndAnalysis(self):
+        print("end")
+    def StartNetworkExecution(self, inputs):
+        print("inputs", [t["name"] for t in inputs])
+    def EndNetworkExecution(self, outputs):
+        print("outputs", [t["data"].shape for t in outputs])
+    def DefaultOpPre(self, name, opcode, inputs):
+        print("pre", name, opcode, [t["is_const"] for t in inputs])
+    def DefaultOpPost(self, name, opcode, inputs, outputs):
+        print("post", name, outputs[0]["data"].max() >= inputs[0]["data"].max())
+    def Conv2DPost(self, name, input, filter, bias, padding, stride, dilation, output, fused_act):
+        print("conv", filter["data"].shape, bias["name"] != "", padding, stride, dilation, fused_act,
+              output["quantparam"])
+    def AddPre(self, name, x, y, fused_act):
+        print("add", x["name"], y["is_const"], fused_act)
+"""
+
+WATCHED = """
+graph main(%x: f32[1,4,4,2]) -> %z {
+  %k = const f32[3,1,1,2] gaussian(0, 1)
+  %c = Conv2D(%x, %k, [0.1, 0.2, 0.3]) {padding: VALID, act: RELU} : f32[1,4,4,3]
+  %d = Add(%c, [1.0, 1.0, 1.0]) : f32[1,4,4,3]
+  %z = Relu(%d)                 : f32[1,4,4,3]
+}
+"""
+
+
+def test_hooks_of_an_analysis(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "Watch.py").write_text(ANALYSIS)
+    circlekit.save(circlekit.parse(WATCHED), tmp_path / "net.circle")
+    words = ["--input_model", str(tmp_path / "net.circle"), "--analysis", str(tmp_path / "Watch.py")]
+    assert dalgona([*words, "--analysis_args", "text"]) == 0
+    pair = "{'w': 1, 'h': 1}"
+    assert capsys.readouterr().out.splitlines() == [
+        "start text",
+        "inputs ['x']",
+        "pre c Conv2D [False, True, True]",
+        f"conv (3, 1, 1, 2) True VALID {pair} {pair} relu "
+        "{'scale': [], 'zero_point': [], 'quantized_dimension': 0}",
+        "add c True none",
+        "post d True",
+        "pre z Relu [False]",
+        "post z True",
+        "outputs [(1, 4, 4, 3)]",
+        "end",
+        "Finished executing a random input",
+    ]
+
+
+def test_hooks_stand_around_the_run_of_an_operator() -> None:
+    calls: list[str] = []
+
+    class Watch:
+        def DefaultOpPre(self, name: str, opcode: str, inputs: list[dict[str, Any]]) -> None:  # noqa: N802  # ONE's name
+            calls.append(f"pre {opcode} {len(inputs)}")
+
+        def DefaultOpPost(self, name: str, opcode: str, inputs: object, outputs: list[object]) -> None:  # noqa: N802  # as above
+            calls.append(f"post {opcode} {len(outputs)}")
+
+    text = """
+    graph main(%x: f32[1,4]) -> %y {
+      %c = Greater([2.0], [1.0])            : bool[1]
+      %y = If(%c, %x) {then_graph: @halves, else_graph: @halves}
+    }
+    graph halves(%x: f32[1,4]) -> %a {
+      %a, %b = Split(1, %x) {num_splits: 2} : f32[1,2], f32[1,2]
+    }
+    """
+    assert analyze(circlekit.parse(text), Watch()) == 1
+    assert calls == [
+        "pre Greater 2",
+        "post Greater 1",
+        "pre If 2",
+        "pre Split 2",
+        "post Split 2",
+        "post If 1",
+    ]
+
+
+def test_a_hook_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Broken:
+        def DefaultOpPost(self, *arguments: object) -> None:  # noqa: N802  # ONE's name
+            raise KeyError("no")
+
+    with pytest.raises(AnalysisError, match="DefaultOpPost: KeyError"):
+        analyze(circlekit.parse(WATCHED), Broken())
+    (tmp_path / "Other.py").write_text("x = 1\n")
+    circlekit.save(circlekit.parse(WATCHED), tmp_path / "net.circle")
+    words = ["--input_model", str(tmp_path / "net.circle"), "--analysis", str(tmp_path / "Other.py")]
+    assert dalgona(words) == 255
+    assert "expected a class Other" in capsys.readouterr().err

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""q-implant on the recipes of ONE's own tests, and faults of parameters."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.api.one_tools import implant
+from circlekit.cli.quant.q_implant import q_implant
+from circlekit.errors import FormatError, ModelError, ShapeError
+from circlekit.ir.dtypes import f32
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Value
+from circlekit.ir.verifier import check
+from tests.recipes.one_recipes import one_recipe
+
+
+def write_parameters(folder: Path, values: list[Value]) -> Path:
+    """Write random uint8 parameters, and integers of constants, for ``values``."""
+    rng = np.random.default_rng(7)
+    tree: dict[str, dict[str, object]] = {}
+    for number, value in enumerate(values):
+        dtype = "int32" if value.name == "bias" else "uint8"
+        arrays = {"scale": rng.random(1, np.float32), "zerop": rng.integers(0, 255, 1)}
+        if value.is_const:
+            arrays["value"] = rng.integers(0, 100, value.static_shape).astype(dtype)
+        tree[value.name] = {"dtype": dtype, "quantized_dimension": 0}
+        for field, array in arrays.items():
+            np.save(folder / f"{number}.{field}.npy", np.asarray(array))
+            tree[value.name][field] = f"{number}.{field}.npy"
+    (folder / "qparam.json").write_text(json.dumps(tree))
+    return folder / "qparam.json"
+
+
+def floats(model: Model) -> list[Value]:
+    return [v for v in model.main.values() if v.dtype is f32]
+
+
+IMPLANTED = [
+    "Add_000", "Concatenation_000", "Conv2D_002", "DepthwiseConv2D_001", "MaxPool2D_000", "Mean_001",
+    "Mul_000", "Mul_001", "Reshape_000", "Softmax_000",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IMPLANTED)
+def test_implanted_parameters_of_ones_rows(name: str, shared: Path, tmp_path: Path) -> None:
+    model = one_recipe(shared, name)
+    values = floats(model)
+    path = write_parameters(tmp_path, values)
+    circlekit.save(model, tmp_path / "in.circle")
+    target = tmp_path / "out.circle"
+    assert q_implant([str(tmp_path / "in.circle"), str(path), str(target)]) == 0
+    after = {v.name: v for v in circlekit.load(target).main.values()}
+    for name, tree in json.loads(path.read_text()).items():
+        form = after[name].quantization
+        assert form is not None
+        assert after[name].dtype.numpy == tree["dtype"]
+        np.testing.assert_array_equal(form.scale, np.load(tmp_path / tree["scale"]))
+        np.testing.assert_array_equal(form.zero_point, np.load(tmp_path / tree["zerop"]))
+        if "value" in tree:
+            np.testing.assert_array_equal(after[name].array(), np.load(tmp_path / tree["value"]))
+
+
+MOVED = "graph main(%x: f32[1,4]) -> %z { %y = Abs(%x) : f32[1,4]\n %z = Reshape(%y, [4]) : f32[4] }"
+
+
+def test_moved_elements_take_the_parameters_of_their_source(tmp_path: Path) -> None:
+    model = circlekit.parse(MOVED)
+    implant(model, write_parameters(tmp_path, floats(model)[:2]))
+    assert model.main.outputs[0].quantization == model.main.ops[0].output.quantization
+    check(model)
+    with pytest.raises(ModelError, match="would stay float32"):
+        implant(circlekit.parse(MOVED), write_parameters(tmp_path, floats(circlekit.parse(MOVED))[:1]))
+
+
+def test_a_constant_without_integers_is_rounded_by_channel(tmp_path: Path) -> None:
+    model = circlekit.parse(
+        "graph main(%x: f32[2,2]) -> %y { %y = Add(%x, [[1.0, 2.0], [3.0, 4.0]]) : f32[2,2] }"
+    )
+    constant = model.main.ops[0].inputs[1]
+    assert constant is not None
+    np.save(tmp_path / "one.npy", np.ones(1, np.float32))
+    np.save(tmp_path / "zero.npy", np.zeros(1, np.int64))
+    np.save(tmp_path / "scales.npy", np.array([0.5, 2], np.float32))
+    np.save(tmp_path / "zeros.npy", np.array([0, 10]))
+    one = {"dtype": "uint8", "scale": "one.npy", "zerop": "zero.npy", "quantized_dimension": 0}
+    tree = {"x": one, "y": one, constant.name: {**one, "scale": "scales.npy", "zerop": "zeros.npy"}}
+    (tmp_path / "qparam.json").write_text(json.dumps(tree))
+    implant(model, tmp_path / "qparam.json")
+    np.testing.assert_array_equal(constant.array(), [[2, 4], [12, 12]])
+
+
+def test_faults_of_implanted_parameters(tmp_path: Path) -> None:
+    path = write_parameters(tmp_path, [Value("no", f32, (1,))])
+    with pytest.raises(ModelError, match="no tensor is named 'no'"):
+        implant(circlekit.parse(MOVED), path)
+    path.write_text('{"x": {"dtype": "uint8", "scale": "a.npy"}}')
+    with pytest.raises(FormatError, match="x: expected zerop, a str, got None"):
+        implant(circlekit.parse(MOVED), path)
+    np.save(tmp_path / "a.npy", np.ones(3, np.float32))
+    path.write_text('{"x": {"dtype": "uint8", "scale": "a.npy", "zerop": "a.npy", "quantized_dimension": 1}}')
+    with pytest.raises(ShapeError, match="3 scales"):
+        implant(circlekit.parse(MOVED), path)

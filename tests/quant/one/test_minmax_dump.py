@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""minmax-embedder on recipes of ONE's tests, and percentiles and faults of a dump."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.api.one_tools import embed_ranges
+from circlekit.cli.quant.minmax_embedder import minmax_embedder
+from circlekit.errors import FormatError, ModelError
+from circlekit.ir.graph import Model
+from circlekit.ir.value import Value
+from tests.recipes.one_recipes import one_recipe
+
+
+def range_of(value: Value) -> list[float]:
+    """Return the recorded min and max."""
+    form = value.quantization
+    assert form is not None
+    assert form.min is not None
+    assert form.max is not None
+    return [*form.min.tolist(), *form.max.tolist()]
+
+
+def write_dump(path: Path, model: Model, runs: int, prefix: bool = True) -> None:
+    """Write a dump with min run * 10000 + number * 10, and max 7 above it, as ONE's test generates it."""
+    run_, model_, subg, op = ("run_", "model_", "subg_", "op_") if prefix else ("", "", "", "")
+    with h5py.File(path, "w") as file:
+        for index in range(runs):
+            group = file.create_group(f"value/{run_}{index}/{model_}0/{subg}0")
+            for kind, count in ((op, len(model.main)), ("input_", len(model.main.inputs))):
+                for number in range(count):
+                    low = index * 10000 + number * 10
+                    group.create_dataset(f"{kind}{number}", data=np.array([low, low + 7], ">f4"))
+
+
+@pytest.mark.parametrize("name", ["Abs_000", "Add_000", "Net_Conv_Relu6_000"])
+def test_embedded_ranges_of_ones_rows(name: str, shared: Path, tmp_path: Path) -> None:
+    model = one_recipe(shared, name)
+    write_dump(tmp_path / "minmax.h5", model, 2)
+    circlekit.save(model, tmp_path / "in.circle")
+    target = str(tmp_path / "out.circle")
+    words = ["--min_percentile", "0", "--max_percentile", "100", "-o", target]
+    assert minmax_embedder([*words, str(tmp_path / "in.circle"), str(tmp_path / "minmax.h5")]) == 0
+    main = circlekit.load(target).main
+    for values in (main.inputs, [op.output for op in main]):
+        for number, value in enumerate(values):
+            assert range_of(value) == [number * 10, 10000 + number * 10 + 7]
+
+
+def test_percentiles_and_faults_of_a_dump(tmp_path: Path) -> None:
+    text = "graph main(%x: f32[2]) -> %y { %y = Abs(%x) : f32[2] }"
+    model = circlekit.parse(text)
+    write_dump(tmp_path / "a.h5", model, 3, prefix=False)
+    assert embed_ranges(model, tmp_path / "a.h5", 50, 25) == 2
+    assert range_of(model.main.outputs[0]) == [10000, 5007]
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["value/run_0/model_0/subg_0/op_0"] = np.zeros(2, np.float32)
+    with pytest.raises(ModelError, match="no range of input 0 of graph 0, %x"):
+        embed_ranges(circlekit.parse(text), tmp_path / "b.h5")
+    with h5py.File(tmp_path / "c.h5", "w") as file:
+        file["value/x/y"] = np.zeros(2, np.float32)
+    with pytest.raises(FormatError, match="got /value/x/y"):
+        embed_ranges(circlekit.parse(text), tmp_path / "c.h5")

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fm-equalize on the recipes of ONE's own tests: the same patterns, and the values stay."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.api.one_tools import equalize_feature_maps
+from circlekit.cli.quant.fm_equalize import fm_equalize, fme_apply, fme_detect
+from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
+from circlekit.interp.interpreter import run
+from circlekit.ir.clone import clone
+from circlekit.ir.verifier import check
+from circlekit.quant.techniques.feature_map_equalization import find_patterns
+from tests.recipes.one_recipes import one_recipe
+
+EQUALIZED = [("FullyConnected_010", 1), ("Net_DConv_Conv_000", 1), ("Net_InstNorm_Conv_000", 1)]
+EQUALIZED += [("Net_Conv_Pad_000", 1), ("Net_Conv_Gelu_000", 0), ("Net_FullyConnected_Gelu_000", 0)]
+
+
+@pytest.mark.parametrize(("name", "count"), EQUALIZED)
+def test_equalized_rows_of_one(name: str, count: int, shared: Path) -> None:
+    """No scale passes through GELU, in ONE neither: its list of tests has these rows as comments."""
+    model = one_recipe(shared, name)
+    circlekit.optimize(model, ["fuse_instnorm"], format="circle")
+    before = clone(model)
+    patterns = equalize_feature_maps(model)
+    check(model)
+    assert len(patterns) == count
+    for kind in ("normal", "boundary"):
+        inputs = make_inputs(before.main, InputSet(kind))
+        for a, b in zip(run(before, inputs), run(model, inputs), strict=True):
+            np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-4)
+
+
+BRANCH = """
+graph main(%x: f32[1,4,4,2]) -> %a, %b {
+  %k = const f32[3,1,1,2] gaussian(0, 1)
+  %u = const f32[2,1,1,3] gaussian(0, 9)
+  %v = const f32[2,1,1,3] gaussian(0, 3)
+  %f = Conv2D(%x, %k, [0.1, 0.2, 0.3]) {padding: VALID, act: RELU} : f32[1,4,4,3]
+  %a = Conv2D(%f, %u, [0.1, 0.2]) {padding: VALID} : f32[1,4,4,2]
+  %p = MaxPool2D(%f) {padding: VALID, filter_width: 2, filter_height: 2} : f32[1,3,3,3]
+  %b = Conv2D(%p, %v, [0.1, 0.2]) {padding: VALID} : f32[1,3,3,2]
+}
+"""
+
+
+def test_layers_with_several_users_are_copied_if_allowed() -> None:
+    model = circlekit.parse(BRANCH)
+    assert find_patterns(model) == []
+    before = clone(model)
+    found = [(p.front, p.back) for p in equalize_feature_maps(model, allow_copies=True)]
+    assert found == [("f", "a"), ("f", "b")]
+    check(model)
+    assert len(model.main) == 5
+    inputs = make_inputs(before.main, InputSet("normal"))
+    for a, b in zip(run(before, inputs), run(model, inputs), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-4)
+
+
+def test_commands_of_equalization(shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target, patterns = (str(tmp_path / name) for name in ("in.circle", "out.circle", "p.json"))
+    circlekit.save(one_recipe(shared, "Net_DConv_Conv_000"), source)
+    assert fme_detect(["--input", source, "--output", patterns]) == 0
+    (found,) = json.loads(Path(patterns).read_text())
+    assert found["type"] == "ScaleOnly"
+    assert "act_scale" not in found
+    assert fme_apply(["--input", source, "--fme_patterns", patterns, "--output", target]) == 255
+    assert "act_scale is missing" in capsys.readouterr().err
+    assert fm_equalize(["-i", source, "-o", target, "-f", patterns]) == 0
+    (found,) = json.loads(Path(patterns).read_text())
+    channels = circlekit.load(source).main.ops[0].output.static_shape[-1]
+    assert len(found["act_scale"]) == channels
+    first = Path(target).read_bytes()
+    assert fme_apply(["--input", source, "--fme_patterns", patterns, "--output", target]) == 0
+    assert Path(target).read_bytes() == first
+    Path(patterns).write_text(json.dumps([{**found, "act_scale": 3}]))
+    assert fme_apply(["--input", source, "--fme_patterns", patterns, "--output", target]) == 255
+    assert "act_scale's element is not fp32" in capsys.readouterr().err
