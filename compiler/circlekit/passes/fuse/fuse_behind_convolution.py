@@ -105,13 +105,14 @@ class FusePixelShuffle(Rewrite):
     """pixel_shuffle(conv(x, w))  ==  depth_to_space(conv(x, w with permuted output channels)).
 
     Element (i, j) of a block of channel c comes from channel (c, i, j) in PyTorch, but from (i, j, c) in
-    DEPTH_TO_SPACE.  The result stays NCHW, as in PyTorch, so one Transpose remains.
+    DEPTH_TO_SPACE.  The result stays NCHW, as in PyTorch, so one Transpose remains.  The filter has all I
+    channels of x: with groups, each output channel must stay in its group.
     """
 
     name = "fuse_pixel_shuffle"
 
     before = """
-        c = Conv2D(x, w: const f32[O, _, _, _], b?: const f32[*, O])
+        c = Conv2D(x: f32[_, _, _, I], w: const f32[O, _, _, I], b?: const f32[*, O])
         t = Transpose(c, first: const)
         r = Reshape(t, blocks?)         {new_shape: any}
         u = Transpose(r, second: const)

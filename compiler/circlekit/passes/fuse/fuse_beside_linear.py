@@ -27,7 +27,7 @@ IMAGE = {"data": "[_, _, _, I]", "numbers": "[*, I|1]"}
 DIRECT = {"move": "", "moved": "a", "again": "", "new": "x"}
 BEHIND_TRANSPOSE = {
     "move": "t = Transpose(a, perm: const)",
-    "moved": "t",
+    "moved": "t: f32[_, _, _, I]",
     "again": "y = Transpose(x, perm)",
     "new": "y",
 }
@@ -36,7 +36,10 @@ CONVOLUTIONS: tuple[dict[str, Any], ...] = (
     {"layer": "DepthwiseConv2D", "filter": "[1, _, _, O]", "spread": ("a",), **IMAGE, **DIRECT},
     {"layer": "Conv2D", "filter": "[O, _, _, I]", "data": "", "numbers": "", **BEHIND_TRANSPOSE},
 )
-"""Layers behind arithmetic.  In the last row a Transpose ``t`` converts the NCHW result ``a`` to NHWC."""
+"""Layers behind arithmetic.  In the last row a Transpose ``t`` converts the NCHW result ``a`` to NHWC.
+
+The dimension I excludes convolutions with groups, whose filter has fewer channels than the data.
+"""
 
 
 class BeforeLinear(Rewrite):

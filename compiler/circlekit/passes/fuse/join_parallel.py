@@ -82,8 +82,8 @@ def _layer_refusal(op: FullyConnected) -> str | None:
     """Return why the constants of ``op`` cannot be joined with those of another layer."""
     if len(op.results) > 1 or op.weights_format is not WeightsFormat.DEFAULT:
         return f"%{op.output.name}: weights_format is {op.weights_format.name}, expected DEFAULT"
-    if op.output.shape is None:
-        return f"%{op.output.name}: expected a known rank"
+    if not op.output.shape or op.output.shape[-1] is None:
+        return f"%{op.output.name}: expected a known number of channels, got {op.output.type}"
     for value in (op.weights, op.bias):
         if value is not None and not value.is_plain:
             return f"%{value.name}: expected a constant that is not packed"

@@ -71,7 +71,7 @@ class _Tanh(Rewrite):
         for name, expected in (("cubic", 0.044715), ("root", np.sqrt(2 / np.pi))):
             value = match.value(name)
             found = float(value.array().reshape(-1)[0])
-            if abs(found - expected) > RELATIVE_TOLERANCE * expected:
+            if not abs(found - expected) <= RELATIVE_TOLERANCE * expected:  # also for NaN
                 return f"%{value.name}: expected {expected:g}, got {found:g}"
         return None
 
@@ -112,7 +112,7 @@ class ReplaceWithFcGeluFc(Rewrite):
             expected = np.zeros(1) if of_h is None else of_h.reshape(-1).astype(np.float64) * np.sqrt(0.5)
             found = np.zeros(1) if of_s is None else of_s.reshape(-1)
             limit = RELATIVE_TOLERANCE * max(float(np.abs(expected).max()), 1e-30)
-            if np.abs(expected - found).max() > limit:
+            if not np.abs(expected - found).max() <= limit:  # also for NaN
                 return f"expected the {kind} before Erf to be sqrt(1/2) times those of the other layer"
         return None
 

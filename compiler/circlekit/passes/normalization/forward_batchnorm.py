@@ -6,6 +6,8 @@ A linear operator is a convolution or a fully connected layer; the fuse passes t
 
 from __future__ import annotations
 
+from itertools import dropwhile
+
 import numpy as np
 
 from circlekit.ir.dtypes import f32
@@ -22,6 +24,7 @@ from circlekit.ops.movement.shape import Reshape, Transpose, checked_perm
 from circlekit.ops.movement.slice import Pad, StridedSlice
 from circlekit.ops.movement.space import Resize
 from circlekit.ops.reduction.reduce import Mean
+from circlekit.passes.support.axes import last_axis_stride
 from circlekit.passes.support.conditions import remove_unused
 from circlekit.passes.support.insertion import Inserter
 from circlekit.passes.support.linear_producer import channel_refusal, producer_refusal
@@ -78,19 +81,19 @@ class ForwardBatchNorm(Rewrite):
     def is_per_channel(self, match: Match, c: Array, x: Value, y: Value) -> str | None:
         if isinstance(match.ops["y"], Transpose):
             return _transposed_refusal(c, x, match)
-        if isinstance(match.ops["y"], Reshape) and (c.size == 1 or _repeated(c, x) is not None):
+        if isinstance(match.ops["y"], Reshape) and (c.size == 1 or _repeated(c, x, y) is not None):
             return None
         return _order_refusal(match.ops["y"], x, y) or channel_refusal(c, y)
 
-    def constants(self, match: Match, c: Array, x: Value) -> dict[str, Array]:
-        row = _repeated(c, x) if isinstance(match.ops["y"], Reshape) else None
+    def constants(self, match: Match, c: Array, x: Value, y: Value) -> dict[str, Array]:
+        row = _repeated(c, x, y) if isinstance(match.ops["y"], Reshape) else None
         return {"d": c.reshape(-1) if row is None else row}
 
 
 def _order_refusal(op: Op, x: Value, y: Value) -> str | None:
     """Refuse if the channels of the result ``y`` of ``op`` are not those of ``x`` in the same order."""
-    if isinstance(op, StridedSlice) and (static_int_vector(op.strides) or [-1])[-1] < 0:
-        return f"%{y.name}: reverses the channels, or has steps that are not constant"
+    if isinstance(op, StridedSlice) and (last_axis_stride(op) or -1) < 0:
+        return f"%{y.name}: reverses or drops the channels, or has steps that are not constant"
     last, channels = len(x.shape or ()) - 1, (x.shape or (None,))[-1]
     mean_axes = (static_int_vector(op.axis) or [last]) if isinstance(op, Mean) else []  # unknown: refused
     if channels is not None and y.shape and y.shape[-1] == channels and not {-1, last} & {*mean_axes}:
@@ -111,10 +114,18 @@ def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
     return f"%{match.value('y').name}: expected {constant}, got {format_shape(c.shape)}"
 
 
-def _repeated(c: Array, x: Value) -> Array | None:
-    """Return the row that ``c`` repeats, with one number per channel of ``x``; None if it repeats no row."""
+def _repeated(c: Array, x: Value, y: Value) -> Array | None:
+    """Return the row, with one number per channel of ``x``, that ``c`` repeats along ``y``, a reshaped ``x``.
+
+    Return None if it repeats no row, or may be broadcast so that an element of ``y`` meets the number of
+    another channel.
+    """
     channels = x.shape[-1] if x.shape else None
     if not channels or c.size % channels:
+        return None
+    sizes = tuple(dropwhile(lambda size: size == 1, c.shape))
+    has_trailing_shape = y.shape is not None and y.shape[len(y.shape) - len(sizes) :] == sizes
+    if not has_trailing_shape and c.shape[-1] % channels:
         return None
     rows = c.reshape(-1, channels)
     return np.ascontiguousarray(rows[0]) if (rows == rows[0]).all() else None

@@ -16,13 +16,14 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Add, Sub
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.conv import Conv2D, TransposeConv
+from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.matmul.dense import FullyConnected
 from circlekit.ops.movement.gather import Gather
 from circlekit.ops.movement.join import Concatenation, Pack, SplitOperator, Unpack
 from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze, Transpose
 from circlekit.ops.movement.slice import Slice, StridedSlice
 from circlekit.ops.reduction.reduce import Mean
-from circlekit.passes.support.axes import constant_perm
+from circlekit.passes.support.axes import constant_perm, last_axis_stride
 from circlekit.passes.support.conditions import remove_unused
 from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
@@ -117,13 +118,9 @@ class _Stream:
         """Return whether the rows of the results of ``op`` are rows of operands, or sums of some."""
         if getattr(op, "act", Activation.NONE) is not Activation.NONE:
             return False
-        if isinstance(op, Transpose):
-            perm = constant_perm(op)
-            if perm is None or perm[-1] != len(perm) - 1:
-                return False
-        elif not isinstance(op, (Add, Sub, *ROW_MOVEMENTS)) or _centered_operand(op) is not None:
+        if not isinstance(op, (Add, Sub, *ROW_MOVEMENTS)) or _centered_operand(op) is not None:
             return False
-        return all(self.has_rows(v) for v in (*_row_operands(op), *op.results))
+        return _keeps_last_axis(op) and all(self.has_rows(v) for v in (*_row_operands(op), *op.results))
 
     def shrink(self) -> None:
         """Remove values from ``centered`` until all readers of those that are left allow it."""
@@ -227,6 +224,19 @@ class _Stream:
             layer.set_input(index, Value.constant(name, moved_to_file(array)))
 
 
+def _keeps_last_axis(op: Op) -> bool:
+    """Return whether a sum or movement leaves the last axis in place; dimensions may not tell."""
+    if isinstance(op, Transpose):
+        perm = constant_perm(op)
+        return perm is not None and perm[-1] == len(perm) - 1
+    if isinstance(op, StridedSlice):
+        return last_axis_stride(op) is not None
+    if isinstance(op, Pack | Unpack):
+        rank = (op.output if isinstance(op, Pack) else op.input).rank
+        return rank is not None and normalized_axis(op.axis, rank) != rank - 1
+    return True
+
+
 def _row_operands(op: Op) -> Iterator[Value]:
     """Yield the operands of a sum or movement whose rows its results hold."""
     if isinstance(op, Add | Sub | Concatenation | Pack):
@@ -260,6 +270,8 @@ def _layer_refusal(layer: Layer) -> str | None:
     for value in _constants(layer):
         if not (value.is_plain and value.dtype is f32 and value.quantization is None):
             return f"%{value.name}: expected a constant of f32 without quantization"
+    if isinstance(layer, Conv2D) and (layer.input.shape or (None,))[-1] != weights.static_shape[-1]:
+        return f"%{result.name}: expected a convolution of all channels, got groups"
     if weights.other_user([layer]) is not None:
         return f"%{weights.name}: has other users"
     return None

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlekit.ir.op import Op
+from circlekit.ir.shape_inference import fits
 from circlekit.ir.value import Array, Quantization, Shape, Value
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.shape import Reshape, Transpose
+from circlekit.ops.movement.slice import StridedSlice
 
 Perm = tuple[int, ...]
 
@@ -62,6 +64,19 @@ def perm_of(op: Op, perms: Sequence[Perm]) -> Perm | None:
     if before is None or len(before) != len(perms[0]) or None in before:
         return None
     return next((p for p in perms if permuted_shape(before, p) == after and keeps_order(before, p)), None)
+
+
+def last_axis_stride(op: StridedSlice) -> int | None:
+    """Return the stride of ``op`` along the last axis of its operand, which is also that of its result.
+
+    Return None if the result has another last axis, or the strides are not constant.
+    """
+    strides, shape = static_int_vector(op.strides), op.input.shape
+    if strides is None or not shape or not fits(op):
+        return None
+    zeros = [0] * len(strides)  # begin and end do not matter for the stride
+    last = op.axis_slices(zeros, zeros, strides, len(shape))[-1]
+    return None if last is None or last.shrink else last.stride
 
 
 def size_in_bytes(value: Value) -> int:
