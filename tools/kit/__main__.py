@@ -14,8 +14,7 @@ from pathlib import Path
 
 from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model
-from tools.kit.families import codes, draw_case
-from tools.kit.pool import Done, Job, run_all, run_here
+from tools.kit.case import Done, Job, codes, draw_case, run_all, run_here
 from tools.kit.table import document, rows_of, terminal
 from tools.sweep import sweep
 
@@ -57,12 +56,12 @@ def main() -> int:
 
 
 def show(job: Job) -> int:
-    case = draw_case(*job)
-    print(print_model(Model([case.graph], format="tflite")))
-    for array in case.inputs:
+    sample = draw_case(job)
+    print(print_model(Model([sample.graph], format="tflite")))
+    for array in sample.inputs:
         print(repr(array))
     done = run_here(job)
-    print(done.outcome.verdict.value, done.outcome.reason)
+    print(done.verdict.value, done.reason)
     return 0
 
 

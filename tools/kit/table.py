@@ -8,15 +8,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from circlekit.ir.text.columns import format_columns, format_markdown
-from tools.kit.oracle import Verdict
-from tools.kit.pool import Done, Job
+from tools.kit.case import Done, Job, Verdict
 
 COLUMNS = (Verdict.PASSED, Verdict.FAILED, Verdict.NOT_OURS, Verdict.NOT_LITERT, Verdict.NOT_MADE)
 
 
 @dataclass
 class Row:
-    """One operator on one kind of data.  ``first``: a reason and a case for each verdict but PASSED."""
+    """One operator on one kind of data.  ``first``: a reason and a case for each verdict."""
 
     code: str
     label: str
@@ -24,10 +23,8 @@ class Row:
     first: dict[Verdict, tuple[str, Job]] = field(default_factory=dict)
 
     def add(self, done: Done) -> None:
-        verdict, reason, _ = done.outcome
-        self.counts[verdict] += 1
-        if verdict is not Verdict.PASSED:
-            self.first.setdefault(verdict, (reason, done.job))
+        self.counts[done.verdict] += 1
+        self.first.setdefault(done.verdict, (done.reason, done.job))
 
     @property
     def compared(self) -> int:
@@ -51,7 +48,7 @@ def terminal(rows: Sequence[Row], all_reasons: bool) -> str:
         f"{row.code} {row.label}: {verdict.value}: {reason}  (case {job.number} of seed {job.seed})"
         for row in rows
         for verdict, (reason, job) in row.first.items()
-        if all_reasons or verdict in (Verdict.FAILED, Verdict.NOT_OURS)
+        if verdict in (COLUMNS[1:] if all_reasons else COLUMNS[1:3])
     ]
     total: Counter[Verdict] = sum((row.counts for row in rows), Counter())
     compared = sum(row.compared for row in rows)
@@ -62,9 +59,9 @@ def terminal(rows: Sequence[Row], all_reasons: bool) -> str:
 HEAD = """# Operators
 
 Written by `python -m tools.kit --cases {cases} --seed {seed} --table FILE`. A row is an operator on one
-kind of data (`q`: quantized; `f32 x i8`: float data, int8 weights), with the number of random models of that
-operator that LiteRT runs, and how many of them give the results of LiteRT's reference kernels: integers bit
-for bit, floats to 1e-5 of the largest magnitude, float16 to 1e-3.
+kind of data (`q`: quantized, `qc`: per channel; `f32 x i8q`: float data, int8 weights), with the number of
+random models of that operator that LiteRT runs, and how many of them give the results of LiteRT's reference
+kernels: integers bit for bit, floats to 1e-5 of the largest magnitude, float16 to 1e-3.
 
 """
 

@@ -18,7 +18,7 @@ from circlekit.targets.target import TABLES
 from tools.probe_targets.check import check
 from tools.probe_targets.probe import Measured, measure, registered
 from tools.probe_targets.runtimes import RUNTIMES
-from tools.probe_targets.samples import sampled_codes
+from tools.samples import sampled_codes
 from tools.sweep import sweep
 
 NOT_ASKED = frozenset({"CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"})
@@ -46,9 +46,7 @@ def main() -> int:
         print(f"{arguments.target}: {agreement}")
         return bool(agreement.differences)
     path = TABLES / f"{arguments.target.replace('-', '_')}.json"
-    chosen = arguments.op or [
-        c for c in sampled_codes(runtime.format) if c in runtime.checks or not runtime.checks
-    ]
+    chosen = arguments.op or sampled_codes(runtime.format)
     old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     table = {**old, **new_table(arguments.target)}
     if arguments.op:
@@ -57,7 +55,7 @@ def main() -> int:
     started = time.monotonic()
     with sweep(len(chosen), "operators") as line:
         for code in line.each(chosen):
-            found = measure(code, runtime, arguments.seed)
+            found = measure(code, arguments.target, arguments.seed)
             report(code, found)
             enter(table, old, code, found)
             if found is None:

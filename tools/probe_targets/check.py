@@ -16,8 +16,8 @@ from circlekit.targets.operator_form import form_of
 from circlekit.targets.target import Target, find_target
 from tools.probe_targets.probe import content_of, judged
 from tools.probe_targets.runtimes import RUNTIMES, Job, run_jobs
-from tools.probe_targets.samples import Sample, Types, all_types, draw_sample, sampled_codes
 from tools.random_graphs.litert_undefined import undefined
+from tools.samples import Sample, Types, all_types, draw_sample, sampled_codes
 
 CHECK_SEED = 1 << 20
 """So that the models differ from those that tables are made from."""

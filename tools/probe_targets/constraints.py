@@ -20,7 +20,7 @@ from circlekit.targets.constraints import (
     scales_of,
     values_named,
 )
-from tools.probe_targets.suspects import SUSPECTS
+from circlekit.targets.target import TABLES, find_target
 
 LUCK = 0.7
 """A constraint may be broken by models that run, up to this part of those that it keeps from wrong values:
@@ -41,6 +41,9 @@ BYTE_ELEMENTS = 2
 OF_OPERANDS, OF_SCALES = ("constant", "nonempty"), ("symmetric", "same_scale", "scale_ratio", "scalar_rank")
 """Kinds of constraints that say nothing of a form without the operands, or without their scales."""
 
+NOT_LEARNED = ("source", "known")
+"""Entries of a form that are no constraints of single models."""
+
 Constraints = dict[str, Any]
 
 
@@ -52,11 +55,31 @@ class Observation(NamedTuple):
     harms: bool = False
 
 
-def learn(observed: Sequence[Observation], published: Iterable[Constraints] = ()) -> Constraints:
+def known_constraints(target: str, code: str) -> list[Constraints]:
+    """Return the constraints of an operator in the table of a target, each once.
+
+    Those on several things at once, which no measurement proposes by itself, were read from sources: for the
+    delegate, ``Visit*Node`` in tflite/delegates/xnnpack/xnnpack_delegate.cc; for onert, ShapeValidator.cc.
+    """
+    if not (TABLES / f"{target.replace('-', '_')}.json").exists():
+        return []
+    table = find_target(target)
+    forms = (table.delegated or table.operators).get(code, {"forms": "any"})["forms"]
+    every = (form.items() for form in (forms.values() if forms != "any" else ()))
+    known = ({kind: content} for items in every for kind, content in items if kind not in NOT_LEARNED)
+    return list({str(constraint): constraint for constraint in known}.values())
+
+
+def learn(
+    observed: Sequence[Observation],
+    published: Iterable[Constraints] = (),
+    suspects: Iterable[Constraints] = (),
+) -> Constraints:
     """Return the fewest constraints that models that run satisfy, and that explain the failures.
 
     ``published``: constraints that are known; those that no model that runs contradicts come first.  A model
     cannot contradict the value of an attribute, which may be ignored where it changes no number.
+    ``suspects``: constraints that come last.
     """
     passed = [o.op for o in observed if o.runs]
     failed = [o for o in observed if not o.runs]
@@ -66,7 +89,7 @@ def learn(observed: Sequence[Observation], published: Iterable[Constraints] = ()
     chosen: Constraints = {}
     left = set(range(len(failed)))
     known = [part for constraint in published for part in _parts(constraint) if _applies(part, passed)]
-    for constraint in (*known, *candidates(passed, [o.op for o in failed])):
+    for constraint in (*known, *candidates(passed, [o.op for o in failed]), *suspects):
         broken = {i for i, o in enumerate(failed) if is_broken(o.op, constraint)}
         lucky = sum(is_broken(op, constraint) for op in passed)
         (kind,) = constraint
@@ -159,7 +182,6 @@ def candidates(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constrain
     yield from ({"row_multiple": {name: BYTE_ELEMENTS}} for name in sorted(packed))
     for first, second in permutations(names, 2):
         yield {"same_shape": [[first, second]]}
-    yield from SUSPECTS.get(passed[0].code, ())
 
 
 def _values(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constraints]:

@@ -20,10 +20,10 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.value import Array, Value
 from circlekit.targets.operator_form import form_of
-from tools.probe_targets.constraints import Observation, is_broken, learn
-from tools.probe_targets.runtimes import CRASH, Job, Ran, Runtime, is_registered, run_jobs
-from tools.probe_targets.samples import FILTERS, RANKS, Sample, Types, all_types, draw_sample
+from tools.probe_targets.constraints import Observation, is_broken, known_constraints, learn
+from tools.probe_targets.runtimes import CRASH, RUNTIMES, Job, Ran, Runtime, is_registered, run_jobs
 from tools.random_graphs.litert_undefined import undefined
+from tools.samples import FILTERS, RANKS, Sample, Types, all_types, draw_sample
 
 FIRST_SAMPLES, KNOWN_SAMPLES = 7, len(RANKS)
 """Of each combination of types, and of operators that are known to run in some form; if none of them runs,
@@ -73,17 +73,18 @@ class _Form:
         return any(o.runs for o in self.observed)
 
 
-def measure(code: str, runtime: Runtime, seed: int) -> Measured | None:
-    """Return what the runtime has of an operator; None if no model that our interpreter runs was drawn."""
-    return _Probe(code, runtime, seed).measure()
+def measure(code: str, name: str, seed: int) -> Measured | None:
+    """Return what a runtime has of an operator; None if no model that our interpreter runs was drawn."""
+    return _Probe(code, name, seed).measure()
 
 
 class _Probe:
     """Samples of one operator.  Samples of equal numbers have equal shapes and attributes in all forms."""
 
-    def __init__(self, code: str, runtime: Runtime, seed: int) -> None:
-        self.code, self.runtime, self.seed = code, runtime, seed
-        self.published = runtime.checks.get(code, ())
+    def __init__(self, code: str, name: str, seed: int) -> None:
+        self.code, self.runtime, self.seed = code, (runtime := RUNTIMES[name]), seed
+        known = known_constraints(name, code)
+        self.published, self.suspects = (known, []) if runtime.checks_first else ([], known)
         self.forms: dict[str, _Form] = {}
 
     def measure(self) -> Measured | None:
@@ -143,7 +144,7 @@ class _Probe:
     def learn(self) -> None:
         for form in self.forms.values():
             if self.published or any(is_broken(o.op, form.constraints) == o.runs for o in form.observed):
-                form.constraints = learn(form.observed, self.published)
+                form.constraints = learn(form.observed, self.published, self.suspects)
 
     def needs_known_shapes(self, running: Iterable[Types]) -> list[str]:
         """Return the names of the computed operands if most models do not run where their shapes are unknown.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +17,6 @@ from circlekit.equivalence.sandbox import ProcessLost, run_forked
 from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64, u8
 from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
-from tools.probe_targets.xnnpack_checks import XNNPACK, Checks
 
 SECONDS = 10.0
 """Time limit of one model."""
@@ -53,8 +52,8 @@ class Runtime(NamedTuple):
     prepare: Callable[[], object]
     dtypes: frozenset[DType] = frozenset(DType)
     """Those that it has for some tensor; no others are tried."""
-    checks: Mapping[str, Checks] = {}
-    """Published constraints of every operator that it takes, by operator; empty: unknown, all are tried."""
+    checks_first: bool = False
+    """Whether what it checks is published, and so in its table: those constraints come first."""
     sized_dtypes: frozenset[DType] = frozenset()
     """Of inputs of unknown shape, whose sizes ``run`` states before the model is prepared."""
 
@@ -147,7 +146,7 @@ ONERT_SIZED = frozenset({f32, i32, i64, boolean})
 RUNTIMES = {
     "litert": Runtime("LiteRT", "tflite", "ai-edge-litert", _run_litert, _import_litert),
     "litert-xnnpack": Runtime(
-        "LiteRT with XNNPACK", "tflite", "ai-edge-litert", _run_xnnpack, _import_litert, checks=XNNPACK
+        "LiteRT with XNNPACK", "tflite", "ai-edge-litert", _run_xnnpack, _import_litert, checks_first=True
     ),
     "onert": Runtime(
         "onert", "circle", "onert", _run_onert, _import_onert, ONERT_DTYPES, sized_dtypes=ONERT_SIZED

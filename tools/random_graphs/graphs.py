@@ -188,7 +188,7 @@ QUANTIZED: tuple[Part, ...] = (
 
 PARTS: tuple[Part, ...] = (
     *SINGLE, *QUANTIZED, branch, loop, *[splice.recipe_of_pass] * 14, splice.recipe_of_operator,
-    splice.network, *[splice.case_of_kit] * 3, *[picture] * 14,
+    splice.network, *[splice.typed_operator] * 3, *[picture] * 14,
 )  # fmt: skip
 
 FAMILIES: tuple[tuple[Part, ...], ...] = (

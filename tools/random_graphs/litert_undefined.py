@@ -22,6 +22,8 @@ def undefined(model: Model) -> str | None:
 def _undefined(op: Op) -> str | None:
     if isinstance(op, Transpose) and op.input.shape == ():
         return "a scalar is transposed: nothing is copied"
+    if op.code == "ATAN2" and op.inputs[0].shape != op.inputs[1].shape:  # type: ignore[union-attr]
+        return "operands of other shapes are read beyond their ends, not broadcast"
     if isinstance(op, DepthwiseConv2D) and op.input.dtype is f32 and op.filter.dtype is i8:
         scale = op.filter.quantization.scale if op.filter.quantization else np.zeros(0)
         if scale.size != (op.output.shape or (0,))[-1]:

@@ -18,12 +18,11 @@ from circlekit.ir.clone import clone
 from circlekit.ir.declaration import Operand
 from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64, u8
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.op import Op, OpaqueOp
+from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic.cast import Cast, Dequantize, Quantize
 from circlekit.ops.quantization import dtype_limits
 from circlekit.testing.model_builder import ModelBuilder, Rejected
-from tools.kit.families.declared import FIXED_SCALES
 
 CHANGED = 0.9
 """Probability that an input or an operator gets another dtype."""
@@ -233,9 +232,10 @@ class _Retyping:
     def _quantization(self, value: Value, code: str = "") -> Quantization | None:
         if not self.kind.quantized:
             return None
-        fixed = FIXED_SCALES.get(code, {}).get(self.kind.dtype)
-        if fixed is not None:
-            return Quantization(np.array(fixed[:1], np.float32), np.array(fixed[1:]))
+        rule = REGISTRY[code].quantization_rule if code in REGISTRY else None
+        if rule is not None and self.kind.dtype in rule.fixed:
+            scale, zero_point = rule.fixed[self.kind.dtype]
+            return Quantization(np.array([scale], np.float32), np.array([zero_point]))
         return _quantization_of(self.arrays[value], self.kind.dtype)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Insert whole small models into a graph under construction: recipes and cases of the kit.
+"""Insert whole small models into a graph under construction: recipes and single operators of all dtypes.
 
 Their inputs become existing values of the same type where there are any, or inputs of the graph.
 """
@@ -18,12 +18,12 @@ from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import f32
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph, Model
-from circlekit.ir.op import REGISTRY, Op
+from circlekit.ir.op import Op
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Reshape
 from circlekit.testing.model_builder import RANDOM_OPERATORS, UNKNOWN_SIZE, ModelBuilder, Rejected
-from tools.kit.families import FAMILIES, draw_case
+from tools.kit.case import Job, codes, draw_case
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 
@@ -79,11 +79,10 @@ def _recipe_from(m: ModelBuilder, folder: str, index: int) -> Value | None:
     return insert(m, clone(found[0]), found[1])
 
 
-def case_of_kit(m: ModelBuilder) -> Value | None:
-    """Insert an operator with data of any dtype, quantized or not, as the kit draws it."""
-    codes = sorted(code for code in FAMILIES if code in REGISTRY and code not in RANDOM_OPERATORS)
-    case = draw_case(codes[m.below(len(codes))], m.below(2**31), 0)
-    return insert(m, Model([case.graph]), case.inputs)
+def typed_operator(m: ModelBuilder) -> Value | None:
+    """Insert an operator with data of any dtype, quantized or not, in a form that LiteRT has."""
+    sample = draw_case(Job(codes()[m.below(len(codes()))], m.below(2**31), m.below(100)))
+    return insert(m, Model([sample.graph]), sample.inputs)
 
 
 def insert(m: ModelBuilder, model: Model, arrays: Sequence[Array]) -> Value | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from circlekit.errors import CirclekitError
 from circlekit.ir.declaration import Attribute, Operand
 from circlekit.ir.dtypes import DType, boolean, f32, i32
-from circlekit.ir.enums import Activation, Named
+from circlekit.ir.enums import Activation, Named, Padding
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.convolution.conv import DepthwiseConv2D
@@ -136,6 +137,8 @@ def derived_attributes(m: ModelBuilder, kind: type[Op], operands: Sequence[Value
         shape = m.shape(operands[0])
         found["axis"] = m.below(2 * len(shape)) - len(shape)
         found["num"] = shape[found["axis"]]
+    if kind.code == "TRANSPOSE_CONV":
+        found |= _transposed_windows(m, operands)
     if kind.code == "FAKE_QUANT":
         found |= {"min": m.number(-6.0, -1.0, 0.0), "max": m.number(6.0, 1.0, 2.55), "num_bits": 8}
     if "in_data_type" in names and operands and operands[0] is not None:
@@ -156,7 +159,7 @@ def random_attribute(m: ModelBuilder, spec: Attribute) -> Any:
         members = list(type(default))
         return members[m.below(len(members))]
     if isinstance(default, int) and any(word in name for word in ("stride", "dilation", "multiplier")):
-        return 1 + m.below(2)
+        return (1, 1, 2, 3)[m.below(4)]
     if isinstance(default, int) and (name.startswith("filter_") or name == "block_size"):
         return 1 + m.below(3)
     if isinstance(default, DType):
@@ -193,13 +196,17 @@ def proposal(
     if name == "filter":
         channels, height, width = shape[-1] if shape else 1, 1 + m.below(3), 1 + m.below(3)
         is_depthwise = issubclass(kind, DepthwiseConv2D)
-        outer, inner = (1, channels * (1 + m.below(2))) if is_depthwise else (1 + m.below(4), channels)
+        groups = 2 if kind.code == "CONV_2D" and channels % 2 == 0 and m.chance(0.1) else 1
+        outer, inner = groups * (1 + m.below(4)), channels // groups
+        if is_depthwise:
+            outer, inner = 1, channels * (1 + m.below(2))
         return _numbers(m, dtype, (outer, height, width, inner), 0.5)
     if name in ("weights", "weight"):
         return _numbers(m, dtype, (1 + m.below(4), shape[-1] if shape else 1), 0.5)
     if name in ("bias", "gamma", "beta"):
         weights = [v for v in chosen.values() if v is not None and v.is_const and v.rank in (2, 4)]
-        count = m.shape(weights[-1])[0] if weights and name == "bias" else shape[-1] if shape else 1
+        axis = 3 if issubclass(kind, DepthwiseConv2D) else 0
+        count = m.shape(weights[-1])[axis] if weights and name == "bias" else shape[-1] if shape else 1
         return _numbers(m, dtype, (count,), 1.0)
     broadcast = broadcast_shape(m, shape)
     if not dtype.is_float:
@@ -235,13 +242,30 @@ def broadcast_shape(m: ModelBuilder, shape: Sequence[int]) -> Shape:
 
 
 def _transposed_size(m: ModelBuilder, shape: Shape, chosen: Mapping[str, Value | None]) -> Any:
-    """Return the output shape of a transposed convolution for strides 1 or 2 and either padding."""
+    """Return the output shape of a transposed convolution for strides of 1 to 3 and either padding."""
     filters = [v.static_shape for v in chosen.values() if v is not None and v.is_const and v.rank == 4]
     outputs, height, width, _ = filters[-1] if filters else (1, 1, 1, 1)
-    step = 1 + m.below(2)
+    rows, columns = 1 + m.below(3), 1 + m.below(3)
     if m.chance(0.5):
-        return shape[0], shape[1] * step, shape[2] * step, outputs
-    return shape[0], (shape[1] - 1) * step + height, (shape[2] - 1) * step + width, outputs
+        return shape[0], shape[1] * rows, shape[2] * columns, outputs
+    return shape[0], (shape[1] - 1) * rows + height, (shape[2] - 1) * columns + width, outputs
+
+
+def _transposed_windows(m: ModelBuilder, operands: Sequence[Value | None]) -> dict[str, Any]:
+    """Return strides and padding of a transposed convolution that lead to its output shape, if any do."""
+    output, filter, data = operands[:3]
+    if output is None or filter is None or data is None:
+        return {}
+    sizes, taps, wanted = m.shape(data)[1:3], m.shape(filter)[1:3], tuple(m.array(output)[1:3].tolist())
+    for strides in product((1, 2, 3), repeat=2):
+        pairs = tuple(zip(sizes, strides, taps, strict=False))
+        for padding, made in (
+            (Padding.SAME, tuple(size * stride for size, stride, _ in pairs)),
+            (Padding.VALID, tuple((size - 1) * stride + tap for size, stride, tap in pairs)),
+        ):
+            if made == wanted:
+                return {"padding": padding, "stride_h": strides[0], "stride_w": strides[1]}
+    return {}
 
 
 def _permutation(m: ModelBuilder, shape: Shape) -> Any:

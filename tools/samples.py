@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of one operator for every combination of dtypes and quantization that its declaration allows.
 
-A sample is a model that tools.kit draws (shapes, parameters and attributes that fit each other), with other
-dtypes, quantization, elements and enumerated attributes.  Its elements are positive and small: what is asked
-is whether a runtime has the form, not how it rounds.
+``circlekit.testing`` draws shapes, parameters and attributes that fit each other, or a recipe has them.  The
+sample has other dtypes, quantization, elements and enumerated attributes.  Its elements are positive and
+small if the question is whether a runtime has the form (tools.probe_targets), and of all magnitudes if it is
+how a kernel rounds (tools.kit).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import circlekit.ops  # noqa: F401  # declares the operators
+from circlekit.equivalence.real_numbers import real_numbers
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.errors import CirclekitError
 from circlekit.interp import run
@@ -27,14 +30,13 @@ from circlekit.ir.dtypes import DType, f32, i32, i64
 from circlekit.ir.enums import Activation, Named
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import REGISTRY, Op
+from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.constant_operands import packed
+from circlekit.quant.parameters import asymmetric, symmetric
 from circlekit.recipes.load import load_recipe
-from circlekit.testing.model_builder import Rejected
-from circlekit.testing.random_operators import is_parameter
-from tools.kit.draw import Draw, graph_of
-from tools.kit.families.base import FAMILIES, codes
-from tools.kit.families.declared import FIXED_SCALES, NOT_COMPARED, declared_case
+from circlekit.testing.model_builder import ModelBuilder, Rejected
+from circlekit.testing.random_operators import is_parameter, random_operator
 
 RANKS = (4, 3, 2, 4, 1, 5, 4, 6, 3, 4, 8, 7, 2, 0)
 """Ranks of the data of consecutive samples."""
@@ -43,13 +45,14 @@ RECIPE_EVERY, EMPTY_EVERY = 7, 23
 """One sample in this number is that of a recipe; may have dimensions of 0."""
 
 ATTEMPTS = 2 * len(RANKS)
-"""Models that tools.kit draws, until one fits the wanted rank, or another."""
+"""Models that are drawn until one fits the wanted rank, or another."""
+
+LARGEST_DIMENSION, MAX_ELEMENTS = 5, 600
 
 QUANTIZABLE = (DType.INT8, DType.UINT8, DType.INT16, DType.INT4)
 PROBED = (*(d for d in DType if d.numpy is not None), DType.INT4)
 FILTERS = ("filter", "weights", "weight")
 """Operands that may have a dtype of their own, and scales per channel."""
-
 
 REAL_ATTRIBUTES = (0.0, 0.1, 0.5, 1.0, 2.0)
 """Slopes, exponents and factors that are tried besides the drawn ones."""
@@ -57,10 +60,11 @@ REAL_ATTRIBUTES = (0.0, 0.1, 0.5, 1.0, 2.0)
 LARGE_FACTOR = 300
 """Biases of integers, and int16 slopes, are multiples of this: read as another dtype, they change results."""
 
-FROM_RECIPES = NOT_COMPARED | {
+FROM_RECIPES = frozenset({
     *("BITCAST", "BUCKETIZE", "CONV_3D", "CONV_3D_TRANSPOSE", "EMBEDDING_LOOKUP_SPARSE", "REVERSE_SEQUENCE"),
     *("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "SPARSE_TO_DENSE"),
-}
+    *("HASHTABLE_LOOKUP", "RANGE", "RFFT2D"),
+})  # fmt: skip
 """Operators whose declarations do not say which shapes and elements fit."""
 
 NOT_SAMPLED = frozenset({"DENSIFY", "SKIP_GRAM"})
@@ -69,8 +73,7 @@ NOT_SAMPLED = frozenset({"DENSIFY", "SKIP_GRAM"})
 DERIVED = ("in_data_type", "quantized_bias_type")
 """Attributes with a dtype that follows from the operands."""
 
-
-RECIPES = Path(__file__).parents[2] / "recipes" / "ops"
+RECIPES = Path(__file__).parents[1] / "recipes" / "ops"
 
 
 class Types(NamedTuple):
@@ -101,9 +104,9 @@ class Sample:
 @cache
 def sampled_codes(format: str) -> list[str]:
     """Return the codes of the operators of ``format`` that have samples; stateful ones have none."""
-    known = {*codes(), *_recipe_bases()} & REGISTRY.keys() - NOT_SAMPLED
-    classes = {code: REGISTRY[code] for code in sorted(known)}
-    return [code for code, cls in classes.items() if cls.pure and format in cls.formats]
+    declared = {code for code, cls in REGISTRY.items() if cls.operands} - FROM_RECIPES
+    known = {*declared, *_recipe_bases()} & REGISTRY.keys() - NOT_SAMPLED
+    return [code for code in sorted(known) if REGISTRY[code].pure and format in REGISTRY[code].formats]
 
 
 def all_types(cls: type[Op]) -> Iterator[Types]:
@@ -129,6 +132,18 @@ def all_types(cls: type[Op]) -> Iterator[Types]:
             yield from (Types(dtypes, result, True, i) for i in small if _may_be_per_channel(cls, i))
 
 
+def types_of(cls: type[Op], form: str) -> Types | None:
+    """Return the types of a form, as ``operator_form`` writes it; None for forms that are not sampled."""
+    left, right = (side.split(",") for side in form.split(":"))
+    short = {d.short + suffix: d for d in PROBED for suffix in ("", "q", "qc")} | {"-": None}
+    if any(text not in short for text in (*left, *right)) or len(left) > len(cls.operands):
+        return None
+    dtypes = [short[text] for text in left] + [None] * (len(cls.operands) - len(left))
+    per_channel = [index for index, text in enumerate(left) if text.endswith("qc")]
+    result = short[right[0]] if tuple(_result_choices(cls)) != (None,) else None
+    return Types(tuple(dtypes), result, "q" in form, per_channel[0] if per_channel else None)
+
+
 def is_index(spec: Operand) -> bool:
     """Return whether an operand holds axes, sizes or indices."""
     data = (*FILTERS, "bias", "gamma", "beta")
@@ -140,9 +155,8 @@ def has_activation(cls: type[Op]) -> bool:
     return any(isinstance(item.default, Activation) for item in cls.attributes)
 
 
-def slopes(cls: type[Op] | Op) -> tuple[str, ...]:
-    """Return the names of the operands that are multiplied with negative numbers only."""
-    return cls.quantization_rule.slopes if cls.quantization_rule is not None else ()
+def _rule(cls: type[Op] | Op) -> QuantizationRule:
+    return cls.quantization_rule or OWN_RANGES
 
 
 @cache
@@ -152,7 +166,7 @@ def takes_negatives(code: str) -> bool:
     The function must have finite results for floats below 0.
     """
     cls = REGISTRY[code]
-    if slopes(cls):
+    if _rule(cls).slopes:
         return True
     if not cls.elementwise or len(cls.operands) > 1 or f32 not in (cls.operands[0].dtypes or (f32,)):
         return False
@@ -179,24 +193,7 @@ def _result_choices(cls: type[Op]) -> Sequence[DType | None]:
     return (i32, i64) if any(a.name not in DERIVED for a in chosen) else (None,)
 
 
-# -- models that tools.kit draws ---------------------------------------------------------------
-
-
-class RankedDraw(Draw):
-    """Draws all shapes with one rank.
-
-    ``last_axes``: axes that the family appends itself.  ``is_empty``: whether dimensions may be 0.
-    """
-
-    rank = 4
-    last_axes = 0
-    is_empty = False
-
-    def shape(self, low: int = 1, high: int = 4, size: int = 7, limit: int = 2000) -> tuple[int, ...]:
-        rank = max(self.rank - self.last_axes, 0)
-        shape = super().shape(rank, rank, min(size, 5), 600)
-        is_empty = rank > 0 and self.is_empty and self.chance(0.5)
-        return (0, *shape[1:]) if is_empty and self.chance(0.5) else (*shape[:-1], 0) if is_empty else shape
+# -- operators that fit their operands -----------------------------------------------------------
 
 
 def _base(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] | None:
@@ -209,23 +206,42 @@ def _base(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] | 
 
 @cache
 def _drawn(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] | None:
-    """Return an operator that tools.kit draws, of data of the rank for ``number``, or another that fits."""
-    for attempt in range(ATTEMPTS if code in codes() else 0):
-        draw = RankedDraw(code, np.random.default_rng([seed, zlib.crc32(code.encode()), number, attempt]))
-        draw.rank = RANKS[(number + attempt // 2) % len(RANKS)]
-        draw.is_empty = number % EMPTY_EVERY == EMPTY_EVERY - 1
-        draw.last_axes = {"FULLY_CONNECTED": 1, "BATCH_MATMUL": 2}.get(code, 0)
-        with suppress(Rejected, CirclekitError, ValueError, IndexError), np.errstate(all="ignore"):
-            if code in FAMILIES:
-                case = FAMILIES[code].make(draw, REGISTRY[code], FAMILIES[code].kinds[0])
-            else:
-                case = declared_case(draw, REGISTRY[code])
-            op = next(iter(case.graph))
-            if case.refused is None:
-                arrays = dict(zip(case.graph.inputs, case.inputs, strict=True))
-                arrays |= {v: v.array() for v in op.inputs if v is not None and v.is_const}
-                return op, {v: arrays[v] for v in _indices(op)}
+    """Return a random operator on data of the rank for ``number``, or of another that fits."""
+    cls = REGISTRY[code]
+    data = [spec for spec in cls.operands if not is_parameter(spec)] or list(cls.operands)
+    usual = next(d for d in (f32, *data[0].dtypes, i32) if d in (data[0].dtypes or (f32,)))
+    for attempt in range(ATTEMPTS):
+        rng = np.random.default_rng([seed, zlib.crc32(code.encode()), number, attempt])
+        rank = RANKS[(number + attempt // 2) % len(RANKS)]
+        shape = _shape(rng, rank, is_empty=number % EMPTY_EVERY == EMPTY_EVERY - 1)
+        broadcast = tuple(1 if rng.random() < 0.4 else d for d in shape)
+        values: list[Value] = []
+        for size in (shape, shape, broadcast):
+            dtypes = (usual if not s.dtypes or usual in s.dtypes else s.dtypes[0] for s in data)
+            values += [Value(f"x{len(values)}", dtype, size) for dtype in dtypes]
+        arrays = [rng.integers(0, 3, v.static_shape).astype(v.dtype.numpy or np.int8) for v in values]
+        builder = ModelBuilder(Graph("main", values), arrays, rng)
+        builder.allow_extremes = True
+        with suppress(Rejected), np.errstate(all="ignore"):
+            random_operator(builder, cls)
+            builder.remove_rejected()
+            op = builder.graph.ops[-1]
+            if any(v is not None and len(v.static_shape) > max(RANKS) for v in op.inputs):
+                continue
+            return op, {v: builder.array(v) for v in _indices(op)}
     return None
+
+
+def _shape(rng: np.random.Generator, rank: int, is_empty: bool) -> tuple[int, ...]:
+    """Return a shape of small dimensions; ``is_empty``: the first or the last may be 0."""
+    dims = [int(d) for d in rng.integers(1, LARGEST_DIMENSION + 1, rank)]
+    if rank > 1 and rng.random() < 0.1:
+        dims[-1] = int(rng.integers(30, 90))  # sums of many products
+    while np.prod(dims) > MAX_ELEMENTS:
+        dims[int(np.argmax(dims[:-1]))] = 1
+    if rank and is_empty and rng.random() < 0.5:
+        dims[-int(rng.integers(2))] = 0
+    return tuple(dims)
 
 
 @cache
@@ -252,17 +268,32 @@ def _indices(op: Op) -> list[Value]:
     return [value for spec, value in named if is_index(spec)]
 
 
-def draw_sample(code: str, types: Types, number: int, seed: int) -> Sample | None:
+def graph_of(op: Op) -> Graph:
+    """Return a graph of this one operator, whose inputs are the operands without data."""
+    inputs: dict[Value, None] = {}
+    for index, (operand, value) in enumerate(op.operand_items()):
+        value.name = value.name or f"{operand}{index}"
+        if not value.is_const and not value.is_variable:
+            inputs[value] = None
+    graph = Graph("main", tuple(inputs))
+    graph.append(op)
+    graph.outputs = op.results
+    return graph
+
+
+def draw_sample(code: str, types: Types, number: int, seed: int, small: bool = True) -> Sample | None:
     """Return sample ``number`` of an operator with operands of ``types``; None if none fits.
 
-    Shapes and attributes, and which operands are constant, depend on the number alone.
+    Shapes and attributes, and which operands are constant, depend on the number alone.  ``small``: elements
+    are positive and small; otherwise of all magnitudes, with scales to match.
     """
     base = _base(code, number, seed)
     if base is None:
         return None
     rng = np.random.default_rng([seed, zlib.crc32(code.encode()), number])
-    with suppress(CirclekitError, ValueError, IndexError, TypeError):
-        return _Retyping(*base, types, rng, plain=number // len(RANKS) % 2 == 0).sample()
+    typing = _Typing if small or code in FROM_RECIPES else _WideTyping
+    with suppress(CirclekitError, ValueError, IndexError, TypeError), np.errstate(all="ignore"):
+        return typing(*base, types, rng, plain=number // len(RANKS) % 2 == 0).sample()
     return None
 
 
@@ -270,7 +301,7 @@ def draw_sample(code: str, types: Types, number: int, seed: int) -> Sample | Non
 
 
 @dataclass
-class _Retyping:
+class _Typing:
     """Other types for a drawn ``op``, whose operands hold ``arrays``.
 
     ``plain``: constants where they are usual, no fused activation, the same quantization wherever possible;
@@ -283,6 +314,7 @@ class _Retyping:
     rng: np.random.Generator
     plain: bool
     attributes: dict[str, Any] = field(default_factory=dict)
+    samples: dict[Value, Array] = field(default_factory=dict)
 
     def sample(self) -> Sample | None:
         """Return the operator on operands of the wanted types; None if it has no place for one of them."""
@@ -293,7 +325,6 @@ class _Retyping:
         chances = self.rng.random(count)
         old = [*self.op.inputs, *[None] * (count - len(self.op.inputs))]
         operands: list[Value | None] = []
-        samples: dict[Value, Array] = {}
         for index in range(count):
             spec = cls.operands[min(index, len(cls.operands) - 1)]
             dtype = self.types.dtypes[min(index, len(cls.operands) - 1)]
@@ -304,14 +335,13 @@ class _Retyping:
             if dtype is not None and shape is not None:
                 quantization = self._quantization(spec, index, dtype, shape, operands)
                 known = self.arrays.get(old[index])  # type: ignore[arg-type]
-                value, samples_of_value = self._value(spec, dtype, shape, quantization, known, chances[index])
-                samples[value] = samples_of_value
+                value = self._value(spec, dtype, shape, quantization, known, chances[index])
             operands.append(value)
         while operands[-1] is None and not writes_absent:
             operands.pop()
         _ensure_input(cls, operands)
         graph = graph_of(self._typed(operands))
-        return Sample(graph, [samples[v] for v in graph.inputs])
+        return Sample(graph, [self.samples[v] for v in graph.inputs])
 
     def _typed(self, operands: Sequence[Value | None]) -> Op:
         """Return the operator on ``operands``, with results of the types that follow."""
@@ -326,9 +356,9 @@ class _Retyping:
         results = [Value("", t.dtype, t.shape, None, t.quantization) for t in untyped.inferred()]
         if cls.code == "QUANTIZE" and self.types.result is not None:
             results[0].dtype = self.types.result
-        for value in results:
+        for index, value in enumerate(results):
             if self.types.quantized and value.dtype in QUANTIZABLE:
-                value.quantization = self._result_quantization(value, operands)
+                value.quantization = self._result_quantization(index, value, operands)
         return cls(*operands, results=results, **attributes)
 
     def _shape(self, spec: Operand, old: Value | None) -> tuple[int, ...] | None:
@@ -344,33 +374,38 @@ class _Retyping:
         quantization: Quantization | None,
         array: Array | None,
         chance: float,
-    ) -> tuple[Value, Array]:
-        """Return an operand and its elements, random if ``array`` is None; int4 is always constant."""
-        zero = 0 if quantization is None else int(quantization.zero_point.max(initial=0))
+    ) -> Value:
+        """Return an operand with elements, random if ``array`` is None; int4 is always constant."""
         if array is None and dtype is DType.BOOL:
             array = self.rng.random(shape) < 0.5
         elif array is None:
-            is_integer = dtype.numpy is None or dtype.numpy.kind in "iu"
-            most = 7 if quantization is None or dtype is DType.INT4 else 60
-            array = self.rng.integers(1, most, shape, endpoint=True) if is_integer else self._reals(shape)
-            if has_activation(type(self.op)) or takes_negatives(self.op.code):
-                array = array * np.where(self.rng.random(shape) < 0.5, -1, 1)
-            if is_integer and (
-                spec.name == "bias" or (dtype is DType.INT16 and spec.name in slopes(self.op))
-            ):
-                array = array * LARGE_FACTOR
-            array = np.abs(array + zero) if dtype.short.startswith("u") else array + zero
+            array = self._elements(spec, dtype, shape, quantization)
         array = np.asarray(array).astype(np.int8 if dtype.numpy is None else dtype.numpy)
         value = Value("", dtype, shape, None, quantization)
+        self.samples[value] = array
         if dtype is DType.INT4:
             value.data = packed(array, dtype)
         elif chance < (0.8 if is_parameter(spec) else 0.2) or (self.plain and is_parameter(spec)):
             value.data = array
-        return value, array
+        return value
 
-    def _reals(self, shape: tuple[int, ...]) -> Array:
+    def _elements(
+        self, spec: Operand, dtype: DType, shape: tuple[int, ...], quantization: Quantization | None
+    ) -> Array:
         """Return numbers that every function takes; larger ones where an activation may be fused."""
-        return self.rng.uniform(0.1, 4 if has_activation(type(self.op)) else 0.9, shape)
+        is_integer = dtype.numpy is None or dtype.numpy.kind in "iu"
+        most = 7 if quantization is None or dtype is DType.INT4 else 60
+        array: Array = self.rng.uniform(0.1, 4 if has_activation(type(self.op)) else 0.9, shape)
+        if is_integer:
+            array = self.rng.integers(1, most, shape, endpoint=True)
+        if has_activation(type(self.op)) or takes_negatives(self.op.code):
+            array = array * np.where(self.rng.random(shape) < 0.5, -1, 1)
+        if is_integer and (
+            spec.name == "bias" or (dtype is DType.INT16 and spec.name in _rule(self.op).slopes)
+        ):
+            array = array * LARGE_FACTOR
+        zero = 0 if quantization is None else int(quantization.zero_point.max(initial=0))
+        return np.abs(array + zero) if dtype.short.startswith("u") else array + zero
 
     def _quantization(
         self,
@@ -392,23 +427,30 @@ class _Retyping:
             return None
         if index == self.types.per_channel:
             axis = self._channel_axis(len(shape))
-            scale = np.linspace(0.02, 0.03, shape[axis], dtype=np.float32)
+            scale = self._channel_scales(shape[axis])
             return Quantization(scale, np.zeros(scale.size, np.int64), axis)
         alike = bool(before) and before[0].dtype is dtype and not scales[0].is_per_channel
         if alike and spec.name not in FILTERS and (self.plain or self.rng.random() < 0.5):
             return scales[0]
+        return self._own_quantization(spec, dtype)
+
+    def _channel_scales(self, count: int) -> Array:
+        return np.linspace(0.02, 0.03, count, dtype=np.float32)
+
+    def _own_quantization(self, spec: Operand, dtype: DType) -> Quantization:
         part = 0.2 if dtype is DType.INT16 or spec.name in FILTERS else 0.5
         is_offset = dtype is not DType.INT4 and not self.plain and self.rng.random() < part
-        zero = int(self.rng.integers(1, 8)) if is_offset else 0
-        return Quantization(np.array([self.rng.choice((0.02, 0.1))], np.float32), np.array([zero]))
+        return _per_tensor(self.rng.choice((0.02, 0.1)), int(self.rng.integers(1, 8)) if is_offset else 0)
 
     def _channel_axis(self, rank: int) -> int:
         """Return the axis of the channels of filters and weights; 0 of other operands."""
         if self.op.code == "BATCH_MATMUL":
             return rank - (2 if self.attributes["adj_y"] else 1)
-        return rank - 1 if self.op.code == "DEPTHWISE_CONV_2D" else 0
+        return next((axis for axis in _rule(self.op).weights.values() if axis is not None), 0)
 
-    def _result_quantization(self, value: Value, operands: Sequence[Value | None]) -> Quantization:
+    def _result_quantization(
+        self, index: int, value: Value, operands: Sequence[Value | None]
+    ) -> Quantization:
         """Return the quantization of a result: that of the data, the one LiteRT fixes, or another."""
         cls = type(self.op)
         data = next((v.quantization for v in operands if v is not None and v.dtype is value.dtype), None)
@@ -417,22 +459,33 @@ class _Retyping:
             if value.shape is not None and len(value.shape) > axis and value.shape[axis] == data.scale.size:
                 return data
         sort = self.rng.random()
-        fixed = FIXED_SCALES.get(cls.code, {}).get(value.dtype)
+        fixed = _rule(cls).fixed.get(value.dtype)
         if fixed is not None and (self.plain or sort < 0.6):
-            return Quantization(np.array(fixed[:1], np.float32), np.array(fixed[1:]))
+            return _per_tensor(*fixed)
+        return self._free_quantization(index, value, data, sort, operands)
+
+    def _free_quantization(
+        self,
+        index: int,
+        value: Value,
+        data: Quantization | None,
+        sort: float,
+        operands: Sequence[Value | None],
+    ) -> Quantization:
+        """Return a quantization of a result that need not be fixed; ``sort``: from 0 to 1, chooses it."""
         zero = 0 if self.plain or sort < 0.8 else int(self.rng.integers(1, 8))
-        if any(spec.name in FILTERS for spec in cls.operands):
-            return Quantization(np.array([self._sum_scale(value.dtype)], np.float32), np.array([zero]))
+        if any(spec.name in FILTERS for spec in self.op.operands):
+            return _per_tensor(self._sum_scale(value.dtype), zero)
         if data is not None and not data.is_per_channel and (self.plain or sort < 0.5):
             return data
-        return Quantization(np.array([self.rng.choice((0.25, 0.5))], np.float32), np.array([zero]))
+        return _per_tensor(self.rng.choice((0.25, 0.5)), zero)
 
     def _sum_scale(self, dtype: DType) -> float:
         """Return a scale for sums of products of data and filter, that they neither saturate nor vanish."""
         named = zip(self.op.operands, self.op.inputs, strict=False)
         shape = next(v.static_shape for spec, v in named if spec.name in FILTERS and v is not None)
-        axis = -1 if self.op.code == "DEPTHWISE_CONV_2D" else 0
-        return float(np.prod(shape)) / shape[axis] / (50 if dtype is not DType.INT16 else 50 * 128)
+        channels = shape[self._channel_axis(len(shape))]
+        return float(np.prod(shape)) / channels / (50 if dtype is not DType.INT16 else 50 * 128)
 
     def _attributes(self) -> dict[str, Any]:
         """Return the attributes, booleans and enumerations drawn again, dtypes as the types say."""
@@ -455,6 +508,100 @@ class _Retyping:
             elif isinstance(item.default, DType):
                 given[item.name] = self.types.result
         return given
+
+
+class _WideTyping(_Typing):
+    """Elements of all magnitudes, and scales of results that cover them."""
+
+    def _elements(
+        self, spec: Operand, dtype: DType, shape: tuple[int, ...], quantization: Quantization | None
+    ) -> Array:
+        if dtype.numpy is not None and dtype.numpy.kind in "fc":
+            return self._floats(shape)
+        low, high = dtype.limits
+        if spec.name == "bias" or (dtype.bits > 16 and self.rng.random() < 0.7):
+            low, high = max(low, -(reach := int(self.rng.choice((3, 100, 1 << 16))))), reach
+        low = max(low, -((1 << 63) - 1)) + (spec.name in (*FILTERS, "y"))  # weights have no lowest integer
+        if quantization is not None and spec.name in _rule(self.op).not_negative:
+            low = int(quantization.zero_point[0])
+        return self.rng.integers(low, min(high, (1 << 63) - 1), shape, np.int64, endpoint=True)
+
+    def _floats(self, shape: tuple[int, ...]) -> Array:
+        """Return floats near 0, rounding ties, of all magnitudes, or not finite; moderate ones for sums."""
+        x: Array = self.rng.normal(size=shape)
+        sort = self.rng.random()
+        if has_activation(type(self.op)) or self.op.code == "BATCH_MATMUL":
+            x *= np.exp(self.rng.uniform(-2, 1))
+        elif sort < 0.5:
+            x *= np.exp(self.rng.uniform(-2, 3))
+        elif sort < 0.75:
+            x = np.round(x * 6) / 2
+        elif sort < 0.9:
+            x *= np.exp(self.rng.uniform(-12, 12, shape))
+        else:
+            special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -3e38])
+            x = np.where(self.rng.random(shape) < 0.2, self.rng.choice(special, shape), x)
+        return x
+
+    def _channel_scales(self, count: int) -> Array:
+        return np.exp(self.rng.uniform(np.log(0.002), np.log(0.3), count)).astype(np.float32)
+
+    def _own_quantization(self, spec: Operand, dtype: DType) -> Quantization:
+        is_symmetric = dtype in (DType.INT16, DType.INT4) or (spec.name in FILTERS and dtype is DType.INT8)
+        zero = 0 if is_symmetric else int(self.rng.integers(*dtype.limits, endpoint=True))
+        return _per_tensor(float(np.exp(self.rng.uniform(np.log(0.002), np.log(2)))), zero)
+
+    def _free_quantization(
+        self,
+        index: int,
+        value: Value,
+        data: Quantization | None,
+        sort: float,
+        operands: Sequence[Value | None],
+    ) -> Quantization:
+        """Return that of the data, or one that roughly covers the results in real numbers."""
+        if data is not None and not data.is_per_channel and (_rule(self.op).results_follow or sort < 0.1):
+            return data
+        low, high = self._range(index, operands)
+        width = max(high - low, 0.05) * float(np.exp(self.rng.uniform(-1, 1)))
+        cover = symmetric if value.dtype in (DType.INT16, DType.INT4) else asymmetric
+        return _per_tensor(*cover(min(low, 0.0), min(low, 0.0) + width, value.dtype))
+
+    def _range(self, index: int, operands: Sequence[Value | None]) -> tuple[float, float]:
+        """Return the range of a result of the operator on the real numbers of its operands."""
+        twins: list[Value | None] = []
+        for spec, value in zip(self._specs(len(operands)), operands, strict=True):
+            if value is None or is_index(spec):
+                twins.append(value and Value.constant(value.name, self.samples[value]))
+                continue
+            array = self.samples[value]
+            if value.quantization is not None:
+                array = _real(value, array)
+            twins.append(Value.constant("", np.asarray(array, np.float32)))
+        try:
+            graph = graph_of(type(self.op)(*twins, **self.attributes))
+            found = np.asarray(run(Model([graph]), [])[index], np.float64)
+        except CirclekitError:  # it has no float form
+            return -1.0, 1.0
+        found = found[np.isfinite(found)]
+        return float(found.min(initial=0)), float(found.max(initial=0))
+
+    def _specs(self, count: int) -> list[Operand]:
+        specs = self.op.operands
+        return [specs[min(i, len(specs) - 1)] for i in range(count)]
+
+
+def _real(value: Value, array: Array) -> Array:
+    """Return the real numbers that the integers of an operand stand for."""
+    form = value.quantization
+    if form is None or not form.is_per_channel:
+        return real_numbers(value, array)
+    shape = [-1 if axis == form.quantized_dimension else 1 for axis in range(array.ndim)]
+    return np.asarray(array * form.scale.reshape(shape))
+
+
+def _per_tensor(scale: float, zero_point: int) -> Quantization:
+    return Quantization(np.array([scale], np.float32), np.array([zero_point]))
 
 
 def _bias_type(cls: type[Op], operands: Sequence[Value | None]) -> DType:
