@@ -10,15 +10,14 @@ from pathlib import Path
 from tools.fuzz.make_file import Beside, make_list, make_rules, make_toml
 from tools.fuzz.make_hdf5 import make_hdf5, secret_files, valid_hdf5
 from tools.fuzz.mutate_bytes import mutate_bytes
-from tools.fuzz.mutate_extreme import mutate_extreme
 from tools.fuzz.mutate_model import mutate_model
 from tools.fuzz.mutate_text import mutate_text
 from tools.fuzz.seeds import Seeds
 
 KINDS = (
-    "structured", "extreme", "blind", "text", "hdf5", "toml", "recipe", "rule", "list",
+    "structured", "blind", "text", "hdf5", "toml", "recipe", "rule", "list",
 )  # fmt: skip
-"""The first four mutate models and recipes; the others make one kind of file (recipe: in ONE's language)."""
+"""The first three mutate models and recipes; the others make one kind of file (recipe: in ONE's language)."""
 
 KIND_OF_SUFFIX = {".h5": "hdf5", ".toml": "toml", ".rule": "rule", ".lst": "list", ".tsv": "list"}
 
@@ -101,6 +100,5 @@ def make_case(job: Job, seeds: Seeds) -> Case:
     if kind == "blind":
         data, done = mutate_bytes(seed.data, seeds.file(rng).data, rng)
     else:
-        mutate = mutate_extreme if kind == "extreme" else mutate_model
-        data, done = mutate(seed.data, seed.format, rng)
+        data, done = mutate_model(seed.data, seed.format, rng)
     return Case(data, False, seed.name, tuple(done))

@@ -24,8 +24,10 @@ FLOATS = (
 )  # fmt: skip
 LARGE = (127, 128, 255, 256, 32767, 32768, 65535, 65536, 2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1)
 TEXTS = (
-    "", "x", "a" * 300, "\0", "é\udcff", '"', "%s{0}", "main", "../../x", "a\nb", "%x", "serving_default",
-    "FlexAdd", "MaxPoolWithArgmax", "TFLite_Detection_PostProcess", "Convolution2DTransposeBias",
+    "", "x", "a" * 100_000, "\0", "é\udcff", '"', "%s{0}", "main", "../../../etc/passwd", "a\r\nerror: b",
+    "\x1b[31mred\x1b[0m", "\u202eevil", "/dev/zero", "'\"`$(x)", "x/y//z", "--O1", "%x: f32[1]", "%x",
+    "serving_default", "FlexAdd", "MaxPoolWithArgmax", "TFLite_Detection_PostProcess",
+    "Convolution2DTransposeBias",
 )  # fmt: skip
 COUNTED = {"buffer": "buffers", "opcode_index": "operator_codes", "debug_metadata_index": "metadata"}
 """Index fields by name, with the vector of Model that they index."""

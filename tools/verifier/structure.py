@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+from collections import defaultdict
 from typing import NamedTuple
 
 from circlekit.io.schema import SIZES, Field, Kind, Table, table
@@ -33,18 +34,18 @@ class Structure:
     def __init__(self, data: bytes, fmt: str) -> None:
         self.data = data
         self.format = fmt
-        self.offsets: list[int] = [0]
-        self.lengths: list[tuple[int, int]] = []
-        """(position, bytes per element) of each vector and string."""
+        self.numbers: defaultdict[str, list[tuple[int, str, int]]] = defaultdict(list)
+        """By kind: position, type code of ``struct``, and, of a length, the bytes of an element."""
         self.leaves: list[Leaf] = []
         self.tables: list[TablePlace] = []
-        self.slots: list[int] = []
-        """Entries of vtables."""
-        self.tags: list[int] = []
-        self.ends: list[int] = []
-        """The last byte of each string."""
+        self.targets: list[int] = []
+        """Positions that offsets may be redirected to: tables, vtables, vectors and strings."""
         self.seen: set[tuple[str, int]] = set()
+        self._add("offset", 0, "I")
         self._table(0, table("Model", fmt))
+
+    def _add(self, kind: str, at: int, code: str, unit: int = 1) -> None:
+        self.numbers[kind].append((at, code, unit))
 
     def _word(self, at: int) -> int:
         return int(struct.unpack_from("<I", self.data, at)[0])
@@ -60,13 +61,19 @@ class Structure:
         present = [(f, o) for f, o in zip(spec.fields, slots, strict=False) if o]
         if ("", vtable) not in self.seen:
             self.seen.add(("", vtable))
-            self.slots += [vtable + 4 + 2 * i for i in range(len(slots))]
+            for kind, place_of_size in (("vtable_size", vtable), ("table_size", vtable + 2)):
+                self._add(kind, place_of_size, "H")
+            for index in range(len(slots)):
+                self._add("slot", vtable + 4 + 2 * index, "H")
         refers = [(f, o) for f, o in present if f.kind not in (Kind.SCALAR, Kind.UNION_TYPE)]
         self.tables.append(TablePlace(place, vtable, not refers, at))
+        self._add("to_vtable", place, "i")
+        self.targets += (place, vtable)
         tags = {f.name: place + o for f, o in present if f.kind is Kind.UNION_TYPE}
-        self.tags += tags.values()
+        for position in tags.values():
+            self._add("tag", position, "B")
         for field, offset in refers:
-            self.offsets.append(place + offset)
+            self._add("offset", place + offset, "I")
             if field.kind is Kind.UNION:
                 member = field.enum and field.enum.names.get(self.data[tags[field.name + "_type"]])
                 if member:
@@ -81,13 +88,14 @@ class Structure:
         start = at + self._word(at)
         count = self._word(start)
         size = {Kind.STRING: 1, Kind.TABLES: 4}.get(field.kind, SIZES[field.code])
-        self.lengths.append((start, size))
+        self._add("length", start, "I", size)
+        self.targets.append(start)
         if field.kind is Kind.TABLES:
             for place in range(start + 4, start + 4 + 4 * count, 4):
-                self.offsets.append(place)
+                self._add("offset", place, "I")
                 self._table(place, table(field.table, self.format))
             return
         is_text = field.kind is Kind.STRING
         self.leaves.append(Leaf(at, start, 4 + count * size, is_text))
         if is_text:
-            self.ends.append(start + 4 + count)
+            self._add("end", start + 4 + count, "B")

@@ -328,6 +328,9 @@ class Loader:
         expected = f"expected {size} bytes for {value.dtype.short}{list(value.static_shape)}, got {len(data)}"
         if size > len(data):
             self.fail("data-size", path, expected)
+        if not size and not _is_empty(value):
+            shape = list(value.static_shape)
+            self.fail("data-size", path, f"expected other dimensions of at most 2^58 elements, got {shape}")
         if size < len(data):
             self.note(path, f"{expected}; the last {len(data) - size} are not used")
             value.extra["stored_data"] = data
