@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: expected a finite number other than 0, got 0
+# Refused: expected a finite factor, got inf
 
 graph main(%x: f32[1,5,4], %k: f32[1,2,3,5], %mask: f32[5,5]) -> %y {
   %w = const f32[6,4] gaussian(0, 0.3)
@@ -8,12 +8,12 @@ graph main(%x: f32[1,5,4], %k: f32[1,2,3,5], %mask: f32[5,5]) -> %y {
   %h = Reshape(%q, [1,5,2,3])
   %t = Transpose(%h, [0,2,1,3])
   %m = BatchMatMul(%t, %k)
-  %d = Mul(%m, 0.0)
+  %d = Div(%m, 0.0)
   %y = Add(%d, %mask)
 }
 
 rules {
   passes(forward_number)
   unchanged()
-  refused("expected a finite number other than 0, got 0")
+  refused("expected a finite factor, got inf")
 }

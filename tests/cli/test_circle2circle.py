@@ -138,7 +138,7 @@ def test_passes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list-passes"]) == 0
     out = capsys.readouterr().out
     assert out.count("\n  fuse_batchnorm_with_tconv ") == 1
-    assert re.search(r"^in O1, phase \d+: clean up\n(  .*\n)*  remove_dead ", out, re.MULTILINE)
+    assert re.search(r"^in O1, phase \d+: clean up\n(  .*\n)*  remove_duplicate_const ", out, re.MULTILINE)
 
 
 def test_passes_are_listed_with_descriptions(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,9 +31,10 @@ RESOLVE_CUSTOM = (
 
 CLEAN_UP_IMPORT = Phase(
     "clean up the import",
-    "Exporters leave custom operators that have a builtin form, and operators that do nothing. The other "
-    "phases look for builtin operators that are next to each other.",
-    (*RESOLVE_CUSTOM, "remove_identity", "remove_unnecessary_cast"),
+    "Exporters leave operators without users, custom operators that have a builtin form, and operators that "
+    "do nothing. The other phases look for builtin operators that are next to each other, and count users. "
+    "What rewrites leave without users is removed in the next round.",
+    ("remove_dead", *RESOLVE_CUSTOM, "remove_identity", "remove_unnecessary_cast"),
 )
 
 FOLD = Phase(
@@ -176,8 +177,8 @@ LEGALIZE = Phase(
 
 CLEAN_UP = Phase(
     "clean up",
-    "Rewrites leave equal operators, equal constants and operators without users.",
-    ("common_subexpression_elimination", "remove_duplicate_const", "remove_dead"),
+    "Rewrites leave equal operators and equal constants.",
+    ("common_subexpression_elimination", "remove_duplicate_const"),
 )
 
 ORDER = Phase(

@@ -141,6 +141,17 @@ def test_users_of_two_equal_outputs_merge() -> None:
     check_pass(text, CSE, ["Neg", "Reshape", "Exp", "Add"])
 
 
+def test_operators_that_move_the_same_elements_merge() -> None:
+    text = """graph main(%x: f32[2,3]) -> %y {
+                %a = ExpandDims(%x, 1)
+                %b = Pack(%x) {values_count: 1, axis: 1}
+                %c = Reshape(%x, [2,1,-1]) {new_shape: [2,1,3]}
+                %d = Add(%a, %b)
+                %y = Add(%d, %c)
+              }"""
+    check_pass(text, CSE, ["ExpandDims", "Add", "Add"])
+
+
 def test_operators_with_side_effects_stay() -> None:
     text = """graph main(%x: f32[2]) -> %y {
                 %a = While(%x) {cond: @c, body: @b} : f32[2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from circlekit.index_maps.of_operators import movement_of
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
@@ -24,8 +25,11 @@ class CommonSubexpressionElimination(GraphPass):
     """Keep the first of equal pure operators with equal operands, and replace the others by it.
 
     Operands are equal if they are the same value, equal constants, or results of equal operators; results
-    must agree in dtype, shape and quantization.  Two outputs of a graph never become one: the second becomes
-    a copy of the first, by a Reshape to the same shape.
+    must agree in dtype, shape and quantization.  Operators that move the same elements to the same places are
+    equal, whatever they are called: a PACK of one operand and an EXPAND_DIMS, for example.
+
+    Two outputs of a graph never become one: the second becomes a copy of the first, by a Reshape to the same
+    shape.
     """
 
     name = "common_subexpression_elimination"
@@ -91,13 +95,16 @@ class ValueNumbers:
             return None
         if any(v is not None and v.is_variable for v in (*op.inputs, *op.results)):
             return None
+        types = tuple((v.dtype, v.shape, v.quantization) for v in op.results)
+        extra = frozen(op.extra) if op.extra else None
+        movement = movement_of(op)
+        if movement is not None and None not in movement.maps:
+            return "moved", tuple(map(self.of, movement.sources)), movement.maps, types, extra
         operands = [self.of(v) for v in op.inputs]
         while operands and operands[-1] == -1:
             operands.pop()  # trailing absent operands may be omitted
         if op.commutative:
             operands[:2] = sorted(operands[:2])
-        types = tuple((v.dtype, v.shape, v.quantization) for v in op.results)
-        extra = frozen(op.extra) if op.extra else None
         return op.code, tuple(operands), frozen(op.attribute_items()), types, extra
 
 

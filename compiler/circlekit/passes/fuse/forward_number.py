@@ -78,13 +78,15 @@ class ForwardNumber(GraphPass):
 
 def _factor(op: Op, number: Value) -> float:
     value = float(number.array().reshape(-1)[0])
-    return 1 / value if isinstance(op, Div) and value else value
+    if isinstance(op, Div):
+        return 1 / value if value else np.inf
+    return value
 
 
 def _factor_refusal(op: Mul | Div, data: Value, number: Value) -> str | None:
     factor = _factor(op, number)
-    if factor == 0 or not np.isfinite(factor):
-        return f"%{number.name}: expected a finite number other than 0, got {factor:g}"
+    if not np.isfinite(factor):
+        return f"%{number.name}: expected a finite factor, got {factor:g}"
     if op.act is not Activation.NONE:
         return f"%{op.output.name}: act is {op.act.name}, expected NONE"
     if data.shape is None or data.shape != op.output.shape:
@@ -273,7 +275,8 @@ def _multiplied(layer: Layer, channels: Array | None, factor: float) -> dict[int
         with np.errstate(all="ignore"):
             rows[slice(None) if channels is None else channels] *= np.float32(factor)
         largest = max(-float(array.min()), float(array.max())) if array.size else 1.0
-        if not np.isfinite(largest) or (largest < np.finfo(np.float32).tiny and value.array().any()):
+        is_lost = factor != 0 and largest < np.finfo(np.float32).tiny and value.array().any()
+        if is_lost or not np.isfinite(largest):
             return None
         constants[index] = array
     return constants
