@@ -39,8 +39,8 @@ Environment = dict[Value, Array]
 class GraphRunner:
     """Runs graphs that share one state; operators call it to run other graphs.
 
-    ``model``: it contains the graphs; for errors.  ``kernels``: the kernels of LiteRT whose results to
-    reproduce.
+    ``model``: the model of the graphs, which errors name.  ``kernels``: the kernels of LiteRT whose results
+    to reproduce.
     """
 
     def __init__(

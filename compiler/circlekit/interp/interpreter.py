@@ -23,7 +23,7 @@ def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kern
     """Return ``requested``, or by default the kernel set that LiteRT can run the whole model with.
 
     LiteRT takes all kernels from one set: its reference kernels if these implement every operator of the
-    model in its version, else its optimized kernels.  KERNELS_METADATA comes before that.  Raises ValueError
+    model in its version, else its optimized kernels.  KERNELS_METADATA comes before that.  Raise ValueError
     for an unknown name.
     """
     if requested is not None:
@@ -84,7 +84,7 @@ class Interpreter:
         result, ``on_graph`` with each graph that begins to run (the one at ``graph`` and those that operators
         call) and its inputs.  The outputs share no memory with inputs or constants.
 
-        Raises ModelError if there is no such graph, ShapeError if the inputs do not match it,
+        Raise ModelError if there is no such graph, ShapeError if the inputs do not match it,
         UnsupportedError if an operator has no kernel, LimitError beyond the limits of memory and graph calls.
         """
         arrays = model_inputs(self.model, graph, inputs)

@@ -226,9 +226,10 @@ class Declaration:
         """Return what must change in this operator because the shapes of its operands changed.
 
         ``old``: the shapes before, by the name of the operand, and of the first result as "output"; the
-        operands have the new ones.  ``outer``: a leading dimension of 1 takes up a change of axis 0, such as
-        that of a batch which was folded into it.  The returned dict has new attributes and new constants
-        (lists of integers) of parameter operands, by name.  Raise ShapeError if no constant fits.
+        operands have the new ones.  ``outer``: where axis 0 of an operand changes, a leading dimension of 1
+        in a constant shape changes with it, as for a batch that an exporter has moved to another axis.  The
+        returned dict has new attributes and new constants (lists of integers) of parameter operands, by
+        name.  Raise ShapeError if no constant fits.
         """
         return {}
 

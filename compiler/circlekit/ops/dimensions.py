@@ -64,10 +64,10 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
     """Return the shape, with at most one -1, of a reshape whose operand changes from ``before`` to ``after``.
 
     ``result``: the shape of the reshape of ``before``.  Both are divided into the shortest groups of
-    dimensions with equal products, and each group of ``result`` follows its group of ``before``: its
-    outermost dimension if that has changed there, its innermost one likewise.  ``outer``: in the first group,
-    that may be a dimension of 1; else dimensions of 1 stay where others can change.  None if that is
-    impossible.
+    neighboring dimensions with equal products, and each group of ``result`` changes as its group of
+    ``before`` does: at its outermost dimension if the outermost one has changed there, at its innermost one
+    if that has changed.  A dimension of 1 changes only if the group has no other, or, with ``outer``, if it
+    is the first dimension of ``result``.  Return None if no such shape exists.
     """
     if len(before) != len(after) or {None, 0} & {*before, *result}:
         return None

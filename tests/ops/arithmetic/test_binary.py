@@ -104,6 +104,12 @@ def test_float_division_by_zero() -> None:
     check(Div(var(x), var(y)), x, y)  # not infinite: an operator that can fuse an activation clamps
 
 
+def test_floor_div_does_not_round_the_quotient_up() -> None:
+    x, y = np.array([1, -1, 0.5, 7, np.inf], np.float32), np.array([0.1, 0.1, -0.1, 0.7, 2], np.float32)
+    (out,) = check(FloorDiv(var(x), var(y)), x, y)
+    assert out[0] == 9  # 0.1 in float32 is above 1/10
+
+
 @pytest.mark.parametrize("kind", [Div, FloorDiv, FloorMod])
 def test_integer_division_by_zero_is_refused(kind: type[Div]) -> None:
     x, y = np.array([1, 2], np.int32), np.array([1, 0], np.int32)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from circlekit.errors import ShapeError
+from circlekit.ir.dtypes import f32
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Value
@@ -95,6 +96,13 @@ def test_infer_of_unknown_dimensions() -> None:
     unknown = Value("", const(0.0, np.float32).dtype, (None, 3))
     assert Equal(unknown, var(np.zeros((5, 1), np.float32))).output.shape == (5, 3)
     assert Equal(unknown, var(np.zeros((1, 1), np.float32))).output.shape == (None, 3)
+
+
+def test_select_of_unknown_shapes() -> None:
+    flags, row = var(np.zeros(2, bool)), Value("", f32, (1, 3))
+    unknown = Value("", f32, None)
+    assert Select(flags, unknown, unknown).output.shape is None
+    assert Select(flags, row, unknown).output.shape == (None, 3)
 
 
 def test_refusals_are_sentences() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circlekit.errors import UnsupportedError
+from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.dtypes import DType, f32, i32, i64
 from circlekit.ir.graph import Model
@@ -56,3 +56,9 @@ def test_a_random_operator_is_not_computed_alone() -> None:
     assert not op.pure
     with pytest.raises(UnsupportedError, match="RANDOM_UNIFORM keeps state and cannot be computed"):
         op.call(lambda graph, inputs: [], np.array([2], np.int32))
+
+
+def test_dimensions_are_not_negative() -> None:
+    op = RandomUniform(Value("shape", i32, (1,)))
+    with pytest.raises(ShapeError, match=r"RANDOM_UNIFORM: expected dimensions of 0 or more, got \[-1\]"):
+        Interpreter(Model([graph_of(op)])).run([np.array([-1], np.int32)])

@@ -300,3 +300,9 @@ def test_forms_without_kernel() -> None:
     op = FullyConnected(x, signed, float_bias, results=[result])
     refused(op, "on i8 with a bias of float32 has no kernel", numbers)
     assert FullyConnected(Value("", f32, (2, 16)), signed).inferred()[0].dtype is f32
+
+
+def test_batch_matmul_needs_scales() -> None:
+    x, y, numbers = quantized(i8, (2, 2), 1.0), Value("", i8, (2, 2)), np.ones((2, 2), np.int8)
+    with pytest.raises(ModelError, match="expected a scale, got i8 without quantization"):
+        kernel_results(BatchMatMul(x, y), [numbers, numbers])

@@ -153,7 +153,7 @@ def test_an_index_outside_is_an_error(index: int) -> None:
         (lambda x: EmbeddingLookup(ints([[0]]), x), r"expected lookup of rank 1, got shape \[1,1\]"),
         (lambda x: ReverseV2(x, ints([2])), "axis 2 is out of range for rank"),
         (lambda x: ReverseSequence(x, ints([1]), seq_dim=1), "dimensions 2 and 1 differ"),
-        (lambda x: TopKV2(x, ints(4)), r"k: expected at most the last dimension of \[2,3\], got 4"),
+        (lambda x: TopKV2(x, ints(4)), r"k: expected from 0 to the last dimension of \[2,3\], got 4"),
         (lambda x: DynamicUpdateSlice(x, var(data("f4", 3, 3)), ints([0, 0])), "does not fit into"),
         (
             lambda x: OneHot(ints([0]), ints(2), const(1.0), ints(0)),
@@ -164,3 +164,9 @@ def test_an_index_outside_is_an_error(index: int) -> None:
 def test_refusals_are_sentences(make: Any, sentence: str) -> None:
     with pytest.raises(ShapeError, match=sentence):
         make(var(np.zeros((2, 3), np.float32)))
+
+
+def test_topk_refuses_a_negative_number_at_run_time() -> None:
+    x, k = data("f4", 2, 3), np.array(-1, np.int32)
+    with pytest.raises(ShapeError, match=r"k: expected from 0 to the last dimension of \[2,3\], got -1"):
+        kernel_results(TopKV2(var(x), var(k)), [x, k])

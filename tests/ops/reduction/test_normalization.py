@@ -25,7 +25,7 @@ from circlekit.ops.reduction.normalization import (
 )
 from tests.ops.litert import assert_close, check, check_shapes, const, kernel_results, var
 
-SHAPES = [(7,), (3, 7), (2, 3, 7), (2, 3, 4, 7), (2, 1)]
+SHAPES = [(7,), (3, 7), (2, 3, 7), (2, 3, 4, 7), (2, 1), (3, 0)]
 
 
 def normal(seed: int, *shape: int, scale: float = 1.0) -> Array:

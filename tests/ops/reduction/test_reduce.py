@@ -13,7 +13,7 @@ from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64
 from circlekit.ir.op import REGISTRY
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.reduction.reduce import ArgMax, ArgMin, Cumsum, Mean, ReduceMax, Sum
-from tests.ops.litert import check, const, kernel_results, var
+from tests.ops.litert import check, const, graph_of, kernel_results, run_litert, var
 
 AXES: list[Any] = [[1], [-1, 0], [0, 1, 2, 3], [2, 2], [], 1]
 FORMS = {
@@ -51,6 +51,16 @@ def test_reduction(code: str, dtype: str, axes: Any, keep_dims: bool) -> None:
 def test_integers_wrap(code: str) -> None:
     x = np.full((2, 8), 2**30 + 3, np.int32)
     check(REGISTRY[code](var(x), ints([1])), x)
+
+
+@pytest.mark.parametrize("code", ["MEAN", "SUM", "REDUCE_MAX"])
+@pytest.mark.parametrize("axes", [[0], [-1, 3], []])
+def test_a_scalar_is_reduced_to_itself(code: str, axes: Any) -> None:
+    x, result = np.array(3, np.float32), Value("y", f32, ())
+    op = REGISTRY[code](var(x), ints(axes), keep_dims=True, results=[result])
+    (ours,), (theirs,) = kernel_results(op, [x]), run_litert(graph_of(op), [x])
+    assert ours == theirs
+    assert ours.shape == theirs.shape == ()
 
 
 @pytest.mark.parametrize("code", ["SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN"])

@@ -60,7 +60,7 @@ def copied_to_file(array: Array) -> Array:
 
 
 def with_results_in_files(array: Array) -> Array:
-    """Return ``array``, a large one as a view on which elementwise functions put large results into files."""
+    """Return ``array``; if it is large, as a view whose elementwise functions put large results into files."""
     return array.view(_FileResults) if array.nbytes >= LARGE_BYTES else array
 
 

@@ -212,7 +212,10 @@ class FakeQuant(Unary, code="FAKE_QUANT"):
     narrow_range: bool = attribute(False)
 
     def grid(self) -> tuple[np.float32, np.float32]:
-        """Return scale and zero point as float32 computes them; integers begin at ``narrow_range``."""
+        """Return scale and zero point, computed in float32.
+
+        The integers are 0 (with ``narrow_range``: 1) to 2^``num_bits`` - 1.
+        """
         low, high = np.float32(self.narrow_range), np.float32(2**self.num_bits - 1)
         lowest, highest = np.float32(self.min), np.float32(self.max)
         scale = (highest - lowest) / (high - low)

@@ -142,14 +142,17 @@ class Select(Selection, code="SELECT"):
     """
 
     def infer(self) -> TensorType:
-        shapes = [self.x.shape, self.y.shape]
-        known_shapes = [s for s in shapes if s is not None]
-        if len({len(s) for s in known_shapes}) > 1:
-            x, y = map(format_shape, shapes)
+        ranks = {v.rank for v in (self.x, self.y) if v.rank is not None}
+        if len(ranks) > 1:
+            x, y = map(format_shape, (self.x.shape, self.y.shape))
             raise ShapeError(f"expected x and y of equal rank, got {x} and {y}")
-        if not self.selects_rows() and self.condition.shape:
-            known_shapes.append(self.condition.shape)
-        return self.selected_type(*known_shapes)
+        if not ranks:
+            return self.selected_type()
+        unknown = (None,) * ranks.pop()
+        shapes = [unknown if v.shape is None else v.shape for v in (self.x, self.y)]
+        if not self.selects_rows() and self.condition.shape is not None:
+            shapes.append(self.condition.shape)
+        return self.selected_type(*shapes)
 
     def selects_rows(self) -> bool:
         """Whether the condition is a vector along axis 0, and x and y have a higher rank."""

@@ -65,7 +65,10 @@ def require_nonzero_divisors(op: Op, divisors: Array) -> None:
 
 
 class FloorDiv(Binary, code="FLOOR_DIV", versions={DType.FLOAT32: 2, i8: 3, i16: 3}):
-    """floor(lhs / rhs).  Raise ModelError for integers if rhs is 0."""
+    """floor(lhs / rhs).  Raise ModelError for integers if rhs is 0.
+
+    As in LiteRT, the quotient of floats is computed in float64, where it is not rounded up to a whole number.
+    """
 
     quantization_rule = None  # the kernel ignores scales
 
@@ -73,7 +76,9 @@ class FloorDiv(Binary, code="FLOOR_DIV", versions={DType.FLOAT32: 2, i8: 3, i16:
 
     def compute(self, x: Array, y: Array) -> Array:
         require_nonzero_divisors(self, y)
-        return np.asarray(np.floor(x / y) if x.dtype.kind == "f" else x // y)
+        if x.dtype.kind == "f":
+            return np.floor(np.divide(x, y, dtype=np.float64)).astype(x.dtype)
+        return np.asarray(x // y)
 
 
 class FloorMod(Binary, code="FLOOR_MOD", versions={i8: 2, i16: 2}):

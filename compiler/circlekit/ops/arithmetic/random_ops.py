@@ -101,6 +101,8 @@ class RandomFloats(Random):
 
     def call(self, run: Run, *args: Array) -> Sequence[Array]:
         shape = tuple(int_list(args[0]))
+        if min(shape, default=0) < 0:
+            raise ShapeError(f"{self.code}: expected dimensions of 0 or more, got {list(shape)}")
         size = int(np.prod(shape, dtype=np.int64))
         counters = -(-size // WORDS_PER_COUNTER)
         return (type(self).distribution(self.draw(run, counters, counters))[:size].reshape(shape),)

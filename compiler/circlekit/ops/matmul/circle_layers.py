@@ -119,7 +119,10 @@ def row_count(clusters: Value) -> int | None:
 
 
 def bits_and_rows(numbers: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return bits and rows of the clusters from ``numbers`` [bits, rows, ...].  Raise ShapeError if odd."""
+    """Return bits and rows of the clusters from ``numbers``: bits, rows, bits, rows, ...
+
+    Raise ShapeError for an odd number of ``numbers``.
+    """
     if len(numbers) % 2:
         raise ShapeError(f"clusters have {len(numbers)} numbers, expected pairs of bits and rows")
     return list(numbers[::2]), list(numbers[1::2])

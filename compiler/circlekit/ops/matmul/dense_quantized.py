@@ -160,7 +160,7 @@ def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
         return np.asarray(sums.astype(np.int64).astype(np.int32))
     return OutputStage(
         None,
-        effective_scale(op.x, op.y, op.output, y.shape[-1], rounded=op.y.quantization.scale.size == 1),
+        effective_scale(op.x, op.y, op.output, y.shape[-1], rounded=not is_per_channel(op.y)),
         zero_point_of(op.output),
         dtype_limits(output),
         x.dtype,
@@ -182,7 +182,8 @@ def _column_zero_points(op: Any, y: Array) -> Array:
             f"%{op.y.name}: expected scales along axis {columns}, the columns, got axis "
             f"{quantization.quantized_dimension}"
         )
-    return np.asarray(np.broadcast_to(quantization.zero_point, y.shape[-1:]), np.int64)
+    zero_points = quantization.zero_point if quantization.zero_point.size else np.zeros(1)
+    return np.asarray(np.broadcast_to(zero_points, y.shape[-1:]), np.int64)
 
 
 def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:

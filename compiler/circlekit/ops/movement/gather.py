@@ -286,14 +286,14 @@ class TopKV2(Op, code="TOPK_V2", results=("values", "indices"), versions={i8: 2,
             return rearranged_type(self.input, None), TensorType(index_type, None)
         k = static_int(self.k, "k")
         if not shape or (k is not None and shape[-1] is not None and not 0 <= k <= shape[-1]):
-            raise ShapeError(f"k: expected at most the last dimension of {format_shape(shape)}, got {k}")
+            raise ShapeError(f"k: expected from 0 to the last dimension of {format_shape(shape)}, got {k}")
         return rearranged_type(self.input, (*shape[:-1], k)), TensorType(index_type, (*shape[:-1], k))
 
     def kernel(self, input: Array, k: Array) -> tuple[Array, Array]:
         count = int(k.reshape(-1)[0])
-        if count > input.shape[-1]:
+        if not 0 <= count <= input.shape[-1]:
             raise ShapeError(
-                f"k: expected at most the last dimension of {format_shape(input.shape)}, got {count}"
+                f"k: expected from 0 to the last dimension of {format_shape(input.shape)}, got {count}"
             )
         # a stable ascending sort of the reversed row, reversed again, keeps the order of equal elements
         order = input.shape[-1] - 1 - np.argsort(input[..., ::-1], axis=-1, kind="stable")[..., ::-1]

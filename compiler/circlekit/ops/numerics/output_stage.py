@@ -35,14 +35,20 @@ from circlekit.ops.numerics.fixed_point import (
 class Kernels(Enum):
     """LiteRT's reference kernels (``BUILTIN_REF``), or its optimized kernels for x86 without delegates.
 
-    Optimized kernels round halves up, not away from zero, in layers on 8-bit data: CONV_2D without groups,
-    TRANSPOSE_CONV, DEPTHWISE_CONV_2D of int8, and FULLY_CONNECTED, which they compute in fixed point.
-    MEAN of int8 over height and width does too, and rounds the zero point by itself, as does that of uint8.
-    Kernels that process groups of 8 or 16 channels round the remaining channels as the reference kernels do.
-    QUANTIZE from 8 bits to 8 bits rounds groups of sixteen numbers like this, and DEQUANTIZE computes groups
-    of eight as scale * x - scale * zero_point, each product rounded.  QUANTIZE of floats
-    multiplies groups of eight with 1 / scale and rounds halves to even; the rest it divides in float64.
-    Only LiteRT, not circlekit, rounds the last results (up to 15) of a uint8 TRANSPOSE_CONV like these.
+    Where the optimized kernels differ, on 8-bit data; "in groups": the rest that fills no group of this many
+    channels or numbers is computed as by the reference kernels:
+
+    - CONV_2D without groups, TRANSPOSE_CONV of uint8: halves are rounded up, not away from zero.
+    - TRANSPOSE_CONV and DEPTHWISE_CONV_2D of int8: the same, in groups of 8 channels.
+    - FULLY_CONNECTED: the same, in fixed point instead of float64.
+    - MEAN over height and width: the same, in groups of 16 channels; the zero point is rounded by itself.
+    - QUANTIZE from 8 bits to 8 bits: the same, in groups of 16 numbers.
+    - QUANTIZE from float32: in groups of 8 numbers, times 1 / scale, halves to even; the rest is divided by
+      the scale in float64, halves away from zero.
+    - DEQUANTIZE: in groups of 8 numbers, scale * x - scale * zero_point, each product rounded.
+
+    Not reproduced: LiteRT rounds the last results (up to 15) of a uint8 TRANSPOSE_CONV like its reference
+    kernels.
     """
 
     REFERENCE = "reference"

@@ -26,8 +26,8 @@ MAX_DEPTH = 64
 def options_of(op: Op, **required: type) -> dict[str, Any]:
     """Return the custom options of an operator by name; an empty dict if it has none.
 
-    ``required``: types by the names of options.  Raise ModelError if the options are no map, or if one of
-    these is missing or has another type (an int counts as a float).
+    ``required``: types by the names of options.  Raise ModelError if the options are no map, or if a required
+    option is missing or has another type (an int is accepted for a float).
     """
     stored = op.extra.get("custom_options")
     is_empty = stored is None or not len(stored)

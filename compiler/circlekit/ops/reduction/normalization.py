@@ -24,6 +24,7 @@ from circlekit.ops.reduction.normalization_quantized import (
     EQUAL_8_BITS,
     SOFTMAX_DTYPES,
     l2_normalization_8_bits,
+    largest,
     log_softmax_8_bits,
     require_dtypes,
     softmax_8_bits,
@@ -70,7 +71,7 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
             return softmax_8_bits(input, self.input, self.output, self.beta)
         x = input.astype(np.float32) if input.dtype == np.float16 else input
         require_float(self, x)
-        powers = np.exp((x - x.max(axis=-1, keepdims=True)) * x.dtype.type(self.beta))
+        powers = np.exp((x - largest(x)) * x.dtype.type(self.beta))
         total = powers.sum(axis=-1, keepdims=True)  # before the powers are rounded to float16
         return np.asarray(powers.astype(input.dtype).astype(x.dtype) / total, input.dtype)
 
@@ -88,7 +89,7 @@ class LogSoftmax(_LastAxis, code="LOG_SOFTMAX", versions={i8: 2}):
             require_dtypes(self, self.input, self.output, EQUAL_8_BITS)
             return log_softmax_8_bits(input, self.input)
         require_float(self, input)
-        out: Array = input - input.max(axis=-1, keepdims=True)
+        out: Array = input - largest(input)
         out -= np.log(np.exp(out).sum(axis=-1, keepdims=True))
         return out
 

@@ -73,9 +73,15 @@ def exp_table(scale: float) -> ExpTable:
     return ExpTable(scaled, exps, rounding_divide_by_pot(exps, SUM_INTEGER_BITS), multiplier, lowest)
 
 
+def largest(x: Array) -> Array:
+    """Return [..., 1]: the largest element along the last axis, which may be empty."""
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    return np.asarray(x.max(axis=-1, keepdims=True, initial=lowest))
+
+
 def below_maximum(x: Array) -> Array:
     """Return the distance (int32, not negative) of each element from the maximum along the last axis."""
-    return np.asarray(np.subtract(x.max(axis=-1, keepdims=True), x, dtype=np.int32))
+    return np.asarray(np.subtract(largest(x), x, dtype=np.int32))
 
 
 # -- SOFTMAX -----------------------------------------------------------------------------------

@@ -40,6 +40,15 @@ Axes = tuple[int, ...]
 """Reduced axes, each once, counted from the front."""
 
 
+def reduced_axes(axes: Sequence[int], rank: int) -> Axes:
+    """Return ``axes`` of a reduction counted from the front, each once.
+
+    For rank 0 there are none: a scalar is reduced to itself whatever the axes, as in LiteRT.  Raise
+    ShapeError if an axis is out of range for another rank.
+    """
+    return () if rank == 0 else tuple(dict.fromkeys(normalized_axis(a, rank) for a in axes))
+
+
 class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
     """Base class of reductions of the elements along ``axis``, which lists any number of axes in any order.
 
@@ -62,17 +71,15 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
         shape, axes = self.input.shape, static_int_vector(self.axis)
         if shape is None or axes is None:
             return TensorType(self.input.dtype, unknown_dims(self.input.rank) if self.keep_dims else None)
-        reduced = self.normalized_axes(axes, len(shape))
+        if not shape and axes:  # kernels accept it; but as shape of a file, [] is rather an unknown rank
+            raise ShapeError(f"{self.code}: expected an input of rank 1 or more for the axes {axes}, got []")
+        reduced = reduced_axes(axes, len(shape))
         if self.keep_dims:
             return TensorType(self.input.dtype, tuple(1 if i in reduced else d for i, d in enumerate(shape)))
         return TensorType(self.input.dtype, tuple(d for i, d in enumerate(shape) if i not in reduced))
 
-    def normalized_axes(self, axes: Sequence[int], rank: int) -> Axes:
-        """Return ``axes`` counted from the front, each once.  Raise ShapeError if one is out of range."""
-        return tuple(dict.fromkeys(normalized_axis(a, rank) for a in axes))
-
     def kernel(self, input: Array, axis: Array) -> Array:
-        axes = self.normalized_axes(int_list(axis), input.ndim)
+        axes = reduced_axes(int_list(axis), input.ndim)
         if is_quantized_8_or_16_bits(self.input):
             return self.quantized(input, axes)
         require_numpy_kind(self, input, self.kinds)

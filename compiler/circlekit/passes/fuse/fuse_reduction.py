@@ -6,7 +6,9 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.constant_operands import int_list
 from circlekit.ops.dimensions import normalized_axis
+from circlekit.ops.reduction.reduce import reduced_axes
 from circlekit.passes.support.conditions import provably_equal
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -49,7 +51,7 @@ class FuseMeanWithMean(Rewrite):
 
 def _axes(array: Array, rank: int) -> set[int]:
     """Return the axes in ``array``, each from 0 to ``rank`` - 1."""
-    return {normalized_axis(int(axis), rank) for axis in array.reshape(-1)}
+    return set(reduced_axes(int_list(array), rank))
 
 
 REDUCTIONS = "Mean|Sum|ReduceProd|ReduceMax|ReduceMin|ReduceAny|ReduceAll"

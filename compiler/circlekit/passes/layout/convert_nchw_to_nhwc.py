@@ -11,7 +11,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.value import Value
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.shape import Transpose
-from circlekit.ops.reduction.reduce import Reduction
+from circlekit.ops.reduction.reduce import Reduction, reduced_axes
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.layout.apply import Applier, Constants
 from circlekit.passes.layout.labels import FIXED
@@ -101,7 +101,7 @@ def _channels_last(value: Value) -> Value | None:
 
 def _move(graph: Graph, op: Reduction, constants: Constants) -> None:
     """Let ``op`` reduce NHWC data along the same axes."""
-    axes = op.normalized_axes(static_int_vector(op.axis) or [], 4)
+    axes = reduced_axes(static_int_vector(op.axis) or [], 4)
     source = _channels_last(op.input)
     if source is None:
         move = Transpose(op.input, constants.vector("perm", TO_NHWC))

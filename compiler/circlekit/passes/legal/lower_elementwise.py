@@ -113,7 +113,7 @@ class LowerLeakySelect(Lowering):
 
 
 class LowerFloorDiv(Lowering):
-    """floor_div(x, d)  ==  floor(x / d)."""
+    """floor_div(x, d)  ==  floor(x / d), unless float32 rounds the quotient up to a whole number."""
 
     before = "y = FloorDiv(x: f32, d)"
     after = "q = Div(x, d)  y = Floor(q)"

@@ -14,7 +14,15 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.slice import Pad, Padded, PadV2, Slice
-from circlekit.ops.reduction.reduce import Mean, ReduceAll, ReduceAny, ReduceMax, ReduceMin, Reduction
+from circlekit.ops.reduction.reduce import (
+    Mean,
+    ReduceAll,
+    ReduceAny,
+    ReduceMax,
+    ReduceMin,
+    Reduction,
+    reduced_axes,
+)
 from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
@@ -39,7 +47,7 @@ class KeepReducedAxes(Replacement):
         if not (op.input.is_static and op.output.is_static):
             return None
         shape = op.input.static_shape
-        reduced = op.normalized_axes(axes, len(shape))
+        reduced = reduced_axes(axes, len(shape))
         kept = tuple(1 if axis in reduced else dim for axis, dim in enumerate(shape))
         result = Value("", op.output.dtype, kept, None, op.output.quantization)
         value = insert.make(kind(op.input, op.axis, keep_dims=True, results=[result]))
@@ -86,7 +94,7 @@ def _changes(op: Op, shape: Sequence[int]) -> Changes | None:
     if any(static_int_vector(value) is None for value in op.inputs[1:2] if value is not None):
         return None
     if isinstance(op, Reduction):
-        axes = op.normalized_axes(static_int_vector(op.axis) or (), len(shape))
+        axes = reduced_axes(static_int_vector(op.axis) or (), len(shape))
         return [0 if axis in axes else None for axis in range(len(shape))]
     result = op.output.static_shape  # an axis that changes stays alone
     return [None if result[axis] == shape[axis] else axis for axis in range(len(shape))]

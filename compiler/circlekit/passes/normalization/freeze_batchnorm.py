@@ -15,8 +15,7 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import int_list
-from circlekit.ops.dimensions import normalized_axis
-from circlekit.ops.reduction.reduce import Mean
+from circlekit.ops.reduction.reduce import Mean, reduced_axes
 from circlekit.passes.fold.remove_dead import RemoveDead
 from circlekit.passes.graph_transforms import FoldBatchNorms
 from circlekit.rewrite.base import Context, Option, Pass
@@ -73,7 +72,7 @@ def _is_over_batch(x: Value, mean_axes: Array, variance_axes: Array) -> bool:
     """Return whether both are the same axes of ``x``: all but one, the channels; the batch is among them."""
     if x.rank is None:
         return False
-    axes, others = ({normalized_axis(a, x.rank) for a in int_list(v)} for v in (mean_axes, variance_axes))
+    axes, others = (set(reduced_axes(int_list(v), x.rank)) for v in (mean_axes, variance_axes))
     return axes == others and 0 in axes and len(axes) + 1 == x.rank
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.value import Array, Value, format_shape
-from circlekit.ops.dimensions import normalized_axis
-from circlekit.ops.reduction.reduce import Mean
+from circlekit.ops.constant_operands import int_list
+from circlekit.ops.reduction.reduce import Mean, reduced_axes
 from circlekit.rewrite.base import Context
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -71,8 +71,7 @@ class InstanceNorm(Rewrite):
         inner = match.values.get("s") or x
         expected = [2] if x.rank == 3 else [1, 2]
         for mean, operand in (("m", "axes"), ("m2", "axes2"), ("v", "axes3")):
-            numbers = match.value(operand).array().reshape(-1)
-            axes = sorted({normalized_axis(int(a), inner.rank or 0) for a in numbers})
+            axes = sorted(reduced_axes(int_list(match.value(operand).array()), inner.rank or 0))
             if [a for a in axes if a != 4] != expected:  # axis 4 is the 1 that the Reshape has appended
                 return f"%{match.value(mean).name}: expected a mean over the axes {expected}, got {axes}"
         return None

@@ -6,7 +6,8 @@ from __future__ import annotations
 from itertools import product
 
 from circlekit.ir.value import Array, Value
-from circlekit.ops.dimensions import normalized_axis
+from circlekit.ops.constant_operands import int_list
+from circlekit.ops.reduction.reduce import reduced_axes
 from circlekit.passes.support.conditions import broadcast_refusal
 from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
@@ -37,10 +38,7 @@ class _LayerNorm(Rewrite):
     def means_over_the_same_axes(self, x: Value, axes: Array, axes2: Array) -> str | None:
         if x.shape is None:
             return f"%{x.name}: expected a known rank"
-        first, second = (
-            sorted({normalized_axis(int(axis), len(x.shape)) for axis in numbers.reshape(-1)})
-            for numbers in (axes, axes2)
-        )
+        first, second = (sorted(reduced_axes(int_list(numbers), len(x.shape))) for numbers in (axes, axes2))
         if first != second:
             return f"%{x.name}: expected a mean and a variance over the same axes, got {first} and {second}"
         if len(x.shape) - 1 in first:

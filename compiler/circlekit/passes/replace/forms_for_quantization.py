@@ -8,6 +8,8 @@ from math import prod
 import numpy as np
 
 from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.constant_operands import int_list
+from circlekit.ops.reduction.reduce import reduced_axes
 from circlekit.rewrite.rewrite import Rewrite, condition
 
 
@@ -54,13 +56,13 @@ class ReplaceSumWithMean(Rewrite):
 
     @condition
     def knows_the_count(self, x: Value, axis: Array) -> str | None:
-        if x.shape is not None and all(x.shape[int(a)] for a in axis.reshape(-1)):
+        if x.shape is not None and all(x.shape[a] for a in reduced_axes(int_list(axis), len(x.shape))):
             return None
         return f"%{x.name}: expected sizes above 0 along the axes, got {format_shape(x.shape)}"
 
     def constants(self, x: Value, axis: Array) -> dict[str, Array]:
         shape = x.shape or ()
-        axes = {int(a) % len(shape) for a in axis.reshape(-1)}
+        axes = reduced_axes(int_list(axis), len(shape))
         return {"count": np.asarray(prod(shape[a] or 1 for a in axes), np.float32)}
 
 
