@@ -60,7 +60,10 @@ def copied_to_file(array: Array) -> Array:
 
 
 def with_results_in_files(array: Array) -> Array:
-    """Return ``array``; if it is large, as a view whose elementwise functions put large results into files."""
+    """Return ``array``, or a view of it if it is large.
+
+    Elementwise functions of the view put large results into files, too.
+    """
     return array.view(_FileResults) if array.nbytes >= LARGE_BYTES else array
 
 

@@ -76,8 +76,9 @@ def fill(
     """Return an array of ``dtype`` and ``shape`` that filler ``name`` makes from these arguments.
 
     Integers are rounded (``uniform``: down, so that ``high`` is excluded; others: to nearest) and clipped to
-    the range of the dtype.  A bool is true for a number other than 0 (``uniform``: 0.5 or more).  An argument ``seed: 7`` overrides ``seed``.  Raise ModelError for arguments or
-    a dtype that the filler does not take, LimitError for an array above the memory limit.
+    the range of the dtype.  A bool is true for a number other than 0 (``uniform``: 0.5 or more).  An argument
+    ``seed: 7`` overrides ``seed``.  Raise ModelError for arguments or a dtype that the filler does not take,
+    LimitError for an array above the memory limit.
     """
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":
         raise ModelError(f"a filler cannot make {dtype.short}; write raw(base64 text)")
