@@ -65,6 +65,9 @@ def test_metrics_of_special_arrays() -> None:
     metrics = ErrorMetrics()
     metrics.add(np.array([np.nan, 0.0]), np.array([1.0, 0.5]))
     assert (metrics.skipped, metrics.sqnr, metrics.mse) == (1, None, 0.25)
+    enormous = ErrorMetrics()
+    enormous.add(np.ones(1), np.array([1e200]))
+    assert enormous.sqnr == -math.inf
     with pytest.raises(ShapeError, match=r"expected a result of shape \[2\], got \[3\]"):
         metrics.add(np.zeros(2), np.zeros(3))
 

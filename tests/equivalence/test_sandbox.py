@@ -15,7 +15,7 @@ import pytest
 
 from circlekit.equivalence import sandbox
 from circlekit.equivalence.data_files import hdf5
-from circlekit.equivalence.sandbox import SMALLEST_ARRAY_BYTES, Item, read_sandboxed
+from circlekit.equivalence.sandbox import SMALLEST_ARRAY_BYTES, Item, iterate_sandboxed
 from circlekit.errors import FileError, FormatError, LimitError
 from circlekit.ir.resources.resource_limits import limited
 
@@ -30,7 +30,9 @@ ODD = [
 
 
 def test_arrays_come_through_as_they_are() -> None:
-    found = read_sandboxed(lambda: [Item(i, f"é\n{i}", array) for i, array in enumerate(ODD)], "a.h5", 0)
+    found = list(
+        iterate_sandboxed(lambda: [Item(i, f"é\n{i}", array) for i, array in enumerate(ODD)], "a.h5", 0)
+    )
     assert [(item.group, item.name) for item in found] == [(i, f"é\n{i}") for i in range(len(ODD))]
     for item, array in zip(found, ODD, strict=True):
         assert (item.array.dtype, item.array.shape) == (array.dtype.newbyteorder("="), array.shape)
@@ -89,7 +91,7 @@ def test_a_process_that_fails_is_an_error(
 
     monkeypatch.setattr(os, "fork", noted)
     with pytest.raises(error, match=sentence):
-        read_sandboxed(items(then), "a.h5", 0)
+        list(iterate_sandboxed(items(then), "a.h5", 0))
     with pytest.raises(ChildProcessError):  # nothing is left behind
         os.waitpid(made[0], os.WNOHANG)
 
@@ -104,7 +106,7 @@ def test_the_time_limit_is_extended_per_array(monkeypatch: pytest.MonkeyPatch) -
         for _ in range(4):
             yield Item(0, "", np.array(resource.getrlimit(resource.RLIMIT_CPU)[0]))
 
-    found = read_sandboxed(limits_there, "a.h5", 2 * SMALLEST_ARRAY_BYTES)
+    found = list(iterate_sandboxed(limits_there, "a.h5", 2 * SMALLEST_ARRAY_BYTES))
     assert [int(item.array) for item in found] == [13, 23, 33, 33]
 
 
@@ -120,7 +122,7 @@ def test_limits_of_the_process(size: int) -> None:
         yield Item(0, "", np.array([*soft, used], np.int64))
 
     with limited(1 << 30):
-        (item,) = read_sandboxed(limits_there, "a.h5", size)
+        (item,) = list(iterate_sandboxed(limits_there, "a.h5", size))
     seconds, core, memory, used = item.array.tolist()
     assert seconds in (3 + size // (1 << 24), 4 + size // (1 << 24))
     assert core == 0

@@ -19,6 +19,7 @@ from circlekit.ir.text import parse_model
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.binary import Add
 from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.ops.movement.shape import Squeeze
 from tests.ir.recipes import graph_text
 
 
@@ -89,6 +90,14 @@ def test_fields() -> None:
         (1, False, False),
         (2, True, False),
     ]
+
+
+def test_an_array_as_attribute_becomes_a_tuple() -> None:
+    x = Value("x", f32, (1, 2, 1))
+    op = Squeeze(x, squeeze_dims=np.array([0, 2]))
+    assert op.squeeze_dims == (0, 2)
+    op.squeeze_dims = np.array([2])
+    assert op.attribute_items() == {"squeeze_dims": (2,)}
 
 
 MISTAKES: dict[str, tuple[Any, str]] = {

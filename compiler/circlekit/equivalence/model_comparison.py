@@ -58,8 +58,9 @@ class Similarity:
 
     ``cosine``: of the angle between the arrays as vectors; None if the product of their lengths is 0 or not
     finite.  ``psnr``: ratio of the range of the reference (largest minus smallest element) to the root of the
-    mean squared difference, in decibels; inf if there is no difference, None if all elements of the reference
-    are equal.  ``magnitude``: the largest absolute value of the reference.
+    mean squared difference, in decibels; inf if there is no difference, -inf if its square is beyond float64,
+    None if all elements of the reference are equal.  ``magnitude``: the largest absolute value of the
+    reference.
     """
 
     cosine: float | None
@@ -79,10 +80,12 @@ def similarity(left: Array, right: Array) -> Similarity | None:
     a, b = a[finite], b[finite]
     if a.size == 0:
         return None
-    length = float(np.linalg.norm(a)) * float(np.linalg.norm(b))
-    cosine = min(1.0, max(-1.0, float(a @ b) / length)) if 0 < length < math.inf else None
-    extent, error = float(np.ptp(a)), float(np.sqrt(np.mean((a - b) ** 2)))
-    psnr = (20 * math.log10(extent / error) if error else math.inf) if extent else None
+    with np.errstate(over="ignore"):
+        length = float(np.linalg.norm(a)) * float(np.linalg.norm(b))
+        cosine = min(1.0, max(-1.0, float(a @ b) / length)) if 0 < length < math.inf else None
+        extent, error = float(np.ptp(a)), float(np.sqrt(np.mean((a - b) ** 2)))
+    ratio = extent / error if error else math.inf
+    psnr = (20 * math.log10(ratio) if ratio else -math.inf) if extent else None
     return Similarity(cosine, psnr, float(np.abs(a).max()))
 
 

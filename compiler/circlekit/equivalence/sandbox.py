@@ -105,11 +105,6 @@ class Item(NamedTuple):
     array: Array
 
 
-def read_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int) -> list[Item]:
-    """Return what ``iterate_sandboxed`` yields; the errors are the same."""
-    return list(iterate_sandboxed(items, what, size))
-
-
 def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int) -> Iterator[Item]:
     """Yield what ``items`` yields in a forked process, or in this one if the system cannot fork.
 

@@ -157,9 +157,7 @@ def _indexed_sizes(start: Value) -> Iterator[int]:
                 continue
             following = list(op.results)
             for graph in op.called_graphs():
-                index = position - (
-                    len(op.inputs) - len(graph.inputs)
-                )  # the condition of IF is not passed on
+                index = position - (len(op.inputs) - len(graph.inputs))  # IF does not pass its condition on
                 following += graph.inputs[index : index + 1] if index >= 0 else ()
             for result in following:
                 if result.dtype.is_integer and id(result) not in seen:

@@ -157,7 +157,7 @@ class Verifier:
     ``records``: inputs of the main graph, arrays in graph order or by name; by default three kinds of seeded
     sets (normal, boundary, zero), for the main graph and for each other graph that a signature names.
     ``kernels``: the set of kernels; by default ``select_kernels`` chooses it for ``model``, so a part of a
-    model needs that of the whole.  Raises the errors of ``reference_runs``.
+    model needs that of the whole.  Raise the errors of ``reference_runs``.
 
     ``original``: a copy of the reference.  ``names``: names of its outputs.  ``runs``: its run on each set of
     inputs.  ``latest``: the outputs of the last compared model on the same sets.  ``notes``: what was not

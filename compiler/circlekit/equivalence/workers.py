@@ -20,6 +20,7 @@ J = TypeVar("J")
 R = TypeVar("R")
 
 POLL_SECONDS = 1.0
+"""How often the caller checks the time limits of jobs, and a worker whether the caller still runs."""
 
 Tell = Callable[[Any], None]
 """A function that a job calls with anything that says how far it is; ``Loss.news`` has these reports."""

@@ -58,7 +58,7 @@ def _graphs(indices: Any, graphs: Sequence[Graph]) -> Any:
 def without_graphs(options: Tree, graphs: dict[int, int]) -> Tree:
     """Return ``options`` with graphs replaced by their index; ``graphs`` is keyed by ``id(graph)``.
 
-    Raises ModelError for a graph that is not in the model.
+    Raise ModelError for a graph that is not in the model.
     """
 
     def index(graph: Graph) -> int:

@@ -12,7 +12,7 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from circlekit.errors import ModelError, did_you_mean
-from circlekit.ir.declaration import Declaration
+from circlekit.ir.declaration import Declaration, comparable
 from circlekit.ir.dtypes import DType
 from circlekit.ir.tensor import Array, Quantization, Shape, Tensor
 
@@ -126,6 +126,7 @@ class Op(Declaration):
             fault = specs[name].misfit(content)
             if fault is not None:
                 raise ModelError(f"{type(self).__name__}: {fault}")
+            self.attribute_values[name] = comparable(content)
         for index, operand in enumerate(operands):
             if operand is not None and not isinstance(operand, Value):
                 hint = "Value.constant(name, array) wraps an array"

@@ -79,6 +79,11 @@ class Attribute:
         return f"{self.name} is {value!r}, expected {description}"
 
 
+def comparable(value: Any) -> Any:
+    """Return the value of an attribute as operators keep it: a tuple instead of an array, for ``==``."""
+    return tuple(value.tolist()) if isinstance(value, np.ndarray) else value
+
+
 _EXPECTED: dict[type, tuple[Any, str]] = {  # types of an attribute's value, by the type of its default
     bool: (bool, "true or false"),
     int: ((int, np.integer), "an integer"),

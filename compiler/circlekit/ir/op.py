@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from circlekit.errors import ModelError
 from circlekit.ir.core import Graph, Op, Run, Value
-from circlekit.ir.declaration import DECLARATIONS, Attribute, Inferred, Operand
+from circlekit.ir.declaration import DECLARATIONS, Attribute, Inferred, Operand, comparable
 from circlekit.ir.dtypes import DType
 
 __all__ = [
@@ -99,7 +99,7 @@ class AttributeField(Attribute):
         """Raise ModelError for a value of another type than the default's."""
         if (fault := self.misfit(value)) is not None:
             raise ModelError(f"{type(op).__name__}: {fault}")
-        op.attribute_values[self.name] = value
+        op.attribute_values[self.name] = comparable(value)
         op.touch()
 
 

@@ -56,7 +56,8 @@ class ErrorMetrics:
             self.skipped += int(a.size - np.count_nonzero(finite))
             a, b = a[finite], b[finite]
         if a.size:
-            self._add_sums(a, b)
+            with np.errstate(over="ignore"):
+                self._add_sums(a, b)
 
     def _add_sums(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> None:
         error = b - a
@@ -86,11 +87,12 @@ class ErrorMetrics:
     def sqnr(self) -> float | None:
         """Signal to quantization noise in dB, 10 log10(sum of squares / sum of squared errors).
 
-        inf without an error; None without a signal.
+        inf without an error, -inf for an error beyond float64; None without a signal.
         """
         if not self.signal:
             return None
-        return 10 * math.log10(self.signal / self.noise) if self.noise else math.inf
+        ratio = self.signal / self.noise if self.noise else math.inf
+        return 10 * math.log10(ratio) if ratio else -math.inf
 
     @property
     def cosine(self) -> float | None:

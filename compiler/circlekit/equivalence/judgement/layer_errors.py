@@ -142,15 +142,16 @@ class LayerErrors:
             return None
 
 
-RESCALED = 1.5
-"""A channel counts as rescaled if its numbers are at least this factor larger or smaller, on the average."""
+MIN_RESCALING = 1.5
+"""Least factor between the numbers of a channel in the two models, on average, that counts as rescaling."""
 
 
 def unscaled(reference: Array, result: Array) -> Array:
-    """Return ``result`` with channels (last axis) as large as those of ``reference``, if they were rescaled.
+    """Return ``result`` with its channels (last axis) divided by the factors by which they were rescaled.
 
     Equalization multiplies channels by factors that the next operator takes back: that is no error.  The
-    factors are those of the least squares; they count only if they explain most of the difference.
+    factors are estimated by least squares from ``reference``.  If they are all near 1 or do not explain most
+    of the difference, ``result`` is returned unchanged.
     """
     if reference.ndim < 2 or not reference.size:
         return result
@@ -159,7 +160,7 @@ def unscaled(reference: Array, result: Array) -> Array:
         factors = (a * b).sum(0) / (a * a).sum(0)
         is_usable = np.isfinite(factors) & (factors > 0)
         factors = np.where(is_usable, factors, 1.0)
-        if np.abs(np.log(factors)).max() < np.log(RESCALED):
+        if np.abs(np.log(factors)).max() < np.log(MIN_RESCALING):
             return result
         scaled = b / factors
         explains = ((scaled - a) ** 2).sum() < 0.1 * ((b - a) ** 2).sum()

@@ -48,4 +48,4 @@ def _layer_cells(layer: LayerError) -> list[str]:
 
 
 def _decibels(number: float | None) -> str:
-    return "-" if number is None else "inf" if math.isinf(number) else f"{number:.1f}"
+    return "-" if number is None else f"{number:.1f}"

@@ -73,7 +73,11 @@ def _data_findings(
 
 
 def _strings_fault(data: Array, count: int) -> str:
-    """Return what is wrong with ``count`` strings, or "": their number, offsets and end (int32), bytes."""
+    """Return what is wrong with the data of a constant of ``count`` strings; "" if nothing is.
+
+    The data is int32 numbers, which are the number of strings, the offset of each and the end of the last,
+    and then the bytes of the strings.
+    """
     words = np.frombuffer(data[: len(data) & ~3].tobytes(), "<i4").astype(np.int64)
     number = int(words[0]) if len(words) else 0
     if not 0 <= number <= len(words) - 2 and number:

@@ -32,7 +32,7 @@ MODEL_VECTORS = ("operator_codes", "subgraphs", "description", "buffers", "metad
 def load(path: str | os.PathLike[str]) -> Model:
     """Load a ``.circle`` or ``.tflite`` file; the content says which format it is, not the extension.
 
-    Raises FileError if the file cannot be read, FormatError if it is not a valid model.
+    Raise FileError if the file cannot be read, FormatError if it is not a valid model.
     """
     name = os.fspath(path)
     model = load_bytes(map_file(path), name)
@@ -43,7 +43,7 @@ def load(path: str | os.PathLike[str]) -> Model:
 def load_bytes(data: bytes | bytearray | memoryview, name: str = "<bytes>") -> Model:
     """Load a model from the bytes of a file; constants are views of ``data``.  ``name``: for messages.
 
-    Raises FormatError if the bytes are not a valid model.  Warns (FormatWarning) of what the model lacks.
+    Raise FormatError if the bytes are not a valid model.  Warn (FormatWarning) of what the model lacks.
     """
     view = memoryview(data).cast("B").toreadonly()
     fmt = identify(view)

@@ -46,7 +46,7 @@ def replacement(target: Path, durable: bool = True) -> Iterator[int]:
     On an error the new file is removed, and ``target`` stays as it was.  ``durable``: data and rename are
     flushed to the disk, so that a loss of power, too, leaves the old file or the new one.
 
-    Raises OSError if the file cannot be created, flushed or renamed.
+    Raise OSError if the file cannot be created, flushed or renamed.
     """
     descriptor, path = _create(target)
     try:
@@ -176,7 +176,7 @@ def write_file(
     written directly.  ``durable``: a file that replaces another is flushed to the disk first, so that a loss
     of power leaves one of the two.  ``size``: bytes of all pieces, if progress is to be reported.
 
-    Raises FileError if the file cannot be written.
+    Raise FileError if the file cannot be written.
     """
     if size is not None:
         progress().begin(f"writing {Path(path).name}", size, "bytes")

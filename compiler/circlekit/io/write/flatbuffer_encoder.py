@@ -86,7 +86,7 @@ class Encoded:
     def pieces(self) -> Iterator[Piece]:
         """Yield the bytes of the file, in order.
 
-        Raises FileError if the source file was changed since it was loaded.  This is checked before the
+        Raise FileError if the source file was changed since it was loaded.  This is checked before the
         first and after the last piece.
         """
         if self.source is not None:

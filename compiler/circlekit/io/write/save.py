@@ -33,11 +33,11 @@ Target = str | os.PathLike[str] | BinaryIO
 def save(model: Model, path: str | os.PathLike[str], format: str | None = None) -> int:
     """Write ``model`` as ``format`` ("circle" or "tflite"; by default that of the extension or of the model).
 
-    Returns the size of the file in bytes.  The file appears whole or not at all; ``path`` may be the file
+    Return the size of the file in bytes.  The file appears whole or not at all; ``path`` may be the file
     that the model was loaded from.  A file that replaces the only copy of the model is on the disk when this
     returns; otherwise the system writes it to the disk later.
 
-    Raises UnsupportedError if the format cannot express the model, FileError if the file cannot be written.
+    Raise UnsupportedError if the format cannot express the model, FileError if the file cannot be written.
     """
     return write(encoded(model, format or format_of(path) or model.format), path, model.source)
 
