@@ -139,6 +139,17 @@ def quantized_refusal(match: Match) -> str | None:
     return None
 
 
+def variable_refusal(match: Match) -> str | None:
+    """Return the refusal that names a variable of the match; None if there is none.
+
+    An operator between those of the match may change the variable, which the new operators read later.
+    """
+    for value in match.values.values():
+        if value is not None and value.is_variable:
+            return f"%{value.name}: is a variable, which may change before the rewrite would read it"
+    return None
+
+
 def _largest(array: Array) -> float:
     """Return the largest magnitude without a temporary array: 0 if empty, NaN if an element is NaN."""
     return max(-float(array.min()), float(array.max())) if array.size else 0.0

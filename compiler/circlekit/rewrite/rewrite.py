@@ -19,7 +19,13 @@ from circlekit.ir.shape_inference import check_op
 from circlekit.ir.text.lines import print_op
 from circlekit.ir.value import Value
 from circlekit.rewrite.base import Context, GraphPass, TargetRules
-from circlekit.rewrite.build import Builder, quantized_refusal, range_refusal, type_refusal
+from circlekit.rewrite.build import (
+    Builder,
+    quantized_refusal,
+    range_refusal,
+    type_refusal,
+    variable_refusal,
+)
 from circlekit.rewrite.definition import Definition, define, fill_template, is_template, may_match
 from circlekit.rewrite.match import Match, Matcher, partial_matches
 from circlekit.rewrite.picture import Picture
@@ -127,6 +133,11 @@ class Rewrite(GraphPass):
         """The progress of a match that only a condition refuses."""
         return 2 * len(self.old.nodes) + 1
 
+    @property
+    def _stays_in_place(self) -> bool:
+        """Whether new operators take the place of a single one, so that they read what it read."""
+        return len(self.old.nodes) == 1 and self.new.alias is None
+
     def wants(self, op: Op) -> bool:
         """Return whether to try matches with root ``op``, an operator of the right kind."""
         return True
@@ -184,6 +195,7 @@ class Rewrite(GraphPass):
             self._interior_refusal(graph, match, compare_users)
             or next(filter(None, map(_shape_error, match.ops.values())), None)
             or (None if self.quantized else quantized_refusal(match))
+            or (None if self._stays_in_place else variable_refusal(match))
         )
         try:
             conditions = self.definition().conditions

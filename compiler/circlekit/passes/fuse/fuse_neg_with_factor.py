@@ -69,7 +69,10 @@ def _tree(graph: Graph, value: Value) -> dict[Value, list[Value]]:
 
 
 def _is_removable(graph: Graph, value: Value) -> bool:
-    return isinstance(value.producer, Neg) and value.use_count == 1 and not graph.is_output(value)
+    """Return whether the product can read the operand of NEG instead; a variable may change until then."""
+    neg = value.producer
+    is_neg = isinstance(neg, Neg) and not neg.input.is_variable
+    return is_neg and value.use_count == 1 and not graph.is_output(value)
 
 
 def _refusal(op: Mul, value: Value, factor: Value, signs: Array | None, negated: list[Value]) -> str | None:

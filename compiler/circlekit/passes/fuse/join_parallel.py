@@ -84,6 +84,8 @@ def _layer_refusal(op: FullyConnected) -> str | None:
         return f"%{op.output.name}: weights_format is {op.weights_format.name}, expected DEFAULT"
     if not op.output.shape or op.output.shape[-1] is None:
         return f"%{op.output.name}: expected a known number of channels, got {op.output.type}"
+    if op.input.is_variable:
+        return f"%{op.input.name}: is a variable, which may change between the layers"
     for value in (op.weights, op.bias):
         if value is not None and not value.is_plain:
             return f"%{value.name}: expected a constant that is not packed"

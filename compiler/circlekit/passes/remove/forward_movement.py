@@ -61,10 +61,12 @@ class SinkPass(GraphPass):
 
 
 def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
-    """Refuse if a value is quantized per channel, or if all movements would stay for their other users."""
+    """Refuse if a value is quantized per channel, a variable is moved, or all movements have other users."""
     for value in (*moved, op.output):
         if value.quantization is not None and value.quantization.is_per_channel:
             return f"%{value.name}: is quantized along an axis"
+    if (variable := next((v for v in map(_source, moved) if v.is_variable), None)) is not None:
+        return f"%{variable.name}: is a variable, which may change before %{op.output.name} is computed"
     first = moved[0]
     if all(graph.is_output(v) or v.use_count > op.inputs.count(v) for v in moved):
         other = "is an output of the graph" if graph.is_output(first) else "has other users"

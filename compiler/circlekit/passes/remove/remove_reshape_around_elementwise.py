@@ -106,6 +106,8 @@ def obstacle(graph: Graph, region: Region, last: Reshape) -> str | None:
     for value, source in zip(region.starts, sources, strict=True):
         if source.shape is None:
             return f"%{source.name}: has an unknown rank"
+        if source.is_variable:
+            return f"%{source.name}: is a variable, which may change before it would be read"
         if source.quantization != value.quantization:
             return f"%{value.name}: has other quantization parameters than %{source.name}"
         if source.shape != sources[0].shape or (len(sources) > 1 and not source.is_static):

@@ -102,9 +102,12 @@ def growth(op: FullyConnected) -> int:
 
 
 def swapped_source(value: Value) -> Value | None:
-    """Return the operand of the Transpose, of the last two axes alone, that makes ``value``; else None."""
+    """Return the operand of the Transpose, of the last two axes alone, that makes ``value``; else None.
+
+    None also for a variable, which may change after the Transpose.
+    """
     op = value.producer
-    if not isinstance(op, Transpose) or not op.perm.is_plain:
+    if not isinstance(op, Transpose) or not op.perm.is_plain or op.input.is_variable:
         return None
     perm = op.perm.array()
     axes = [normalized_axis(int(a), perm.size) for a in perm]
