@@ -96,7 +96,7 @@ def test_an_array_as_attribute_becomes_a_tuple() -> None:
     x = Value("x", f32, (1, 2, 1))
     op = Squeeze(x, squeeze_dims=np.array([0, 2]))
     assert op.squeeze_dims == (0, 2)
-    op.squeeze_dims = np.array([2])
+    op.squeeze_dims = np.array([2])  # type: ignore[assignment]  # arrays are accepted, too
     assert op.attribute_items() == {"squeeze_dims": (2,)}
 
 

@@ -21,7 +21,10 @@ def savings(scheme: str, units: int) -> tuple[int, int]:
     plan = block_plan(value, form) if form.block else weight_plan(value, form, 0)
     expected = saved_bytes(value, plan, form)
     report = circlekit.quantize(model, scheme)
-    return expected, report.before.file_size - report.after.file_size
+    before, after = report.before.file_size, report.after.file_size
+    assert before is not None
+    assert after is not None
+    return expected, before - after
 
 
 @pytest.mark.parametrize("scheme", ["dynamic_int8", "weight_int4", "weight_int4_block32"])

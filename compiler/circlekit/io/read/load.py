@@ -322,8 +322,8 @@ class Loader:
         if dtype is None or "sparsity" in value.extra or compression != "NONE":
             return data
         if not value.is_static:
-            shape = format_shape(value.shape)
-            self.fail("data-size", path, f"expected a static shape for a constant, got {shape}")
+            got = format_shape(value.shape)
+            self.fail("data-size", path, f"expected a static shape for a constant, got {got}")
         size = dtype.itemsize * math.prod(value.static_shape)
         expected = f"expected {size} bytes for {value.dtype.short}{list(value.static_shape)}, got {len(data)}"
         if size > len(data):
