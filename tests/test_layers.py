@@ -32,7 +32,7 @@ BELOW: dict[str, set[str]] = {
     "cli": {"api", "toolchain", "report"},
     "__main__": {"cli"},
 }
-"""Each layer and those directly below it (docs/design.md, section 2); a layer may import all below it."""
+"""Each layer and those directly below it, as in docs/design.md; a layer may import all below it."""
 
 
 class Import(NamedTuple):

@@ -210,7 +210,7 @@ PASSES: dict[str, type[Pass]] = {}
 
 
 class Pass(ABC):
-    """A named change of a model that keeps its values and its interface (design, section 6).
+    """A named change of a model that keeps its values and its interface, as docs/design.md says.
 
     Defining a subclass with a ``name`` registers it in PASSES.
 

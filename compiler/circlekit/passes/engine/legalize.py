@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Legalize a model: replace operators and forms that its format or its runtimes lack (design, section 10)."""
+"""Legalize a model: replace operators and forms that its format or its runtimes lack."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the layout in which transposes move the fewest bytes (design, section 9)."""
+"""Choose the layout in which transposes move the fewest bytes ("Layout is one problem" in docs/design.md)."""
 
 from __future__ import annotations
 
