@@ -29,7 +29,8 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.gather import Gather, ReverseV2
 from circlekit.ops.movement.join import Concatenation, Pack, Split, SplitV, Unpack
-from circlekit.ops.movement.shape import BroadcastTo, ExpandDims, Reshape, Squeeze, Tile, Transpose
+from circlekit.ops.movement.repeat import BroadcastTo, Tile
+from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze, Transpose
 from circlekit.ops.movement.slice import Slice, StridedSlice
 from circlekit.ops.movement.space import DepthToSpace, SpaceToDepth
 

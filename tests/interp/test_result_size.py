@@ -13,7 +13,7 @@ from circlekit.ir.op import Op, OpaqueOp, operand
 from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Shape, TensorType, Value
-from circlekit.ops.movement.shape import Fill
+from circlekit.ops.movement.repeat import Fill
 from circlekit.ops.movement.slice import Slice
 from circlekit.ops.program.state import AssignVariable
 

@@ -17,7 +17,7 @@ from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic import activation, binary, cast
 from circlekit.ops.arithmetic import comparison as compare
-from circlekit.ops.movement import gather, join, shape, slice
+from circlekit.ops.movement import gather, join, repeat, scatter, shape, slice
 from circlekit.ops.reduction import reduce
 from tests.ops.litert import const, kernel_results, var
 
@@ -69,11 +69,11 @@ def cases() -> dict[str, tuple[Op, list[Array]]]:
         "reverse": (gather.ReverseV2(x, ints([1, -1])), [X]),
         "reverse_sequence": (gather.ReverseSequence(x, ints([3, 1]), seq_dim=3, batch_dim=0), [X]),
         "dynamic_update_slice": (
-            gather.DynamicUpdateSlice(x, var(UPDATE), ints([1, 0, 2, 1])),
+            scatter.DynamicUpdateSlice(x, var(UPDATE), ints([1, 0, 2, 1])),
             [X, UPDATE],
         ),
-        "tile": (shape.Tile(x, ints([1, 2, 1, 3])), [X]),
-        "broadcast_to": (shape.BroadcastTo(row, ints([2, 3, 4, 6])), [ROW]),
+        "tile": (repeat.Tile(x, ints([1, 2, 1, 3])), [X]),
+        "broadcast_to": (repeat.BroadcastTo(row, ints([2, 3, 4, 6])), [ROW]),
         "cast": (cast.Cast(x, out_data_type=i32), [X]),
         "fake_quant": (cast.FakeQuant(x, min=-1.0, max=1.0, num_bits=8), [X]),
     }
@@ -133,10 +133,10 @@ def test_quantization_does_not_depend_on_the_layout() -> None:
         slice.StridedSlice(var(X), ints([0, 0]), ints([1, 0]), ints([1, 1]), ellipsis_mask=2),
         slice.Pad(var(X), Value("p", i32, (4, 2))),
         slice.Slice(var(X), Value("b", i32, (4,)), ints([1, 1, 1, 1])),
-        shape.BroadcastTo(var(X), ints([1, 2, 3, 4, 6])),
+        repeat.BroadcastTo(var(X), ints([1, 2, 3, 4, 6])),
         join.Split(Value("axis", i32, ()), var(X), num_splits=1),
         gather.Gather(var(X), ints([[0]]), axis=1),
-        shape.BroadcastTo(var(ROW[0]), ints([2, 3, 4, 6])),
+        repeat.BroadcastTo(var(ROW[0]), ints([2, 3, 4, 6])),
         shape.Reshape(var(X), ints([-1])),
         join.Pack(var(X), var(X), values_count=2),
     ],

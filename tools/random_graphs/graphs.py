@@ -20,7 +20,8 @@ from circlekit.ops.arithmetic.activation import Relu
 from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.ops.arithmetic.comparison import Less
 from circlekit.ops.movement.join import Pack
-from circlekit.ops.movement.shape import Fill, Reshape, Shape
+from circlekit.ops.movement.repeat import Fill
+from circlekit.ops.movement.shape import Reshape, Shape
 from circlekit.ops.movement.slice import StridedSlice
 from circlekit.ops.program.control import If, While
 from circlekit.passes.engine.registry import all_passes

@@ -18,12 +18,11 @@ from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.dimensions import normalized_axis
 from circlekit.ops.movement.gather import Gather, ReverseV2
 from circlekit.ops.movement.join import Concatenation, Pack, Split, SplitV, Unpack
+from circlekit.ops.movement.repeat import BroadcastTo, Tile
 from circlekit.ops.movement.shape import (
-    BroadcastTo,
     ExpandDims,
     Reshape,
     Squeeze,
-    Tile,
     Transpose,
     checked_perm,
 )

@@ -13,7 +13,8 @@ from circlekit.index_maps.unknown_dim import is_unknown, known_count, written
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.movement.shape import Reshape, Tile, Transpose
+from circlekit.ops.movement.repeat import Tile
+from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.ops.movement.slice import Slice, StridedSlice
 from circlekit.ops.movement.space import DepthToSpace, SpaceToDepth
 

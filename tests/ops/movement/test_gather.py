@@ -12,16 +12,15 @@ from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.dtypes import f32, i32
 from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.gather import (
-    DynamicUpdateSlice,
     EmbeddingLookup,
     Gather,
     GatherNd,
     OneHot,
     ReverseSequence,
     ReverseV2,
-    ScatterNd,
     TopKV2,
 )
+from circlekit.ops.movement.scatter import DynamicUpdateSlice, ScatterNd
 from tests.ops.litert import check, const, kernel_results, var
 
 DTYPES = ["f4", "i4", "i8", "i2", "i1", "u1", "?"]

@@ -12,16 +12,13 @@ import pytest
 from circlekit.errors import ShapeError
 from circlekit.ir.dtypes import DType, f32, i32, i64
 from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ops.movement.repeat import BroadcastTo, Fill, Range, Tile
 from circlekit.ops.movement.shape import (
-    BroadcastTo,
     ExpandDims,
-    Fill,
-    Range,
     Rank,
     Reshape,
     Shape,
     Squeeze,
-    Tile,
     Transpose,
 )
 from tests.ops.litert import check, const, kernel_results, run_litert, var

@@ -11,7 +11,7 @@ import pytest
 from circlekit.ir.dtypes import DType, bf16, boolean, f16, f32, i8, i16, i32, i64, u8, u32
 from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
-from circlekit.ops.movement import gather, join, shape, slice, space, sparse
+from circlekit.ops.movement import gather, join, repeat, scatter, shape, slice, space, sparse
 
 STRING, INT4, INT2 = DType.STRING, DType.INT4, DType.INT2
 
@@ -42,7 +42,7 @@ BY_DTYPE: list[tuple[Callable[[DType], Op], dict[DType, int]]] = [
     (lambda t: gather.ReverseV2(data(t), ints(1)), {f32: 1, boolean: 2, i8: 3}),
     (lambda t: gather.TopKV2(data(t), one()), {f32: 1, i8: 2, i16: 3}),
     (
-        lambda t: gather.DynamicUpdateSlice(data(t), data(t), ints(1)),
+        lambda t: scatter.DynamicUpdateSlice(data(t), data(t), ints(1)),
         {f32: 1, f16: 3, i16: 4, INT4: 5, bf16: 6},
     ),
     (lambda t: join.Concatenation(data(t)), {f32: 1, i8: 2, i16: 3, u32: 4, INT4: 5, f16: 6}),
@@ -52,10 +52,10 @@ BY_DTYPE: list[tuple[Callable[[DType], Op], dict[DType, int]]] = [
     (lambda t: join.SplitV(data(t), ints(2), one(), num_splits=2), {f32: 1, i8: 2}),
     (lambda t: shape.Squeeze(data(t)), {f32: 1, STRING: 2}),
     (lambda t: shape.Transpose(data(t), ints(1)), {f32: 1, i8: 2, boolean: 3, i16: 5}),
-    (lambda t: shape.BroadcastTo(data(t), ints(1)), {f32: 2, i8: 3, i16: 3}),
-    (lambda t: shape.Tile(data(t), ints(1)), {f32: 1, STRING: 2, i8: 3}),
-    (lambda t: shape.Fill(ints(1), one(t)), {f32: 1, boolean: 2, STRING: 2, i8: 3, i16: 3, f16: 4}),
-    (lambda t: shape.Range(one(t), one(t), one(t)), {f32: 1, i64: 2}),
+    (lambda t: repeat.BroadcastTo(data(t), ints(1)), {f32: 2, i8: 3, i16: 3}),
+    (lambda t: repeat.Tile(data(t), ints(1)), {f32: 1, STRING: 2, i8: 3}),
+    (lambda t: repeat.Fill(ints(1), one(t)), {f32: 1, boolean: 2, STRING: 2, i8: 3, i16: 3, f16: 4}),
+    (lambda t: repeat.Range(one(t), one(t), one(t)), {f32: 1, i64: 2}),
     (
         lambda t: slice.Slice(data(t), ints(1), ints(1)),
         {f32: 1, i8: 2, STRING: 3, i16: 4, u32: 6, INT4: 7, f16: 8},
@@ -116,7 +116,7 @@ INDEX, MAPS = ints(1, i16), [data(f32, 4), ints(2)]
         (gather.EmbeddingLookup(ints(1), Value("v", i8, (2, 4), None, PER_ROW)), 4),
         (gather.TopKV2(data(f32), one(i16)), 3),
         (gather.TopKV2(data(f32), one(), results=[data(f32), data(i16)]), 3),
-        (gather.DynamicUpdateSlice(data(f32), data(f32), ints(1, i64)), 2),
+        (scatter.DynamicUpdateSlice(data(f32), data(f32), ints(1, i64)), 2),
         (slice.StridedSlice(data(i8), ints(1), ints(1), ints(1), offset=True), 8),
         (slice.StridedSlice(data(i8), ints(1), ints(1), ints(1), ellipsis_mask=1), 6),
         (slice.StridedSlice(data(i8), ints(1), ints(1), ints(1), new_axis_mask=1), 6),

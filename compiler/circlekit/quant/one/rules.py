@@ -18,7 +18,7 @@ from circlekit.ir.value import Value
 from circlekit.ops.arithmetic import activation, binary, cast, comparison, division, unary
 from circlekit.ops.convolution import conv, pool
 from circlekit.ops.matmul import dense
-from circlekit.ops.movement import gather, join, shape, slice, space
+from circlekit.ops.movement import gather, join, repeat, shape, slice, space
 from circlekit.ops.reduction import normalization, reduce
 
 Fixed = Mapping[DType, tuple[float, int]]
@@ -82,7 +82,7 @@ RULES: dict[type[Op], OneRule] = {
             conv.Conv2D, conv.DepthwiseConv2D, conv.TransposeConv, dense.BatchMatMul, dense.FullyConnected,
             division.Div, gather.ReverseSequence, gather.TopKV2, normalization.LocalResponseNormalization,
             normalization.LogSoftmax, pool.AveragePool2D, pool.MaxPool2D, reduce.Mean, reduce.ReduceMax,
-            reduce.ReduceMin, reduce.ReduceProd, reduce.Sum, shape.Squeeze, shape.Tile, slice.MirrorPad,
+            reduce.ReduceMin, reduce.ReduceProd, reduce.Sum, shape.Squeeze, repeat.Tile, slice.MirrorPad,
             slice.Pad, space.BatchToSpaceND, space.ResizeBilinear, space.ResizeNearestNeighbor,
             space.SpaceToBatchND, unary.Abs, unary.Exp, unary.Neg, unary.Rsqrt, unary.Sqrt,
         ),

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elements written by index.  Source: TFLite scatter_nd, dynamic_update_slice."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlekit.errors import ShapeError
+from circlekit.ir.dtypes import DType, bf16, f16, i16, i32, i64
+from circlekit.ir.op import Op, operand
+from circlekit.ir.quantization_rule import QuantizationRule
+from circlekit.ir.value import Array, TensorType, format_shape
+from circlekit.ops.checks import require_same_dtype
+from circlekit.ops.constant_operands import int_list, listed_shape
+from circlekit.ops.movement.gather import require_in_range
+from circlekit.ops.operand_dtypes import ANY
+from circlekit.ops.quantization import rearranged_type
+
+
+class ScatterNd(Op, code="SCATTER_ND"):
+    """Zeros of ``shape``, with ``updates`` added at the vectors along the last axis of ``indices``."""
+
+    indices = operand(i32, i64)
+    updates = operand(*ANY)
+    shape = operand(i32, i64)
+
+    def infer(self) -> TensorType:
+        return rearranged_type(self.updates, listed_shape(self.shape))
+
+    def kernel(self, indices: Array, updates: Array, shape: Array) -> Array:
+        out = np.zeros(int_list(shape), updates.dtype)
+        require_in_range(self, indices, np.asarray(out.shape[: indices.shape[-1]]))
+        expected = (*indices.shape[:-1], *out.shape[indices.shape[-1] :])
+        if updates.shape != expected:
+            raise ShapeError(
+                f"updates: expected shape {format_shape(expected)}, got {format_shape(updates.shape)}"
+            )
+        np.add.at(out, tuple(np.moveaxis(indices, -1, 0)), updates)
+        return out
+
+
+class DynamicUpdateSlice(Op, code="DYNAMIC_UPDATE_SLICE", versions={f16: 3, i16: 4, DType.INT4: 5, bf16: 6}):
+    """``input`` with the part at ``start_indices``, clamped so that it fits, replaced by ``update``."""
+
+    quantization_rule = QuantizationRule(operands_follow=("input", "update"))
+
+    input = operand(*ANY)
+    update = operand(*ANY)
+    start_indices = operand(i32, i64)
+
+    layout_operands = ("input", "update")
+    per_axis_operands = ("start_indices",)
+
+    def infer(self) -> TensorType:
+        require_same_dtype("input", self.input, "update", self.update)
+        shape, update = self.input.shape, self.update.shape
+        if shape is not None and update is not None:
+            pairs = [(d, u) for d, u in zip(shape, update, strict=False) if d is not None and u is not None]
+            if len(shape) != len(update) or any(u > d for d, u in pairs):
+                raise ShapeError(f"update {format_shape(update)} does not fit into {format_shape(shape)}")
+        return rearranged_type(self.input, shape)
+
+    def kernel(self, input: Array, update: Array, start_indices: Array) -> Array:
+        out: Array = input.copy()
+        ranges = []
+        for dim, length, start in zip(input.shape, update.shape, int_list(start_indices), strict=True):
+            first = min(max(start, 0), dim - length)
+            ranges.append(slice(first, first + length))
+        out[tuple(ranges)] = update
+        return out
+
+    def required_version(self) -> int:
+        return max(super().required_version(), 2 if self.start_indices.dtype is i64 else 1)
