@@ -24,6 +24,9 @@ COMPOSED = {
 }
 """(operator, activation fused before it) -> the one activation equal to both; not all pairs have one."""
 
+LIMITS = (NONE, RELU, RELU6, N1)
+"""Activations of a CONCATENATION that may be applied before or behind those of the operators: all limit."""
+
 
 class FuseActivationFunction(GraphPass):
     """relu(op(x))  ==  op(x) with the activation fused, if ``op`` can fuse one.
@@ -75,10 +78,10 @@ def _sources(value: Value) -> list[Value]:
 def _refusal(graph: Graph, relu: Op, value: Value) -> str | None:
     """Return why ``value``, one of ``_sources``, cannot be changed to relu(value); None if it can."""
     result, producer = relu.output, value.producer
-    if producer is not None and producer.fuses_activation:
-        act: Activation = producer.act  # type: ignore[attr-defined]  # operators with fuses_activation have it
-        if (relu.code, act) not in COMPOSED:
-            return f"%{value.name}: act is {act.name}, which {relu.code} cannot be merged with"
+    act: Activation = getattr(producer, "act", NONE)
+    is_fused = producer is not None and producer.fuses_activation
+    if (relu.code, act) not in COMPOSED if is_fused else act not in LIMITS:
+        return f"%{value.name}: act is {act.name}, which {relu.code} cannot be merged with"
     if value.use_count > 1 or graph.is_output(value):
         return f"%{value.name}: has other users, or is an output of the graph, and must not be changed"
     if value.quantization != result.quantization:

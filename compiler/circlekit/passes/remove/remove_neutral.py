@@ -47,6 +47,16 @@ class _OneChoice(Rewrite):
             return None
         return f"%{z.name}: some of the condition is {str(not choice).lower()}"
 
+    @condition
+    def keeps_the_shape(self, match: Match) -> str | None:
+        """The other operands do not enlarge an unknown dimension of the chosen one."""
+        chosen = match.value(self.after)
+        for other in (match.value(name) for name in ("c", "x", "y") if name != self.after):
+            pairs = zip(reversed(chosen.shape or ()), reversed(other.shape or ()), strict=False)
+            if any(size is None and other_size != 1 for size, other_size in pairs):
+                return f"%{chosen.name}: may be broadcast along an unknown dimension"
+        return None
+
 
 class RemoveIdentity(Rules):
     """Remove operators that return their operand.
