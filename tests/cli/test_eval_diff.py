@@ -64,3 +64,23 @@ def test_faults(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert circle_eval_diff([*words, "--input_data_format", "csv"]) == 255
     assert "Unsupported input data format 'csv'" in capsys.readouterr().err
     assert circle_eval_diff(["--first_model", "a.circle"]) == 255
+
+
+def test_short_outputs_and_other_dtypes(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = "graph main(%x: f32[3]) -> %y { %y = Neg(%x) : f32[3] }"
+    paths = [str(tmp_path / name) for name in ("short.circle", "integer.circle")]
+    circlekit.save(circlekit.parse(short), paths[0])
+    circlekit.save(circlekit.parse(short.replace("f32", "i32")), paths[1])
+    flags = ["--print_top5_match", "--print_top1_match", "--first_model", paths[0], "--second_model"]
+    assert circle_eval_diff([*flags, paths[0]]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    ignored = "Top-5metric for y is ignored, because it has elements less than 5"
+    assert [line for line in lines if " y is " in line] == [ignored, "Mean Top-1 match ratio for y is 1"]
+    assert circle_eval_diff([*flags, paths[1]]) == 255
+    assert "ERROR: Output dtype mismatch (y, y): f32 and i32" in capsys.readouterr().err
+    np.savez(tmp_path / "data.npz", x=np.ones((1, 1, 6), np.float32))
+    np.savez(tmp_path / "two.npz", x=np.ones((2, 1, 6), np.float32))
+    assert circle_eval_diff([*words[:-1], str(tmp_path / "two.npz")]) == 255
+    assert "ERROR: expected as many samples" in capsys.readouterr().err

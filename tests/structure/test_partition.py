@@ -19,7 +19,7 @@ from circlekit.interp.interpreter import run, select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ir.tensor import same_array
 from circlekit.ir.verifier import check
-from circlekit.structure.part_table import PartTable
+from circlekit.structure.part_table import PartTable, read_part_file
 from circlekit.structure.run_parts import run_parts
 from tests.recipes.one_recipes import one_recipe
 
@@ -212,6 +212,13 @@ def test_front_door(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "net.00003_cpu.circle" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("section", "default"), [("OPNAME", "npu"), ("OPCODE", "cpu")])
+def test_the_default_of_the_other_section_is_ignored(section: str, default: str, tmp_path: Path) -> None:
+    text = f"[partition]\nbackends=cpu,npu\ndefault=cpu\ncomply=opname\n[{section}]\n_=npu\n"
+    (tmp_path / "net.part").write_text(text)
+    assert read_part_file(tmp_path / "net.part").default == default
+
+
 @pytest.mark.parametrize(
     ("part", "message"),
     [
@@ -232,4 +239,4 @@ def test_wrong_part_files(
     assert circle_partitioner(words) == 1
     assert capsys.readouterr().err.startswith("ERROR: ")
     assert sorted(tmp_path.iterdir()) == before
-    assert circle_partitioner(["--part_file", "net.part"]) == 255
+    assert circle_partitioner(["--part_file", "net.part"]) == 1

@@ -101,7 +101,7 @@ def test_quantization_parameters_are_set(work: Path) -> None:
         ("--mode moving_average --moving_avg_batch 0.1", 2, "moving_avg_batch must be integer"),
         ("--max_percentile 101", 255, "record-minmax: ERROR: Percentile must be ranged from 0 to 100"),
         ("--requantize --quantized_dtype uint8", 2, "following arguments are required: --input_model_dtype"),
-        ("--input_dtype float64", 255, "circle-quantizer: ERROR: Unsupported input type 'float64'"),
+        ("--input_dtype float64", 255, "circle_quantizer: ERROR: Unsupported input type 'float64'"),
         ("--input_data net.tflite", 255, "record-minmax: ERROR: Given data file is not HDF5: net.tflite"),
         ("--input_data . --input_data_format list", 255, "record-minmax: ERROR: Cannot open file: "),
         (
@@ -109,7 +109,7 @@ def test_quantization_parameters_are_set(work: Path) -> None:
             255,
             "record-minmax: ERROR: Cannot open directory",
         ),
-        ("--granularity layered", 255, "circle-quantizer: ERROR: Unsupported granularity 'layered'"),
+        ("--granularity layered", 255, "circle_quantizer: ERROR: Unsupported granularity 'layered'"),
     ],
 )
 def test_wrong_options_of_a_quantization(

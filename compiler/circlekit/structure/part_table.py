@@ -56,7 +56,7 @@ class PartTable:
 def read_part_file(path: str | Path) -> PartTable:
     """Read a .part file; raise FileError if it cannot be read, FormatError if it is no part file.
 
-    The key ``_`` of a section replaces the default backend.
+    The key ``_`` of the section that ``comply`` chooses replaces the default backend.
     """
     sections = read_ini(path)
     partition = sections.get("partition", {})
@@ -70,7 +70,8 @@ def read_part_file(path: str | Path) -> PartTable:
     table = PartTable(backends, partition["default"], comply=comply)
     for section, target in (("OPCODE", table.opcodes), ("OPNAME", table.opnames)):
         target.update(sections.get(section, {}))
-        table.default = target.pop("_", table.default)
+        default = target.pop("_", table.default)
+        table.default = default if section.lower() == comply else table.default
     return table
 
 

@@ -91,12 +91,16 @@ def compare_outputs(
     """Yield lines with metrics of the outputs of ``second``; those of ``first`` are the reference.
 
     ``samples``: pairs of inputs of the first and of the second model, in graph order.  ``metrics``: names of
-    METRICS.  ``record``: see ``Record``.  Raise ModelError if the numbers or the shapes of the outputs
-    differ, and the errors of ``Interpreter.run``.
+    METRICS; they need equal dtypes.  ``record``: see ``Record``.  Raise ModelError if the numbers, dtypes or
+    shapes of the outputs differ, and the errors of ``Interpreter.run``.
     """
     outputs = first.main.outputs
     if len(outputs) != len(second.main.outputs):
         raise ModelError("Models have different output counts")
+    for value, other in zip(outputs, second.main.outputs, strict=True):
+        if metrics and value.dtype is not other.dtype:
+            names = f"{value.name}, {other.name}"
+            raise ModelError(f"Output dtype mismatch ({names}): {value.dtype.short} and {other.dtype.short}")
     sums: dict[str, list[float]] = {metric: [0.0] * len(outputs) for metric in metrics}
     skipped: set[tuple[str, int]] = set()
     runs = Interpreter(first), Interpreter(second)
@@ -108,13 +112,17 @@ def compare_outputs(
         _check_shapes(first, second, left, right)
         if record is not None:
             record(count, left, right)
+        yield f"Evaluating {count}'th data"
         count += 1
         for index, (a, b) in enumerate(zip(left, right, strict=True)):
             for metric in metrics:
-                if a.size < LEAST_ELEMENTS.get(metric, 0):
-                    skipped.add((metric, index))
-                else:
+                least = LEAST_ELEMENTS.get(metric, 0)
+                if a.size >= least:
                     sums[metric][index] += METRICS[metric][2](a.astype(np.float64), b.astype(np.float64))
+                elif (metric, index) not in skipped:
+                    skipped.add((metric, index))
+                    begin = f"Top-{least}metric for {outputs[index].name} is ignored"
+                    yield f"{begin}, because it has elements less than {least}"
     for metric in metrics:
         heading, line, _ = METRICS[metric]
         yield heading

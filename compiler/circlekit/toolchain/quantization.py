@@ -4,27 +4,31 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from circlekit.api.quantizing import expand_weights
 from circlekit.api.structure_checks import check_structure
-from circlekit.errors import UnsupportedError
+from circlekit.errors import ParseError, UnsupportedError
+from circlekit.io.file_map import map_file
+from circlekit.io.write.file_writer import write_file
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.quant.calibration import Runner, collect
 from circlekit.quant.calibration.recorded_ranges import record_ranges
 from circlekit.quant.calibration.samples import checked_samples
-from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Configuration, Solver
+from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Configuration, Solver, pattern_setting
 from circlekit.quant.mixed.visq import read_errors, tensor_errors
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.given_parameters import copy_parameters, force_parameters, requantize_int8_to_uint8
-from circlekit.quant.one.sample_data import check_percentiles, samples_of
+from circlekit.quant.one.sample_data import check_percentiles, recording_lines, samples_of
 from circlekit.quant.one.settings import Settings, check_source, layer_setting, port_types, read_layers
 from circlekit.quant.one.weights import quantize_dequantize_weights
 from circlekit.quant.one.with_minmax import quantize_with_minmax
 from circlekit.toolchain.driver import Invocation
 from circlekit.toolchain.evaluation import evaluate
+from circlekit.toolchain.mpqsolver_output import SearchFiles, bisection_heading, heading
 from circlekit.toolchain.option import Values
 from circlekit.toolchain.quantizer_modes import CHANGES, GROUPS, METRICS
 from circlekit.toolchain.session import Session
@@ -58,7 +62,9 @@ def _quantize(invocation: Invocation, session: Session) -> None:
         stem = str(folder / Path(source).stem)
         rounded, recorded = f"{stem}.weights_fake_quant.circle", f"{stem}.minmax_recorded.circle"
         with session.program(
-            QUANTIZER, ["--quantize_dequantize_weights", *words, *config, source, rounded, *profile]
+            QUANTIZER,
+            ["--quantize_dequantize_weights", *words, *config, source, rounded, *profile],
+            prefix=PREFIX,
         ):
             model = session.load(source)
             check_structure(model, source)
@@ -69,7 +75,9 @@ def _quantize(invocation: Invocation, session: Session) -> None:
         _record(invocation, session, model, rounded, recorded)
         ports = invocation.flags("TF_style_maxpool", "save_min_max", "input_type", "output_type")
         with session.program(
-            QUANTIZER, ["--quantize_with_minmax", *words, *ports, *config, recorded, target, *profile]
+            QUANTIZER,
+            ["--quantize_with_minmax", *words, *ports, *config, recorded, target, *profile],
+            prefix=PREFIX,
         ):
             expand_weights(model)
             quantize_with_minmax(model, _settings(values))
@@ -80,8 +88,8 @@ def _quantize(invocation: Invocation, session: Session) -> None:
             _evaluate(invocation, session, f"{stem}.fake_quant.circle")
 
 
-QUANTIZER = "circle-quantizer"
-"""The program of ONE that most steps stand for."""
+QUANTIZER, PREFIX = "circle-quantizer", "circle_quantizer"
+"""The program of ONE that most steps stand for, and what its driver prints before the errors of it."""
 
 
 def _record(invocation: Invocation, session: Session, model: Model | None, source: str, target: str) -> Model:
@@ -100,11 +108,13 @@ def _record(invocation: Invocation, session: Session, model: Model | None, sourc
         if values["mode"] == "percentile":
             ends = {"low": float(values["min_percentile"]), "high": float(values["max_percentile"])}
             check_percentiles(**ends)
-            record_ranges(model, collect(model, samples, runner=Runner()), "sample_percentile", **ends)
+            calibration = collect(model, samples, runner=Runner())
+            record_ranges(model, calibration, "sample_percentile", **ends)
         else:
             batch, constant = int(values["moving_avg_batch"]), float(values["moving_avg_const"])
             calibration = collect(model, samples, runner=Runner())
             record_ranges(model, calibration, "moving_average", batch=batch, constant=constant)
+        session.say("\n".join(recording_lines(calibration.samples)))
         _keep(values, session, model, target)
     return model
 
@@ -158,7 +168,7 @@ def _evaluate(invocation: Invocation, session: Session, fake_path: str) -> None:
     """Print metrics of the quantized model; ``fake_path``: the intermediate file of its float form."""
     values = invocation.values
     source, quantized, data = str(values["input_path"]), str(values["output_path"]), values.get("test_data")
-    with session.program(QUANTIZER, ["--fake_quantize", quantized, fake_path]):
+    with session.program(QUANTIZER, ["--fake_quantize", quantized, fake_path], prefix=PREFIX):
         rounding = session.load(quantized)
         fake_quantize(rounding)
         _keep(values, session, rounding, fake_path)
@@ -184,7 +194,7 @@ def _change(values: Values, session: Session) -> None:
     tuples = list(zip(*(values[name] for name in GROUPS.get(mode, ())), strict=True))
     words = [w for items in tuples for w in (f"--{mode}", *items)] if tuples else [f"--{mode}"]
     words += [_source_dtype(values), _dtype(values)] if mode == "requantize" else []
-    with session.program(QUANTIZER, [*words, source, target]):
+    with session.program(QUANTIZER, [*words, source, target], prefix=PREFIX):
         model = session.load(source)
         match mode:
             case "force_quantparam":
@@ -212,46 +222,73 @@ def _mix(invocation: Invocation, session: Session) -> None:
         data = values.get("input_data")
         words = ["--input_model", recorded, "--output_model", target, "--granularity", _granularity(values)]
         words += ["--data", str(data)] if data else []
-        with session.program("circle-mpqsolver", words):
+        is_bisection = values["ampq_algorithm"] != "pattern"
+        shown = {
+            **values, "input_model": recorded, "data": data, "quantized_dtype": _dtype(values),
+            "granularity": _granularity(values), "input_dtype": values.get("input_type", "uint8"),
+            "output_dtype": values.get("output_type", "uint8"),
+        }  # fmt: skip
+        with session.program("circle-mpqsolver", words, prefix="circle_mpqsolver"):
             settings = _settings({"input_type": "uint8", "output_type": "uint8", **values})
-            solver = Solver(model, settings, session.say)
-            session.save(solver.quantized(_configuration(values, solver, session)), target)
+            dtype = "uint8" if is_bisection else _dtype(values)
+            default = pattern_setting(dtype, _granularity(values))
+            session.say("\n".join(heading(shown, is_bisection)))
+            solver = Solver(model, replace(settings, default=default), session.say)
+            session.save(solver.quantized(_configuration(values, solver, session, folder)), target)
 
 
 SIDES = {"i16_front": True, "i16_back": False, "auto": None}
 """Values of ``bisection_type``: whether int16 is at the inputs; None: where the errors are larger."""
 
 
-def _configuration(values: Values, solver: Solver, session: Session) -> Configuration:
+def _configuration(values: Values, solver: Solver, session: Session, folder: Path) -> Configuration:
     """Return the mixed precision that the option ``ampq_algorithm`` finds for the model of ``solver``.
 
-    Raise UnsupportedError for wrong options, and the errors of ``Solver.bisect``.
+    ``folder``: for the files of ``save_intermediate``.  Raise UnsupportedError for wrong options, and the
+    errors of ``Solver.bisect``.
     """
+    stem = str(folder / Path(str(values["input_path"])).stem)
+    files = SearchFiles(folder, f"{stem}.minmax_recorded.circle") if values.get("save_intermediate") else None
     if values["ampq_algorithm"] == "pattern":
-        return solver.patterns([name for name in ONE_PATTERNS if values.get(name)])
+        found = solver.patterns([name for name in ONE_PATTERNS if values.get(name)])
+        if files is not None:
+            files.end(found)
+        return found
     if values["ampq_algorithm"] != "bisection" or values["bisection_type"] not in SIDES:
         given = f"{values['ampq_algorithm']}, {values['bisection_type']}"
         raise UnsupportedError(f"expected bisection (auto, i16_front, i16_back) or pattern, got {given}")
     side = SIDES[str(values["bisection_type"])]
-    errors = _visq_errors(values, solver.model, session) if side is None else None
+    errors = _visq_errors(values, solver.model, session, stem) if side is None else None
     ratio = float(values.get("ampq_qerror_ratio", 0.5))
     if not 0 <= ratio <= 1:
         raise UnsupportedError("quantization ratio must be in [0, 1]")
+    session.say("\n".join(bisection_heading(side, ratio)))
     form = str(values.get("input_data_format", "h5"))
-    return solver.bisect(samples_of(solver.model, values.get("input_data"), form), ratio, side, errors)
+    samples = samples_of(solver.model, values.get("input_data"), form)
+    return solver.bisect(samples, ratio, side, errors, files)
 
 
-def _visq_errors(values: Values, recorded: Model, session: Session) -> dict[str, float]:
+def _visq_errors(values: Values, recorded: Model, session: Session, stem: str) -> dict[str, float]:
     """Return the error of each tensor: from the file ``ampq_bisection_visq``, or of the model in uint8.
 
-    ``recorded``: the float model with recorded ranges.
+    ``recorded``: the float model with recorded ranges.  ``stem``: the begin of the paths of intermediate
+    files.
     """
     if "ampq_bisection_visq" in values:
         path = str(values["ampq_bisection_visq"])
-        return read_errors(json.loads(Path(path).read_text()), path)
+        try:
+            return read_errors(json.loads(bytes(map_file(path))), path)
+        except ValueError as error:
+            raise ParseError(f"{path}: Invalid visq file: expected JSON, {error}") from None
     original, quantized = session.load(str(values["input_path"])), clone(recorded)
     ports = {"input_type": "uint8", "output_type": "uint8", "granularity": "channel"}
     quantize_with_minmax(quantized, _settings({**values, "quantized_dtype": "uint8", **ports}))
     data = samples_of(original, values.get("input_data"), str(values.get("input_data_format", "h5")))
+    _keep(values, session, quantized, f"{stem}.visq.q8.circle")
     found = next(iter(tensor_errors(original, quantized, checked_samples(original, data), ["TAE"])))
-    return read_errors(found.document(str(values["input_path"])), "visq")
+    name = Path(str(values["input_path"])).name
+    document = found.document(name)
+    if values.get("save_intermediate"):
+        write_file(f"{stem}.tae.visq.json", [json.dumps(document).encode()])
+        write_file(f"{stem}.tae.visq.json.dot", [found.dot(original.main, name).encode()])
+    return read_errors(document, "visq")

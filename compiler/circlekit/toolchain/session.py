@@ -98,12 +98,15 @@ class Session:
             self.log = None
 
     @contextlib.contextmanager
-    def program(self, name: str, words: Sequence[str], unread: int = LOAD_FAILED) -> Iterator[None]:
+    def program(
+        self, name: str, words: Sequence[str], unread: int = LOAD_FAILED, prefix: str = ""
+    ) -> Iterator[None]:
         """Run the block in place of ONE's program ``name``; an error in it becomes StepFailed.
 
         The error is printed in one line, as that program and its driver print it; the log, and if ``verbose``
         the standard error, gets the lines of the model around it, too.  ``words``: the arguments of the
-        program, for the log.  ``unread``: the exit code for a model that cannot be read.
+        program, for the log.  ``unread``: the exit code for a model that cannot be read.  ``prefix``: stands
+        before the error, by default ``name``.
         """
         self.write_log(" ".join([name, *words]) + "\n")
         try:
@@ -113,7 +116,7 @@ class Session:
         except CirclekitError as error:
             begin = "" if error.message.startswith(ONE_BEGINNINGS) else "ERROR: "
             is_unread = isinstance(error, FileError | FormatError) and error.message.startswith(UNREAD)
-            self.report(begin + one_line(error), prefix=name)
+            self.report(begin + one_line(error), prefix=prefix or name)
             if "\n" in str(error):
                 (self.report if self.verbose else self.write_log)(f"{error}\n")
             raise StepFailed(name, unread if is_unread else FAILED) from None

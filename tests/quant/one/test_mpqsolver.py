@@ -79,11 +79,20 @@ def test_bisection_raises_one_side(
     errors = {tag: float(error) for tag, error in lines}
     target = errors["Q16"] + 0.6 * (errors["Q8"] - errors["Q16"])
     tried = [
-        json.loads(Path(f"tried/Configuration_{n}.mpq.json").read_text()) for n in range(1, len(errors) - 1)
+        json.loads(Path(f"tried/Configuration_{n}.mpq.json").read_text()) for n in range(1, len(errors) - 2)
     ]
     error = min(errors[str(n)] for n, one in enumerate(tried, 1) if one["layers"] == final["layers"])
-    assert error < target
+    assert error == errors["FINAL"] < target
+    assert final["default_quantization_dtype"] == "uint8"
     assert f"target qerror ({target:g})"[:18] in capsys.readouterr().out
+
+
+def test_patterns_stand_in_the_quantized_dtype(files: Path) -> None:
+    words = ["--patterns", "--quantized_dtype", "int16", "--granularity", "layer"]
+    assert solve(*words, "--save_intermediate", "tried") == 0
+    assert {activation_dtypes("out.circle")[name] for name in "ab"} == {"i16"}
+    final = json.loads(Path("tried/FinalConfiguration.mpq.json").read_text())
+    assert (final["default_quantization_dtype"], final["layers"]) == ("int16", [])
 
 
 @pytest.mark.parametrize(("ratio", "dtype"), [("0", "i16"), ("1", "u8")])
@@ -145,7 +154,7 @@ def test_depth_is_the_longest_way() -> None:
         (["--bisection", "auto", "--data", "data.npy"], "please provide visq_file"),
         (["--bisection", "auto", "--data", "data.npy", "--visq_file", "net.ck"], "Invalid visq file"),
         (["--bisection", "true", "--data", "data.npy", "--qerror_ratio", "2"], "must be in [0, 1]"),
-        (["--patterns", "--quantized_dtype", "int16"], "expected uint8"),
+        (["--patterns", "--quantized_dtype", "int4"], "Unsupported output type 'int4'"),
     ],
 )
 def test_refusals(files: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
@@ -192,7 +201,7 @@ def _quantized_inputs(model: circlekit.Model) -> list[np.ndarray]:
 
 def test_visq_refuses(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     models = ["-f", "net.circle", "-q", "net.circle"]
-    assert visq(models) == 2
-    assert visq([*models, "--mse_output", "e.json"]) == 1
+    assert visq(models) == 255
+    assert visq([*models, "--mse_output", "e.json"]) == 255
     assert "no tensor of the quantized model" in capsys.readouterr().err
     assert not Path("e.json").exists()

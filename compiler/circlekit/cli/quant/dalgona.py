@@ -36,5 +36,5 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 dalgona = Command(
-    "dalgona", DESCRIPTION, "--input_model MODEL --analysis FILE", _declare, _run, one=OneCodes()
+    "dalgona", DESCRIPTION, "--input_model MODEL --analysis FILE", _declare, _run, one=OneCodes(usage=1)
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 
 import numpy as np
 
@@ -88,7 +89,10 @@ def _pairs(models: tuple[Model, Model], arguments: argparse.Namespace) -> Iterat
         return
     data = arguments.first_input_data, arguments.second_input_data
     samples = (checked_samples(m, samples_of(m, path, form)) for m, path in zip(models, data, strict=True))
-    yield from zip(*samples, strict=True)
+    for first_sample, second_sample in zip_longest(*samples):
+        if first_sample is None or second_sample is None:
+            raise ModelError("expected as many samples for the second model as for the first")
+        yield first_sample, second_sample
 
 
 class _Summary:
@@ -102,7 +106,6 @@ class _Summary:
 
     def record(self, number: int, first: list[Array], second: list[Array]) -> None:
         """Add the outputs of both models for the sample ``number``."""
-        print(f"Evaluating {number}'th data")
         prefix, top = self.arguments.dump_output_with_prefix, self.arguments.print_topk_match
         for index, (a, b) in enumerate(zip(first, second, strict=True)):
             if self.arguments.print_sqnr:

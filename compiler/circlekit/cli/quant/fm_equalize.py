@@ -111,6 +111,8 @@ def _declare_equalize(parser: Parser) -> None:
     parser.add_switch(
         "--allow_dup_op", help="also scale layers whose result several operators use: copy them"
     )
+    for program in ("fme_detect", "dalgona", "fme_apply"):
+        parser.add_argument(f"--{program}", metavar="FILE", help="has no effect: the work is done here")
 
 
 def _equalize(arguments: argparse.Namespace) -> int:

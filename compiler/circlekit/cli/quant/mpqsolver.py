@@ -5,24 +5,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from circlekit.api import save
 from circlekit.api.models import check_apart, check_target
 from circlekit.cli.arguments import Parser, add_model_flags
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model, save_model
 from circlekit.cli.output.terminal import printable
-from circlekit.errors import FileError, ParseError, UnsupportedError
+from circlekit.errors import ParseError, UnsupportedError
 from circlekit.io.file_map import map_file
-from circlekit.io.write.file_writer import write_file
-from circlekit.ir.graph import Model
-from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Configuration, Solver
+from circlekit.quant.mixed.mpqsolver import ONE_PATTERNS, Configuration, Solver, pattern_setting
 from circlekit.quant.mixed.visq import read_errors
 from circlekit.quant.one.sample_data import samples_of
 from circlekit.quant.one.settings import Settings, layer_setting, port_types
+from circlekit.toolchain.mpqsolver_output import SearchFiles, bisection_heading, heading
 
 DESCRIPTION = """Quantize a float model to uint8, and the operators that need it to int16, as ONE does.
 
@@ -60,7 +56,9 @@ def _declare(parser: Parser) -> None:
             f"--{side}_dtype", default="uint8", metavar="T,T",
             help=f"dtype of the {side}s, or one each (default: uint8)",
         )  # fmt: skip
-    parser.add_argument("--quantized_dtype", default="uint8", metavar="T", help="uint8, the only one")
+    parser.add_argument("--quantized_dtype", default="uint8", metavar="T",
+        help="of operators outside of the patterns: uint8 (default) or int16; --bisection mixes both",
+    )  # fmt: skip
     parser.add_argument(
         "--granularity", default="channel", metavar="G",
         help="of weights in uint8: channel (default) or layer; in int16 it is channel",
@@ -80,20 +78,16 @@ def _run(arguments: argparse.Namespace) -> int:
         raise UnsupportedError("Unrecognized solver: expected --bisection or --patterns")
     settings = _settings(arguments)
     model = load_model(arguments.input_model)
-    lines = (
-        ">> Searching mixed precision configuration",
-        f"model: {arguments.input_model}",
-        f"dataset: {arguments.data or ''}",
-        f"input dtype: {arguments.input_dtype}",
-        f"output dtype: {arguments.output_dtype}",
-    )
-    print(*map(printable, lines), sep="\n")
+    print(*map(printable, heading(vars(arguments), not arguments.patterns)), sep="\n")
     solver = Solver(model, settings)
+    folder = arguments.save_intermediate
+    files = SearchFiles(Path(folder), arguments.input_model) if folder else None
     if arguments.patterns:
-        print("using patterns")
         configuration = solver.patterns([name for name in ONE_PATTERNS if getattr(arguments, name)])
+        if files is not None:
+            files.end(configuration)
     else:
-        configuration = _bisect(solver, arguments)
+        configuration = _bisect(solver, arguments, files)
     quantized = solver.quantized(configuration)
     if configuration.default == settings.default:
         print(f"int16 operators: {len(configuration.raised)} of {len(list(model.main))}")
@@ -104,11 +98,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _settings(arguments: argparse.Namespace) -> Settings:
     """Return the settings of ONE's quantizer from the flags; raise UnsupportedError for wrong words."""
-    if arguments.quantized_dtype.lower() != "uint8":
-        word = arguments.quantized_dtype
-        raise UnsupportedError(f"Unsupported quantized dtype {word!r}: expected uint8, mixed with int16")
     return Settings(
-        default=layer_setting("uint8", arguments.granularity),
+        default=pattern_setting(arguments.quantized_dtype, arguments.granularity)
+        if arguments.patterns
+        else layer_setting("uint8", arguments.granularity),
         input_types=port_types(arguments.input_dtype, "input"),
         output_types=port_types(arguments.output_dtype, "output"),
         max_pool_keeps_scale=arguments.TF_style_maxpool,
@@ -116,8 +109,8 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     )
 
 
-def _bisect(solver: Solver, arguments: argparse.Namespace) -> Configuration:
-    """Return the configuration that the bisection finds; print its settings, write what it tries."""
+def _bisect(solver: Solver, arguments: argparse.Namespace, files: SearchFiles | None) -> Configuration:
+    """Return the configuration that the bisection finds; print its settings, write its steps to ``files``."""
     side = arguments.bisection.lower()
     if side not in SIDES:
         raise UnsupportedError(
@@ -126,24 +119,9 @@ def _bisect(solver: Solver, arguments: argparse.Namespace) -> Configuration:
     if arguments.data is None:
         raise UnsupportedError("--bisection needs samples: give --data")
     errors = _read_visq(arguments.visq_file) if side == "auto" else None
-    names = {"true": "Q16AtFront", "false": "Q8AtFront", "auto": "auto"}
-    print("using bisection", f"algorithm: bisection ({names[side]})", "qerror metric: MAE", sep="\n")
-    print(f"target qerror ratio: {arguments.qerror_ratio:g}")
+    print(*bisection_heading(SIDES[side], arguments.qerror_ratio), sep="\n")
     samples = samples_of(solver.model, arguments.data, arguments.data_format)
-    saved = None
-    if arguments.save_intermediate is not None:
-        saved = _Intermediate(Path(arguments.save_intermediate), arguments.input_model)
-    found = solver.bisect(
-        samples,
-        arguments.qerror_ratio,
-        SIDES[side],
-        errors,
-        saved.iteration if saved is not None else None,
-        saved.begin if saved is not None else None,
-    )
-    if saved is not None:
-        saved.write("FinalConfiguration", found)
-    return found
+    return solver.bisect(samples, arguments.qerror_ratio, SIDES[side], errors, files)
 
 
 def _read_visq(path: str | None) -> dict[str, float]:
@@ -154,39 +132,6 @@ def _read_visq(path: str | None) -> dict[str, float]:
         return read_errors(json.loads(bytes(map_file(path))), path)
     except ValueError as error:
         raise ParseError(f"{path}: Invalid visq file: expected JSON, {error}") from None
-
-
-@dataclass
-class _Intermediate:
-    """Writes what a bisection tries into a folder, in ONE's files."""
-
-    folder: Path
-    model_path: str
-    errors: list[str] = field(default_factory=list)
-
-    def begin(self, uint8: float, int16: float) -> None:
-        """Make the folder; write the errors of the model all in uint8 and all in int16."""
-        try:
-            self.folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise FileError(f"{self.folder}: {os.strerror(error.errno or 0)}") from None
-        self._add_error("Q8", uint8)
-        self._add_error("Q16", int16)
-
-    def iteration(self, number: int, tried: Configuration, quantized: Model, error: float) -> None:
-        """Write the configuration, the model and the error of one step of the bisection."""
-        self.write(f"Configuration_{number}", tried)
-        save(quantized, str(self.folder / f"quantized_{number}.mpq.circle"))
-        self._add_error(str(number), error)
-
-    def write(self, stem: str, configuration: Configuration) -> None:
-        """Write ``configuration`` to the file ``stem.mpq.json``."""
-        text = json.dumps(configuration.document(self.model_path), indent=2)
-        write_file(str(self.folder / f"{stem}.mpq.json"), [text.encode()])
-
-    def _add_error(self, tag: str, error: float) -> None:
-        self.errors.append(f"{tag} {error:g}\n")
-        write_file(str(self.folder / "errors.mpq.txt"), ["".join(self.errors).encode()])
 
 
 main = Command(

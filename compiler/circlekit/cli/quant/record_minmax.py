@@ -14,7 +14,7 @@ from circlekit.ir.clone import clone
 from circlekit.passes.engine.origin_tables import add_profile
 from circlekit.quant.calibration import Runner, collect
 from circlekit.quant.calibration.recorded_ranges import record_ranges
-from circlekit.quant.one.sample_data import check_percentiles, samples_of
+from circlekit.quant.one.sample_data import check_percentiles, recording_lines, samples_of
 
 DESCRIPTION = """Write min and max of every tensor on samples into a model file, as ONE's record-minmax does.
 
@@ -68,7 +68,7 @@ def _run(arguments: argparse.Namespace) -> int:
         add_profile(original, model)
     save_model(model, arguments.output_model)
     remark = "" if arguments.input_data else " (seeded random data: ranges of real data differ)"
-    print(f"Recording finished. Number of recorded data: {calibration.samples}{remark}")
+    print("\n".join(recording_lines(calibration.samples)) + remark)
     return 0
 
 

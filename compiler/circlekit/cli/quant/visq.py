@@ -11,7 +11,8 @@ from pathlib import Path
 from circlekit.api import load
 from circlekit.api.models import check_apart, check_target
 from circlekit.cli.arguments import MODEL_HELP, Parser, output_path, positive_count
-from circlekit.cli.command import Command
+from circlekit.cli.command import Command, OneCodes
+from circlekit.errors import UnsupportedError
 from circlekit.io.write.file_writer import write_file
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
@@ -46,7 +47,7 @@ def _run(arguments: argparse.Namespace) -> int:
     outputs = {metric: getattr(arguments, f"{metric.lower()}_output") for metric in METRICS}
     outputs = {metric: path for metric, path in outputs.items() if path is not None}
     if not outputs:
-        arguments.refuse("At least one output should be given.")
+        raise UnsupportedError("At least one output should be given.")
     for path in outputs.values():
         check_target(path)
         for source in (arguments.fp32_circle, arguments.q_circle):
@@ -67,4 +68,4 @@ def _samples(model: Model, data: str | None) -> Iterable[Sequence[Array]]:
     return checked_samples(model, source)
 
 
-visq = Command("visq", DESCRIPTION, "-f MODEL -q MODEL", _declare, _run)
+visq = Command("visq", DESCRIPTION, "-f MODEL -q MODEL", _declare, _run, one=OneCodes(unread=255, usage=2))

@@ -13,12 +13,14 @@ from circlekit.io.write.file_writer import write_file
 from circlekit.ir.op import REGISTRY
 from circlekit.recipes.model_file import ModelFile, name_of
 
-OPERATOR = "List the operators of the main graph of a model: their results or their kinds, one a line."
+OPERATOR = """List the operators of the main graph of a model, one a line.
+
+With --name and --code a line is KIND,RESULT. Of several results the first is listed."""
 
 
 def _declare_operator(parser: Parser) -> None:
     parser.add_argument("circle", help="a .circle or .tflite file")
-    parser.add_switch("--name", help="list the names of the results")
+    parser.add_switch("--name", help="list the name of the first result")
     parser.add_switch("--code", help="list the kinds of the operators")
     parser.add_argument(
         "--output_path", type=output_path, metavar="FILE", help="write to a file (default: print)"
@@ -26,15 +28,14 @@ def _declare_operator(parser: Parser) -> None:
 
 
 def _operator(arguments: argparse.Namespace) -> int:
-    if arguments.name and arguments.code:
-        arguments.refuse("Cannot use --name and --code at the same time")
     file = ModelFile(arguments.circle)
     lines: list[str] = []
     for graph in file.graphs[:1]:
         tensors = graph.get("tensors", ())
         for op in graph.get("operators", ()):
-            names = [name_of(tensors[index]) for index in op.get("outputs", ())]
-            lines += [file.code_of(op)] if arguments.code else names if arguments.name else []
+            first = [name_of(tensors[index]) for index in op.get("outputs", ())[:1]]
+            words = [file.code_of(op)] * arguments.code + first * arguments.name
+            lines.append(",".join(words))
     text = "".join(f"{line}\n" for line in lines)
     if arguments.output_path is None:
         print(text, end="")

@@ -57,7 +57,7 @@ circle_partitioner = Command(
     "--part_file FILE --input_file MODEL",
     _declare_partitioner,
     _partitioner,
-    one=OneCodes(failed=1),
+    one=OneCodes(usage=1),
 )
 
 

@@ -52,7 +52,7 @@ circle_opselector = Command(
     "input output",
     _declare_selector,
     _select,
-    one=OneCodes(failed=1, usage=1),
+    one=OneCodes(usage=1),
 )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.quant.calibration.samples import Sample, checked_samples
 from circlekit.quant.one.fake_quantized import fake_quantize
-from circlekit.quant.one.settings import CHANNEL, LayerSetting, Settings
+from circlekit.quant.one.settings import CHANNEL, LayerSetting, Settings, layer_setting
 from circlekit.quant.one.with_minmax import quantize_with_minmax
 from circlekit.rewrite.match import Match, Matcher
 from circlekit.rewrite.picture import query
@@ -49,15 +50,24 @@ class Configuration:
         """
         layers = [{"name": name, "dtype": "int16", "granularity": CHANNEL} for name in self.raised]
         return {
-            "default_quantization_dtype": self.default.dtype.name,
+            "default_quantization_dtype": self.default.dtype.name.lower(),
             "default_granularity": self.default.granularity,
             "model_path": model_path,
             "layers": layers,
         }
 
 
-OnIteration = Callable[[int, Configuration, Model, float], None]
-"""Called for each step of a bisection: its number from 1, configuration, quantized model, error."""
+class SearchObserver(Protocol):
+    """Is told the steps of a bisection."""
+
+    def begin(self, uint8: float, int16: float) -> None:
+        """Take the errors of the model all in uint8 and all in int16."""
+
+    def iteration(self, number: int, tried: Configuration, quantized: Model, error: float) -> None:
+        """Take a step: its number from 1, its configuration, the quantized model and its error."""
+
+    def end(self, found: Configuration, error: float | None) -> None:
+        """Take the result and its error, None if that is unknown."""
 
 
 @dataclass
@@ -85,8 +95,7 @@ class Solver:
         ratio: float = 0.5,
         is_int16_front: bool | None = True,
         errors: Mapping[str, float] | None = None,
-        on_iteration: OnIteration | None = None,
-        on_begin: Callable[[float, float], None] | None = None,
+        observer: SearchObserver | None = None,
     ) -> Configuration:
         """Return a configuration with few levels of depth in int16 whose error is below the target.
 
@@ -94,7 +103,7 @@ class Solver:
         target is the error of int16 plus ``ratio`` (0 to 1) times what uint8 adds to it.
         ``is_int16_front``: True: the operators near the inputs become int16; False: those near the outputs;
         None: the half where the sum of ``errors`` (of the tensors, by name) is larger.
-        ``on_iteration``: see ``OnIteration``.  ``on_begin``: called with the errors of uint8 and of int16.
+        ``observer``: is told the steps.
 
         Raise ModelError without samples, and the errors of ``quantize_with_minmax`` and the interpreter.
         """
@@ -108,26 +117,28 @@ class Solver:
             fake_quantize(rounding)
             return _mean_absolute_error(references, _outputs(rounding, records))
 
+        self.say(">> Computing baseline qerrors")
         int16, uint8 = error_of(self.quantized(q16)), error_of(self.quantized(q8))
         self.say(f"Full int16 model qerror: {int16:g}")
         self.say(f"Full uint8 model qerror: {uint8:g}")
-        if on_begin is not None:
-            on_begin(uint8, int16)
+        if observer is not None:
+            observer.begin(uint8, int16)
         target = int16 + ratio * (uint8 - int16)
         self.say(f"Target qerror: {target:g}")
         if uint8 <= target:  # also if int16 is no better than uint8, which ends in an error in ONE
             self.say("The best configuration is uint8 configuration")
-            return q8
+            return _told(observer, q8, uint8)
         if int16 >= target:
             self.say("The best configuration is int16 configuration")
-            return q16
+            return _told(observer, q16, int16)
         front = self._front(depths, errors or {}) if is_int16_front is None else is_int16_front
         parts = ("Q16", "Q8") if front else ("Q8", "Q16")
         self.say("Front part will be {}, while the rear will be {}".format(*parts))
-        return self._search(depths, target, front, error_of, on_iteration)
+        return self._search(depths, target, front, error_of, observer)
 
     def _front(self, depths: Mapping[Value, int], errors: Mapping[str, float]) -> bool:
         """Return whether the sum of ``errors`` is larger in the half of the depths near the inputs."""
+        self.say(">> Running bisection(auto) algorithm")
         half = 0.5 * _deepest(depths)
         front = sum(errors.get(value.name, 0.0) for value, depth in depths.items() if depth < half)
         rear = sum(errors.get(value.name, 0.0) for value, depth in depths.items() if depth >= half)
@@ -141,7 +152,7 @@ class Solver:
         target: float,
         front: bool,
         error_of: Callable[[Model], float],
-        on_iteration: OnIteration | None,
+        observer: SearchObserver | None,
     ) -> Configuration:
         """Bisect the depth at which int16 ends (``front``) or begins; return the last good choice."""
         low, high = 0, _deepest(depths)
@@ -152,22 +163,23 @@ class Solver:
             trial = Configuration(self.settings.default, _names(self.model.main, depths, cut, front))
             quantized = self.quantized(trial)
             error = error_of(quantized)
-            if on_iteration is not None:
-                on_iteration(number, trial, quantized, error)
+            if observer is not None:
+                observer.iteration(number, trial, quantized, error)
             is_enough = error < target
             relation = "<" if is_enough else ">" if error > target else "=="
             self.say(f"Qerror at depth {cut} is {error:g} {relation} target qerror ({target:g})")
             if is_enough:
-                best = cut, trial
+                best = cut, trial, error
             if is_enough == front:
                 high = cut
             else:
                 low = cut
         if best is None:  # ONE returns uint8 then, and misses the target
             self.say("No cut reaches the target: every operator becomes int16")
-            return Configuration(self.settings.default, _names(self.model.main, depths, 0, front=False))
+            names = _names(self.model.main, depths, 0, front=False)
+            return _told(observer, Configuration(self.settings.default, names), None)
         self.say(f"Found the best configuration at depth {best[0]}")
-        return best[1]
+        return _told(observer, *best[1:])
 
     def patterns(self, names: Iterable[str]) -> Configuration:
         """Return the configuration with some patterns in int16; ``names``: of ONE_PATTERNS."""
@@ -175,6 +187,21 @@ class Solver:
         raised = {op.results[0].name for name in names for op in ONE_PATTERNS[name](graph)}
         chosen = tuple(op.results[0].name for op in graph if op.results and op.results[0].name in raised)
         return Configuration(self.settings.default, chosen)
+
+
+def pattern_setting(dtype: str, granularity: str) -> LayerSetting:
+    """Return the setting of the operators outside of patterns; int16 weights are always by channel.
+
+    Raise UnsupportedError for other words than ONE's.
+    """
+    return layer_setting(dtype, CHANNEL if dtype.lower() == "int16" else granularity)
+
+
+def _told(observer: SearchObserver | None, found: Configuration, error: float | None) -> Configuration:
+    """Tell ``observer`` the result ``found`` of a bisection; return it."""
+    if observer is not None:
+        observer.end(found, error)
+    return found
 
 
 def depths_of(graph: Graph) -> dict[Value, int]:

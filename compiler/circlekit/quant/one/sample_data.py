@@ -61,6 +61,12 @@ def check_percentiles(low: float, high: float) -> None:
             raise UnsupportedError(f"Percentile must be ranged from 0 to 100, got {end:g}")
 
 
+def recording_lines(count: int) -> list[str]:
+    """Return the lines that record-minmax prints for ``count`` samples."""
+    steps = [f"Recording {number}'th data" for number in range(count)]
+    return [*steps, f"Recording finished. Number of recorded data: {count}"]
+
+
 def samples_of(model: Model, data: str | None, form: str = "h5") -> RandomSamples | OneSamples:
     """Return the samples in the file or folder ``data``, or random ones for None.
 

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ONE's circle-mpqsolver prints before it searches, and the files with its steps."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from circlekit.api import save
+from circlekit.errors import FileError
+from circlekit.io.write.file_writer import write_file
+from circlekit.ir.graph import Model
+from circlekit.quant.mixed.mpqsolver import Configuration
+
+TITLES = {
+    "model": "input_model", "dataset": "data", "quantized dtype": "quantized_dtype",
+    "granularity": "granularity", "input dtype": "input_dtype", "output dtype": "output_dtype",
+    "TF_style_maxpool": "TF_style_maxpool", "save_min_max": "save_min_max",
+}  # fmt: skip
+"""The options of circle-mpqsolver that are printed, by the title of the line."""
+
+ALGORITHMS = {True: "Q16AtFront", False: "Q8AtFront", None: "auto"}
+"""The names of the bisections: with int16 at the inputs, at the outputs, where the errors are larger."""
+
+
+def heading(options: Mapping[str, object], is_bisection: bool) -> list[str]:
+    """Return the lines about ``options``, by name; those that are absent are empty."""
+    lines = [f"{title}: {options.get(name) or ''}" for title, name in TITLES.items()]
+    lines[-2:] = [f"{line.partition(':')[0]}: {line.endswith('True')}" for line in lines[-2:]]
+    method = "bisection" if is_bisection else "patterns"
+    return [
+        ">> Searching mixed precision configuration",
+        *lines,
+        f"Automatic mixed quantization using {method}",
+    ]
+
+
+def bisection_heading(is_int16_front: bool | None, ratio: float) -> list[str]:
+    """Return the lines about a bisection; the parameters are those of ``Solver.bisect``."""
+    return [
+        f"algorithm: bisection ({ALGORITHMS[is_int16_front]})",
+        "qerror metric: MAE",
+        f"target qerror ratio: {ratio:g}",
+    ]
+
+
+@dataclass
+class SearchFiles:
+    """Writes the steps of a search into a folder, in ONE's files.
+
+    ``model_path``: the file of the float model.  ``errors``: the lines of the file with the errors.
+    """
+
+    folder: Path
+    model_path: str
+    errors: list[str] = field(default_factory=list)
+
+    def begin(self, uint8: float, int16: float) -> None:
+        """Write the errors of the model all in uint8 and all in int16."""
+        self._add_error("Q8", uint8)
+        self._add_error("Q16", int16)
+
+    def iteration(self, number: int, tried: Configuration, quantized: Model, error: float) -> None:
+        """Write the configuration, the model and the error of one step of the bisection."""
+        self._write(f"Configuration_{number}", tried)
+        save(quantized, str(self.folder / f"quantized_{number}.mpq.circle"))
+        self._add_error(str(number), error)
+
+    def end(self, found: Configuration, error: float | None = None) -> None:
+        """Write the configuration that was found, and its error, unless that is unknown."""
+        self._write("FinalConfiguration", found)
+        if error is not None:
+            self._add_error("FINAL", error)
+
+    def _write(self, stem: str, configuration: Configuration) -> None:
+        """Write ``configuration`` to the file ``stem.mpq.json``."""
+        self._write_text(f"{stem}.mpq.json", json.dumps(configuration.document(self.model_path), indent=2))
+
+    def _add_error(self, tag: str, error: float) -> None:
+        """Append a line to the file with the errors."""
+        self.errors.append(f"{tag} {error:g}\n")
+        self._write_text("errors.mpq.txt", "".join(self.errors))
+
+    def _write_text(self, name: str, text: str) -> None:
+        """Write the file ``name``; make the folder."""
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise FileError(f"{self.folder}: {os.strerror(error.errno or 0)}") from None
+        write_file(str(self.folder / name), [text.encode()])
