@@ -116,6 +116,7 @@ def _run_onert(job: Job) -> Ran:
         file.write(job.content)
     try:
         session = onert.infer.session(file.name, "cpu")
+        Path(file.name).unlink()  # it is mapped; what follows may end the process
         # not session.infer, which fails on inputs of rank 0
         for index, info in enumerate(session.get_inputs_tensorinfo()):
             if -1 in info.dims[: info.rank]:
@@ -131,7 +132,7 @@ def _run_onert(job: Job) -> Ran:
         return Ran(None, os.pread(messages, 1000, 0).decode() or "refused")
     finally:
         os.close(messages)
-        Path(file.name).unlink()
+        Path(file.name).unlink(missing_ok=True)
     return Ran([array.copy() for array in session.outputs])
 
 
