@@ -184,6 +184,29 @@ def test_comparisons_on_which_litert_ends_the_program_stay_float() -> None:
     assert not check(circlekit.parse(text.replace("  %g", "\n%g")), "int8", samples(), 0).floats
 
 
+@pytest.mark.parametrize(
+    ("scheme", "function", "low", "high", "fault"),
+    [
+        ("int8", "Div", 1, 2, ""),
+        ("int8", "Div", -2, -1, ""),
+        ("int8", "Div", -1, 1, "the integer of 0"),
+        ("int8", "Div", 0.01, 1, "the integer of 0"),
+        ("int16x8", "Div", 0.01, 1, ""),
+        ("int16x8", "Div", 0.0001, 1, "the integer of 0"),
+        ("int8", "Sqrt", 0.1, 2, ""),
+        ("int16x8", "Rsqrt", 0.01, 1, ""),
+        ("int16x8", "Rsqrt", 0.0001, 1, "negative integers"),
+    ],
+)
+def test_kernels_that_fail_on_some_integers_do_not_get_them(
+    scheme: str, function: str, low: float, high: float, fault: str
+) -> None:
+    operands = "1.0, %x" if function == "Div" else "%x"
+    model = circlekit.parse(f"graph main(%x: f32[1,8]) -> %y {{ %y = {function}({operands}) }}")
+    report = check(model, scheme, [[np.linspace(low, high, 8, dtype=np.float32)[None]]], 0.05)
+    assert [fault in layer.reason for layer in report.floats] == ([True] if fault else [])
+
+
 def test_an_output_that_float_operators_read_is_converted_once() -> None:
     text = """
     graph main(%x: f32[1,8]) -> %r, %c {

@@ -114,6 +114,22 @@ def test_a_variable_of_other_operators_is_refused() -> None:
         circlekit.select(model, [1])
 
 
+@pytest.mark.parametrize("is_input", [False, True])
+def test_a_variable_is_an_input_only_if_it_is_one_of_the_graph(is_input: bool) -> None:
+    state = "%state: f32[1,4] variable"
+    text = f"""
+        graph main(%x: f32[1,2]{", " + state if is_input else ""}) -> %y {{
+          {"" if is_input else state}
+          %a = Neg(%x)                                            : f32[1,2]
+          %b = Svdf(%a, [[1.0, 2.0]], [[0.1, 0.2, 0.3, 0.4]], none, %state) {{rank: 1}} : f32[1,1]
+          %y = Neg(%b)                                            : f32[1,1]
+        }}"""
+    part = circlekit.select(circlekit.parse(text), [1])
+    assert [v.name for v in part.main.inputs] == ["a", *(["state"] if is_input else [])]
+    with pytest.raises(UnsupportedError, match="variable %state is used by <Neg %y"):
+        circlekit.select(circlekit.parse(text.replace("Neg(%b)", "Neg(%state)")), [1])
+
+
 def test_parts_are_merged_again() -> None:
     model = circlekit.parse(NET)
     table = PartTable(["cpu", "npu"], "cpu", {"RELU": "npu", "SUB": "npu"})
