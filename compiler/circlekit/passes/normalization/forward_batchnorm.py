@@ -93,7 +93,7 @@ class ForwardBatchNorm(Rewrite):
 def _order_refusal(op: Op, x: Value, y: Value) -> str | None:
     """Refuse if the channels of the result ``y`` of ``op`` are not those of ``x`` in the same order."""
     if isinstance(op, StridedSlice) and (last_axis_stride(op) or -1) < 0:
-        return f"%{y.name}: reverses or drops the channels, or has steps that are not constant"
+        return f"%{y.name}: reverses the channels, drops them, or has steps that are not constant"
     last, channels = len(x.shape or ()) - 1, (x.shape or (None,))[-1]
     mean_axes = (static_int_vector(op.axis) or [last]) if isinstance(op, Mean) else []  # unknown: refused
     if channels is not None and y.shape and y.shape[-1] == channels and not {-1, last} & {*mean_axes}:
