@@ -17,6 +17,7 @@ from circlekit.io.tables import ENUMS
 from circlekit.targets.target import TABLES
 from tools.probe_targets.check import check
 from tools.probe_targets.probe import Measured, measure, registered
+from tools.probe_targets.recurrent import RECURRENT
 from tools.probe_targets.runtimes import RUNTIMES
 from tools.samples import sampled_codes
 from tools.sweep import sweep
@@ -47,6 +48,7 @@ def main() -> int:
         return bool(agreement.differences)
     path = TABLES / f"{arguments.target.replace('-', '_')}.json"
     chosen = arguments.op or sampled_codes(runtime.format)
+    chosen += [code for code in RECURRENT if arguments.target == "litert" and not arguments.op]
     old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     table = {**old, **new_table(arguments.target)}
     if arguments.op:
@@ -66,7 +68,7 @@ def main() -> int:
             unjudged += (
                 {name for name, _, _ in ENUMS["BuiltinOperator"][1]}
                 - NOT_ASKED
-                - set(sampled_codes(runtime.format))
+                - {*sampled_codes(runtime.format), *chosen}
             )
         for code in registered(sorted(unjudged), runtime):
             table["operators"][code] = {"version": None, "forms": "any", "source": UNPROBED}
@@ -98,6 +100,7 @@ def enter(table: dict[str, Any], old: dict[str, Any], code: str, found: Measured
     """
     part = "delegated" if "delegated" in table else "operators"
     entry = old.get(part, {}).get(code, {"forms": {}})
+    entry = {key: content for key, content in entry.items() if content != UNPROBED}
     forms = entry["forms"]
     kept = {} if forms == "any" else {form: c for form, c in forms.items() if "source" in c}
     table[part].pop(code, None)

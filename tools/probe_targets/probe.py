@@ -21,6 +21,7 @@ from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.value import Array, Value
 from circlekit.targets.operator_form import form_of
 from tools.probe_targets.constraints import Observation, is_broken, known_constraints, learn
+from tools.probe_targets.recurrent import RECURRENT, recurrent_samples
 from tools.probe_targets.runtimes import CRASH, RUNTIMES, Job, Ran, Runtime, is_registered, run_jobs
 from tools.random_graphs.litert_undefined import undefined
 from tools.samples import FILTERS, RANKS, Sample, Types, all_types, draw_sample
@@ -88,6 +89,8 @@ class _Probe:
         self.forms: dict[str, _Form] = {}
 
     def measure(self) -> Measured | None:
+        if self.code in RECURRENT:
+            return self.measure_recurrent()
         known = self.runtime.dtypes
         every = [t for t in all_types(REGISTRY[self.code]) if known.issuperset(filter(None, t.dtypes))]
         first = KNOWN_SAMPLES if self.published else FIRST_SAMPLES
@@ -113,6 +116,22 @@ class _Probe:
                 self.observe(pair for pair in rest if pair not in few)
                 self.learn()
         return self.result()
+
+    def measure_recurrent(self) -> Measured:
+        """Return the forms of which every sample runs; whether one does depends on nothing else."""
+        samples = list(recurrent_samples(self.code, self.seed))
+        jobs = [Job(content_of(s.graph, self.runtime.format), s.inputs) for s in samples]
+        for sample, ran in zip(samples, run_jobs(self.runtime, jobs), strict=True):
+            reason = judged(self.runtime, sample, ran)
+            if reason is not None:
+                form = self.forms.setdefault(form_of(sample.op), _Form())
+                form.observed.append(Observation(sample.op, not reason, harms=bool(reason)))
+                form.reason = reason or form.reason
+        failed = {text for text, form in self.forms.items() if not all(o.runs for o in form.observed)}
+        found: dict[str, Form] = {text: {} for text in sorted(self.forms.keys() - failed)}
+        op = next(o.op for text in found for o in self.forms[text].observed)
+        reasons = {text: self.forms[text].reason for text in failed}
+        return Measured(_highest_version(self.runtime, op), found, Counter(failed), reasons)
 
     def observe(self, wanted: Iterable[tuple[Types, int]]) -> set[int]:
         """Run samples; return the numbers of those of which the constraints so far say something else."""

@@ -24,8 +24,8 @@ import numpy as np
 from circlekit.errors import ModelError, ShapeError, UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.enums import Named
-from circlekit.ir.quantization_rule import QuantizationRule
-from circlekit.ir.tensor import LARGEST_DIMENSION, MAX_RANK, TensorType, format_shape
+from circlekit.ir.quantization_rule import InnerTensor, QuantizationRule
+from circlekit.ir.tensor import LARGEST_DIMENSION, MAX_RANK, Array, TensorType, format_shape
 
 Inferred = TensorType | tuple[TensorType, ...]
 
@@ -241,6 +241,21 @@ class Declaration:
     def dynamic_fault(self) -> str | None:
         """Return why quantizing the data at run time gives wrong values in a runtime; None if it does not."""
         return None
+
+    def integer_fault(self) -> str | None:
+        """Return why a runtime's kernel on integers computes something else; None if it does not."""
+        return None
+
+    def inner_tensors(self) -> Sequence[InnerTensor]:
+        """Return the tensors inside of the operator whose scales its kernel on integers needs, in order."""
+        return ()
+
+    def inner_values(self, *operands: Array | None) -> Mapping[str, Array]:
+        """Return the numbers of inner tensors, and all contents of states during a run, by their names.
+
+        Only of those whose ranges the kernel on integers needs.  ``operands``: as for the kernel.
+        """
+        return {}
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
         """Return what must change in this operator if the axes of its data are permuted; None if impossible.

@@ -18,6 +18,37 @@ from circlekit.ir.dtypes import DType, i8, i16, u8
 
 
 @dataclass(frozen=True)
+class Product:
+    """The scale of a bias: ``constant`` times the scales of ``factors``, names of operands or inner tensors.
+
+    The last factor is an operand with constant numbers.
+    """
+
+    factors: tuple[str, ...]
+    constant: float = 1.0
+
+
+@dataclass(frozen=True)
+class InnerTensor:
+    """A tensor inside of an operator: a file has its scale and zero point alone (an ``intermediate``).
+
+    ``fixed_scale``: its only scale, with the zero point 0; None: that of its range.  ``follows_result``: it
+    has scale and zero point of the first result.  ``is_negated``: the kernel adds the zero point to the
+    stored integer where others subtract it.
+    """
+
+    name: str
+    fixed_scale: float | None = None
+    follows_result: bool = False
+    is_negated: bool = False
+
+    @property
+    def has_range(self) -> bool:
+        """Whether its scale follows from the range of its numbers."""
+        return self.fixed_scale is None and not self.follows_result
+
+
+@dataclass(frozen=True)
 class QuantizationRule:
     """How an operator is quantized; by default every operand and result has the parameters of its own range.
 
@@ -29,9 +60,16 @@ class QuantizationRule:
     ``fixed``: the only scale and zero point of the results, by dtype.
     ``weights``: operands that hold weights, with the axis of their channels; None: one scale only.  Constant
     weights are symmetric, without the lowest integer.
+    ``one_scale``: kernels take one scale of the weights, unless these are converted to floats before.
     ``slopes``: operands that, if they are constant, have the dtype of weights and one scale.
     ``bias``: the operand whose scale is that of ``data`` times that of the weights.
     ``data``: the operand that is multiplied with the weights.
+    ``biases``: for operators with several products, the scale of each bias: the first product whose factors
+    are all present.
+    ``states``: operands that are variable tensors, which the kernel reads and writes.
+    ``wide``: operands and inner tensors of int16 with zero point 0, whatever the dtype of activations.
+    ``power_of_two``: operands whose scale is a power of two, with the least and the greatest exponent.
+    ``summed``: constant operands whose products with int16 numbers the kernel adds in 32 bits.
     ``symmetric``: operands and results whose zero point must be 0, because the kernel ignores it.
     ``not_negative``: operands on which the kernel fails if an integer stands for a number below 0.
     ``not_zero``: operands on which the kernel fails if an integer stands for 0.
@@ -49,9 +87,15 @@ class QuantizationRule:
     operands_follow: tuple[str, ...] = ()
     fixed: Mapping[DType, tuple[float, int]] = field(default_factory=dict)
     weights: Mapping[str, int | None] = field(default_factory=dict)
+    one_scale: bool = False
     slopes: tuple[str, ...] = ()
     bias: str | None = None
     data: str = "input"
+    biases: Mapping[str, tuple[Product, ...]] = field(default_factory=dict)
+    states: tuple[str, ...] = ()
+    wide: tuple[str, ...] = ()
+    power_of_two: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    summed: tuple[str, ...] = ()
     symmetric: tuple[str, ...] = ()
     not_negative: tuple[str, ...] = ()
     not_zero: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from circlekit.ir.quantization_rule import OWN_RANGES
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.cast import Dequantize, Quantize
 from circlekit.ops.constant_operands import packed
+from circlekit.quant.calibration.calibration import inner_name
 from circlekit.quant.parameters import integers
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import SCHEMES, Arithmetic
@@ -51,6 +52,9 @@ class _Applier:
         for value in self.graph.inputs:
             plan = self.plan.tensors.get(value.name)
             if inputs is not None and plan is not None and value.dtype is f32:
+                self._store(value, plan)
+        for value in self.graph.values():
+            if value.is_variable and (plan := self.plan.tensors.get(value.name)) is not None:
                 self._store(value, plan)
         for op in self.graph.ops:
             plan_of_op = self.plan.operators.get(key_of(op))
@@ -101,7 +105,14 @@ class _Applier:
                     self._store(value, result)
         for name, content in (op.quantization_rule or OWN_RANGES).attributes.items():
             setattr(op, name, content)
+        if plan.inner:
+            op.extra["intermediates"] = [self._inner(op, *item) for item in plan.inner.items()]
         op.touch()
+
+    def _inner(self, op: Op, name: str, form: TensorPlan) -> Value:
+        """Return the tensor without elements that holds scale and zero point of an inner tensor."""
+        unique = self.graph.unique_name(inner_name(op, name))
+        return Value(unique, form.dtype, (0,), None, form.quantization(unique))
 
     # -- values ---------------------------------------------------------------------------------
 

@@ -19,10 +19,10 @@ from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Value
 from circlekit.quant.given import finer_activation, finer_form, fits_weights, given_form
+from circlekit.quant.inner_forms import InnerForms
 from circlekit.quant.parameters import asymmetric
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import NO_SCHEME, SCHEMES, Arithmetic, Scheme
-from circlekit.quant.tensor_forms import TensorForms
 from circlekit.quant.trial import planned_op, trial_refusal
 from circlekit.quant.weights import (
     bias_plan,
@@ -74,7 +74,7 @@ def choose(
     return plan
 
 
-class GraphChooser(TensorForms):
+class GraphChooser(InnerForms):
     """Chooses the plan of one graph."""
 
     def plan(self) -> GraphPlan:
@@ -108,15 +108,17 @@ class GraphChooser(TensorForms):
 
     def _assign(self) -> dict[Op, CirclekitError]:
         """Choose all forms anew; return the operators that cannot be quantized so, with the reasons."""
-        self.tensors, self.edges = {}, {op: {} for op in self.schemes}
+        self.tensors, self.inner, self.edges = {}, {}, {op: {} for op in self.schemes}
         refused: dict[Op, CirclekitError] = {}
         ops = [op for op in self.schemes if op not in self.floats]
         whole = [op for op in ops if self.scheme_of(op).arithmetic is Arithmetic.INTEGERS]
         steps: list[tuple[Callable[[Op, QuantizationRule], None], list[Op]]] = [
             (self._forward, whole),
             (self._backward, whole[::-1]),
+            (self.hold, whole),
             (self._guard, whole),
             (self._weigh, whole),
+            (self.weigh_inner, whole),
             (self._store, [op for op in ops if op not in set(whole)]),
             (self._check, ops),
         ]
@@ -174,7 +176,9 @@ class GraphChooser(TensorForms):
 
     def _backward(self, op: Op, rule: QuantizationRule) -> None:
         """Give operands the form of the result, where the rule of ``op`` says so (``operands_follow``)."""
-        indices = [i for i in indices_of(op, rule.operands_follow) if self.reads_float(op, i)]
+        states = set(indices_of(op, rule.states))
+        following = set(indices_of(op, rule.operands_follow)) - states
+        indices = [i for i in sorted(following) if self.reads_float(op, i)]
         if not indices:
             return
         result = next((v for v in op.results if v in self.tensors), None)
@@ -257,7 +261,7 @@ class GraphChooser(TensorForms):
             assert value is not None
             if is_weight(value):
                 axis = rule.weights.get(op.operands[index].name)
-                self.edges[op][index] = self._weights(value, scheme, axis)
+                self.edges[op][index] = self._weights(value, self.scheme_at(op, index), axis)
             if bias is None:
                 continue
             data = self.read_form(op, next(indices_of(op, [rule.data])))
@@ -284,7 +288,8 @@ class GraphChooser(TensorForms):
         for index, axis in stored_constants(op, scheme).items():
             value = op.inputs[index]
             assert value is not None
-            plan = block_plan(value, scheme) if scheme.block else weight_plan(value, scheme, axis)
+            of_operand = self.scheme_at(op, index)
+            plan = block_plan(value, scheme) if scheme.block else weight_plan(value, of_operand, axis)
             if saved_bytes(value, plan, scheme) > 0:
                 self.edges[op][index] = plan
         if not self.edges[op]:
@@ -296,6 +301,8 @@ class GraphChooser(TensorForms):
         if arithmetic is Arithmetic.FLOATS:
             return
         if arithmetic is Arithmetic.DYNAMIC and (fault := op.dynamic_fault()) is not None:
+            raise UnsupportedError(fault)
+        if arithmetic is Arithmetic.INTEGERS and (fault := op.integer_fault()) is not None:
             raise UnsupportedError(fault)
         refusal = trial_refusal(op, *self._forms_around(op), rule.attributes, self.target)
         if refusal is not None:
@@ -339,7 +346,8 @@ class GraphChooser(TensorForms):
                 continue
             scheme = self.scheme_of(op)
             reason = scheme.title + (f"; {self.reasons[op]}" if op in self.reasons else "")
-            plan.operators[key_of(op)] = OperatorPlan(op.code, scheme.name, reason, self.edges[op])
+            inner = self.inner.get(op, {})
+            plan.operators[key_of(op)] = OperatorPlan(op.code, scheme.name, reason, self.edges[op], inner)
         plan.tensors = {value.name: tensor for value, tensor in self.tensors.items()}
         for value in self.graph.values():
             if value.dtype is f32 and not value.is_const and value.name in self.rounded:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
@@ -18,7 +19,15 @@ from circlekit.quant.parameters import SMALLEST_SCALE
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import Arithmetic, Scheme, find_scheme
 from circlekit.quant.trial import trial_refusal
-from circlekit.quant.weights import LARGEST_BIAS, bias_plan, indices_of, is_weight
+from circlekit.quant.weights import (
+    LARGEST_BIAS,
+    bias_plan,
+    biases_of,
+    indices_of,
+    is_weight,
+    operand_scheme,
+    product_of,
+)
 from circlekit.targets.target import Target
 
 
@@ -71,7 +80,8 @@ class _GraphChecker:
             if value is None or value.dtype is not f32:
                 raise ModelError(f"%{key_of(op)}: {op.code} has no float operand {index}")
         if scheme.arithmetic is Arithmetic.INTEGERS:
-            self._fit_bias(op, plan, scheme, rule)
+            self._require_inner(op, plan)
+            self._fit_biases(op, plan, scheme, rule)
         for where, value, form, dtype in self._forms(op, plan, scheme, rule):
             if form is None:
                 raise ModelError(f"{where} has no form in the plan; {op.code} is {scheme.name}")
@@ -88,7 +98,7 @@ class _GraphChecker:
         self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule
     ) -> Iterator[tuple[str, Value, TensorPlan | None, DType | None]]:
         """Yield (place for messages, tensor, planned form, dtype in the scheme) for operands and results."""
-        weights, biases = set(indices_of(op, [*rule.weights, *rule.slopes])), self._biases(op, rule)
+        weights, biases = set(indices_of(op, [*rule.weights, *rule.slopes])), biases_of(op)
         for index, value in enumerate(op.inputs):
             if value is None or value.dtype is not f32:
                 continue
@@ -99,16 +109,13 @@ class _GraphChecker:
             elif index in biases:
                 yield where, value, plan.operands.get(index), scheme.bias
             else:
+                of_operand = operand_scheme(op, index, scheme)
                 is_stored = index in weights and is_weight(value)
-                dtype = scheme.weights if is_stored else scheme.activations
+                dtype = of_operand.weights if is_stored else of_operand.activations
                 yield where, value, self._read_form(op, plan, index), dtype
         for value in op.results if scheme.activations is not None else ():
             if value.dtype is f32:
                 yield f"%{value.name}", value, self.plan.tensors.get(value.name), scheme.activations
-
-    def _biases(self, op: Op, rule: QuantizationRule) -> set[int]:
-        """Return the index of the bias, if ``op`` has one."""
-        return set(indices_of(op, [rule.bias] if rule.bias else []))
 
     def _read_form(self, op: Op, plan: OperatorPlan, index: int) -> TensorPlan | None:
         """Return the form in which ``op`` reads operand ``index``; None if it stays float."""
@@ -116,14 +123,40 @@ class _GraphChecker:
         assert value is not None  # the caller saw it
         return plan.operands.get(index) or (None if value.is_const else self.plan.tensors.get(value.name))
 
-    def _fit_bias(self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule) -> None:
-        """Set the scale of the bias to that of the data times that of the weights; convert its integers.
+    def _require_inner(self, op: Op, plan: OperatorPlan) -> None:
+        """Raise ModelError unless the plan has forms of the inner tensors of ``op``, and of no others."""
+        wanted = [inner.name for inner in op.inner_tensors()]
+        if list(plan.inner) != wanted:
+            expected, got = (", ".join(names) or "none" for names in (wanted, plan.inner))
+            raise ModelError(f"%{key_of(op)}: expected the inner tensors {expected}, got {got}")
+
+    def _products(
+        self, op: Op, plan: OperatorPlan, rule: QuantizationRule
+    ) -> Iterator[tuple[int, TensorPlan | None, TensorPlan | None]]:
+        """Yield (index, form of the data, form of the weights) for each bias."""
+        for index in indices_of(op, [rule.bias] if rule.bias else []):
+            data, weights = (next(indices_of(op, names), None) for names in ([rule.data], rule.weights))
+            yield index, self._form_at(op, plan, data), self._form_at(op, plan, weights)
+        for name, products in rule.biases.items():
+            product = product_of(op, products)
+            for index in indices_of(op, [name] if product else []):
+                assert product is not None  # else there is no index
+                *others, last = (
+                    plan.inner.get(factor) or self._form_at(op, plan, next(indices_of(op, [factor]), None))
+                    for factor in product.factors
+                )
+                scale = product.constant * math.prod(form.scale[0] for form in others if form)
+                yield index, TensorPlan(DType.INT8, (float(np.float32(scale)),), (0,)), last
+
+    def _form_at(self, op: Op, plan: OperatorPlan, index: int | None) -> TensorPlan | None:
+        return None if index is None else self._read_form(op, plan, index)
+
+    def _fit_biases(self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule) -> None:
+        """Set the scales of biases to those of the data times those of the weights; convert their integers.
 
         Raise ModelError if they do not fit into the dtype of the bias.
         """
-        data = next((self._read_form(op, plan, i) for i in indices_of(op, [rule.data])), None)
-        weights = next((self._read_form(op, plan, i) for i in indices_of(op, rule.weights)), None)
-        for index in self._biases(op, rule):
+        for index, data, weights in self._products(op, plan, rule):
             bias, old = op.inputs[index], plan.operands.get(index)
             if bias is None or data is None or weights is None or scheme.bias is None:
                 continue

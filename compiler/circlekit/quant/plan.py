@@ -87,13 +87,15 @@ class OperatorPlan:
 
     ``code``: the operator's name in the schema.  ``scheme``: the name of its scheme, ``float`` if it stays
     float.  ``reason``: why it has that scheme.  ``operands``: the forms of operands by index: of constants,
-    and of tensors that it reads in another form than the stored one.
+    and of tensors that it reads in another form than the stored one.  ``inner``: the forms of inner tensors
+    by name, in the order of ``Declaration.inner_tensors``.
     """
 
     code: str
     scheme: str
     reason: str = ""
     operands: dict[int, TensorPlan] = field(default_factory=dict)
+    inner: dict[str, TensorPlan] = field(default_factory=dict)
 
     @property
     def is_float(self) -> bool:
@@ -202,6 +204,7 @@ def _encoded(plan: Plan) -> dict[str, Any]:
                         "scheme": op.scheme,
                         "reason": op.reason,
                         "operands": {str(i): _tensor(t) for i, t in op.operands.items()},
+                        **({"inner": {n: _tensor(t) for n, t in op.inner.items()}} if op.inner else {}),
                     }
                     for name, op in graph.operators.items()
                 },
@@ -246,7 +249,9 @@ def _graph_plan(graph: Mapping[str, Any]) -> GraphPlan:
     for name, op in graph["operators"].items():
         operands = op.get("operands", {}).items()
         forms = {int(i): _tensor_plan(fields, f"operand {i} of %{name}") for i, fields in operands}
-        plan.operators[name] = OperatorPlan(op["code"], op["scheme"], op.get("reason", ""), forms)
+        named = op.get("inner", {}).items()
+        inner = {n: _tensor_plan(fields, f"{n} inside of %{name}") for n, fields in named}
+        plan.operators[name] = OperatorPlan(op["code"], op["scheme"], op.get("reason", ""), forms, inner)
     for name, constant in graph.get("constants", {}).items():
         plan.constants[name] = _array(constant, name)
     return plan

@@ -26,7 +26,14 @@ from circlekit.quant.given import (
 from circlekit.quant.parameters import asymmetric, symmetric
 from circlekit.quant.plan import TensorPlan
 from circlekit.quant.scheme import Scheme
-from circlekit.quant.weights import finite_numbers, indices_of, is_weight, stored_constants
+from circlekit.quant.weights import (
+    biases_of,
+    finite_numbers,
+    indices_of,
+    is_weight,
+    operand_scheme,
+    stored_constants,
+)
 from circlekit.targets.target import Target
 
 
@@ -68,7 +75,7 @@ class TensorForms:
             return self.edges[op][index]
         value = op.inputs[index]
         assert value is not None
-        scheme = self.scheme_of(op)
+        scheme = self.scheme_at(op, index)
         if value.is_const:
             plan = self.edges[op][index] = self.constant_form(value, scheme)
             return plan
@@ -90,9 +97,7 @@ class TensorForms:
             if given.scale[0] < least_scale:
                 raise UnsupportedError(f"the steps of %{value.name} are finer than the kernel can compute")
             return given
-        if value.name not in self.ranges:
-            raise UnsupportedError(f"%{value.name} has no range: calibration did not observe it")
-        low, high = self.ranges[value.name]
+        low, high = self.range_by_name(value.name)
         reason = f"covers its range [{low:.4g}, {high:.4g}]"
         if distance := self._mask_distance(value, low):
             low, reason = low - distance, f"{reason}, and masks at {distance:g} below it"
@@ -102,6 +107,17 @@ class TensorForms:
         wider = least_scale / plan.scale[0]
         reason = f"{plan.reason}, {wider:.3g} times: finer steps cannot be computed from the operands"
         return covering(low * wider, high * wider, scheme, reason)
+
+    def range_by_name(self, name: str) -> tuple[float, float]:
+        """Return the (min, max) of the tensor ``name``; raise UnsupportedError if it has none."""
+        if name not in self.ranges:
+            raise UnsupportedError(f"%{name} has no range: calibration did not observe it")
+        return self.ranges[name]
+
+    def form_of_range(self, name: str, scheme: Scheme) -> TensorPlan:
+        """Return the form for the range of the tensor ``name``; errors: see ``own_form``."""
+        low, high = self.range_by_name(name)
+        return covering(low, high, scheme, f"covers its range [{low:.4g}, {high:.4g}]")
 
     def _mask_distance(self, value: Value, low: float) -> float:
         """Return how far below ``low``, its lowest number, masked elements of ``value`` have to be.
@@ -149,19 +165,23 @@ class TensorForms:
         assert scheme is not None  # callers skip float operators
         return scheme
 
+    def scheme_at(self, op: Op, index: int) -> Scheme:
+        """Return the scheme of operand ``index`` of ``op``, an operator that is quantized."""
+        return operand_scheme(op, index, self.scheme_of(op))
+
     def rule_of(self, op: Op) -> QuantizationRule:
         """Return the rule of ``op``; a default if it has none, and therefore only stores constants."""
         return op.quantization_rule or OWN_RANGES
 
     def activations(self, op: Op) -> list[int]:
-        """Return the indices of the float operands of ``op`` but constant weights and biases."""
+        """Return the indices of the float operands of ``op`` but constant weights, biases and states."""
         rule = self.rule_of(op)
-        biases = set(indices_of(op, [rule.bias] if rule.bias else []))
+        others = biases_of(op) | set(indices_of(op, rule.states))
         weights = set(indices_of(op, [*rule.weights, *rule.slopes]))
         return [
             i
             for i in range(len(op.inputs))
-            if self.reads_float(op, i) and i not in biases and not (i in weights and is_weight(op.inputs[i]))
+            if self.reads_float(op, i) and i not in others and not (i in weights and is_weight(op.inputs[i]))
         ]
 
     def reads_float(self, op: Op, index: int) -> bool:

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
-from circlekit.ir.dtypes import DType, f32, i32, i64
+from circlekit.ir.dtypes import DType, f32, i16, i32, i64
 from circlekit.ir.op import Op, OpaqueOp
-from circlekit.ir.quantization_rule import OWN_RANGES
+from circlekit.ir.quantization_rule import OWN_RANGES, Product
 from circlekit.ir.value import Array, Value, format_shape
+from circlekit.ops.quantization import scale_of, zero_point_of
 from circlekit.quant.parameters import asymmetric, magnitudes, scales_for
 from circlekit.quant.plan import TensorPlan
 from circlekit.quant.scheme import Arithmetic, Scheme
@@ -36,6 +37,38 @@ def indices_of(op: Op, names: Collection[str]) -> Iterator[int]:
     for index, value in enumerate(op.inputs):
         if value is not None and last >= 0 and op.operands[min(index, last)].name in names:
             yield index
+
+
+def wide_scheme(scheme: Scheme) -> Scheme:
+    """Return ``scheme`` for tensors of int16 with one scale and the zero point 0."""
+    return replace(scheme, weights=i16, activations=i16, asymmetric=False, per_channel=False)
+
+
+def operand_scheme(op: Op, index: int, scheme: Scheme) -> Scheme:
+    """Return the scheme of operand ``index`` of ``op``, which has ``scheme``; see ``QuantizationRule``."""
+    rule = op.quantization_rule or OWN_RANGES
+    if scheme.activations is not None and index in set(indices_of(op, rule.wide)):
+        return wide_scheme(scheme)
+    is_dequantized = scheme.arithmetic is Arithmetic.FLOATS
+    return replace(scheme, per_channel=False) if rule.one_scale and not is_dequantized else scheme
+
+
+def biases_of(op: Op) -> set[int]:
+    """Return the indices of the present biases of ``op``."""
+    rule = op.quantization_rule or OWN_RANGES
+    return set(indices_of(op, [*rule.biases, *([rule.bias] if rule.bias else [])]))
+
+
+def product_of(op: Op, products: Iterable[Product]) -> Product | None:
+    """Return the first product of a bias whose factors ``op`` has; None if there is none."""
+    present = {inner.name for inner in op.inner_tensors()}
+    present |= {op.operands[i].name for i, value in enumerate(op.inputs) if value is not None}
+    return next((product for product in products if present.issuperset(product.factors)), None)
+
+
+def form_of_stored(value: Value) -> TensorPlan:
+    """Return the form of a quantized tensor of the model; raise ModelError if it has no scale."""
+    return TensorPlan(value.dtype, (float(scale_of(value)),), (zero_point_of(value),))
 
 
 def is_weight(value: Value | None) -> bool:

@@ -10,7 +10,7 @@ Sources: TFLite lstm, unidirectional_sequence_lstm, bidirectional_sequence_lstm.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,19 @@ from circlekit.errors import ShapeError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8, i16, i32
 from circlekit.ir.enums import Activation, LSTMKernelType
 from circlekit.ir.op import attribute, operand, optional_operand
-from circlekit.ir.quantization_rule import QuantizationRule
+from circlekit.ir.quantization_rule import InnerTensor, Product, QuantizationRule
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import require_rank
 from circlekit.ops.dimensions import Dim
 from circlekit.ops.operand_dtypes import REAL
-from circlekit.ops.recurrent.lstm_float import GATES, FloatLstm, basic_step
+from circlekit.ops.recurrent.lstm_float import (
+    GATES,
+    HIDDEN,
+    FloatLstm,
+    ObservedLstm,
+    basic_step,
+    gate_sums,
+)
 from circlekit.ops.recurrent.lstm_integer import Int16GatesLstm, basic_integer_step
 from circlekit.ops.recurrent.lstm_rounded import INTERMEDIATES, RoundedProductsLstm
 from circlekit.ops.recurrent.sequence import RecurrentLayer, Step, Weight, Weights
@@ -35,6 +42,19 @@ LSTM_WEIGHTS = tuple(
     for gate in ("input", "forget", "cell", "output")
 )
 """The operands of an LSTM that are matrices [cells, inputs] and [cells, outputs]."""
+
+
+PEEPHOLES = tuple(f"cell_to_{gate}_weights" for gate in ("input", "forget", "output"))
+NORMS = tuple(f"{gate}_layer_norm_coefficients" for gate in GATES)
+
+GATE_SCALE = 2.0**-12
+"""The scale of the sums of gates on integers, without layer normalization."""
+
+
+def _bias_products(gate: str) -> tuple[Product, ...]:
+    """Return the scales of the bias of a gate, which is added after the layer normalization, if any."""
+    norm = Product((f"{gate}_layer_norm_coefficients",), 2.0**-10)
+    return norm, Product(("input", f"input_to_{gate}_weights"))
 
 
 class LstmLayer(RecurrentLayer):
@@ -69,7 +89,18 @@ class FullLstm(LstmLayer, states=("output_state", "cell_state")):
     Their result is the output, [time, batch, outputs] or in the layout of the input.
     """
 
-    quantization_rule = QuantizationRule(weights=dict.fromkeys((*LSTM_WEIGHTS, "projection_weights"), 0))
+    quantization_rule = QuantizationRule(
+        weights={**dict.fromkeys((*LSTM_WEIGHTS, "projection_weights"), 0), **dict.fromkeys(PEEPHOLES)},
+        one_scale=True,
+        biases={
+            **{f"{gate}_gate_bias": _bias_products(gate) for gate in GATES},
+            "projection_bias": (Product((HIDDEN, "projection_weights")),),
+        },
+        states=("output_state", "cell_state"),
+        operands_follow=("output_state",),
+        wide=("cell_state", *PEEPHOLES, *NORMS, *map(gate_sums, GATES)),
+        power_of_two={"cell_state": (-15, -9)},
+    )
 
     input = operand(*REAL)
     input_to_input_weights = optional_operand(*REAL)
@@ -113,6 +144,36 @@ class FullLstm(LstmLayer, states=("output_state", "cell_state")):
             return RoundedProductsLstm(self, weights, x).step
         return Int16GatesLstm(self, weights, x).step
 
+    def inner_tensors(self) -> Sequence[InnerTensor]:
+        has_norm = self.forget_layer_norm_coefficients is not None
+        gates = [gate for gate in GATES if gate != "input" or self.input_to_input_weights is not None]
+        scales = {gate: None if has_norm and gate in gates else GATE_SCALE for gate in GATES}
+        hidden = InnerTensor(HIDDEN, None, self.projection_weights is None, is_negated=True)
+        return *(InnerTensor(gate_sums(gate), scale) for gate, scale in scales.items()), hidden
+
+    def inner_values(self, *operands: Array | None) -> Mapping[str, Array]:
+        if self.input.dtype is not f32:
+            return {}
+        observed: list[ObservedLstm] = []
+
+        def cell(weights: Weights, x: Array, aux: Array | None) -> Step:
+            observed.append(ObservedLstm(self, weights, x, aux))
+            return observed[-1].step
+
+        self.run_cells(cell, operands)
+        return {name: np.stack(arrays) for name, arrays in observed[0].seen.items()}
+
+    def integer_fault(self) -> str | None:
+        present = [v for v in (getattr(self, name) for name in (*LSTM_WEIGHTS, "projection_weights")) if v]
+        if not all(v.is_const for v in present):
+            return f"{self.code} on integers sums its weights before they are computed"
+        if self.act is not Activation.TANH:
+            return f"{self.code} on integers always has the activation TANH, expected {self.act.name}"
+        outputs, cells = self.output_width(""), self.input_to_forget_weights.static_shape[0]
+        if self.cell_to_forget_weights is not None and outputs != cells:
+            return f"{self.code} on integers misreads peephole weights beside a projection to another size"
+        return None
+
     def required_version(self) -> int:
         has_int16_data = self.input.dtype is i16 and self.input_to_forget_weights.dtype is i8
         return 5 if has_int16_data else super().required_version()
@@ -149,6 +210,15 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, 
     @property
     def is_basic(self) -> bool:
         return self.kernel_type is LSTMKernelType.BASIC
+
+    def inner_tensors(self) -> Sequence[InnerTensor]:
+        return () if self.is_basic else super().inner_tensors()
+
+    def inner_values(self, *operands: Array | None) -> Mapping[str, Array]:
+        return {} if self.is_basic else super().inner_values(*operands)
+
+    def integer_fault(self) -> str | None:
+        return "a basic LSTM has no int8 kernel" if self.is_basic else super().integer_fault()
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
         if not self.is_basic:

@@ -60,14 +60,17 @@ class FloatLstm:
 
     def _gate(self, gate: str, total: Array, cell: Array) -> Array:
         """Return the argument of the gate's activation: ``total`` with peephole and normalization, if any."""
-        peephole = self.weights.get(f"cell_to_{gate}_weights")
-        if peephole is not None:
-            total = total + cell * peephole.dequantized()
+        total = self._sums(gate, total, cell)
         if self.has_norm:
             coefficients = gate_weight(self.weights, "{}_layer_norm_coefficients", gate).array
             bias = gate_weight(self.weights, "{}_gate_bias", gate).array
             total = normalized(total) * coefficients + bias
         return total
+
+    def _sums(self, gate: str, total: Array, cell: Array) -> Array:
+        """Return ``total`` with the products of the cell state, if there are peephole weights."""
+        peephole = self.weights.get(f"cell_to_{gate}_weights")
+        return total if peephole is None else np.asarray(total + cell * peephole.dequantized())
 
     def _projected(self, output: Array) -> Array:
         """Return ``output`` [batch, cells] times the projection weights, if any: [batch, outputs]."""
@@ -78,6 +81,43 @@ class FloatLstm:
         if "projection_bias" in self.weights:
             out = out + self.weights["projection_bias"].array
         return np.asarray(np.clip(out, -limit, limit) if limit > 0 else out)
+
+
+class ObservedLstm(FloatLstm):
+    """A float LSTM that keeps the numbers for which its kernel on integers needs scales.
+
+    ``seen``: what it computed in each step, by the names of ``INNER_TENSORS`` and of the cell state.
+    """
+
+    def __init__(self, op: Any, weights: Weights, x: Array, aux: Array | None) -> None:
+        super().__init__(op, weights, x, aux)
+        self.seen: dict[str, list[Array]] = {}
+
+    def step(self, t: int, state: CellState) -> CellState:
+        """Return the state after time step ``t``, and keep the cell state before and after it."""
+        new = super().step(t, state)
+        self.seen.setdefault("cell_state", [state[1]]).append(new[1])
+        return new
+
+    def _sums(self, gate: str, total: Array, cell: Array) -> Array:
+        total = super()._sums(gate, total, cell)
+        if self.has_norm:
+            self.seen.setdefault(gate_sums(gate), []).append(total)
+        return total
+
+    def _projected(self, output: Array) -> Array:
+        if "projection_weights" in self.weights:
+            self.seen.setdefault(HIDDEN, []).append(output)
+        return super()._projected(output)
+
+
+HIDDEN = "hidden"
+"""The inner tensor for the output before the projection."""
+
+
+def gate_sums(gate: str) -> str:
+    """Return the name of the inner tensor for the sums of a gate, before the layer normalization."""
+    return f"{gate}_gate_sums"
 
 
 def present_gates(weights: Weights) -> list[str]:

@@ -7,16 +7,16 @@ luci-interpreter GRU, which fuses Keras' GRU.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from circlekit.errors import ShapeError, UnsupportedError
-from circlekit.ir.dtypes import i8, i32
+from circlekit.ir.dtypes import f32, i8, i32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op, attribute, operand, optional_operand
-from circlekit.ir.quantization_rule import QuantizationRule
+from circlekit.ir.quantization_rule import Product, QuantizationRule
 from circlekit.ir.value import Array, TensorType
 from circlekit.ops.checks import require_float, require_rank
 from circlekit.ops.dimensions import Dim, dims_differ
@@ -67,7 +67,7 @@ class RnnLayer(RecurrentLayer):
 class OneDirection(RnnLayer, states=("hidden_state",)):
     """Base class of RNNs in one direction: their operands."""
 
-    quantization_rule = QuantizationRule(weights={"input_weights": 0, "recurrent_weights": 0})
+    quantization_rule = QuantizationRule(weights={"input_weights": 0, "recurrent_weights": 0}, one_scale=True)
 
     input = operand(*REAL)
     input_weights = operand(*REAL)
@@ -195,7 +195,14 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
     is the sum over ``rank`` filters.  Float data with 8-bit feature weights is the hybrid form.
     """
 
-    quantization_rule = QuantizationRule(weights={"weights_feature": 0})
+    quantization_rule = QuantizationRule(
+        weights={"weights_feature": 0, "weights_time": None},
+        one_scale=True,
+        biases={"bias": (Product(("state", "weights_time")),)},
+        states=("state",),
+        wide=("state", "weights_time"),
+        summed=("weights_time",),
+    )
 
     input = operand(*REAL)
     weights_feature = operand(*REAL)
@@ -232,6 +239,17 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
         else:
             raise UnsupportedError(f"SVDF on {self.input.dtype.short} has no kernel")
         return (np.asarray(out),), (slots.reshape(memory.shape),)
+
+    def inner_values(self, *operands: Array | None) -> Mapping[str, Array]:
+        if self.input.dtype is not f32:
+            return {}
+        before, (after,) = operands[4], self.step(*operands)[1]
+        return {"state": np.stack([x for x in (before, after) if x is not None])}
+
+    def integer_fault(self) -> str | None:
+        if self.act in (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1):
+            return None  # the range of the result is that of the activation: integers saturate there
+        return f"{self.code} on integers has no activation {self.act.name}"
 
     def integer_step(
         self, x: Array, feature: Array, time: Array, bias: Array | None, slots: Array

@@ -98,6 +98,9 @@ CellState = tuple[Array, ...]
 Step = Callable[[int, CellState], CellState]
 """Function that returns the state after time step t, given t and the state before it."""
 
+MakeStep = Callable[[Weights, Array, Array | None], Step]
+"""Function that returns the step for weights, input and second input, as ``RecurrentLayer.cell`` does."""
+
 
 class RecurrentLayer(Stateful):
     """A cell that runs over a sequence, forwards or in both directions.
@@ -142,6 +145,12 @@ class RecurrentLayer(Stateful):
         return tuple(TensorType(dtype, None if shape is None else (*shape[:-1], w)) for w in widths)
 
     def step(self, *args: Array | None) -> tuple[Sequence[Array], Sequence[Array | None]]:
+        return self.run_cells(self.cell, args)
+
+    def run_cells(
+        self, cell: MakeStep, args: Sequence[Array | None]
+    ) -> tuple[Sequence[Array], Sequence[Array | None]]:
+        """Return the results and the new contents of the states; ``cell`` makes the steps, see ``cell``."""
         operands = zip(self.operands, self.inputs, args, strict=False)  # the last operands may be omitted
         present = {o.name: Weight(v, a) for o, v, a in operands if v is not None and a is not None}
         data = present["input"].array
@@ -153,9 +162,9 @@ class RecurrentLayer(Stateful):
             weights = {name.removeprefix(direction): weight for name, weight in present.items()}
             old = [present[name].array for name in self.states if name.startswith(direction)]
             if aux is None or has_aux_weights:
-                step = self.cell(weights, x, aux)
+                step = cell(weights, x, aux)
             else:
-                step = self.cell(weights, aux if backwards else x, None)
+                step = cell(weights, aux if backwards else x, None)
             start = tuple(state.reshape(x.shape[1], -1) for state in old)
             out, last = self.run(step, len(x), start, backwards)
             outputs.append(self._in_layout_of(data, out))

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from circlekit.errors import ModelError, did_you_mean
+from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph, Model
+from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.quant.calibration import calibration_file
 from circlekit.quant.calibration.statistics import TensorStatistics
@@ -61,6 +63,23 @@ class Calibration:
 
 _FACTS = {"samples": 0, "source": "", "engine": "", "last_sample": 0, "is_complete": True}
 """The fields of a calibration besides the statistics, with defaults for a file that lacks them."""
+
+
+def inner_name(op: Op, name: str) -> str:
+    """Return the name of a tensor inside of ``op``: of an operand, or else of an inner tensor."""
+    value = next((v for o, v in op.operand_items() if o == name), None)
+    return value.name if value is not None else f"{op.results[0].name}:{name}"
+
+
+def inner_names(model: Model) -> Iterator[tuple[int, Op, str]]:
+    """Yield (index of the graph, operator, name of a tensor inside of it) for what ``inner_values`` gives."""
+    for index, graph in enumerate(model.graphs):
+        for op in graph:
+            rule = op.quantization_rule
+            if rule is not None and rule.states and op.inputs[0] is not None and op.inputs[0].dtype is f32:
+                own = [inner.name for inner in op.inner_tensors() if inner.has_range]
+                states = [s for s in rule.states if s not in rule.operands_follow]
+                yield from ((index, op, inner_name(op, name)) for name in (*states, *own))
 
 
 def observed_values(model: Model) -> Iterator[tuple[int, Graph, Value]]:

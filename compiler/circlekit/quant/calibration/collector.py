@@ -21,7 +21,7 @@ import numpy as np
 from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.progress import progress
-from circlekit.quant.calibration.calibration import Calibration, FilePath, observed_values
+from circlekit.quant.calibration.calibration import Calibration, FilePath, inner_names, observed_values
 from circlekit.quant.calibration.observer import Channels, Histograms, Observations, Selection
 from circlekit.quant.calibration.processes import Job
 from circlekit.quant.calibration.runner import Runner
@@ -88,6 +88,8 @@ def _without_samples(model: Model) -> list[dict[str, TensorStatistics]]:
     graphs: list[dict[str, TensorStatistics]] = [{} for _ in model.graphs]
     for index, _, value in observed_values(model):
         graphs[index][value.name] = TensorStatistics()
+    for index, _, name in inner_names(model):
+        graphs[index][name] = TensorStatistics()
     return graphs
 
 

@@ -32,12 +32,17 @@ class InterpreterEngine:
         """Run the main graph on ``sample``, arrays in graph order; errors: see ``Interpreter.run``."""
         self._interpreter.reset()
         with watched(Progress()), blas_libraries().limit(limits=1):
-            self._interpreter.run(sample, observe=self._results, on_graph=self._inputs)
+            inside = self._operands if self._observer.inside else None
+            self._interpreter.run(sample, observe=self._results, on_graph=self._inputs, before_op=inside)
         return self._observer.take()
 
     def _results(self, op: Op, results: Sequence[Array]) -> None:
         for value, array in zip(op.results, results, strict=True):
             self._observer.see(value, array)
+
+    def _operands(self, op: Op, operands: Sequence[Array | None]) -> None:
+        absent = [None] * (len(op.operands) - len(operands))
+        self._observer.see_inside(op, [*operands, *absent])
 
     def _inputs(self, graph: Graph, inputs: Sequence[Array]) -> None:
         for value, array in zip(graph.inputs, inputs, strict=True):

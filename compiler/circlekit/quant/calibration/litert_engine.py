@@ -26,6 +26,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.resources.progress import Progress, watched
 from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.value import Array, Value
+from circlekit.ops.constant_operands import constant_elements
 from circlekit.passes.engine.legalize import legalize
 from circlekit.quant.calibration.observer import Observations, Observer, Selection
 
@@ -78,6 +79,8 @@ class LitertEngine:
             with np.errstate(all="ignore"):
                 for value, index in self._tensors:
                     self._observer.see(value, self._tensor(index))
+                for op in self._observer.inside:
+                    self._observer.see_inside(op, [self._operand(value) for value in op.inputs])
         except (ValueError, RuntimeError) as error:
             raise ModelError(f"LiteRT fails: {' '.join(str(error).split())}; {ADVICE}") from None
         return self._observer.take()
@@ -114,6 +117,14 @@ class LitertEngine:
         for detail, array in zip(details, sample, strict=True):
             self._interpreter.set_tensor(detail["index"], np.ascontiguousarray(array).reshape(array.shape))
         self._interpreter.invoke()
+
+    def _operand(self, value: Value | None) -> Array | None:
+        """Return what an operator of the main graph reads: LiteRT does not tell what it computes inside."""
+        if value is None or value.is_const:
+            return None if value is None else constant_elements(value)
+        if value.is_variable:
+            return np.zeros(value.static_shape, value.dtype.numpy)  # each run begins with the initial state
+        return self._tensor(dict(self._tensors)[value])
 
     def _tensor(self, index: int) -> Array:
         """Return a view of the tensor with LiteRT's number ``index``; it is valid until the next run."""

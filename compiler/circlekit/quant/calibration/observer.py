@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from circlekit.errors import ModelError, did_you_mean
 from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.quant.calibration.calibration import observed_values
+from circlekit.quant.calibration.calibration import inner_name, inner_names, observed_values
 from circlekit.quant.calibration.statistics import Observation, joined, observed
 
 LAST_AXIS = -1
@@ -45,7 +46,8 @@ class Selection:
     @staticmethod
     def of(model: Model, channels: Channels = False, histograms: Histograms = False) -> Selection:
         """Return the selection; raise ModelError for an unknown tensor or an axis that a tensor lacks."""
-        ranks = {value.name: value.rank for _, _, value in observed_values(model)}
+        ranks: dict[str, int | None] = {name: None for _, _, name in inner_names(model)}
+        ranks |= {value.name: value.rank for _, _, value in observed_values(model)}
         names = list(ranks)
         per_channel = channels if isinstance(channels, Mapping) else None
         if per_channel is None:
@@ -69,21 +71,31 @@ def _chosen(names: Collection[str], choice: bool | Collection[str]) -> Collectio
 class Observer:
     """Observes the float tensors of one run: call ``see`` for each array, ``take`` when the run has ended.
 
-    ``keys``: the tensors that are observed.
+    ``keys``: the tensors that are observed.  ``inside``: the operators whose inner tensors are observed, too,
+    with the indices of their graphs.
     """
 
     def __init__(self, model: Model, selection: Selection) -> None:
         self.selection = selection
         self.keys: dict[Value, Key] = {v: (index, v.name) for index, _, v in observed_values(model)}
+        self.inside: dict[Op, int] = {op: index for index, op, _ in inner_names(model)}
         self._seen: Observations = {}
 
     def see(self, value: Value, array: Array) -> None:
         """Add the elements of one computed tensor; a tensor that is not in ``keys`` is skipped."""
         key = self.keys.get(value)
-        if key is None:
-            return
-        axis = self.selection.channels.get(value.name)
-        seen = observed(array, axis, value.name in self.selection.histograms)
+        if key is not None:
+            self._add(key, array)
+
+    def see_inside(self, op: Op, operands: Sequence[Array | None]) -> None:
+        """Add what ``op`` computes inside with ``operands``; operators not in ``inside`` are skipped."""
+        if op in self.inside:
+            for name, array in op.inner_values(*operands).items():
+                self._add((self.inside[op], inner_name(op, name)), array)
+
+    def _add(self, key: Key, array: Array) -> None:
+        name = key[1]
+        seen = observed(array, self.selection.channels.get(name), name in self.selection.histograms)
         self._seen[key] = joined(self._seen.get(key), seen)
 
     def take(self) -> Observations:

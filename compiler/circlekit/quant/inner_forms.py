@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forms of what recurrent operators on integers hold inside: states, inner tensors, and several biases.
+
+Source: LiteRT's quantization specification, and ``tools/optimize/operator_property.cc`` of TensorFlow.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from circlekit.errors import ModelError, UnsupportedError
+from circlekit.ir.dtypes import DType, i8
+from circlekit.ir.op import Op
+from circlekit.ir.quantization_rule import Product, QuantizationRule
+from circlekit.ir.value import Value
+from circlekit.quant.calibration.calibration import inner_name
+from circlekit.quant.plan import TensorPlan
+from circlekit.quant.tensor_forms import TensorForms
+from circlekit.quant.weights import bias_plan, fit_bias, form_of_stored, indices_of, product_of, wide_scheme
+
+LARGEST_SUM = 2.0**15
+"""Integers whose products with int16 numbers are summed in 32 bits: the sum of their magnitudes."""
+
+
+class InnerForms(TensorForms):
+    """Chooses the forms inside of operators with integer activations; ``inner``: by operator and name."""
+
+    inner: dict[Op, dict[str, TensorPlan]]
+
+    def hold(self, op: Op, rule: QuantizationRule) -> None:
+        """Choose the forms of the states and of the inner tensors of ``op``.
+
+        Raise UnsupportedError for a state that others use in another form, and the errors of ``own_form``.
+        """
+        for index in indices_of(op, rule.states):
+            value, name = op.inputs[index], op.operands[index].name
+            assert value is not None
+            self._require_own_state(op, value)
+            if name in rule.operands_follow:
+                result = op.results[0]
+                form = self.tensors[result].because(f"that of %{result.name}, which it holds between runs")
+            elif name in rule.power_of_two:
+                form = self._power_of_two(value, *rule.power_of_two[name])
+            else:
+                form = self.own_form(value, self.scheme_at(op, index))
+            if not form.same_as(self.tensors.setdefault(value, form)):
+                raise UnsupportedError(f"%{value.name} is a state of two operators with different ranges")
+            self.edges[op][index] = form
+        self.inner[op] = {inner.name: self._inner_form(op, rule, inner.name) for inner in op.inner_tensors()}
+
+    def _require_own_state(self, op: Op, value: Value) -> None:
+        """Raise UnsupportedError unless ``value`` is a variable that only operators on integers use."""
+        if not value.is_variable or self.graph.is_input(value) or self.graph.is_output(value):
+            raise UnsupportedError(f"%{value.name}, a state of {op.code}, is no variable of its own")
+        for user in value.users:
+            if user in self.floats or user not in self.schemes or not self.scheme_of(user).activations:
+                raise UnsupportedError(f"{user.code} reads the state %{value.name} as floats")
+
+    def _power_of_two(self, value: Value, least: int, greatest: int) -> TensorPlan:
+        """Return an int16 form with the scale 2^n, n from ``least`` to ``greatest``, for a state."""
+        low, high = self.range_by_name(value.name)
+        magnitude = max(-low, high)
+        exponent = max(math.ceil(math.log2(magnitude)) - 15, least) if magnitude > 0 else least
+        if exponent > greatest:
+            largest = 2.0 ** (greatest + 15)
+            raise UnsupportedError(
+                f"%{value.name} holds up to {magnitude:.4g}, its integers up to {largest:g}"
+            )
+        reason = f"covers its range [{low:.4g}, {high:.4g}] with a power of two, which the kernel needs"
+        return TensorPlan(DType.INT16, (2.0**exponent,), (0,), reason=reason)
+
+    def _inner_form(self, op: Op, rule: QuantizationRule, name: str) -> TensorPlan:
+        """Return the form of the inner tensor ``name``."""
+        inner = next(inner for inner in op.inner_tensors() if inner.name == name)
+        result = op.results[0]
+        if inner.fixed_scale is not None:
+            reason = f"{op.code} always has this scale inside"
+            return TensorPlan(DType.INT16, (inner.fixed_scale,), (0,), reason=reason)
+        if inner.follows_result:
+            return self.tensors[result].because(f"that of %{result.name}, which is the same tensor")
+        scheme = self.scheme_of(op)
+        scheme = wide_scheme(scheme) if name in rule.wide else scheme
+        form = self.form_of_range(inner_name(op, name), scheme)
+        if not inner.is_negated:
+            return form
+        # the opposite of the lowest zero point is no int8: the range is widened by one step
+        if form.zero_point == (form.dtype.limits[0],):
+            form = replace(form, scale=(form.scale[0] * 255 / 254,), zero_point=(form.zero_point[0] + 1,))
+        reason = f"{form.reason}; {op.code} adds the zero point"
+        return replace(form, zero_point=(-form.zero_point[0],), reason=reason)
+
+    def weigh_inner(self, op: Op, rule: QuantizationRule) -> None:
+        """Choose the forms of the biases of an operator with several, after those of its other constants.
+
+        Weights get larger scales where a bias does not fit, or where sums of products may overflow.
+        """
+        for index in indices_of(op, rule.summed):
+            self._limit_sums(op, index)
+        for name, products in rule.biases.items():
+            for index in indices_of(op, [name]):
+                bias = op.inputs[index]
+                assert bias is not None
+                if not (bias.is_const and bias.is_plain):
+                    raise ModelError(f"the bias %{bias.name} is not a plain constant")
+                product = product_of(op, products)
+                if product is None:
+                    raise UnsupportedError(f"%{bias.name} is a bias without a product")
+                self._fit_inner_bias(op, index, product)
+
+    def _limit_sums(self, op: Op, index: int) -> None:
+        """Enlarge the scale of weights whose products with int16 numbers could overflow 32 bits in a sum."""
+        value = op.inputs[index]
+        assert value is not None
+        form, units = self.read_form(op, index), op.results[0].static_shape[-1]
+        sums = np.abs(value.array().astype(np.float64)).reshape(units, -1).sum(axis=1)
+        least = float(np.float32(sums.max(initial=0) / LARGEST_SUM))
+        if least > form.scale[0]:
+            reason = "the sums of weights and numbers of 16 bits fit into 32 bits"
+            self.edges[op][index] = replace(form, scale=(least,), reason=reason)
+
+    def _fit_inner_bias(self, op: Op, index: int, product: Product) -> None:
+        """Choose the form of the bias ``index``, whose scale is that of ``product``."""
+        scheme, bias = self.scheme_of(op), op.inputs[index]
+        assert scheme.bias is not None  # the scheme is one of integers
+        assert bias is not None
+        *others, last = product.factors
+        forms = [self._factor(op, name) for name in others]
+        scale = product.constant * math.prod(form.scale[0] for form in forms)
+        data = TensorPlan(i8, (float(np.float32(scale)),), (0,))
+        (at,) = indices_of(op, [last])
+        weights = op.inputs[at]
+        assert weights is not None
+        if weights.dtype.is_float:
+            self.edges[op][at] = fit_bias(self.read_form(op, at), bias, data, scheme.bias, weights.array())
+        self.edges[op][index] = bias_plan(data, self._factor(op, last), scheme.bias)
+
+    def _factor(self, op: Op, name: str) -> TensorPlan:
+        """Return the form of the operand or inner tensor ``name``."""
+        index = next(indices_of(op, [name]), None)
+        if index is None:
+            return self.inner[op][name]
+        value = op.inputs[index]
+        assert value is not None
+        return self.read_form(op, index) if value.dtype.is_float else form_of_stored(value)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recurrent operators on integers: LiteRT runs them as our interpreter does, near the float model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit import Interpreter, Model
+from circlekit.equivalence.litert import make_interpreter, run_interpreter
+from circlekit.io.write.save import to_bytes
+from circlekit.ir.dtypes import f32, i8, i16, i32
+from circlekit.ir.enums import Activation
+from circlekit.ir.op import Op
+from circlekit.ir.value import Array, Value
+from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
+from circlekit.ops.recurrent.rnn import Svdf
+from tests.ops.litert import graph_of
+from tests.ops.recurrent.test_lstm import Maker, operands
+from tests.ops.stateful import state
+
+FORMS = [
+    *((), ("cifg",), ("peephole",), ("projection",), ("norm",)),
+    ("cifg", "projection", "norm"),
+    ("peephole", "norm", "cifg"),
+]
+
+
+def lstm(form: tuple[str, ...] = (), seed: int = 3, **attributes: Any) -> Model:
+    """An LSTM over 6 steps of 5 inputs, with 8 cells (7 outputs if projected)."""
+    x = Value("x", f32, (6, 1, 5) if attributes.get("time_major") else (1, 6, 5))
+    rest = operands(Maker(seed), frozenset(form), 5, 8, 1)
+    given = {"act": Activation.TANH, "cell_clip": 10.0, "proj_clip": 0.9, **attributes}
+    op = UnidirectionalSequenceLstm(x, *rest, **given)
+    return Model([graph_of(op)])
+
+
+def records(model: Model, count: int, seed: int) -> list[list[Array]]:
+    rng = np.random.default_rng(seed)
+    shapes = [v.static_shape for v in model.main.inputs]
+    return [[rng.normal(0, 1, shape).astype(np.float32) for shape in shapes] for _ in range(count)]
+
+
+def runs(model: Model, samples: list[list[Array]]) -> list[Array]:
+    """The outputs of our interpreter, which LiteRT gives, too, from the initial state on."""
+    content = to_bytes(model, "tflite")
+    found = []
+    for sample in samples:
+        outputs = Interpreter(model).run(sample)
+        wanted = run_interpreter(make_interpreter(content), [sample])[0]
+        for ours, theirs in zip(outputs, wanted, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        found.append(np.concatenate([array.ravel() for array in outputs]))
+    return found
+
+
+def sqnr(wanted: list[Array], got: list[Array]) -> float:
+    noise = np.square(np.subtract(wanted, got)).sum()
+    return float(10 * np.log10(np.square(wanted).sum() / noise))
+
+
+def quantized_op(model: Model, scheme: str = "int8") -> Op:
+    """Quantize ``model``; return its only operator that is no border."""
+    circlekit.quantize(model, scheme, samples=records(model, 32, 1), auto=False)
+    (op,) = [op for op in model.main if op.code not in ("QUANTIZE", "DEQUANTIZE")]
+    return op
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda f: "+".join(f) or "plain")
+def test_lstm(form: tuple[str, ...]) -> None:
+    model = lstm(form, time_major=len(form) == 1)
+    samples = records(model, 8, 2)
+    wanted = [np.concatenate([a.ravel() for a in Interpreter(model).run(sample)]) for sample in samples]
+    named = dict(quantized_op(model).operand_items())
+    assert {v.dtype for name, v in named.items() if name.startswith(("input_to", "recurrent"))} == {i8}
+    assert (named["output_state"].dtype, named["cell_state"].dtype) == (i8, i16)
+    assert {v.dtype for name, v in named.items() if name.endswith("bias")} == {i32}
+    assert sqnr(wanted, runs(model, samples)) > 25
+
+
+def svdf(act: Activation = Activation.RELU) -> Model:
+    make = Maker(5)
+    x, memory = Value("x", f32, (1, 6)), state(f32, (1, 8 * 4))
+    op = Svdf(x, make.matrix(8, 6), make.matrix(8, 4), make.vector(4), memory, rank=2, act=act)
+    return Model([graph_of(op)])
+
+
+def test_svdf() -> None:
+    model = svdf()
+    samples = records(model, 24, 1)  # of the calibration: nothing is outside of the ranges
+    wanted = [Interpreter(model).run(sample)[0].ravel() for sample in samples]
+    op = quantized_op(model)
+    assert [v.dtype for v in op.inputs if v] == [i8, i8, i16, i32, i16]
+    assert sqnr(wanted, runs(model, samples)) > 25
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (lstm(act=Activation.RELU), "always has the activation TANH, expected RELU"),
+        (lstm(("peephole", "projection")), "misreads peephole weights"),
+        (svdf(Activation.TANH), "has no activation TANH"),
+    ],
+    ids=["activation", "peephole and projection", "activation of SVDF"],
+)
+def test_what_integers_cannot_do_gets_int8_weights(model: Model, reason: str) -> None:
+    op = quantized_op(model)
+    assert op.inputs[0] is not None
+    assert op.inputs[0].dtype is f32
+    assert {v.dtype for v in op.inputs if v is not None} == {f32, i8}
+
+
+def test_a_state_that_a_float_operator_shares_stays_float() -> None:
+    model = lstm()
+    first = next(iter(model.main))
+    cell = dict(first.operand_items())["cell_state"]
+    other = Value("z", f32, (1, 5))
+    second = Lstm(other, *first.inputs[1:18], state(f32, (1, 8)), cell, act=Activation.RELU)
+    model.main.inputs = (*model.main.inputs, other)
+    model.main.append(second)
+    model.main.outputs = (*model.main.outputs, *second.results)
+    circlekit.quantize(model, "int8", samples=records(model, 4, 1), auto=False)
+    assert {op.inputs[0].dtype for op in model.main if op.inputs[0]} == {f32}
+    runs(model, [])
