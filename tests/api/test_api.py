@@ -374,3 +374,18 @@ def test_run_takes_inputs_by_order_or_name(model: circlekit.Model) -> None:
     (by_name,) = circlekit.run(model, {"x": x})
     assert by_order.shape == (1, 8, 8, 3)
     assert np.array_equal(by_order, by_name)
+
+
+def test_a_pass_that_fails_on_an_invalid_model_says_what_is_wrong_with_it() -> None:
+    model = circlekit.parse(
+        "graph main(%x: f32[1,4,4,4]) -> %y { %y = DepthToSpace(%x) {block_size: 0}: f32[1,8,8,1] }"
+    )
+    sentence = "the passes failed on an invalid model: block_size: expected at least 1, got 0"
+    with pytest.raises(circlekit.errors.ModelError, match=sentence):
+        circlekit.optimize(model, "O1")
+
+
+def test_a_convolution_of_another_rank_is_no_group() -> None:
+    conv = "%w = const f32[4,1,1,1] ones\n %y = Conv2D(%x, %w): f32[1,4,4,4]"
+    model = circlekit.parse(f"graph main(%x: f32[4,4,2]) -> %y {{ {conv} }}")
+    assert circlekit.optimize(model, "O1", target="onert").changes == {}

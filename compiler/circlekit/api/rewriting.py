@@ -60,8 +60,8 @@ def optimize(
 
     Raise, before any work, RewriteError for a name that is neither a pass nor a pipeline, UnsupportedError
     for an unknown target, FileError if ``record`` is unusable; later ModelError if an operator reads a value
-    that a later one produces.  An operator whose shape rule refuses its operands is not changed; ``convert``
-    raises ShapeError for it.
+    that a later one produces, or if a pass fails on a model that breaks a structural or shape rule.  An
+    operator whose shape rule refuses its operands is not changed; ``convert`` raises ShapeError for it.
     """
     check_model(model)
     started = time.monotonic()
@@ -81,7 +81,7 @@ def optimize(
     )
     check_format(format or model.format)
     work = Optimization(model, checked_options(options), format or model.format)
-    with work.bisecting():
+    with blaming_model(model, str(model.source)), work.bisecting():
         report = work.run_passes()
         if work.watch.targets.legalized:
             work.legalize(model, report, str(model.source))

@@ -186,6 +186,10 @@ def test_left_to_the_plain_kernel() -> None:
     assert prepare(Conv2D(Value("", f32, None), const(filter))) is None, "unknown channels"
     assert prepare(Conv2D(x, const(filter * np.inf))) is None, "a filter that is not finite"
     assert prepare(Conv2D(x, const(filter[:0]))) is None, "no output channels"
+    shape, results = const([1, 5, 5, 4], np.int32), [Value("", f32, (1, 5, 5, 4))]
+    assert prepare(TransposeConv(shape, const(filter), x, results=results, stride_h=0)) is None, "no stride"
+    nothing, results = Value("", f32, (1, 5, 5, 0)), [Value("", f32, (1, 5, 5, 4))]
+    assert prepare(DepthwiseConv2D(nothing, const(filter[:1]), results=results)) is None, "no input channels"
     hybrid = quantized(i8, filter.shape, 0.1, 0, np.ones(filter.shape, np.int8))
     assert prepare(Conv2D(x, hybrid)) is None, "dynamic quantization"
     unscaled = Value("", i8, (1, 5, 5, 4))

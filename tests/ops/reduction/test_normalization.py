@@ -232,3 +232,10 @@ def test_local_response_at_the_edges() -> None:
     op = LocalResponseNormalization(var(x), radius=1, bias=1.0, alpha=1.0, beta=-1.0)
     (out,) = kernel_results(op, [x])  # channel c with c - 1 and c + 1
     assert out.reshape(-1).tolist() == [6, 30, 90, 104]
+
+
+def test_a_mean_of_nothing_is_nan_without_a_warning() -> None:
+    x, one = np.zeros((1, 0, 2, 3), np.float32), np.ones(3, np.float32)
+    assert kernel_results(InstanceNorm(var(x), const(one), const(one)), [x])[0].shape == x.shape
+    empty = np.zeros((2, 0), np.float32)
+    assert kernel_results(RmsNorm(var(empty), const(one[:1])), [empty])[0].shape == (2, 0)

@@ -37,14 +37,14 @@ def prepare(op: Op) -> FastKernel | None:
         return None
     try:
         return _convolution(op)
-    except (CirclekitError, ValueError):  # the plain kernel reports it
+    except (CirclekitError, ValueError, ArithmeticError):  # the plain kernel reports it
         return None
 
 
 def _convolution(op: ConvolutionLayer) -> FastKernel | None:
-    """Return the fast path of ``op``; None for a grouped convolution, an empty or a not finite filter."""
+    """Return the fast path of ``op``; None for a grouped one, and without channels or a finite filter."""
     depth, filter = op.input.shape[3], constant_elements(op.filter)
-    if depth is None or filter.size == 0 or not np.isfinite(filter).all():
+    if not depth or filter.size == 0 or not np.isfinite(filter).all():
         return None
     if isinstance(op, DepthwiseConv2D):
         return FastDepthwiseConv2D(op, depth) if filter.shape[3] % depth == 0 else None

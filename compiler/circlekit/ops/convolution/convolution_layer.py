@@ -117,7 +117,9 @@ class ConvolutionLayer(Op):
         # one product per tap and channel of the other side for each output (if transposed, input) element
         counted, own_axis = (self.input, "I") if self.is_transposed else (self.output, "O")
         filter = self.filter.shape
-        products = filter and [n for n, a in zip(filter, self.filter_layout, strict=True) if a != own_axis]
+        if filter is None or len(filter) != len(self.filter_layout):
+            return 0
+        products = [n for n, a in zip(filter, self.filter_layout, strict=True) if a != own_axis]
         return element_count(counted.shape) * element_count(products)
 
     # -- kernels -------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from circlekit.ops.reduction.normalization_quantized import (
     softmax_8_bits,
     softmax_16_bits,
 )
+from circlekit.ops.reduction.reduce import elements_per_result
 
 CIRCLE = frozenset({"circle"})
 
@@ -162,7 +163,7 @@ class RmsNorm(_LastAxis, code="RMS_NORM", formats=CIRCLE):
 
     def kernel(self, input: Array, gamma: Array) -> Array:
         require_float(self, input, gamma)
-        mean = np.square(input).mean(axis=-1, keepdims=True, dtype=np.float64)
+        mean = _mean(np.square(input), (input.ndim - 1,))
         out: Array = input * (1.0 / np.sqrt(mean + self.epsilon)).astype(input.dtype)
         out *= gamma.reshape(-1)
         return out
@@ -195,9 +196,9 @@ class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE, layout_operands=("i
         require_float(self, input, gamma, beta)
         channel = _channel_axis(input.ndim)
         spatial_axes = tuple(a for a in range(1, input.ndim) if a != channel)
-        mean = input.mean(axis=spatial_axes, keepdims=True, dtype=np.float64)
+        mean = _mean(input, spatial_axes)
         out = input - mean.astype(input.dtype)
-        variance = np.square(out).mean(axis=spatial_axes, keepdims=True, dtype=np.float64)
+        variance = _mean(np.square(out), spatial_axes)
         channel_shape = [1] * input.ndim
         channel_shape[channel] = -1
         scale = gamma.reshape(channel_shape) / np.sqrt(variance + self.epsilon)
@@ -253,6 +254,12 @@ def rotated(x: Array, sin: Array, cos: Array, mode: RoPEMode) -> Array:
     out[..., first] = a * cos[first] - b * sin[first]
     out[..., second] = a * sin[second] + b * cos[second]
     return out
+
+
+def _mean(x: Array, axes: tuple[int, ...]) -> Array:
+    """Return the mean along ``axes``, which stay as dimensions of 1, in float64; NaN without elements."""
+    total = np.sum(x, axis=axes, keepdims=True, dtype=np.float64)
+    return np.asarray(total / elements_per_result(x, axes))  # np.mean would warn if there are no elements
 
 
 def _channel_axis(rank: int) -> int:

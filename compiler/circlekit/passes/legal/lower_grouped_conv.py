@@ -41,7 +41,8 @@ class SplitGroupedConv(Replacement):
 
 
 def _groups(op: Conv2D) -> int:
-    """Return how many groups the channels form; 1 if sizes are unknown."""
-    if not (op.input.is_static and op.filter.is_static and op.filter.static_shape[3]):
+    """Return how many groups the channels form; 1 if they are unknown, or if a rank is not 4."""
+    if op.input.rank != 4 or op.filter.rank != 4 or not (op.input.is_static and op.filter.is_static):
         return 1
-    return op.input.static_shape[3] // op.filter.static_shape[3]
+    depth = op.filter.static_shape[3]
+    return op.input.static_shape[3] // depth if depth else 1
