@@ -10,8 +10,9 @@ from the outputs; memory is planned by ``PLANNERS["luci"]``.  Source: ``Executio
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from circlekit.ir.graph import Graph, postorder
@@ -25,9 +26,9 @@ from circlekit.targets.planners import PLANNERS
 METADATA = "ONE_execution_plan_table"
 """The name of the metadata.
 
-The content is uint32 numbers, little-endian: the number of nodes, then for each node its index, how many
-numbers follow, its position in the order (the index again), the offset of its value, and, if it has one, the
-offset of its scratch buffer.
+The content is uint32 numbers, little-endian: the number of rows, then for each node that has a row its index,
+how many numbers follow, its position in the order of the runtime, the offset of its value, and, if it has
+one, the offset of its scratch buffer.
 """
 
 
@@ -100,15 +101,43 @@ def _lifetime(value: Value | None, size: int, first: int, last: int, op: Op | No
     return Lifetime(Buffer(values, size, op, frozenset(), False), first, last)
 
 
-def plan_table(nodes: list[Node], plan: MemoryPlan) -> bytes:
-    """Return the content of the metadata METADATA; ``nodes``, ``plan``: the results of ``execution_plan``."""
+def micro_positions(graph: Graph, nodes: list[Node]) -> list[int | None]:
+    """Return the position of each node in the order of ONE's runtime onert-micro; None: it has no row.
+
+    Graph inputs come first, then the nodes whose values are graph outputs, then the other nodes without
+    constants and absent operands.  Source: ``make_execution_plan_onert_micro_common_buffer``.
+    """
+    inputs = list(graph.inputs)
+    outputs = [node.operands[0] for node in nodes if node.is_output]
+    by_output = {id(node): place for place, node in reversed(list(enumerate(outputs, len(inputs))))}
+    others = count(len(inputs) + len(outputs))
+    positions: list[int | None] = []
+    for node in nodes:
+        is_absent = node.value is None and node.op is None
+        if node.is_input and node.value is not None:
+            positions.append(inputs.index(node.value))
+        elif id(node) in by_output:
+            positions.append(by_output[id(node)])
+        else:
+            positions.append(None if node.is_const or is_absent else next(others))
+    return positions
+
+
+def plan_table(nodes: list[Node], plan: MemoryPlan, positions: Sequence[int | None]) -> bytes:
+    """Return the content of the metadata METADATA; ``nodes``, ``plan``: the results of ``execution_plan``.
+
+    ``positions``: of each node in the order of the runtime; nodes with None have no row.
+    """
     placed = list(zip(plan.lifetimes, plan.offsets, strict=True))
     own = {(life.buffer.values[0], life.first): offset for life, offset in placed if life.buffer.values}
     scratch = {life.buffer.producer: offset for life, offset in placed if life.buffer.producer is not None}
     rows = []
     for index, node in enumerate(nodes):
         begin = 0 if node.is_input or node.is_const else index
-        words = [index, 0 if node.value is None else own[node.value, begin]]
+        position = positions[index]
+        if position is None:
+            continue
+        words = [position, 0 if node.value is None else own[node.value, begin]]
         if node.op in scratch:
             words.append(scratch[node.op])
         rows.append(struct.pack(f"<{len(words) + 2}I", index, len(words), *words))

@@ -14,11 +14,20 @@ from circlekit.cli.command import Command, OneCodes
 from circlekit.errors import UnsupportedError
 from circlekit.io.write.file_writer import write_file
 from circlekit.passes.engine.legalize import legalize
-from circlekit.targets.one_plan_table import METADATA, allocations, execution_plan, plan_table
+from circlekit.targets.one_plan_table import (
+    METADATA,
+    allocations,
+    execution_plan,
+    micro_positions,
+    plan_table,
+)
 
 DESCRIPTION = (
     "Write the execution plan of ONE into a circle model: order of the nodes, offsets of their memory."
 )
+
+RUNTIMES = ("luci-interpreter", "onert-micro", "onert_micro")
+"""The values of ``--runtime``; the last is the default of ONE, which its own program refuses."""
 
 TRUE, FALSE = "true", "false"
 """The values of flags in ONE's spelling."""
@@ -36,14 +45,16 @@ def _declare(parser: Parser) -> None:
         help="common: one memory region for everything (default); split is not supported",
     )  # fmt: skip
     parser.add_argument(
-        "--runtime", metavar="NAME", help="accepted as ONE does; the plan is the same for all"
-    )
-    for flag, what in (("const", "constants"), ("input", "inputs")):
+        "--runtime", choices=RUNTIMES, default=RUNTIMES[0],
+        help="onert-micro: inputs and the nodes of outputs come first, constants have no row (default: "
+        f"{RUNTIMES[0]})",
+    )  # fmt: skip
+    for flag, what, default in (("const", "constants", FALSE), ("input", "inputs", TRUE)):
         parser.add_argument(
             f"--allocate_{flag}",
             choices=(TRUE, FALSE),
-            default=TRUE,
-            help=f"plan memory of {what} (default: true)",
+            default=default,
+            help=f"plan memory of {what} (default: {default})",
         )
     parser.add_argument("--use_dsp", choices=(TRUE, FALSE), default=FALSE, help="only with cmsisnn")
     parser.add_argument("--save_allocations", type=output_path, metavar="FILE", help="write the plan as JSON")
@@ -68,7 +79,9 @@ def _run(arguments: argparse.Namespace) -> int:
         with_scratch=arguments.platform == "linux",
     )
     others = [(name, data) for name, data in model.metadata if name != METADATA]
-    model.metadata = [*others, (METADATA, plan_table(nodes, plan))]
+    is_micro = arguments.runtime != RUNTIMES[0]
+    positions = micro_positions(model.main, nodes) if is_micro else list(range(len(nodes)))
+    model.metadata = [*others, (METADATA, plan_table(nodes, plan, positions))]
     if arguments.save_allocations is not None:
         check_apart(arguments.input, arguments.save_allocations)
         text = json.dumps(allocations(plan), indent=2) + "\n"
