@@ -7,6 +7,7 @@ import struct
 
 import pytest
 
+import circlekit.ops  # noqa: F401  # declares the operators
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.passes.engine.origin_tables import MAX_ORIGINS, ORIGINS, SOURCES, add_profile
@@ -79,3 +80,15 @@ def test_number_of_origins_is_limited() -> None:
     model = parse_model(text.format(names[-1], f"%{names[-1]} = Tanh(%x)"))
     add_profile(original, model)
     assert [len(found) for found in origins_of(model)] == [MAX_ORIGINS]
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_tables_lead_through_all_steps_to_the_first_model(is_damaged: bool) -> None:
+    middle = parse_model("graph main(%x: f32[2,3]) -> %y { %b = Tanh(%x) %y = Sub(%b, %x) }")
+    add_profile(parse_model(ORIGINAL), middle)
+    if is_damaged:
+        middle.metadata = [(name, bytes(data)[:-1]) for name, data in middle.metadata]
+    last = parse_model("graph main(%x: f32[2,3]) -> %y { %y = Sin(%x) }")
+    add_profile(middle, last)
+    assert sources_of(last) == ({0: "b", 1: "y"} if is_damaged else {0: "a", 1: "b", 2: "c", 3: "y"})
+    assert origins_of(last) == ([[0, 1]] if is_damaged else [[0, 1, 2, 3]])

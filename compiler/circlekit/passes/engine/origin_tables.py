@@ -11,7 +11,7 @@ these numbers for each operator of the written model.  All words are 32 bits, li
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
@@ -26,19 +26,25 @@ def add_profile(original: Model, model: Model) -> None:
     """Put the two tables into the metadata of ``model``; existing ones are replaced.
 
     An operator is attributed to the operators of ``original`` that lie between its operands and its results;
-    values of the two models correspond if they have the same name.
+    values of the two models correspond if they have the same name.  If ``original`` has tables itself, the
+    new ones lead, as in ONE, to the model from which it was made.
     """
+    earlier = _earlier_tables(original)
     names = [op.results[0].name if op.results else op.code for op in original.ops()]
+    texts = {number: name.encode("utf-8", "replace") + b"\0" for number, name in enumerate(names)}
     numbers = {id(op): number for number, op in enumerate(original.ops())}
     graphs = {graph.name: graph for graph in original.graphs}
     origins: list[list[int]] = []
     for graph in model.graphs:
         source = graphs.get(graph.name)
         origins += _origins(source, graph, numbers) if source is not None else [[] for _ in graph]
+    if earlier is not None:
+        texts, rows = earlier
+        origins = [sorted({first for number in row for first in rows[number]}) for row in origins]
     other_metadata = [(name, data) for name, data in model.metadata if name not in (SOURCES, ORIGINS)]
-    texts = [name.encode("utf-8", "replace") + b"\0" for name in names]
-    source_table = _table([(len(text), text) for text in texts])
-    origin_table = _table([(len(row), struct.pack(f"<{len(row)}I", *row)) for row in origins])
+    source_table = _table({number: (len(text), text) for number, text in texts.items()})
+    words = [(len(row), struct.pack(f"<{len(row)}I", *row)) for row in origins]
+    origin_table = _table(dict(enumerate(words)))
     model.metadata = [*other_metadata, (SOURCES, source_table), (ORIGINS, origin_table)]
 
 
@@ -72,7 +78,38 @@ def _between(starts: Sequence[Op], ends: set[str], numbers: dict[int, int]) -> l
     return [numbers[key] for key in seen]
 
 
-def _table(entries: Sequence[tuple[int, bytes]]) -> bytes:
-    """Return a table of entries, each given by its length and its content."""
-    packed = [struct.pack("<II", n, length) + content for n, (length, content) in enumerate(entries)]
+def _table(entries: Mapping[int, tuple[int, bytes]]) -> bytes:
+    """Return a table of entries by number, each given by its length and its content."""
+    packed = [struct.pack("<II", n, length) + content for n, (length, content) in entries.items()]
     return struct.pack("<I", len(entries)) + b"".join(packed)
+
+
+def _earlier_tables(model: Model) -> tuple[dict[int, bytes], list[list[int]]] | None:
+    """Return the texts of the source table of ``model``, and its origins of each operator.
+
+    None if it has no such tables, or if they do not fit its operators.
+    """
+    metadata = dict(model.metadata)
+    try:
+        texts = _entries(metadata[SOURCES], 1)
+        rows = _entries(metadata[ORIGINS], 4)
+        origins = [struct.unpack(f"<{len(rows[n]) // 4}I", rows[n]) for n in range(len(list(model.ops())))]
+    except (KeyError, struct.error):  # no tables, fewer operators, or bytes that are no table
+        return None
+    fits = len(rows) == len(origins) and all(number in texts for row in origins for number in row)
+    return (texts, [list(row) for row in origins]) if fits else None
+
+
+def _entries(table: bytes, unit_bytes: int) -> dict[int, bytes]:
+    """Return the content of each entry of ``table`` by number; raise struct.error if it is damaged.
+
+    ``unit_bytes``: the size of what the lengths in the table count.
+    """
+    data, at, found = bytes(table), 4, {}
+    for _ in range(*struct.unpack_from("<I", data)):
+        number, length = struct.unpack_from("<II", data, at)
+        begin, at = at + 8, at + 8 + length * unit_bytes
+        if at > len(data):
+            raise struct.error
+        found[number] = data[begin:at]
+    return found
