@@ -88,6 +88,11 @@ class Stateful(Op, pure=False, stateful=True):
 
     states: ClassVar[tuple[str, ...]] = ()
 
+    @property
+    def is_one_step(self) -> bool:
+        """Whether a run is one step of a sequence, so that the state between runs counts."""
+        return True
+
     @abstractmethod
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:
         """Return the results and, in order, new contents of ``states`` (None if absent) for the operands."""

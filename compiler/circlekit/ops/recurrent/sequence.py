@@ -132,6 +132,11 @@ class RecurrentLayer(Stateful):
         ``weights``: the operands of one direction, without its prefix, and operands without a direction.
         """
 
+    @property
+    def is_one_step(self) -> bool:
+        shape = self.input.shape
+        return shape is not None and (len(shape) == 2 or shape[0 if self.time_major else 1] == 1)
+
     def infer(self) -> TensorType | tuple[TensorType, ...]:
         return self.result_types()
 

@@ -12,6 +12,7 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
+from circlekit.ops.program.state import Stateful
 from circlekit.quant.calibration import calibration_file
 from circlekit.quant.calibration.statistics import TensorStatistics
 
@@ -63,6 +64,14 @@ class Calibration:
 
 _FACTS = {"samples": 0, "source": "", "engine": "", "last_sample": 0, "is_complete": True}
 """The fields of a calibration besides the statistics, with defaults for a file that lacks them."""
+
+
+def keeps_state(model: Model) -> bool:
+    """Return whether samples are consecutive steps: each run then begins with the state of the one before.
+
+    Else each sample is a sequence of its own, and begins with the initial state.
+    """
+    return any(isinstance(op, Stateful) and op.is_one_step for op in model.main)
 
 
 def inner_name(op: Op, name: str) -> str:

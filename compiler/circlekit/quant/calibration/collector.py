@@ -21,7 +21,13 @@ import numpy as np
 from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.progress import progress
-from circlekit.quant.calibration.calibration import Calibration, FilePath, inner_names, observed_values
+from circlekit.quant.calibration.calibration import (
+    Calibration,
+    FilePath,
+    inner_names,
+    keeps_state,
+    observed_values,
+)
 from circlekit.quant.calibration.observer import Channels, Histograms, Observations, Selection
 from circlekit.quant.calibration.processes import Job
 from circlekit.quant.calibration.runner import Runner
@@ -64,6 +70,8 @@ def collect(
     if not any(calibration.graphs):
         raise ModelError("the model computes no float tensor: there is nothing to calibrate")
     if state is not None and Path(state).exists():
+        if keeps_state(model):
+            raise ModelError(f"{os.fspath(state)} exists, but the state between runs is lost: delete it")
         calibration = _resumed(state, calibration, selection)
     progress().begin("calibrating", length_hint(samples), "samples")
     jobs = _Jobs(model, samples, calibration)

@@ -12,25 +12,29 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.resources.progress import Progress, watched
 from circlekit.ir.value import Array
+from circlekit.quant.calibration.calibration import keeps_state
 from circlekit.quant.calibration.observer import Observations, Observer, Selection
 
 
 class InterpreterEngine:
     """Runs samples in one thread, because the bits of a matrix product may depend on the number of threads.
 
-    Each sample begins with the initial state of variables, so that no result depends on samples before it.
+    Each sample begins with the initial state of variables, so that no result depends on samples before it,
+    unless the model computes one step of a sequence in each run (``keeps_state``).
     """
 
     name = "circlekit"
 
     def __init__(self, model: Model, selection: Selection) -> None:
         seeded = with_seeds(model)
+        self._keeps_state = keeps_state(model)
         self._interpreter = Interpreter(seeded)
         self._observer = Observer(seeded, selection)
 
     def observe(self, sample: Sequence[Array]) -> Observations:
         """Run the main graph on ``sample``, arrays in graph order; errors: see ``Interpreter.run``."""
-        self._interpreter.reset()
+        if not self._keeps_state:
+            self._interpreter.reset()
         with watched(Progress()), blas_libraries().limit(limits=1):
             inside = self._operands if self._observer.inside else None
             self._interpreter.run(sample, observe=self._results, on_graph=self._inputs, before_op=inside)

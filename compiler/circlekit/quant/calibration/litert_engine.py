@@ -28,6 +28,7 @@ from circlekit.ir.resources.resource_limits import need_memory
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.passes.engine.legalize import legalize
+from circlekit.quant.calibration.calibration import keeps_state
 from circlekit.quant.calibration.observer import Observations, Observer, Selection
 
 ADVICE = "use the engine circlekit"
@@ -54,6 +55,8 @@ class LitertEngine:
             raise UnsupportedError(
                 f"{caller.code} calls graphs, whose tensors LiteRT does not keep; {ADVICE}"
             )
+        if keeps_state(model):
+            raise UnsupportedError(f"the model keeps state between runs, which LiteRT hides; {ADVICE}")
         self._observer = Observer(model, selection)
         self._values = [value for value, (graph, _) in self._observer.keys.items() if graph == 0]
         counts = Counter(value.name for value in self._values)

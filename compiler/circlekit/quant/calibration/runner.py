@@ -11,6 +11,7 @@ from typing import Any
 from circlekit.equivalence.fleet import usable_processors
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.ir.graph import Model
+from circlekit.quant.calibration.calibration import keeps_state
 from circlekit.quant.calibration.dask_cluster import observe_on_cluster
 from circlekit.quant.calibration.engine import make_engine
 from circlekit.quant.calibration.observer import Observations, Selection
@@ -38,11 +39,13 @@ class Runner:
 
         Raise UnsupportedError if the engine cannot run ``model``, or for less than one process.
         """
-        if self.client is not None:
+        is_ordered = keeps_state(model)  # each sample needs the state that the one before left
+        if self.client is not None and not is_ordered:
             yield from observe_on_cluster(self.client, self.engine, model, selection, jobs)
             return
         engine = make_engine(self.engine, model, selection)
         processes = usable_processors() if self.processes is None else self.processes
+        processes = min(processes, 1) if is_ordered else processes
         if processes < 1:
             raise UnsupportedError(f"expected at least 1 process, got {processes}")
         if self.processes is None or processes == 1:
