@@ -135,6 +135,7 @@ def test_between_reshapes(axes: str) -> None:
         (norm(SCALED + SUMS[1], gamma="%c"), "%c: is not constant"),
         (norm(SCALED.replace("1e-3", "[1e-3, 1e-3, 1e-3]") + SUMS[1]), "shape is [3], expected"),
         (norm(SCALED.replace("1e-3", "-1e-3") + SUMS[1]), "expected an epsilon of 0 or more, got -0.001"),
+        (norm(SCALED.replace("1e-3", "0.0") + SUMS[0]), "expected an epsilon above 0, got 0"),
         (norm(SCALED.replace("Mul(%r, {gamma})", "Mul(%r, {gamma}) {{act: RELU}}") + SUMS[1]), "act is RELU"),
         (norm(SCALED + SUMS[1], outputs="%z, %h"), "%h: is an output of the graph"),
         (norm(SCALED + SUMS[1], outputs="%z, %v"), "%v: is an output of the graph"),
@@ -169,8 +170,8 @@ def test_other_reshapes_in_front_stay(shape: str, reshaped: str, axes: str) -> N
     check_refusal(text[:-1] + f"%y = Reshape(%z, {shape})\n}}", "fuse_instnorm", sentence)
 
 
-def test_an_epsilon_of_0_is_fused() -> None:
-    model = parse_model(norm(SCALED.replace("1e-3", "0.0") + SUMS[0]))
+def test_an_epsilon_of_0_is_fused_where_a_constant_image_gives_nan() -> None:
+    model = parse_model(norm(quotient=QUOTIENTS[0].replace("1e-3", "0.0")))
     assert circlekit.optimize(model, ["fuse_instnorm"]).changes == {"fuse_instnorm": 1}
 
 

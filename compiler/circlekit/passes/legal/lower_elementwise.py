@@ -207,7 +207,7 @@ class LowerL2Pool(Lowering):
 
 
 class LowerLocalResponseNormalization(Lowering):
-    """local_response_normalization(x)  ==  x * (bias + alpha * sum(x * x)) ** -beta.
+    """local_response_normalization(x)  ==  x * (bias + alpha * sum(x * x)) ** -beta, for finite x.
 
     The sum is over the channels within ``radius`` of each channel: a 1x1 convolution.
     """

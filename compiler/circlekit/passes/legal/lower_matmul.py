@@ -43,7 +43,7 @@ class KeepDimensionsByReshape(Replacement):
 
 
 class CumsumToFullyConnected(Replacement):
-    """cumsum(x)  ==  fully_connected(x with the axis at the end, a triangle of ones)."""
+    """cumsum(x)  ==  fully_connected(x with the axis at the end, a triangle of ones), for finite x."""
 
     kinds = (Cumsum,)
 

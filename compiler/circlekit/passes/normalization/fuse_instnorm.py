@@ -96,6 +96,9 @@ class InstanceNorm(Rewrite):
         if epsilon and not np.float32(self.added_to_variance(epsilon)):
             why = "which would be 0 in float32 when added to the variance"
             return f"%{eps.name}: epsilon is {epsilon:g}, {why}"
+        if not epsilon and {"f", "p"} & match.values.keys():
+            why = "MUL limits the infinite 1 / sqrt(0) of a constant image, INSTANCE_NORM does not"
+            return f"%{eps.name}: expected an epsilon above 0, got 0: {why}"
         if 0 <= epsilon <= self.max_epsilon:
             return None
         allowed = "of 0 or more" if self.max_epsilon == np.inf else f"from 0 to {self.max_epsilon:g}"
