@@ -67,7 +67,7 @@ def known_constraints(target: str, code: str) -> list[Constraints]:
     forms = (table.delegated or table.operators).get(code, {"forms": "any"})["forms"]
     every = (form.items() for form in (forms.values() if forms != "any" else ()))
     known = ({kind: content} for items in every for kind, content in items if kind not in NOT_LEARNED)
-    return list({str(constraint): constraint for constraint in known}.values())
+    return list({str(part): part for constraint in known for part in _parts(constraint)}.values())
 
 
 def learn(

@@ -329,8 +329,8 @@ class Loader:
         if size > len(data):
             self.fail("data-size", path, expected)
         if not size and not _is_empty(value):
-            shape = list(value.static_shape)
-            self.fail("data-size", path, f"expected other dimensions of at most 2^58 elements, got {shape}")
+            sizes = list(value.static_shape)
+            self.fail("data-size", path, f"expected other dimensions of at most 2^58 elements, got {sizes}")
         if size < len(data):
             self.note(path, f"{expected}; the last {len(data) - size} are not used")
             value.extra["stored_data"] = data
