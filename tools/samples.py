@@ -70,6 +70,9 @@ FROM_RECIPES = frozenset({
 NOT_SAMPLED = frozenset({"DENSIFY", "SKIP_GRAM"})
 """Operators on sparse data and strings."""
 
+SUMS = ("BATCH_MATMUL", "LOCAL_RESPONSE_NORMALIZATION")
+"""Operators without a fused activation that add products: the order decides on infinities."""
+
 DERIVED = ("in_data_type", "quantized_bias_type")
 """Attributes with a dtype that follows from the operands."""
 
@@ -530,7 +533,7 @@ class _WideTyping(_Typing):
         """Return floats near 0, rounding ties, of all magnitudes, or not finite; moderate ones for sums."""
         x: Array = self.rng.normal(size=shape)
         sort = self.rng.random()
-        if has_activation(type(self.op)) or self.op.code == "BATCH_MATMUL":
+        if has_activation(type(self.op)) or self.op.code in SUMS:
             x *= np.exp(self.rng.uniform(-2, 1))
         elif sort < 0.5:
             x *= np.exp(self.rng.uniform(-2, 3))
@@ -568,7 +571,10 @@ class _WideTyping(_Typing):
         return _per_tensor(*cover(min(low, 0.0), min(low, 0.0) + width, value.dtype))
 
     def _range(self, index: int, operands: Sequence[Value | None]) -> tuple[float, float]:
-        """Return the range of a result of the operator on the real numbers of its operands."""
+        """Return the range of a result on the real numbers of the operands, before a fused activation.
+
+        LiteRT shifts by more than 31 bits where the scale of a result is much smaller than those of operands.
+        """
         twins: list[Value | None] = []
         for spec, value in zip(self._specs(len(operands)), operands, strict=True):
             if value is None or is_index(spec):
@@ -579,7 +585,8 @@ class _WideTyping(_Typing):
                 array = _real(value, array)
             twins.append(Value.constant("", np.asarray(array, np.float32)))
         try:
-            graph = graph_of(type(self.op)(*twins, **self.attributes))
+            free = {"act": Activation.NONE} if "act" in self.attributes else {}
+            graph = graph_of(type(self.op)(*twins, **self.attributes | free))
             found = np.asarray(run(Model([graph]), [])[index], np.float64)
         except CirclekitError:  # it has no float form
             return -1.0, 1.0

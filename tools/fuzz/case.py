@@ -7,8 +7,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.fuzz.make_file import Beside, make_list, make_rules, make_toml
-from tools.fuzz.make_hdf5 import make_hdf5, secret_files, valid_hdf5
+from tools.fuzz.make_file import Beside, make_list, make_rules, make_toml, valid_hdf5
 from tools.fuzz.mutate_bytes import mutate_bytes
 from tools.fuzz.mutate_model import mutate_model
 from tools.fuzz.mutate_text import mutate_text
@@ -70,13 +69,8 @@ def case_of(path: Path) -> Case:
     """Return the case that consists of a file."""
     kind = KIND_OF_SUFFIX.get(path.suffix, "")
     is_text = path.suffix in (".ck", ".recipe")
-    beside = hdf5_files() if kind == "hdf5" else ()
+    beside = (("good.h5", valid_hdf5()),) if kind == "hdf5" else ()
     return Case(path.read_bytes(), is_text, path.name, (), kind, beside, path.suffix if kind else "")
-
-
-def hdf5_files() -> Beside:
-    """Return the files beside an HDF5 file: secrets that must not be read, and a valid file to compare."""
-    return tuple({**secret_files(), "good.h5": valid_hdf5()}.items())
 
 
 def make_case(job: Job, seeds: Seeds) -> Case:
@@ -87,8 +81,9 @@ def make_case(job: Job, seeds: Seeds) -> Case:
         text, done = mutate_text(text, [seeds.text(rng)[1] for _ in range(2)], rng)
         return Case(text.encode("utf-8", "surrogatepass"), True, name, tuple(done))
     if kind == "hdf5":
-        data, done = make_hdf5(rng)
-        return Case(data, False, kind, tuple(done), kind, hdf5_files(), ".h5")
+        good = valid_hdf5()
+        data, done = mutate_bytes(good, good[::-1], rng)
+        return Case(data, False, kind, tuple(done), kind, (("good.h5", good),), ".h5")
     if kind in ("toml", "rule"):
         data, done = make_toml(rng) if kind == "toml" else make_rules(rng)
         return Case(data, False, kind, tuple(done), kind, ending=f".{kind}")

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make damaged texts that are not models: pipelines, rules and test lists."""
+"""Make damaged files that are not models: pipelines, rules, test lists, and HDF5 files.
+
+Hostile structures of HDF5 (links, huge shapes, odd dtypes) are in tests/equivalence/test_hdf5_hostile.py.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
 
+import numpy as np
+
+from circlekit.equivalence.data_files import hdf5
 from tools.fuzz.mutate_bytes import mutate_bytes
 from tools.fuzz.mutate_text import mutate_text
 
@@ -57,6 +63,12 @@ def make_list(rng: random.Random) -> tuple[bytes, str, list[str]]:
     number = rng.randrange(2)
     data, done = _text(rng, LISTS[number:] if rng.random() < 0.9 else LISTS, RULE_WORDS)
     return data, (".lst", ".tsv")[number], done
+
+
+def valid_hdf5() -> bytes:
+    """Return a file with inputs of the model that reads it."""
+    inputs = (("x", "<f4", (2, 3)), ("y", "<i4", (2,)), ("z", "<f4", (4,)))
+    return hdf5.encode([(name, np.ones(shape, dtype)) for name, dtype, shape in inputs])
 
 
 def _text(rng: random.Random, start: Sequence[str], words: Sequence[str]) -> tuple[bytes, list[str]]:

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
 import circlekit
 from circlekit.api.options import read_pipeline
 from circlekit.equivalence.data_files import hdf5, tensor_files
@@ -24,12 +22,10 @@ from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.resource_limits import limited
 from circlekit.ir.text import parse_model
-from circlekit.ir.value import Array
 from circlekit.recipes.dredd_cases import cases_of
 from circlekit.recipes.rules.one_rules import parse_one_rules
 from circlekit.recipes.rules.rule import Subject
 from tools.fuzz.case import Case
-from tools.fuzz.make_hdf5 import SECRET
 from tools.fuzz.run_model import REFUSED, SAVED, ModelRun, Outcome
 from tools.fuzz.values import MAX_CALLS
 
@@ -112,17 +108,12 @@ def batch_norm() -> Model:
     return parse_model(BATCH_NORM)
 
 
-def check_no_secret(arrays: list[Array]) -> None:
-    if any(a.dtype.kind in "fc" and bool(np.any(a == SECRET)) for a in arrays):
-        raise AssertionError("numbers of another file were read")
-
-
 def read_hdf5(path: Path) -> None:
-    check_no_secret([array for _, array in hdf5.read(path)])
+    hdf5.read(path)
 
 
 def read_records(path: Path) -> None:
-    check_no_secret([array for record in hdf5.read_records(path) for array in record])
+    list(hdf5.read_records(path))
 
 
 def compare_hdf5(path: Path) -> None:

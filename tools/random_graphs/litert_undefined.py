@@ -10,6 +10,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.convolution.conv import DepthwiseConv2D
+from circlekit.ops.matmul.dense import BatchMatMul
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.movement.slice import StridedSlice
 
@@ -22,6 +23,8 @@ def undefined(model: Model) -> str | None:
 def _undefined(op: Op) -> str | None:
     if isinstance(op, Transpose) and op.input.shape == ():
         return "a scalar is transposed: nothing is copied"
+    if isinstance(op, BatchMatMul) and op.x.dtype is f32 and op.y.dtype is i8 and len(op.y.shape or ()) > 4:
+        return "a hybrid product of more than 4 axes reads sums of rows that were not computed"
     if op.code == "ATAN2" and op.inputs[0].shape != op.inputs[1].shape:  # type: ignore[union-attr]
         return "operands of other shapes are read beyond their ends, not broadcast"
     if isinstance(op, DepthwiseConv2D) and op.input.dtype is f32 and op.filter.dtype is i8:
