@@ -69,6 +69,8 @@ def test_json_and_the_plan(files: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert run(files, *words, "--set", "re:^y$=int16x8") == 0
     document = json.loads(capsys.readouterr().out)
     assert document["operators"] == {"int8": 1, "int16x8": 1}
+    codes = [op.code for op in circlekit.load(files / "out.tflite").main]
+    assert document["conversions"] == {"QUANTIZE": codes.count("QUANTIZE")}
     assert document["bytes"]["after"] < document["bytes"]["before"]
     assert "random" in document["notes"][0]
     plan = Plan.from_json(plan_file.read_text())

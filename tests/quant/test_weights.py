@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 import circlekit
+from circlekit.errors import UnsupportedError
 from circlekit.quant.scheme import SCHEMES
 from circlekit.quant.weights import block_plan, saved_bytes, weight_plan
 
@@ -25,6 +26,13 @@ def savings(scheme: str, units: int) -> tuple[int, int]:
     assert before is not None
     assert after is not None
     return expected, before - after
+
+
+@pytest.mark.parametrize("shape", ["32", "2,48", "2,32,32"])
+def test_blocks_divide_the_rows_of_a_matrix(shape: str) -> None:
+    model = circlekit.parse(f"graph main() -> %w {{ %w = const f32[{shape}] gaussian(0, 1) }}")
+    with pytest.raises(UnsupportedError, match="no rows of whole blocks of 32"):
+        block_plan(model.main.outputs[0], SCHEMES["weight_int4_block32"])
 
 
 @pytest.mark.parametrize("scheme", ["dynamic_int8", "weight_int4", "weight_int4_block32"])

@@ -13,8 +13,8 @@ import pytest
 
 import circlekit
 from circlekit.report.content import Content, Source, collect
-from circlekit.report.model_changes import compare_structure, trace_passes
-from circlekit.report.page import render
+from circlekit.report.model_changes import compare_structure, op_name, trace_passes
+from circlekit.report.page import difference, render
 from circlekit.report.value_comparison import compare_values
 
 HOSTILE = "</script><script>alert(1)<!--\u202e&'\"`{{ 7*7 }}"
@@ -128,6 +128,21 @@ def test_trace_counts_as_optimize_does() -> None:
     trace = trace_passes(circlekit.parse(NET), ["O1"])
     report = circlekit.optimize(circlekit.parse(NET))
     assert {each.name: each.rewrites for each in trace.passes} == report.changes
+
+
+def test_operators_of_all_graphs_have_names_of_their_own() -> None:
+    model = circlekit.parse("""
+        graph main(%c: bool[1], %x: f32[4]) -> %y {
+          %y = If(%c, %x) {then_graph: @left, else_graph: @right}
+        }
+        graph left(%x: f32[4]) -> %y { %y = Relu(%x) }
+        graph right(%x: f32[4]) -> %y { %y = Neg(%x) }
+        """)
+    assert [op_name(op) for op in model.ops()] == [("main", "y"), ("left", "y"), ("right", "y")]
+
+
+def test_differences_have_three_digits() -> None:
+    assert [difference(amount) for amount in (None, 0.0, 0.12345)] == ["-", "0", "0.123"]
 
 
 def test_values_of_outputs_and_layers() -> None:

@@ -83,7 +83,7 @@ def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | Non
         raise UnsupportedError(f"cannot make inputs for {value!r}")
     shape = tuple(unknown if dim is None else dim for dim in value.shape)
     need_memory(prod(shape) * value.dtype.numpy.itemsize, f"input %{value.name}")
-    seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"), which.seed % (1 << 32))
+    seed = zlib.crc32(f"{which.kind}/{value.name}".encode("utf-8", "surrogatepass"), which.seed)
     kind = value.dtype.numpy.kind
     if which.kind == "zero":
         return np.full(shape, _stored_zero(value), value.dtype.numpy)

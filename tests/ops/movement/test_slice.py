@@ -29,6 +29,12 @@ def ints(numbers: Any) -> Value:
 # -- slices ------------------------------------------------------------------------------------
 
 
+def test_sizes_up_to_the_end_follow_a_new_shape() -> None:
+    op = Slice(var(data("f4", 5, 6, 4)), ints([0, 2, 1]), ints([4, 3, 2]))
+    old = {"input": (4, 5, 4)}  # the first two axes are read up to the end, and have become longer
+    assert op.for_new_shapes(old, True) == {"size": [-1, -1, 2]}
+
+
 @pytest.mark.parametrize("dtype", [*MOVED, "f2", "u4"])
 @pytest.mark.parametrize(
     ("begin", "size"), [([0, 1, 2], [2, 2, 3]), ([1, 0, 0], [-1, -1, 0]), ([0, 3, 1], [1, 0, -1])]

@@ -135,6 +135,7 @@ def test_max_pool_with_argmax(padding: str, batched: bool) -> None:
     out, where = custom("MaxPoolWithArgmax", [x], shapes, include_batch_in_index=batched, **options)
     np.testing.assert_array_equal(out, wanted)
     images = where if batched else where + np.arange(2).reshape(2, 1, 1, 1) * x[0].size
+    assert images.min() >= 0
     np.testing.assert_array_equal(x.reshape(-1)[images], wanted)
 
 

@@ -15,6 +15,7 @@ from circlekit.passes.engine.describe import (
     table,
 )
 from circlekit.passes.engine.registry import all_passes
+from circlekit.passes.pipelines import PIPELINES
 
 
 def test_section_of_a_pass() -> None:
@@ -71,6 +72,7 @@ def test_page_and_table_list_all_passes() -> None:
     assert "Approximate: applied only if the pass is asked for by name." in text
     listed = [name for line in table(passes).splitlines() for name in re.findall(r"^  (\w+)  ", line)]
     assert sorted(listed) == sorted(passes)
+    assert table(passes).startswith(f"in O1, phase 1: {PIPELINES['O1'][0].name}\n")
     assert (pipeline_of("remove_dead"), pipeline_of("remove_fakequant")) == ("O1", "")
 
 
