@@ -81,6 +81,13 @@ def test_lstm(form: tuple[str, ...]) -> None:
     assert sqnr(wanted, runs(model, samples)) > 25
 
 
+def test_trials_begin_with_the_initial_state() -> None:
+    model = lstm()
+    report = circlekit.quantize(model, "int8", samples=records(model, 8, 1))
+    assert "held back" in str(report)
+    runs(model, records(model, 2, 2))
+
+
 def svdf(act: Activation = Activation.RELU) -> Model:
     make = Maker(5)
     x, memory = Value("x", f32, (1, 6)), state(f32, (1, 8 * 4))

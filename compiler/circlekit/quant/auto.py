@@ -18,6 +18,7 @@ from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
+from circlekit.ops.program.state import Stateful
 from circlekit.quant.calibration import collect
 from circlekit.quant.choose import Ranges
 from circlekit.quant.plan import Plan
@@ -180,8 +181,7 @@ class Auto:
 
     def _outputs(self) -> list[list[Array]]:
         """Return the float model's outputs for each sample; equalization does not change them."""
-        interpreter = Interpreter(self.model)
-        return [interpreter.run(sample) for sample in self.samples]
+        return [Interpreter(self.model).run(sample) for sample in self.samples]  # from the initial state on
 
     def _plain_ranges(self) -> Ranges:
         if self.activations is None:
@@ -293,8 +293,17 @@ class Auto:
 def _obstacle(model: Model) -> str | None:
     """Return why the results of a run depend on more than the inputs; None if they do not."""
     for op in model.ops():
+        if isinstance(op, Stateful) and not op.is_one_step and _owns_its_states(op):
+            continue  # each sample is a sequence that begins with the initial state
         if op.stateful:
             return f"{op.code} keeps state between runs"
         if any(v is not None and v.is_variable for v in op.inputs):
             return f"{op.code} reads a variable"
     return None
+
+
+def _owns_its_states(op: Stateful) -> bool:
+    """Return whether the states of ``op`` are variables that no other operator uses."""
+    values = [value for name, value in op.operand_items() if name in op.states]
+    inputs = () if op.graph is None else op.graph.inputs
+    return all(v.is_variable and v.use_count == 1 and v not in inputs for v in values)

@@ -25,7 +25,7 @@ from circlekit.quant.plan import OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import SCHEMES
 from circlekit.quant.techniques.layer_rounding import LayerData, LayerFit, LayerTechnique, layer_data
 from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
-from circlekit.quant.techniques.operator_runs import Column, OperatorRuns, last_uses
+from circlekit.quant.techniques.operator_runs import Column, OperatorRuns, fixed_column, last_uses
 from circlekit.quant.weights import LARGEST_BIAS
 
 ROWS_PER_DEPTH = 8
@@ -128,14 +128,14 @@ class Sweep:
                     self._rounded[value] = [fake_quantized(a, form) for a in self._rounded[value]]
 
     def _float_column(self, value: Value | None) -> Column:
-        return None if value is None else value.array() if value.is_const else self._float[value]
+        return self._float[value] if value in self._float else fixed_column(value)
 
     def _rounded_columns(self, op: Op, plan: OperatorPlan | None) -> list[Column]:
         """Return the operands of ``op`` in the quantized model; ``plan``: None if it stays float."""
         columns: list[Column] = []
         for index, value in enumerate(op.inputs):
-            if value is None or (value.is_const and plan is None):
-                columns.append(self._float_column(value))
+            if value is None or value.is_variable or (value.is_const and plan is None):
+                columns.append(fixed_column(value))
             elif value.is_const:
                 assert plan is not None  # see above
                 columns.append(self._constant(value, plan.operands.get(index)))

@@ -37,9 +37,7 @@ class OperatorRuns:
         }
         last_use = last_uses(graph)
         for op in graph.ops:
-            columns: list[Column] = [
-                None if v is None else v.array() if v.is_const else arrays[v] for v in op.inputs
-            ]
+            columns: list[Column] = [arrays[v] if v in arrays else fixed_column(v) for v in op.inputs]
             with np.errstate(all="ignore"):
                 results = self.evaluate(op, columns)
             yield op, columns, results
@@ -66,6 +64,13 @@ class OperatorRuns:
             operands = [c if c is None or isinstance(c, np.ndarray) else c[sample] for c in columns]
             out.append(compute(copy, [*operands, *missing], run, kernel))
         return out
+
+
+def fixed_column(value: Value | None) -> Column:
+    """Return a constant or the initial contents of a variable; None for an absent operand."""
+    if value is None:
+        return None
+    return State().read(value) if value.is_variable else value.array()
 
 
 def last_uses(graph: Graph) -> dict[Value, Op]:
