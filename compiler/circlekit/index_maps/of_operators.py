@@ -78,7 +78,7 @@ def movement_of(op: Op | None) -> Movement | None:
             return None
     sizes = [None if found_map is None else found_map.size for found_map in found.maps]
     is_static = all(value.is_static for value in (*found.sources, *op.results))
-    if not is_static and not all(each is not None and holds_for_all(each) for each in found.maps):
+    if not is_static and not all(each is None or holds_for_all(each) for each in found.maps):
         return None
     fits = all(size in (None, size_of(result)) for size, result in zip(sizes, op.results, strict=True))
     return found if fits else None

@@ -32,6 +32,11 @@ def has_dims(value: Value) -> bool:
     return value.shape is not None and value.shape.count(None) <= 1 and 0 not in value.shape
 
 
+def has_known_channels(value: Value) -> bool:
+    """Return whether the last of the dimensions of ``value`` (see ``has_dims``) is known."""
+    return has_dims(value) and bool(value.shape) and not is_unknown(dims_of(value)[-1])
+
+
 def size_of(value: Value) -> int:
     """Return the number of elements of ``value``."""
     return math.prod(dims_of(value))

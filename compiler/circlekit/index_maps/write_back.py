@@ -24,6 +24,7 @@ from circlekit.index_maps.steps import (
     Transposed,
     cost_of,
 )
+from circlekit.index_maps.unknown_dim import UNKNOWN_DIM, is_unknown
 
 
 def plans_for(index_map: IndexMap, shape: Shape, result: Shape, bits: int) -> list[Plan]:
@@ -36,9 +37,14 @@ def plans_for(index_map: IndexMap, shape: Shape, result: Shape, bits: int) -> li
     return sorted(plans, key=lambda plan: (cost_of(plan, bits), _rank(plan)))
 
 
-def _rank(plan: Plan) -> int:
-    """Return the highest rank of a tensor that ``plan`` copies."""
-    return max((len(step.shape) for step in plan if step.moves), default=0)
+def _rank(plan: Plan) -> tuple[bool, int]:
+    """Return whether ``plan`` has a multiple of the unknown dimension, and the highest rank that it copies.
+
+    A shape says of such a multiple only that it is unknown, so that what follows can no longer be merged.
+    """
+    dims = (dim for step in plan for dim in step.shape)
+    has_multiple = any(is_unknown(dim) and dim != UNKNOWN_DIM for dim in dims)
+    return has_multiple, max((len(step.shape) for step in plan if step.moves), default=0)
 
 
 def _plans(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
@@ -74,6 +80,7 @@ def _permutations(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[
         if by_result:
             factors = cut_at_result(factors, result)
         yield _transposed(factors, shape, result)
+        yield _transposed(list(_with_unknown_apart(factors)), shape, result)
 
 
 def _cut_at_axes(factors: Sequence[Factor], shape: Shape) -> list[Factor]:
@@ -133,6 +140,17 @@ def _transposed(factors: Sequence[Factor], shape: Shape, result: Shape) -> Plan:
         full = tuple(next(unused) if dim == 1 else next(axes) for dim in result)
         return *first, Transposed(shape_needed, full)
     return *first, Transposed(shape_needed, (*ones, *axes)), Reshaped(result)
+
+
+def _with_unknown_apart(factors: Sequence[Factor]) -> Iterator[Factor]:
+    """Yield ``factors``, with a factor for the unknown dimension alone."""
+    for extent, stride in factors:
+        if is_unknown(extent) and extent != UNKNOWN_DIM:
+            rest = extent // UNKNOWN_DIM
+            yield Factor(UNKNOWN_DIM, stride * rest)
+            yield Factor(rest, stride)
+        else:
+            yield Factor(extent, stride)
 
 
 def _without_ones(shape: Shape) -> Shape:

@@ -157,7 +157,7 @@ WHY = {
     ),
     "unknown shape": (
         "%s = Shape(%x) {out_type: i32} %r = Reshape(%x, %s) %y = Abs(%r)",
-        "%r: its shape or that of its operand is not known",
+        "%r: more than one dimension of it or of its operand is unknown",
     ),
 }
 

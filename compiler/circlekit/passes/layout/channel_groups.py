@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from circlekit.index_maps.of_operators import movement_of
+from circlekit.index_maps.unknown_dim import dims_of, has_known_channels
 from circlekit.index_maps.write_back import cut_at_result
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
@@ -43,9 +44,9 @@ class Channelwise(NamedTuple):
 
 def channelwise(op: Op) -> Channelwise | None:
     """Return how ``op``, which has one result, works on each channel alone; None if it does not."""
-    if not op.pure or len(op.results) != 1 or not op.output.is_static or not op.output.rank:
+    if not op.pure or len(op.results) != 1 or not has_known_channels(op.output):
         return None
-    return _channelwise(op) if op.output.static_shape[-1] > 1 else None
+    return _channelwise(op) if dims_of(op.output)[-1] > 1 else None
 
 
 @singledispatch
@@ -55,8 +56,8 @@ def _channelwise(op: Op) -> Channelwise | None:
     if movement is None or len(movement.sources) != 1 or movement.maps[0] is None:
         return None
     source, found = movement.sources[0], movement.maps[0]
-    channels = op.output.static_shape[-1]
-    if not source.is_static or not source.rank or source.static_shape[-1] != channels:
+    channels = dims_of(op.output)[-1]
+    if not has_known_channels(source) or dims_of(source)[-1] != channels:
         return None
     *rows, row = cut_at_result(found.factors, (found.size // channels, channels))
     if row != (channels, 1) or any(n % channels for n in (found.offset, *(stride for _, stride in rows))):
@@ -67,7 +68,7 @@ def _channelwise(op: Op) -> Channelwise | None:
 @_channelwise.register(Elementwise)
 @_channelwise.register(PRelu)
 def _elementwise(op: Op) -> Channelwise | None:
-    channels = op.output.static_shape[-1]
+    channels = dims_of(op.output)[-1]
     data, constants = [], []
     for index, value in enumerate(op.inputs):
         if value is None or value.shape is None:
@@ -104,7 +105,7 @@ def _reduction(op: Reduction) -> Channelwise | None:
 
 @_channelwise.register
 def _depthwise(op: DepthwiseConv2D) -> Channelwise | None:
-    channels = op.output.static_shape[-1]
+    channels = dims_of(op.output)[-1]
     if op.input.shape is None or op.input.shape[-1] != channels or not op.filter.is_const:
         return None
     if op.input.quantization is not None and channels % QUANTIZED_CHANNELS_MULTIPLE:
@@ -133,7 +134,7 @@ class ChannelGroup:
 
     @property
     def channels(self) -> int:
-        return self.values[0].static_shape[-1]
+        return dims_of(self.values[0])[-1]
 
 
 class GroupFinder:
@@ -166,7 +167,8 @@ class GroupFinder:
             return f"%{value.name}: is an output of the graph"
         if value in self.inputs or producer is None:
             return f"%{value.name}: is an input of the graph or a constant"
-        if not is_movable(value) or not value.is_static or (quantization and quantization.is_per_channel):
+        is_per_channel = quantization is not None and quantization.is_per_channel
+        if is_per_channel or not is_movable(value) or not has_known_channels(value):
             return f"%{value.name}: its channels cannot change places"
         if value not in self.moved and not self.is_free_producer(group, producer):
             return _in_its_own_order(producer)
@@ -197,7 +199,7 @@ class GroupFinder:
         if op in self.added:
             return self.added[op] is group
         found = channelwise(op)
-        if found is None or op.output.static_shape[-1] != group.channels:
+        if found is None or dims_of(op.output)[-1] != group.channels:
             return False
         for index, axis in found.constants:
             value = op.inputs[index]

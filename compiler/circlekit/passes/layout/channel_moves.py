@@ -13,6 +13,7 @@ import numpy as np
 from circlekit.index_maps.chains import Origin, origins
 from circlekit.index_maps.index_map import IndexMap
 from circlekit.index_maps.of_operators import movement_of
+from circlekit.index_maps.unknown_dim import dims_of, has_known_channels, size_of
 from circlekit.index_maps.write_back import cut_at_result
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
@@ -73,12 +74,12 @@ class ChannelMoves:
     def channels_of(self, result: Value) -> Channels | None:
         """Return the channels of which a data movement makes ``result``; None if it does something else."""
         op = result.producer
-        if not result.is_static:
+        if not has_known_channels(result):
             return None
         found = _joined(op) if isinstance(op, Concatenation) else None
         if found is None:
             for origin in origins(result):
-                found = _channels(origin, result.static_shape) or found
+                found = _channels(origin, dims_of(result)) or found
         if found is None:
             return None
         return [self.sources[value][k] if value in self.sources else Channel(value, k) for value, k in found]
@@ -101,7 +102,9 @@ def _joined(op: Concatenation) -> Channels | None:
     movement, rank = movement_of(op), op.output.rank or 0
     if movement is None or normalized_axis(op.axis, rank) != rank - 1:
         return None
-    return [Channel(value, k) for value in movement.sources for k in range(value.static_shape[-1])]
+    if not all(map(has_known_channels, movement.sources)):
+        return None
+    return [Channel(value, k) for value in movement.sources for k in range(dims_of(value)[-1])]
 
 
 def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
@@ -111,10 +114,10 @@ def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
     """
     leading = tuple(shape[:-1])
     rows = math.prod(leading)
-    if not all(value.is_static for value in origin.sources):
+    if not all(map(has_known_channels, origin.sources)):
         return None
-    first = origin.sources[0].static_shape
-    if not shape or any(value.static_shape[:-1] != leading for value in origin.sources) or not first:
+    first = dims_of(origin.sources[0])
+    if any(dims_of(value)[:-1] != leading for value in origin.sources):
         return None
     inner, size = list[tuple[int, int]](), 1
     outer = cut_at_result(origin.map.factors, (rows, shape[-1]))
@@ -123,16 +126,16 @@ def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
         size *= inner[0][0]
     if size != shape[-1] or IndexMap.of(1, outer) != IndexMap.of(1, [(rows, first[-1])]):
         return None
-    places = np.array([origin.map.offset])
+    places = np.array([origin.map.offset], object)  # exact: an unknown dimension is a large number
     for extent, stride in inner:
-        places = (places[:, None] + np.arange(extent) * stride).reshape(-1)
-    ends = list(accumulate(value.numel for value in origin.sources))
+        places = (places[:, None] + np.arange(extent, dtype=object) * stride).reshape(-1)
+    ends = list(accumulate(map(size_of, origin.sources)))
     channels = []
     for place in places.tolist():
         number = next(k for k, end in enumerate(ends) if place < end)
         value = origin.sources[number]
-        index = place - (ends[number] - value.numel)
-        if index >= value.static_shape[-1]:
+        index = place - (ends[number] - size_of(value))
+        if index >= dims_of(value)[-1]:
             return None  # not in the first row
         channels.append(Channel(value, index))
     return channels

@@ -33,7 +33,7 @@ def why_no_map(op: Op) -> str:
     """Return why ``op``, which moves data, is no index map."""
     values = [value for value in (*op.inputs, *op.results) if value is not None and not value.is_const]
     if any(value.shape is None or value.shape.count(None) > 1 for value in values):
-        return "its shape or that of its operand is not known"
+        return "more than one dimension of it or of its operand is unknown"
     first = values[0]
     if any(value.quantization != first.quantization for value in values):
         return "its operands and results have different quantization parameters, so it also rescales"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from circlekit.index_maps.of_operators import movement_of
+from circlekit.index_maps.unknown_dim import dims_of, is_unknown, written
 from circlekit.index_maps.write_back import sliced
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
@@ -85,15 +86,15 @@ class JoinSlices(GraphPass):
 def _part_of(op: Op) -> _Part | None:
     """Return ``op`` as a part if it takes consecutive indices along one axis; None for others."""
     movement = movement_of(op)
-    if movement is None or movement.maps[0] is None or not movement.sources[0].is_static:
+    if movement is None or movement.maps[0] is None:
         return None
-    shape = movement.sources[0].static_shape
+    shape = dims_of(movement.sources[0])
     found = sliced(movement.maps[0], shape)
     if found is None or not found[1].is_identity:
         return None
     ranges = found[0].ranges
     axes = [axis for axis, dim in enumerate(shape) if len(ranges[axis]) != dim]
-    if len(axes) != 1 or ranges[axes[0]].step != 1:
+    if len(axes) != 1 or is_unknown(shape[axes[0]]) or ranges[axes[0]].step != 1:
         return None
     return _Part(ranges[axes[0]].start, ranges[axes[0]].stop, op, axes[0])
 
@@ -102,7 +103,7 @@ def _obstacle(parts: Sequence[_Part]) -> str | None:
     """Return why ``parts``, sorted by start, are not their whole value, each index once; None if they are."""
     source, axis = parts[0].op.inputs[0], parts[0].axis
     assert source is not None  # the operand of a slice
-    expected, dim = 0, source.static_shape[axis]
+    expected, dim = 0, dims_of(source)[axis]
     for part in parts:
         if part.start != expected:
             break
@@ -125,9 +126,9 @@ def _joined(graph: Graph, parts: Sequence[_Part], base: str) -> list[Op]:
     def constant(name: str, numbers: int | Sequence[int]) -> Value:
         return Value.constant(graph.unique_name(f"{base}/{name}"), np.array(numbers, np.int32))
 
-    shape = source.static_shape
+    shape = dims_of(source)
     dropping, keeping = ((*shape[:axis], *one, *shape[axis + 1 :]) for one in ((), (1,)))
-    shapes = [part.result.shape for part in parts]
+    shapes = [dims_of(part.result) for part in parts]
     joined: Op
     if sizes == [1] * len(parts) and shapes.count(dropping) >= shapes.count(keeping):
         joined = Unpack(source, num=len(parts), axis=axis)
@@ -137,11 +138,11 @@ def _joined(graph: Graph, parts: Sequence[_Part], base: str) -> list[Op]:
         joined = SplitV(
             source, constant("size_splits", sizes), constant("split_dim", axis), num_splits=len(parts)
         )
-    pairs = [(v, p.result.static_shape) for v, p in zip(joined.results, parts, strict=True)]
+    pairs = [(v, dims_of(p.result)) for v, p in zip(joined.results, parts, strict=True)]
     reshapes = [
-        Reshape(value, constant("shape", shape), new_shape=shape)
+        Reshape(value, constant("shape", written(shape)), new_shape=written(shape))
         for value, shape in pairs
-        if value.shape != shape
+        if dims_of(value) != shape
     ]
     for op in (joined, *reshapes):
         for value in op.results:

@@ -14,6 +14,7 @@ from circlekit.index_maps.chains import present_cost
 from circlekit.index_maps.index_map import IndexMap
 from circlekit.index_maps.of_operators import movement_of
 from circlekit.index_maps.steps import MovementCost, Reshaped, built, cost_of, sum_of
+from circlekit.index_maps.unknown_dim import dims_of, size_of
 from circlekit.index_maps.write_back import plans_for
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, attribute, operand
@@ -44,9 +45,9 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
     def permuted_map(self, perm: Perm) -> IndexMap | None:
         """Return the map between transpose(input, perm) and transpose(output, perm); None if irregular."""
         back = inverse(perm)
-        source = [self.input.static_shape[axis] for axis in perm]
+        source = [dims_of(self.input)[axis] for axis in perm]
         changed = self.map.after(IndexMap.transposed(source, back))
-        behind = IndexMap.transposed(self.output.static_shape, perm)
+        behind = IndexMap.transposed(dims_of(self.output), perm)
         return None if changed is None else behind.after(changed)
 
     def cost_on(self, perm: Perm | None) -> MovementCost | None:
@@ -59,7 +60,7 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
         changed = self.permuted_map(perm)
         if changed is None:
             return None
-        shape, result = (tuple(v.static_shape[axis] for axis in perm) for v in (self.input, self.output))
+        shape, result = (tuple(dims_of(v)[axis] for axis in perm) for v in (self.input, self.output))
         bits = self.input.dtype.bits
         plans = plans_for(changed, shape, result, bits)
         if not plans:
@@ -103,9 +104,7 @@ def _chains(graph: Graph) -> Iterator[list[Op]]:
 def _is_link(op: Op) -> bool:
     """Return whether ``op`` moves one operand to one result by an index map."""
     movement = movement_of(op)
-    if movement is None or None in movement.maps or not op.output.is_static:
-        return False
-    if not all(source.is_static for source in movement.sources):
+    if movement is None or None in movement.maps:
         return False
     return len(movement.sources) == len(movement.maps) == 1
 
@@ -117,7 +116,7 @@ def _replace(graph: Graph, chain: list[Op], rank: int) -> None:
     source, result = movements[0].sources[0], chain[-1].output
     if source.rank != rank or result.rank != rank:
         return
-    whole: IndexMap | None = IndexMap.identity(source.numel)
+    whole: IndexMap | None = IndexMap.identity(size_of(source))
     for movement in movements:
         step = None if movement is None else movement.maps[0]
         whole = None if step is None or whole is None else step.after(whole)
@@ -159,9 +158,9 @@ def _restore(graph: Graph, move: MovementOp) -> None:
 def _write_back(graph: Graph, move: MovementOp) -> None:
     """Insert the cheapest operators for the map of ``move``."""
     source, result = move.input, move.output
-    plan = plans_for(move.map, source.static_shape, result.static_shape, source.dtype.bits)[0]
+    plan = plans_for(move.map, dims_of(source), dims_of(result), source.dtype.bits)[0]
     if not plan and not graph.can_stand_for(result, source):
-        plan = (Reshaped(result.static_shape),)
+        plan = (Reshaped(dims_of(result)),)
     for op, _ in move.chain:
         op.drop_inputs()
     ops = built(plan, source, result, graph)

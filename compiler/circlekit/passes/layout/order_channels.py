@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
@@ -12,6 +11,7 @@ import numpy as np
 
 from circlekit.index_maps.chains import present_cost
 from circlekit.index_maps.steps import MovementCost, run_cost, sum_of
+from circlekit.index_maps.unknown_dim import dims_of, known_count, written
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
@@ -34,7 +34,7 @@ class Part(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        return self.stop - self.start == self.value.static_shape[-1]
+        return self.stop - self.start == dims_of(self.value)[-1]
 
 
 class OrderChannels(GraphPass):
@@ -158,7 +158,7 @@ class _Region:
     def cut(self, parts: Sequence[Part]) -> dict[Part, Value]:
         """Return the results of a new operator that takes ``parts`` of one value."""
         source, sizes = parts[0].value, [part.stop - part.start for part in parts]
-        axis = len(source.static_shape) - 1
+        axis = len(dims_of(source)) - 1
 
         def vector(name: str, numbers: int | Sequence[int]) -> Value:
             return Value.constant(
@@ -167,7 +167,7 @@ class _Region:
 
         op: Op
         if len(parts) == 1:
-            begin, size = [0] * axis + [parts[0].start], [*source.static_shape[:-1], *sizes]
+            begin, size = [0] * axis + [parts[0].start], [*written(dims_of(source)[:-1]), *sizes]
             op = Slice(source, vector("begin", begin), vector("size", size))
         elif len({*sizes}) == 1:
             op = Split(vector("split_dim", axis), source, num_splits=len(parts))
@@ -184,7 +184,7 @@ class _Region:
         values = [part.value if part.is_whole else made[part] for part in parts]
         if len(values) == 1:
             return values[0]
-        op = Concatenation(*values, axis=len(door.static_shape) - 1)
+        op = Concatenation(*values, axis=len(dims_of(door)) - 1)
         op.output.name = self.graph.unique_name(f"{door.name}/{type(op).__name__}")
         op.output.quantization = door.quantization
         return op.output
@@ -224,7 +224,7 @@ def _cuts(value: Value, parts: list[Part]) -> list[list[Part]]:
 
     That is one operator if they are all of the value, each once.
     """
-    bounds = [(0, 0), *(part[1:] for part in parts), (value.static_shape[-1],) * 2]
+    bounds = [(0, 0), *(part[1:] for part in parts), (dims_of(value)[-1],) * 2]
     if all(before[1] == after[0] for before, after in pairwise(bounds)):
         return [parts]
     return [[part] for part in parts]
@@ -234,20 +234,20 @@ def _cost_of_old(op: Op) -> MovementCost:
     """Return the cost of an operator that moves channels now, the runs that a split copies included."""
     runs = 0
     if isinstance(op, Split | SplitV):
-        shapes, axes = [value.static_shape for value in op.results], static_int_vector(op.split_dim)
+        shapes, axes = [dims_of(value) for value in op.results], static_int_vector(op.split_dim)
         runs = run_cost(shapes, axes[0] % len(shapes[0])) if axes else 0
     return present_cost(op).plus(MovementCost(runs, 0))
 
 
 def _cost_of_cut(parts: Sequence[Part]) -> MovementCost:
     """Return the cost of taking ``parts`` of one value, the runs that are copied included as for a join."""
-    shape, bits = parts[0].value.static_shape, parts[0].value.dtype.bits
-    moved = math.prod(shape[:-1]) * sum(part.stop - part.start for part in parts)
+    shape, bits = dims_of(parts[0].value), parts[0].value.dtype.bits
+    moved = known_count(shape[:-1]) * sum(part.stop - part.start for part in parts)
     return MovementCost((moved * bits + 7) // 8 + run_cost([shape] * len(parts), len(shape) - 1), 1)
 
 
 def _cost_of_join(door: Value, parts: Sequence[Part]) -> MovementCost:
     """Return the cost of joining ``parts``."""
-    shape = door.static_shape
-    bits = door.numel * door.dtype.bits
+    shape = dims_of(door)
+    bits = known_count(shape) * door.dtype.bits
     return MovementCost((bits + 7) // 8 + run_cost([shape] * len(parts), len(shape) - 1), 1)

@@ -10,6 +10,7 @@ from itertools import permutations
 import numpy as np
 
 from circlekit.index_maps.index_map import IndexMap, strides_of
+from circlekit.index_maps.unknown_dim import dims_of, has_known_channels
 from circlekit.index_maps.write_back import cut_at_result
 from circlekit.ir.enums import WeightsFormat
 from circlekit.ir.graph import Graph
@@ -47,9 +48,9 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
     The order: for each new channel, the old one.
     """
     layer = source.producer
-    if not source.is_static:
+    if not has_known_channels(source):
         return
-    weights, shape = weights_of(layer), source.static_shape
+    weights, shape = weights_of(layer), dims_of(source)
     if weights is None or layer is None or source.use_count != 1 or graph.is_output(source):
         return
     if not has_weights_alone(layer) or not shape or weights.static_shape[0] != shape[-1]:
@@ -74,9 +75,9 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
 
 def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator[tuple[IndexMap, Array]]:
     """Yield maps that remain if the only user of ``result``, a layer, takes its channels in another order."""
-    if not result.is_static:
+    if not has_known_channels(result):
         return
-    uses, shape = result.uses, result.static_shape
+    uses, shape = result.uses, dims_of(result)
     layer = uses[0][0] if len(uses) == 1 else None
     weights = weights_of(layer)
     if weights is None or layer is None or graph.is_output(result) or not shape:
