@@ -16,9 +16,10 @@ from circlekit.ir.dtypes import f32, i8, i16, i32
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
+from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
-from circlekit.ops.recurrent.rnn import Svdf
-from tests.ops.litert import graph_of
+from circlekit.ops.recurrent.rnn import Rnn, Svdf
+from tests.ops.litert import const, graph_of
 from tests.ops.recurrent.test_lstm import Maker, operands
 from tests.ops.stateful import state
 
@@ -139,3 +140,16 @@ def test_a_state_that_a_float_operator_shares_stays_float() -> None:
     circlekit.quantize(model, "int8", samples=records(model, 4, 1), auto=False)
     assert {op.inputs[0].dtype for op in model.main if op.inputs[0]} == {f32}
     runs(model, [])
+
+
+def test_a_float_state_that_an_integer_operator_reads_stays_a_variable() -> None:
+    make, hidden = Maker(7), state(f32, (1, 4))
+    layer = Rnn(Value("x", f32, (1, 5)), make.matrix(4, 5), make.matrix(4, 4), make.vector(4), hidden)
+    model = Model([graph_of(layer)])
+    moved = Transpose(hidden, const([1, 0], np.int32))
+    model.main.append(moved)
+    model.main.outputs = (*layer.results, *moved.results)
+    circlekit.quantize(model, "int8", samples=records(model, 4, 1), auto=False)
+    assert hidden.dtype is f32
+    assert "QUANTIZE" in {op.code for op in hidden.users}
+    runs(model, records(model, 1, 2))

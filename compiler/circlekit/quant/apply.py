@@ -19,6 +19,7 @@ from circlekit.quant.calibration.calibration import inner_name
 from circlekit.quant.parameters import integers
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import SCHEMES, Arithmetic
+from circlekit.quant.weights import indices_of
 
 
 def apply(model: Model, plan: Plan) -> None:
@@ -54,7 +55,8 @@ class _Applier:
             if inputs is not None and plan is not None and value.dtype is f32:
                 self._store(value, plan)
         for value in self.graph.values():
-            if value.is_variable and (plan := self.plan.tensors.get(value.name)) is not None:
+            plan = self.plan.tensors.get(value.name)
+            if plan is not None and self._is_integer_state(value):
                 self._store(value, plan)
         for op in self.graph.ops:
             plan_of_op = self.plan.operators.get(key_of(op))
@@ -108,6 +110,16 @@ class _Applier:
         if plan.inner:
             op.extra["intermediates"] = [self._inner(op, *item) for item in plan.inner.items()]
         op.touch()
+
+    def _is_integer_state(self, value: Value) -> bool:
+        """Return whether an operator on integers keeps its state in ``value``."""
+        for op, index in value.uses if value.is_variable else ():
+            plan, rule = self.plan.operators.get(key_of(op)), op.quantization_rule or OWN_RANGES
+            if plan is None or plan.is_float or SCHEMES[plan.scheme].activations is None:
+                continue
+            if index in set(indices_of(op, rule.states)):
+                return True
+        return False
 
     def _inner(self, op: Op, name: str, form: TensorPlan) -> Value:
         """Return the tensor without elements that holds scale and zero point of an inner tensor."""
