@@ -22,7 +22,7 @@ class CopyReadOutputs(Legalization):
         if not self.is_forced:
             return 0
         outputs = (value for value in dict.fromkeys(graph.outputs) if value.producer is not None)
-        return sum(self._copy(graph, value) for value in outputs if value.users and value.is_static)
+        return sum(self._copy(graph, value) for value in outputs if value.users and _can_be_stated(value))
 
     def _copy(self, graph: Graph, value: Value) -> bool:
         producer = value.producer
@@ -34,7 +34,14 @@ class CopyReadOutputs(Legalization):
         for op, index in tuple(value.uses):
             op.set_input(index, inner)
         name = graph.unique_name(f"{value.name}/shape")
-        shape = Value.constant(name, np.array(value.static_shape, np.int32))
+        dims = [-1 if dim is None else dim for dim in value.shape or ()]
+        shape = Value.constant(name, np.array(dims, np.int32))
         copy = Reshape(inner, shape, results=[value])
         graph.insert_after(producer, copy)
         return True
+
+
+def _can_be_stated(value: Value) -> bool:
+    """Return whether a constant states the shape: RESHAPE infers one unknown dimension of nonempty data."""
+    shape = value.shape
+    return value.is_static or (shape is not None and shape.count(None) == 1 and 0 not in shape)
