@@ -51,6 +51,7 @@ def test_hooks_of_an_analysis(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert dalgona([*words, "--analysis_args", "text"]) == 0
     pair = "{'w': 1, 'h': 1}"
     assert capsys.readouterr().out.splitlines() == [
+        "--input_data was not specified. Run with a random input.",
         "start text",
         "inputs ['x']",
         "pre c Conv2D [False, True, True]",

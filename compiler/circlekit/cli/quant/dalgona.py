@@ -29,6 +29,8 @@ def _declare(parser: Parser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     model = load_model(arguments.input_model)
+    if arguments.input_data is None:
+        print("--input_data was not specified. Run with a random input.")
     count = analyze(model, arguments.analysis, arguments.input_data, arguments.analysis_args)
     what = f"{count}'th data" if arguments.input_data is not None else "a random input"
     print(f"Finished executing {what}")
