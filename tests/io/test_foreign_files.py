@@ -49,7 +49,7 @@ def message(*fields: tuple[int, Any]) -> bytes:
 
 
 NODE = message((1, "x"), (2, "y"), (4, "Relu"))
-ONNX_GRAPH = message((1, NODE), (2, "torch_jit"), (5, message((1, 3))), (11, b""), (12, b""))
+ONNX_GRAPH = message((1, NODE), (2, "torch_jit"), (5, message((1, 3))), (10, "a note"), (12, b""), (16, b""))
 ONNX = message((1, 8), (2, "pytorch"), (7, ONNX_GRAPH), (8, message((2, 17))))
 META_GRAPH = message((1, message((4, "serve"))), (2, b""), (5, b""))
 GRAPH_DEF = message((1, message((1, "input"), (2, "Placeholder"))), (4, b""))

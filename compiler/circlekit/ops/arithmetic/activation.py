@@ -198,7 +198,7 @@ class HardSwish(Unary, code="HARD_SWISH", quantized_dtypes=(i8, u8)):
 
 def _mantissa_int16(mantissa: Array) -> Array:
     """Return 31-bit mantissas rounded to 15 bits (TFLite DownScaleInt32ToInt16Multiplier)."""
-    return np.minimum((mantissa + (1 << 15)) >> 16, (1 << 15) - 1)
+    return np.asarray(np.minimum((mantissa + (1 << 15)) >> 16, (1 << 15) - 1))
 
 
 class Logistic(Unary, code="LOGISTIC", options=None, versions={i8: 2, i16: 3}):
