@@ -33,8 +33,19 @@ def plans_for(index_map: IndexMap, shape: Shape, result: Shape, bits: int) -> li
     The cheapest comes first: fewest bytes copied, then fewest operators, for elements of ``bits`` bits.  The
     list is empty if no plan was found, because the strides of the map fit no axes.
     """
-    plans = dict.fromkeys(_plans(index_map, shape, result))
+    plans = dict.fromkeys(filter(_is_writable, _plans(index_map, shape, result)))
     return sorted(plans, key=lambda plan: (cost_of(plan, bits), _rank(plan)))
+
+
+def _is_writable(plan: Plan) -> bool:
+    """Return whether no start, stride or multiple of ``plan`` depends on the unknown dimension."""
+    numbers: list[int] = []
+    for step in plan:
+        if isinstance(step, Sliced):
+            numbers += [abs(n) for taken in step.ranges for n in (taken.start, taken.step)]
+        elif isinstance(step, Tiled):
+            numbers += step.multiples
+    return max(numbers, default=0) < UNKNOWN_DIM // 2
 
 
 def _rank(plan: Plan) -> tuple[bool, int]:
