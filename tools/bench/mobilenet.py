@@ -3,21 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 
 import numpy as np
 
+import circlekit
 from circlekit.api.quantizing import quantize
-from circlekit.ir.dtypes import f32
-from circlekit.ir.enums import Activation, Padding
-from circlekit.ir.graph import Graph, Model
-from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
-from circlekit.ops.arithmetic.binary import Add
-from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
-from circlekit.ops.matmul.dense import FullyConnected
-from circlekit.ops.reduction.normalization import Softmax
-from circlekit.ops.reduction.reduce import Mean
 
 BLOCKS = (
     (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),
@@ -26,60 +18,53 @@ BLOCKS = (
 
 
 class Network:
-    """A sequential network with random weights."""
+    """The text of a network whose filters keep the variance of the data.  ``depth``: of the last result."""
 
     def __init__(self) -> None:
-        self.random = np.random.default_rng(2)
-        self.graph = Graph("main", [Value("image", f32, (1, 224, 224, 3))])
+        self.lines: list[str] = []
+        self.last, self.depth = "image", 3
 
-    def put(self, op: Op) -> Value:
-        return self.graph.append(op).output
-
-    def weights(self, shape: Sequence[int], axis: int, fan: int) -> tuple[Value, Value]:
-        """Return a filter and a bias that keep the variance of the data."""
-        array = (self.random.normal(size=tuple(shape)) * np.sqrt(2 / fan)).astype(np.float32)
-        bias = (self.random.normal(size=shape[axis]) * 0.1).astype(np.float32)
-        name = self.graph.unique_name("w")
-        return Value.constant(name, array), Value.constant(name + "_bias", bias)
-
-    def conv(self, x: Value, channels: int, taps: int, stride: int, act: Activation) -> Value:
-        depth = x.static_shape[3]
-        filter, bias = self.weights((channels, taps, taps, depth), 0, taps * taps * depth)
-        return self.put(
-            Conv2D(x, filter, bias, padding=Padding.SAME, stride_h=stride, stride_w=stride, act=act)
+    def layer(self, operator: str, shape: tuple[int, ...], channels: int, attributes: str) -> None:
+        name, fan = f"layer{len(self.lines)}", math.prod(shape) // channels
+        self.lines.append(
+            f"%{name}_w = const f32{list(shape)} gaussian(0, {math.sqrt(2 / fan):.6f})\n"
+            f"%{name}_b = const f32[{channels}] gaussian(0, 0.1)\n"
+            f"%{name} = {operator}(%{self.last}, %{name}_w, %{name}_b) {{{attributes}}}"
         )
+        self.last, self.depth = name, channels
 
-    def depthwise(self, x: Value, stride: int) -> Value:
-        filter, bias = self.weights((1, 3, 3, x.static_shape[3]), 3, 9)
-        act = Activation.RELU6
-        return self.put(DepthwiseConv2D(x, filter, bias, stride_h=stride, stride_w=stride, act=act))
+    def conv(self, channels: int, taps: int, stride: int, act: str) -> None:
+        attributes = f"padding: SAME, stride_h: {stride}, stride_w: {stride}, act: {act}"
+        self.layer("Conv2D", (channels, taps, taps, self.depth), channels, attributes)
 
-    def block(self, x: Value, expansion: int, channels: int, stride: int) -> Value:
-        depth = x.static_shape[3]
-        wide = self.conv(x, depth * expansion, 1, 1, Activation.RELU6) if expansion > 1 else x
-        out = self.conv(self.depthwise(wide, stride), channels, 1, 1, Activation.NONE)
-        return self.put(Add(x, out)) if stride == 1 and depth == channels else out
-
-    def head(self, x: Value) -> Value:
-        x = self.conv(x, 1280, 1, 1, Activation.RELU6)
-        axes = Value.constant("axes", np.array([1, 2], np.int32))
-        x = self.put(Mean(x, axes))
-        filter, bias = self.weights((1000, 1280), 0, 1280)
-        x = self.put(FullyConnected(x, filter, bias))
-        return self.put(Softmax(x))
+    def block(self, expansion: int, channels: int, stride: int) -> None:
+        source, depth = self.last, self.depth
+        if expansion > 1:
+            self.conv(depth * expansion, 1, 1, "RELU6")
+        attributes = f"padding: SAME, stride_h: {stride}, stride_w: {stride}, act: RELU6"
+        self.layer("DepthwiseConv2D", (1, 3, 3, self.depth), self.depth, attributes)
+        self.conv(channels, 1, 1, "NONE")
+        if stride == 1 and depth == channels:
+            self.lines.append(f"%{self.last}_sum = Add(%{source}, %{self.last})")
+            self.last += "_sum"
 
 
-def mobilenet(quantized: bool) -> Model:
+def mobilenet(quantized: bool) -> circlekit.Model:
     """Return the network; ``quantized``: in int8, calibrated on one random image."""
     net = Network()
-    x = net.conv(net.graph.inputs[0], 32, 3, 2, Activation.RELU6)
+    net.conv(32, 3, 2, "RELU6")
     for expansion, channels, count, stride in BLOCKS:
         for index in range(count):
-            x = net.block(x, expansion, channels, stride if index == 0 else 1)
-    net.graph.outputs = (net.head(x),)
-    model = Model([net.graph], format="tflite")
+            net.block(expansion, channels, stride if index == 0 else 1)
+    net.conv(1280, 1, 1, "RELU6")
+    net.lines.append(f"%mean = Mean(%{net.last}, [1, 2])")
+    net.last = "mean"
+    net.layer("FullyConnected", (1000, 1280), 1000, "")
+    net.lines.append(f"%classes = Softmax(%{net.last})")
+    head = "model tflite\ngraph main(%image: f32[1,224,224,3]) -> %classes {"
+    model = circlekit.parse("\n".join([head, *net.lines, "}"]))
     if quantized:
-        images = [[sample(net.graph.inputs[0])]]
+        images = [[sample(model.main.inputs[0])]]
         quantize(model, samples=images, inputs="integer", outputs="integer", passes=[], auto=False)
     return model
 

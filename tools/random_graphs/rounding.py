@@ -27,14 +27,14 @@ MAX_ULPS = 4.0
 FACTOR = 8.0
 """The allowed deviation, as a multiple of the largest in these runs."""
 
-PRODUCTS = frozenset({
-    "MUL", "DIV", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "PRELU", "LEAKY_RELU", "ABS", "NEG", "SIGN",
-    "SQUARE", "SQRT", "RSQRT", "EXP", "LOG", "TANH", "LOGISTIC", "MAXIMUM", "MINIMUM", "RESHAPE", "TRANSPOSE",
-    "SQUEEZE", "EXPAND_DIMS", "SLICE", "STRIDED_SLICE", "PAD", "PADV2", "MIRROR_PAD", "CONCATENATION", "PACK",
-    "UNPACK", "SPLIT", "SPLIT_V", "MAX_POOL_2D", "REDUCE_MAX", "REDUCE_MIN", "GATHER", "CAST", "DEQUANTIZE",
-    "FILL", "TILE", "BROADCAST_TO", "SELECT", "SELECT_V2", "POW", "HARD_SWISH", "ELU", "FAKE_QUANT",
+SUMS = frozenset({"ADD", "SUB", "SQUARED_DIFFERENCE", "ADD_N"})
+"""Elementwise operators that add; a zero may be a cancelled sum, as in results of all that mix elements."""
+
+OF_ONE_ELEMENT = frozenset({
+    "CAST", "DEQUANTIZE", "FAKE_QUANT", "FILL", "MAX_POOL_2D", "PAD", "PADV2", "PRELU", "REDUCE_MAX",
+    "REDUCE_MIN", "SELECT", "SELECT_V2",
 })  # fmt: skip
-"""Operators that do not add elements; in results of all others, a zero may be a cancelled sum."""
+"""Operators that compute or choose each result from one element, without a trait that says so."""
 
 
 @dataclass
@@ -98,7 +98,7 @@ class _PerturbedRun:
             return array
         with np.errstate(all="ignore"):
             size = np.abs(array)
-            if op.code not in PRODUCTS:
+            if op.code in SUMS or not (op.elementwise or op.data_movement or op.code in OF_ONE_ELEMENT):
                 size = np.maximum(size, max([_largest(array), *map(_largest, operands)]))
             unit = MAX_ULPS * np.finfo(array.dtype).eps * self.random.uniform(-1, 1, array.shape)
             perturbed = array + np.where(np.isfinite(size), size, 0.0) * unit
