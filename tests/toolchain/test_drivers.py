@@ -20,6 +20,7 @@ from circlekit.toolchain.drivers import all_drivers
 from circlekit.toolchain.importers.onnx_interface import name_values, restore_interface
 from circlekit.toolchain.installation import ENTRY_POINTS
 from circlekit.toolchain.option import Option
+from circlekit.toolchain.session import Session
 from tests.cli.scripts import SCRIPTS
 
 TOOLCHAIN = {name: path for name, path in SCRIPTS.items() if path.startswith("circlekit.toolchain")}
@@ -272,3 +273,10 @@ def test_values_are_named_after_the_nodes_of_an_onnx_model() -> None:
     }  # fmt: skip
     name_values(model, record, [x])
     assert [op.results[0].name for op in model.main] == ["/Conv;/Relu", "/Neg", "q"]
+
+
+def test_bcq_takes_the_model_format_of_ones_template(tmp_path: Path) -> None:
+    file = tmp_path / "c.cfg"
+    file.write_text("[one-import-bcq]\ninput_path=a.pb\noutput_path=b.circle\nmodel_format=graph_def\n")
+    values = all_drivers()["one-import-bcq"].resolve(["-C", str(file)], Session()).values
+    assert values["model_format"] == "graph_def"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from circlekit.toolchain.driver import Driver, Invocation, guarded, version_text
@@ -84,7 +85,7 @@ one_import_tf = Driver(
 
 one_import_bcq = Driver(
     "one-import-bcq", "command line tool to convert TensorFlow with BCQ to circle",
-    lambda: _TENSORFLOW_OPTIONS, _run_bcq,
+    lambda: [*_TENSORFLOW_OPTIONS, replace(MODEL_FORMAT, constants={}, is_shown=False)], _run_bcq,
 )  # fmt: skip
 
 
