@@ -6,42 +6,53 @@ from __future__ import annotations
 import numpy as np
 
 from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.movement.shape import Reshape
+from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.passes.engine.legalize import Legalization
 from circlekit.rewrite.base import Context
 
 
 class CopyReadOutputs(Legalization):
-    """y, an output that operators read  ==  reshape(y) as the output, to the same shape."""
+    """y, an output that operators read  ==  reshape(y) as the output, to the same shape.
+
+    If several dimensions are unknown, the copy is a transpose that keeps the order of the axes.
+    """
 
     targets = frozenset({"onert"})  # releases the buffer after the last operator that reads it
-    kinds = (Reshape,)
+    kinds = (Reshape, Transpose)
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         if not self.is_forced:
             return 0
         outputs = (value for value in dict.fromkeys(graph.outputs) if value.producer is not None)
-        return sum(self._copy(graph, value) for value in outputs if value.users and _can_be_stated(value))
+        return sum(self._copy(graph, value) for value in outputs if value.users)
 
     def _copy(self, graph: Graph, value: Value) -> bool:
         producer = value.producer
         assert producer is not None  # by run_graph
+        copy = _copy_of(graph, value)
+        if copy is None or (isinstance(copy, Transpose) and self.obstacle(copy) is not None):
+            return False
         inner = Value(
             graph.unique_name(f"{value.name}/read"), value.dtype, value.shape, None, value.quantization
         )
         producer.take_result(value.result_index, inner)
         for op, index in tuple(value.uses):
             op.set_input(index, inner)
-        name = graph.unique_name(f"{value.name}/shape")
-        dims = [-1 if dim is None else dim for dim in value.shape or ()]
-        shape = Value.constant(name, np.array(dims, np.int32))
-        copy = Reshape(inner, shape, results=[value])
+        copy.set_input(0, inner)
+        copy.take_result(0, value)
         graph.insert_after(producer, copy)
         return True
 
 
-def _can_be_stated(value: Value) -> bool:
-    """Return whether a constant states the shape: RESHAPE infers one unknown dimension of nonempty data."""
-    shape = value.shape
-    return value.is_static or (shape is not None and shape.count(None) == 1 and 0 not in shape)
+def _copy_of(graph: Graph, value: Value) -> Op | None:
+    """Return an operator that copies ``value``; None if its rank is unknown."""
+    if value.shape is None:
+        return None
+    dims = [-1 if dim is None else dim for dim in value.shape]
+    is_stated = -1 not in dims or (dims.count(-1) == 1 and 0 not in dims)  # RESHAPE infers one
+    name = graph.unique_name(f"{value.name}/{'shape' if is_stated else 'perm'}")
+    operand = Value.constant(name, np.array(dims if is_stated else range(len(dims)), np.int32))
+    result = Value("", value.dtype, value.shape, None, value.quantization)
+    return (Reshape if is_stated else Transpose)(value, operand, results=[result])
