@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from circlekit.ir.dtypes import DType, f32, i8, u8
+from circlekit.ir.dtypes import DType, f32, i8, i16, i64, u8
 from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
@@ -93,6 +93,19 @@ def dense(rng: Random, dtype: DType) -> Drawn:
     return FullyConnected(x, weights, bias, results=[output(rng, dtype, (128, 96), depth)]), [array]
 
 
+def dense_of_int16(rng: Random, dtype: DType, bias_type: DType = f32) -> Drawn:
+    """Weights of ``dtype``; no bias, and the type that it would have."""
+    scale = 2.0 ** np.round(np.log2(60 * np.sqrt(64)) + rng.uniform(-1, 1))
+    x, y = quantized(i16, (128, 64), 1.0, 0), quantized(i16, (128, 96), float(scale), 0)
+    weights, _ = layer(rng, dtype, 96, (64,), 0)
+    op = FullyConnected(x, weights, None, results=[y], quantized_bias_type=bias_type)
+    return op, [draw(rng, i16, (128, 64))]
+
+
+def dense_of_int16_with_int64_sums(rng: Random, dtype: DType) -> Drawn:
+    return dense_of_int16(rng, dtype, i64)
+
+
 def product(rng: Random, dtype: DType) -> Drawn:
     x, left = source(rng, dtype, (2, 64, 40))
     y, right = source(rng, dtype, (2, 40, 96))
@@ -155,7 +168,7 @@ def results(drawn: Drawn, kernels: Kernels) -> Array:
 
 @pytest.mark.parametrize(
     ("kind", "dtype"),
-    [*((kind, dtype) for kind in KINDS for dtype in (i8, u8)), (depthwise, i8)],
+    [*((kind, dtype) for kind in KINDS for dtype in (i8, u8)), (depthwise, i8), (dense_of_int16, i8)],
 )
 def test_kernels_that_differ(kind: Draw, dtype: DType) -> None:
     """Bit for bit; and reference kernels say something else somewhere."""
@@ -184,7 +197,14 @@ def test_channels_beyond_eights_are_as_in_the_reference(kind: Sized, whole: int)
 
 @pytest.mark.parametrize(
     ("kind", "dtype"),
-    [(grouped, i8), (product, i8), (depthwise, u8), (mean_of_other_axes, i8), (mean_without_kept_dims, u8)],
+    [
+        (grouped, i8),
+        (product, i8),
+        (depthwise, u8),
+        (mean_of_other_axes, i8),
+        (mean_without_kept_dims, u8),
+        (dense_of_int16_with_int64_sums, i8),
+    ],
 )
 def test_kernels_that_do_not_differ(kind: Draw, dtype: DType) -> None:
     for seed in range(SEEDS):

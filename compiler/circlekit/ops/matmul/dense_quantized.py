@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from circlekit.errors import ModelError, UnsupportedError
-from circlekit.ir.dtypes import i8, i16, i32, u8
+from circlekit.ir.dtypes import i8, i16, i32, i64, u8
 from circlekit.ir.value import Array, Value
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.fused_activation import ACTIVATION_BOUNDS, apply_activation
@@ -56,11 +56,12 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
 def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
     """Return the output stage of a FULLY_CONNECTED on integers.
 
-    LiteRT's reference kernel scales the sums in double precision, except for int16 or sparse weights.
+    LiteRT's reference kernel scales the sums in double precision, except for int16 or sparse weights.  Its
+    optimized kernel does so only for an int64 bias; without a bias, ``quantized_bias_type`` has to be int64.
     """
     int64_sums = has_int64_sums(op, op.input)
     in_double = op.weights.dtype is not i16 and "sparsity" not in op.weights.extra
-    half_up = in_double and not int64_sums and follows_optimized_kernels()
+    half_up = in_double and follows_optimized_kernels() and not (int64_sums and _has_int64_bias(op))
     if in_double and not half_up:
         rounded = False
         arithmetic = Arithmetic.WIDE_DOUBLE if int64_sums else Arithmetic.DOUBLE
@@ -76,6 +77,11 @@ def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
         arithmetic,
         half_up,
     )
+
+
+def _has_int64_bias(op: Any) -> bool:
+    """Whether the bias is int64, or would be if there was one."""
+    return i64 in (op.quantized_bias_type, op.bias.dtype if op.bias is not None else None)
 
 
 def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
