@@ -54,7 +54,10 @@ class InnerForms(TensorForms):
     def _require_own_state(self, op: Op, value: Value) -> None:
         """Raise UnsupportedError unless ``value`` is a variable that only operators on integers use."""
         if not value.is_variable or self.graph.is_input(value) or self.graph.is_output(value):
-            raise UnsupportedError(f"%{value.name}, a state of {op.code}, is no variable of its own")
+            kind = "no variable" if not value.is_variable else "an input or output of the graph"
+            raise UnsupportedError(
+                f"%{value.name}, a state of {op.code}: expected a variable inside the graph, got {kind}"
+            )
         for user in value.users:
             if user in self.floats or user not in self.schemes or not self.scheme_of(user).activations:
                 raise UnsupportedError(f"{user.code} reads the state %{value.name} as floats")

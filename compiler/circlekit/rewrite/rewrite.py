@@ -135,7 +135,7 @@ class Rewrite(GraphPass):
 
     @property
     def _stays_in_place(self) -> bool:
-        """Whether new operators take the place of a single one, so that they read what it read."""
+        """Whether one operator is replaced where it stands: the new ones read variables when it did."""
         return len(self.old.nodes) == 1 and self.new.alias is None
 
     def wants(self, op: Op) -> bool:
