@@ -50,7 +50,7 @@ def joins_for(index_map: IndexMap, sources: tuple[Value, ...], result: Shape) ->
 
 
 def _joins(index_map: IndexMap, sources: tuple[Value, ...], result: Shape) -> Iterator[Join]:
-    """Yield the joins of ``joins_for``, one for each kind and axis."""
+    """Yield the joins of ``joins_for``, in any order."""
     shape, count = dims_of(sources[0]), len(sources)
     if any(dims_of(value) != shape for value in sources):
         return
@@ -62,4 +62,4 @@ def _joins(index_map: IndexMap, sources: tuple[Value, ...], result: Shape) -> It
             whole = (count,) if is_pack else (count * shape[axis],)
             behind = shape[axis:] if is_pack else shape[axis + 1 :]
             plans = plans_for(rest, (*shape[:axis], *whole, *behind), result, sources[0].dtype.bits)
-            yield from (Join(is_pack, axis, plan) for plan in plans[:1])
+            yield from (Join(is_pack, axis, plan) for plan in plans)

@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from circlekit.index_maps.unknown_dim import is_unknown, known_count, written
+from circlekit.index_maps.unknown_dim import dims_of, is_unknown, known_count, written
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
-from circlekit.ops.movement.repeat import Tile
+from circlekit.ops.movement.gather import ReverseV2
+from circlekit.ops.movement.repeat import BroadcastTo, Tile
 from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.ops.movement.slice import Slice, StridedSlice
 from circlekit.ops.movement.space import DepthToSpace, SpaceToDepth
@@ -60,8 +61,11 @@ class Step(Protocol):
     @property
     def moves(self) -> bool: ...
 
-    def op(self, value: Value, vector: Vector) -> Op:
-        """Return the operator that reads ``value``; ``vector`` makes its constant operands."""
+    def ops(self, value: Value, vector: Vector) -> Iterator[Op]:
+        """Yield the operators that do the step on ``value``, each of them alone; the usual one first.
+
+        ``vector`` makes their constant operands.
+        """
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,8 @@ class Reshaped:
     shape: Shape
     moves = False
 
-    def op(self, value: Value, vector: Vector) -> Op:
-        return Reshape(value, vector("shape", written(self.shape)), new_shape=written(self.shape))
+    def ops(self, value: Value, vector: Vector) -> Iterator[Op]:
+        yield Reshape(value, vector("shape", written(self.shape)), new_shape=written(self.shape))
 
 
 @dataclass(frozen=True)
@@ -87,13 +91,13 @@ class Transposed:
     def shape(self) -> Shape:
         return tuple(self.source[axis] for axis in self.perm)
 
-    def op(self, value: Value, vector: Vector) -> Op:
-        return Transpose(value, vector("perm", self.perm))
+    def ops(self, value: Value, vector: Vector) -> Iterator[Op]:
+        yield Transpose(value, vector("perm", self.perm))
 
 
 @dataclass(frozen=True)
 class Sliced:
-    """SLICE or STRIDED_SLICE that takes the indices ``ranges[a]`` along each axis a.
+    """SLICE, STRIDED_SLICE or REVERSE_V2 that takes the indices ``ranges[a]`` along each axis a.
 
     ``dropped``: axes with one index, which the result does not have.
     """
@@ -106,21 +110,27 @@ class Sliced:
     def shape(self) -> Shape:
         return tuple(len(taken) for axis, taken in enumerate(self.ranges) if axis not in self.dropped)
 
-    def op(self, value: Value, vector: Vector) -> Op:
+    def ops(self, value: Value, vector: Vector) -> Iterator[Op]:
         begin = vector("begin", [taken.start for taken in self.ranges])
         if not self.dropped and all(taken.step == 1 for taken in self.ranges):
-            return Slice(value, begin, vector("size", written([len(taken) for taken in self.ranges])))
+            yield Slice(value, begin, vector("size", written([len(taken) for taken in self.ranges])))
         end = [0 if is_unknown(taken.stop) else max(taken.stop, 0) for taken in self.ranges]
         is_end = (taken.stop < 0 or (taken.stop and is_unknown(taken.stop)) for taken in self.ranges)
         to_end = sum(bool(masked) << axis for axis, masked in enumerate(is_end))
         steps = vector("strides", [taken.step for taken in self.ranges])
         shrunk = sum(1 << axis for axis in self.dropped)
-        return StridedSlice(value, begin, vector("end", end), steps, end_mask=to_end, shrink_axis_mask=shrunk)
+        yield StridedSlice(value, begin, vector("end", end), steps, end_mask=to_end, shrink_axis_mask=shrunk)
+        backwards = [axis for axis, taken in enumerate(self.ranges) if taken.step == -1]
+        if backwards and self.shape == dims_of(value):
+            yield ReverseV2(value, vector("axis", backwards))
 
 
 @dataclass(frozen=True)
 class Tiled:
-    """TILE of a tensor of shape ``source``, repeated ``multiples[a]`` times along each axis a."""
+    """TILE, or BROADCAST_TO, of a tensor of shape ``source``.
+
+    ``multiples``: for each axis, how often its indices are repeated.
+    """
 
     source: Shape
     multiples: tuple[int, ...]
@@ -130,8 +140,11 @@ class Tiled:
     def shape(self) -> Shape:
         return tuple(dim * times for dim, times in zip(self.source, self.multiples, strict=True))
 
-    def op(self, value: Value, vector: Vector) -> Op:
-        return Tile(value, vector("multiples", self.multiples))
+    def ops(self, value: Value, vector: Vector) -> Iterator[Op]:
+        yield Tile(value, vector("multiples", self.multiples))
+        is_broadcast = all(1 in pair for pair in zip(self.source, self.multiples, strict=True))
+        if is_broadcast and not any(map(is_unknown, self.shape)):
+            yield BroadcastTo(value, vector("shape", self.shape))
 
 
 @dataclass(frozen=True)
@@ -146,9 +159,9 @@ class BlocksMoved:
     to_depth: bool
     moves = True
 
-    def op(self, value: Value, vector: Vector) -> Op:
+    def ops(self, value: Value, vector: Vector) -> Iterator[Op]:
         kind = SpaceToDepth if self.to_depth else DepthToSpace
-        return kind(value, block_size=self.block)
+        yield kind(value, block_size=self.block)
 
 
 Plan = tuple[Step, ...]
@@ -169,10 +182,13 @@ def sum_of(costs: Iterable[MovementCost]) -> MovementCost:
     return total
 
 
-def built(plan: Plan, source: Value, result: Value, graph: Graph) -> list[Op]:
+def built(
+    plan: Plan, source: Value, result: Value, graph: Graph, choose: Callable[[Iterator[Op]], Op]
+) -> list[Op]:
     """Return new operators that do ``plan`` on ``source``; the caller inserts them into ``graph``.
 
     ``result``: the value that they will replace.  New values are named after it, and have its quantization.
+    ``choose``: returns one of the operators that do a step.
     """
     ops: list[Op] = []
 
@@ -180,7 +196,7 @@ def built(plan: Plan, source: Value, result: Value, graph: Graph) -> list[Op]:
         return Value.constant(graph.unique_name(f"{result.name}/{name}"), np.array(numbers, np.int32))
 
     for step in plan:
-        op = step.op(ops[-1].output if ops else source, vector)
+        op = choose(step.ops(ops[-1].output if ops else source, vector))
         op.output.name = graph.unique_name(f"{result.name}/{type(op).__name__}")
         op.output.quantization = result.quantization
         ops.append(op)

@@ -77,6 +77,10 @@ class FoldedWork:
     max_macs: int = 0
 
 
+def _itself(op: Op) -> Sequence[Op]:
+    return (op,)
+
+
 @dataclass
 class TargetRules:
     """What the target of an optimization allows.
@@ -90,6 +94,8 @@ class TargetRules:
     ``snapshot``: the latest state of the model to which a run can be undone.  ``run_bytes``: as for Target.
     ``is_default``: the user did not name the target.  Then passes with ``makes_special_forms`` may make what
     the target cannot run.
+    ``written``: function that returns the operators that the file will have for an operator: those that
+    legalization replaces it by, if the runtime lacks it, else itself.
     """
 
     checks: Sequence[Callable[[Op], str | None]]
@@ -99,6 +105,7 @@ class TargetRules:
     barred: dict[tuple[str, str], str] = field(default_factory=dict)
     snapshot: Snapshot | None = None
     run_bytes: int = 0
+    written: Callable[[Op], Sequence[Op]] = _itself
 
     def refusal(self, old: Iterable[Op], new: Iterable[Op]) -> str | None:
         """Return why the target does not take the operators ``new``.

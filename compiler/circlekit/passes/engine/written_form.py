@@ -3,40 +3,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.support.lone_model import can_stand_alone, is_folded, lone_model
-from circlekit.rewrite.base import TargetRules
+from circlekit.rewrite.base import Context, TargetRules
 from circlekit.targets.delegation import Delegation, find_delegation
-from circlekit.targets.findings import Refusal, TargetSet
+from circlekit.targets.findings import Refusal, TargetSet, choose_targets
 from circlekit.targets.operator_form import form_of
 from circlekit.targets.target import Target
 
 
-def written_refusal(targets: TargetSet, format: str, check: Refusal | None = None) -> Refusal:
-    """Return a function that says why ``targets`` do not take an operator when it is written as ``format``.
+class _WrittenForms:
+    """The operators that legalization for ``targets`` and ``format`` writes for single operators.
 
-    The function returns None for an operator that they take, or for which legalization writes operators that
-    they take; an operand that constant folding will compute counts as constant.  ``check``: one of
-    ``targets.checks``, by default the first: whether they run it.
+    Operators that are alike are legalized once, because that is slow.
     """
-    check = check or targets.refusal
-    runs: dict[object, bool] = {}  # legalization is slow: once for operators that are alike
 
-    def refusal(op: Op) -> str | None:
-        sentence = check(op)
-        if sentence is None or not can_stand_alone(op):
-            return sentence
+    def __init__(self, targets: TargetSet, format: str) -> None:
+        self.targets, self.format = targets, format
+        self._made: dict[object, list[Op]] = {}
+
+    def ops(self, op: Op, check: Refusal, sentence: str) -> list[Op] | None:
+        """Return the operators that are written for ``op``; None if ``check`` refuses one of them, too.
+
+        ``sentence``: why it refuses ``op``.  An operand that constant folding will compute counts as
+        constant.
+        """
+        if not can_stand_alone(op):
+            return None
         shapes = tuple(value and value.shape for value in (*op.inputs, *op.results))
         constant = tuple(value is None or is_folded(value) for value in op.inputs)
         key = (sentence, form_of(op), shapes, constant, repr(op.attribute_items()))
-        if key not in runs:
-            written = legalize(lone_model(op), format, targets=targets.legalized, is_excerpt=True)
-            runs[key] = all(check(made) is None for made in written.ops())
-        return None if runs[key] else sentence
+        if key not in self._made:
+            model = legalize(lone_model(op), self.format, targets=self.targets.legalized, is_excerpt=True)
+            self._made[key] = list(model.ops())
+        made = self._made[key]
+        return made if all(check(op) is None for op in made) else None
 
-    return refusal
+    def refusal(self, check: Refusal) -> Refusal:
+        """Return a function that says why ``check`` refuses an operator and what is written for it."""
+
+        def refusal(op: Op) -> str | None:
+            sentence = check(op)
+            return None if sentence is None or self.ops(op, check, sentence) is not None else sentence
+
+        return refusal
+
+    def written(self, op: Op) -> Sequence[Op]:
+        """Return the operators that are written for ``op``: itself if the targets run it, or cannot."""
+        check = self.targets.refusal
+        sentence = check(op)
+        return (op,) if sentence is None else self.ops(op, check, sentence) or (op,)
+
+
+def written_refusal(targets: TargetSet, format: str) -> Refusal:
+    """Return a function that says why ``targets`` do not run an operator when it is written as ``format``.
+
+    The function returns None for an operator that they run, or for which legalization writes operators that
+    they run; an operand that constant folding will compute counts as constant.
+    """
+    return _WrittenForms(targets, format).refusal(targets.refusal)
 
 
 def written_delegation(model: Model, format: str, target: Target) -> Delegation | None:
@@ -50,6 +79,12 @@ def written_delegation(model: Model, format: str, target: Target) -> Delegation 
     return find_delegation(legalize(model, format).main, target)
 
 
+def rules_for(context: Context) -> TargetRules:
+    """Return the rules of the target of ``context``; without one, those of the default of the format."""
+    found = context.target or rules_of_targets(choose_targets(None, context.format), context.format)
+    return found or TargetRules([])
+
+
 def rules_of_targets(targets: TargetSet, format: str) -> TargetRules | None:
     """Return the rules for a model that has to run on all of ``targets`` when it is written as ``format``.
 
@@ -57,7 +92,8 @@ def rules_of_targets(targets: TargetSet, format: str) -> TargetRules | None:
     """
     if not targets:
         return None
-    checks = [written_refusal(targets, format, check) for check in targets.checks]
+    forms = _WrittenForms(targets, format)
+    checks = [forms.refusal(check) for check in targets.checks]
     names = tuple(target.name for target in targets)
     run_bytes = max(target.run_bytes for target in targets)
-    return TargetRules(checks, names, targets.is_default, run_bytes=run_bytes)
+    return TargetRules(checks, names, targets.is_default, run_bytes=run_bytes, written=forms.written)

@@ -18,6 +18,7 @@ from circlekit.ops.movement.gather import Gather
 from circlekit.ops.movement.join import Split, SplitV, Unpack
 from circlekit.ops.movement.shape import Reshape
 from circlekit.ops.movement.slice import Slice, StridedSlice
+from circlekit.passes.layout.movement_writer import MovementWriter, drop
 from circlekit.rewrite.base import Context, GraphPass
 
 
@@ -52,26 +53,29 @@ class JoinSlices(GraphPass):
                 groups.setdefault((op.inputs[0], part.axis), []).append(part)
         order = {op: index for index, op in enumerate(graph.ops)} if groups else {}
         ordered = [sorted(parts, key=lambda part: part.start) for parts in groups.values()]
-        return sum(self.join(graph, parts, order, context) for parts in ordered)
+        writer = MovementWriter(graph, context)
+        return sum(self.join(writer, parts, order, context) for parts in ordered)
 
-    def join(self, graph: Graph, parts: Sequence[_Part], order: Mapping[Op, int], context: Context) -> bool:
+    def join(
+        self, writer: MovementWriter, parts: Sequence[_Part], order: Mapping[Op, int], context: Context
+    ) -> bool:
         """Replace ``parts``, slices of one value along one axis sorted by start, by one operator.
 
         ``order``: the position of each operator in the graph.  Return False, and change nothing, if the parts
         are not the whole value, each index once, or if the replacement is refused.
         """
-        old = [part.op for part in parts]
+        old, graph = [part.op for part in parts], writer.graph
         first = min(old, key=order.__getitem__)
-        sentence, new = _obstacle(parts), []
+        sentence, new = _obstacle(parts), list[Op]()
         if sentence is None:
-            new = _joined(graph, parts, first.results[0].name)
-            if len(new) > len(old):
-                sentence = f"%{first.output.name}: would need {len(new) - 1} Reshapes"
-            elif context.target is not None:
-                sentence = context.target.refusal(old, new)
+            forms = (_joined(graph, parts, kind, first.results[0].name) for kind in _kinds(parts))
+            new = writer.cheapest(forms, old)
+            sentence = writer.refusal(old, new)
+            count = writer.cost(new).ops
+            if sentence is None and count > writer.cost(old).ops:
+                sentence = f"%{first.output.name}: would need {count - 1} Reshapes, or other operators"
         if not context.accepts(self.name, first, sentence, len(parts)):
-            for op in reversed(new):
-                op.drop_inputs()
+            drop(new)
             return False
         for op in new:
             graph.insert_before(first, op)
@@ -114,8 +118,16 @@ def _obstacle(parts: Sequence[_Part]) -> str | None:
     return f"%{source.name}: the slices are not all {dim} indices of axis {axis}, each once"
 
 
-def _joined(graph: Graph, parts: Sequence[_Part], base: str) -> list[Op]:
-    """Return an operator whose results are ``parts``, and Reshapes of some results.
+def _kinds(parts: Sequence[_Part]) -> Sequence[type[Op]]:
+    """Return the operators that can take ``parts``, those with the fewest operands first."""
+    sizes = [part.stop - part.start for part in parts]
+    if len({*sizes}) > 1:
+        return [SplitV]
+    return [Unpack, Split, SplitV] if sizes[0] == 1 else [Split, SplitV]
+
+
+def _joined(graph: Graph, parts: Sequence[_Part], kind: type[Op], base: str) -> list[Op]:
+    """Return an operator of ``kind`` whose results are ``parts``, and Reshapes of some results.
 
     They are named after ``base``, and are not in the graph yet.
     """
@@ -126,13 +138,10 @@ def _joined(graph: Graph, parts: Sequence[_Part], base: str) -> list[Op]:
     def constant(name: str, numbers: int | Sequence[int]) -> Value:
         return Value.constant(graph.unique_name(f"{base}/{name}"), np.array(numbers, np.int32))
 
-    shape = dims_of(source)
-    dropping, keeping = ((*shape[:axis], *one, *shape[axis + 1 :]) for one in ((), (1,)))
-    shapes = [dims_of(part.result) for part in parts]
     joined: Op
-    if sizes == [1] * len(parts) and shapes.count(dropping) >= shapes.count(keeping):
+    if kind is Unpack:
         joined = Unpack(source, num=len(parts), axis=axis)
-    elif len({*sizes}) == 1:
+    elif kind is Split:
         joined = Split(constant("split_dim", axis), source, num_splits=len(parts))
     else:
         joined = SplitV(

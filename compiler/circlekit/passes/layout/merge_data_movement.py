@@ -7,16 +7,17 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from circlekit.index_maps.chains import Origin, origins, present_cost, removable
+from circlekit.index_maps.chains import Origin, origins, removable
 from circlekit.index_maps.joins import Join, joins_for
 from circlekit.index_maps.of_operators import movement_of
-from circlekit.index_maps.steps import MovementCost, Plan, Reshaped, built, cost_of, sum_of
+from circlekit.index_maps.steps import MovementCost, Plan, Reshaped, cost_of
 from circlekit.index_maps.unknown_dim import dims_of
 from circlekit.index_maps.write_back import plans_for
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.passes.layout.held_in_place import ends_of, why_no_map
+from circlekit.passes.layout.movement_writer import MovementWriter, drop
 from circlekit.passes.layout.permute_channels import (
     orders_of_producer,
     orders_of_user,
@@ -39,7 +40,8 @@ class MergeDataMovement(GraphPass):
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         ops = [op for op in graph.ops if op.data_movement and len(op.results) == 1]
-        count = sum(op.graph is graph and _Chain(graph, op, context).shorten() for op in ops)
+        writer = MovementWriter(graph, context)
+        count = sum(op.graph is graph and _Chain(writer, op, context).shorten() for op in ops)
         if context.refusals is not None:
             self._explain_parts(graph, context)
         return count
@@ -72,15 +74,21 @@ _Form = tuple[Join | None, Plan, Order | None]
 class _Way(NamedTuple):
     """A cheaper way to compute the result of a chain.
 
-    ``change``: of bytes and operators, which are negative or 0.  ``join``: of the sources, if there are
-    several.  ``steps``: what follows.  ``order``: in which a layer at one end has its channels then.
+    ``new``, ``old``: what it costs, and what it replaces.  ``join``: of the sources, if there are several.
+    ``steps``: what follows.  ``order``: in which a layer at one end has its channels then.
     """
 
-    change: MovementCost
+    new: MovementCost
+    old: MovementCost
     origin: Origin
     join: Join | None
     steps: Plan
     order: Order | None = None
+
+    @property
+    def change(self) -> MovementCost:
+        """The change of bytes and operators, which are negative or 0."""
+        return MovementCost(self.new.bytes - self.old.bytes, self.new.ops - self.old.ops)
 
     @property
     def is_alias(self) -> bool:
@@ -91,29 +99,52 @@ class _Way(NamedTuple):
 class _Chain:
     """The operators that move data up to ``last``, which has one result."""
 
-    def __init__(self, graph: Graph, last: Op, context: Context) -> None:
-        self.graph, self.last, self.context = graph, last, context
+    def __init__(self, writer: MovementWriter, last: Op, context: Context) -> None:
+        self.graph, self.writer, self.last, self.context = writer.graph, writer, last, context
         self.result = last.results[0]
 
     def shorten(self) -> bool:
         """Replace the chain by the cheapest operators that the target runs; return whether it changed."""
-        sentence: str | None = None
         if movement_of(self.last) is None:
             if self.context.refusals is not None:
-                sentence = f"%{self.result.name}: {why_no_map(self.last)}"
-                self.context.accepts(MergeDataMovement.name, self.last, sentence, EXPLAINED)
+                self.refuse(why_no_map(self.last))
             return False
-        for way in sorted(self.ways(), key=lambda way: way.change):
-            ops = [] if way.is_alias else self.built(way)
-            sentence = self.refusal(way, ops)
-            if self.context.accepts(MergeDataMovement.name, self.last, sentence, len(way.origin.ops) + 2):
-                self.replace(way, ops)
-                return True
-            for op in reversed(ops):
-                op.drop_inputs()
-        if sentence is None and self.context.refusals is not None:
-            self.context.accepts(MergeDataMovement.name, self.last, self.obstacle(), EXPLAINED)
+        ways = sorted(self.ways(), key=lambda way: way.change)
+        best = self.cheapest(ways)
+        if best is not None and self.context.accepts(MergeDataMovement.name, self.last, None):
+            self.replace(*best)
+            return True
+        if best is not None:
+            drop(best[1])
+        elif not ways and self.context.refusals is not None:
+            self.refuse(self.obstacle())
         return False
+
+    def cheapest(self, ways: Sequence[_Way]) -> tuple[_Way, list[Op]] | None:
+        """Return the cheapest of ``ways`` as it is written, and its operators; None if no way is cheaper.
+
+        ``ways``: the one that is cheapest before legalization comes first.
+        """
+        best: tuple[_Way, list[Op]] | None = None
+        for way in ways:
+            if best is not None and best[0].change <= way.change:
+                break  # legalization makes no way cheaper
+            ops = unused = [] if way.is_alias else self.built(way)
+            written = way._replace(new=self.writer.cost(ops))
+            sentence = self.writer.refusal(way.origin.ops, ops)
+            if sentence is None and not written.new.improves_on(way.old):
+                sentence = "the target lacks operators for a cheaper way, and those in their place cost more"
+            if sentence is not None:
+                self.refuse(sentence, len(way.origin.ops) + 2)
+            elif best is None or written.change < best[0].change:
+                unused = [] if best is None else best[1]
+                best = written, ops
+            drop(unused)
+        return best
+
+    def refuse(self, sentence: str, progress: int = EXPLAINED) -> None:
+        """Record why the chain stays."""
+        self.context.refuse(MergeDataMovement.name, self.last, sentence, progress)
 
     def ways(self, keep_used: bool = True) -> Iterator[_Way]:
         """Yield all cheaper ways; the chain may begin at any of its values.
@@ -125,7 +156,7 @@ class _Chain:
         for origin in origins(self.result):
             is_copied = not self.graph.can_stand_for(self.result, origin.sources[0])
             ops = removable(self.graph, self.result, origin.ops) if keep_used else origin.ops
-            old = sum_of(map(present_cost, ops))
+            old = self.writer.cost(ops)
             forms = _forms(origin, self.result)
             if len(ops) == len(origin.ops) and len(origin.sources) == 1:
                 forms = chain(forms, self.forms_with_other_channels(origin))
@@ -136,8 +167,7 @@ class _Chain:
                 if join is not None:
                     new = join.cost(origin.sources)
                 if new.improves_on(old):
-                    change = MovementCost(new.bytes - old.bytes, new.ops - old.ops)
-                    yield _Way(change, origin, join, steps, order)
+                    yield _Way(new, old, origin, join, steps, order)
 
     def forms_with_other_channels(self, origin: Origin) -> Iterator[_Form]:
         """Yield ways to write what is left of the map if weights absorb an order of channels."""
@@ -148,14 +178,8 @@ class _Chain:
         for is_producer in (True, False):
             value, orders = (source, orders_of_producer) if is_producer else (result, orders_of_user)
             for rest, order in orders(origin.map, value, self.graph):
-                for plan in plans_for(rest, dims_of(source), shape, bits)[:1]:
+                for plan in plans_for(rest, dims_of(source), shape, bits):
                     yield None, plan, Order(is_producer, order)
-
-    def refusal(self, way: _Way, ops: Sequence[Op]) -> str | None:
-        """Return why the operators ``ops`` cannot replace the chain; None if they can."""
-        target = self.context.target
-        sentence = None if target is None else target.refusal(way.origin.ops, ops)
-        return None if sentence is None else f"%{self.result.name}: {sentence}"
 
     def obstacle(self) -> str:
         """Return why no other operators are cheaper."""
@@ -196,7 +220,7 @@ class _Chain:
             ops[0].output.name = self.graph.unique_name(f"{self.result.name}/{type(ops[0]).__name__}")
             ops[0].output.quantization = self.result.quantization
         source = ops[0].output if ops else way.origin.sources[0]
-        return ops + built(way.steps, source, self.result, self.graph)
+        return ops + self.writer.built(way.steps, source, self.result)
 
 
 def _forms(origin: Origin, result: Value) -> Iterator[_Form]:

@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from circlekit.index_maps.chains import present_cost
 from circlekit.index_maps.index_map import IndexMap
 from circlekit.index_maps.of_operators import movement_of
-from circlekit.index_maps.steps import MovementCost, Reshaped, built, cost_of, sum_of
+from circlekit.index_maps.steps import MovementCost, Plan, Reshaped
 from circlekit.index_maps.unknown_dim import dims_of, size_of
-from circlekit.index_maps.write_back import plans_for
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op, attribute, operand
 from circlekit.ir.value import TensorType, Value
 from circlekit.ops.operand_dtypes import ANY
+from circlekit.passes.layout.movement_writer import MovementWriter
 from circlekit.passes.support.axes import Perm, inverse, perm_of
 
 
@@ -27,12 +26,16 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
     """The elements of ``input`` in the order of ``map``; this operator never appears in a file.
 
     ``chain``: the operators that it stands for, which are in no graph meanwhile, with their versions.
+    ``cost``: theirs.  ``runs``: whether the target runs them.  ``writer``: chooses the operators for a map.
     """
 
     input = operand(*ANY)
 
     map: IndexMap = attribute(IndexMap.identity(1))
     chain: tuple[tuple[Op, int | None], ...] = attribute(())
+    cost: MovementCost = attribute(MovementCost())
+    runs: bool = attribute(True)
+    writer: MovementWriter | None = attribute(None)
 
     def infer(self) -> TensorType:
         return self.output.type
@@ -56,23 +59,29 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
         None if no operators compute that.
         """
         if perm is None:
-            return sum_of(present_cost(op) for op, _ in self.chain)
+            return self.cost
         changed = self.permuted_map(perm)
-        if changed is None:
-            return None
-        shape, result = (tuple(dims_of(v)[axis] for axis in perm) for v in (self.input, self.output))
-        bits = self.input.dtype.bits
-        plans = plans_for(changed, shape, result, bits)
-        if not plans:
+        found = None if changed is None else self.best_plan(changed, perm)
+        if found is None:
             return None
         # without operators, a copy from an input to an output of the graph may still be needed
-        return cost_of(plans[0], bits) if plans[0] else MovementCost(0, 1)
+        return found[1] if found[0] else MovementCost(0, 1)
+
+    def best_plan(self, index_map: IndexMap, perm: Perm) -> tuple[Plan, MovementCost] | None:
+        """Return the cheapest operators for ``index_map``, and their cost; None if there are none.
+
+        The map leads from transpose(input, perm) to transpose(output, perm).
+        """
+        shape, result = (tuple(dims_of(v)[axis] for axis in perm) for v in (self.input, self.output))
+        assert self.writer is not None  # it was collapsed
+        return self.writer.best_plan(index_map, self.input, (shape, result), self.runs)
 
 
-def collapse(graph: Graph, perm: Perm) -> None:
+def collapse(graph: Graph, perm: Perm, writer: MovementWriter) -> None:
     """Replace chains by MovementOps that begin and end with values that have the axes of ``perm``.
 
-    Transposes by ``perm`` or its inverse, and reshapes that do the same, stay at both ends.
+    Transposes by ``perm`` or its inverse, and reshapes that do the same, stay at both ends.  ``writer``: of
+    the operators that replace the chains if these change.
     """
     perms = (perm, inverse(perm))
     if all(not op.data_movement or op.layout_operands or perm_of(op, perms) in perms for op in graph):
@@ -83,7 +92,7 @@ def collapse(graph: Graph, perm: Perm) -> None:
         while chain and perm_of(chain[-1], perms) in perms:
             chain.pop()
         if len(chain) > 1 or (chain and not chain[0].layout_operands):
-            _replace(graph, chain, len(perm))
+            _replace(graph, chain, len(perm), writer)
 
 
 def _chains(graph: Graph) -> Iterator[list[Op]]:
@@ -109,7 +118,7 @@ def _is_link(op: Op) -> bool:
     return len(movement.sources) == len(movement.maps) == 1
 
 
-def _replace(graph: Graph, chain: list[Op], rank: int) -> None:
+def _replace(graph: Graph, chain: list[Op], rank: int, writer: MovementWriter) -> None:
     """Replace ``chain`` by a MovementOp if it begins and ends with values of ``rank`` and has one map."""
     movements = [movement_of(op) for op in chain]
     assert movements[0] is not None  # every operator is a link
@@ -123,9 +132,13 @@ def _replace(graph: Graph, chain: list[Op], rank: int) -> None:
     if whole is None:
         return
     versions = tuple((op, op.version) for op in chain)
+    cost, runs = writer.cost(chain), writer.refusal((), chain) is None
     index = chain[0].inputs.index(source)
     chain[-1].take_result(0, Value("", result.dtype, result.shape, None, result.quantization))
-    graph.insert_before(chain[0], MovementOp(source, results=[result], map=whole, chain=versions))
+    move = MovementOp(
+        source, results=[result], map=whole, chain=versions, cost=cost, runs=runs, writer=writer
+    )
+    graph.insert_before(chain[0], move)
     chain[0].set_input(index, None)
     for op in chain:
         graph.unlink(op)
@@ -158,12 +171,14 @@ def _restore(graph: Graph, move: MovementOp) -> None:
 def _write_back(graph: Graph, move: MovementOp) -> None:
     """Insert the cheapest operators for the map of ``move``."""
     source, result = move.input, move.output
-    plan = plans_for(move.map, dims_of(source), dims_of(result), source.dtype.bits)[0]
+    found = move.best_plan(move.map, tuple(range(source.rank or 0)))
+    assert found is not None  # it was chosen by its cost
+    plan = found[0]
     if not plan and not graph.can_stand_for(result, source):
         plan = (Reshaped(dims_of(result)),)
     for op, _ in move.chain:
         op.drop_inputs()
-    ops = built(plan, source, result, graph)
+    ops = move.writer.built(plan, source, result) if move.writer is not None else []
     for op in ops:
         graph.insert_before(move, op)
     if ops:

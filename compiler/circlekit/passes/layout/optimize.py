@@ -8,6 +8,7 @@ from circlekit.ir.op import Op
 from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.layout.apply import Applier, Constants
 from circlekit.passes.layout.movement_op import MovementOp, collapse, expand
+from circlekit.passes.layout.movement_writer import MovementWriter
 from circlekit.passes.layout.region import Region, RegionFinder
 from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.rewrite.base import Context, GraphPass
@@ -31,8 +32,9 @@ class OptimizeLayout(GraphPass):
     def run_graph(self, graph: Graph, context: Context) -> int:
         changes = 0
         run_bytes = 0 if context.target is None else context.target.run_bytes
+        writer = MovementWriter(graph, context)
         for _ in range(MAX_SWEEPS):
-            changed = self.sweep(graph, run_bytes)
+            changed = self.sweep(writer, run_bytes)
             changes += changed
             if not changed:
                 break
@@ -41,16 +43,16 @@ class OptimizeLayout(GraphPass):
                 self.explain(graph, perm, transposes, context)
         return changes
 
-    def sweep(self, graph: Graph, run_bytes: int = 0) -> int:
+    def sweep(self, writer: MovementWriter, run_bytes: int = 0) -> int:
         """Optimize for each permutation once; return the number of changed operators, transposes included.
 
         ``run_bytes``: as for RegionFinder.
         """
-        changes = 0
+        graph, changes = writer.graph, 0
         constants = Constants(graph)
         for perm in transposes_of(graph):
             epoch, moved = graph.epoch, set[Op]()
-            collapse(graph, perm)
+            collapse(graph, perm, writer)
             transposes = transposes_of(graph).get(perm, [])
             finder = RegionFinder(graph, perm, run_bytes)
             better = []

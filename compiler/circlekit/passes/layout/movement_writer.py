@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write data movement in the operators that cost the least as the target gets them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from circlekit.index_maps.chains import present_cost
+from circlekit.index_maps.index_map import IndexMap
+from circlekit.index_maps.steps import MovementCost, Plan, Shape, built, cost_of, sum_of
+from circlekit.index_maps.unknown_dim import is_unknown
+from circlekit.index_maps.write_back import plans_for
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.passes.engine.written_form import rules_for
+from circlekit.rewrite.base import Context
+
+
+class MovementWriter:
+    """Chooses and makes operators that move data in ``graph``.
+
+    They are judged by what will be written for them: an operator that the target lacks costs the operators
+    that legalization replaces it by, and is refused if there are none.  Without a target in ``context``, that
+    of the format decides, so that the file still runs where the original did.
+    """
+
+    def __init__(self, graph: Graph, context: Context) -> None:
+        self.graph, self.rules = graph, rules_for(context)
+        self._costs: dict[Op, MovementCost] = {}
+
+    def cost(self, ops: Iterable[Op]) -> MovementCost:
+        """Return what is written for ``ops`` costs."""
+        return sum_of(map(self._cost, ops))
+
+    def _cost(self, op: Op) -> MovementCost:
+        if op not in self._costs:
+            self._costs[op] = sum_of(map(present_cost, self.rules.written(op)))
+        return self._costs[op]
+
+    def refusal(self, old: Iterable[Op], new: Iterable[Op]) -> str | None:
+        """Return why the target does not take the operators ``new``; as ``TargetRules.refusal``."""
+        return self.rules.refusal(old, new)
+
+    def cheapest(self, forms: Iterable[Sequence[Op]], old: Sequence[Op] = ()) -> list[Op]:
+        """Return that one of ``forms``, equal lists of operators, for which the fewest are written.
+
+        The first of several; one that the target takes in place of ``old``, if there is one.  The operators
+        of the others lose their operands.
+        """
+        made: list[tuple[bool, int, list[Op]]] = []
+        for form in forms:
+            ops = list(form)
+            made.append((self.refusal(old, ops) is not None, self.cost(ops).ops, ops))
+            if made[-1][:2] == (False, 1):
+                break  # none is better
+        best = min(made, key=lambda item: item[:2])
+        for item in made:
+            if item is not best:
+                drop(item[2])
+        return best[2]
+
+    def _choose(self, ops: Iterable[Op]) -> Op:
+        """Return the best of ``ops``, each of which does the same."""
+        return self.cheapest([op] for op in ops)[0]
+
+    def built(self, plan: Plan, source: Value, result: Value) -> list[Op]:
+        """Return new operators that do ``plan`` on ``source``; see ``steps.built``."""
+        return built(plan, source, result, self.graph, self._choose)
+
+    def best_plan(
+        self, index_map: IndexMap, source: Value, shapes: tuple[Shape, Shape], must_run: bool
+    ) -> tuple[Plan, MovementCost] | None:
+        """Return the cheapest plan that the target runs, and what is written for it costs; None if none does.
+
+        ``source``: a value with the dtype and the quantization of the data.  ``shapes``: of the operand and
+        of the result.  ``must_run``: if false, plans that do not run count, too.
+        """
+        bits = source.dtype.bits
+        best: tuple[Plan, MovementCost] | None = None
+        for plan in plans_for(index_map, *shapes, bits):
+            if best is not None and best[1] <= cost_of(plan, bits):
+                break  # nothing that is written costs less than the plan
+            dims = tuple(None if is_unknown(dim) else dim for dim in shapes[0])
+            data = Value(source.name, source.dtype, dims, None, source.quantization)
+            ops = self.built(plan, data, data)
+            if must_run and self.refusal((), ops) is not None:
+                continue
+            cost = self.cost(ops)
+            if best is None or cost < best[1]:
+                best = plan, cost
+        return best
+
+
+def drop(ops: Sequence[Op]) -> None:
+    """Take the operands from ``ops``, which are not used."""
+    for op in reversed(ops):
+        op.drop_inputs()
