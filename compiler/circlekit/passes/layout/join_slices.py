@@ -69,7 +69,7 @@ class JoinSlices(GraphPass):
         sentence, new = _obstacle(parts), list[Op]()
         if sentence is None:
             forms = (_joined(graph, parts, kind, first.results[0].name) for kind in _kinds(parts))
-            new = writer.cheapest(forms, old)
+            new = writer.cheapest(forms)
             sentence = writer.refusal(old, new)
             count = writer.cost(new).ops
             if sentence is None and count > writer.cost(old).ops:

@@ -17,7 +17,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.passes.layout.held_in_place import ends_of, why_no_map
-from circlekit.passes.layout.movement_writer import MovementWriter, drop
+from circlekit.passes.layout.movement_writer import MORE_IS_WRITTEN, MovementWriter, drop
 from circlekit.passes.layout.permute_channels import (
     orders_of_producer,
     orders_of_user,
@@ -133,7 +133,7 @@ class _Chain:
             written = way._replace(new=self.writer.cost(ops))
             sentence = self.writer.refusal(way.origin.ops, ops)
             if sentence is None and not written.new.improves_on(way.old):
-                sentence = "the target lacks operators for a cheaper way, and those in their place cost more"
+                sentence = MORE_IS_WRITTEN
             if sentence is not None:
                 self.refuse(sentence, len(way.origin.ops) + 2)
             elif best is None or written.change < best[0].change:

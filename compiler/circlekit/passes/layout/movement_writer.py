@@ -16,6 +16,9 @@ from circlekit.ir.value import Value
 from circlekit.passes.engine.written_form import rules_for
 from circlekit.rewrite.base import Context
 
+MORE_IS_WRITTEN = "the target lacks operators of a cheaper way, and those in their place cost more"
+"""The sentence on operators that legalization would replace by too many."""
+
 
 class MovementWriter:
     """Chooses and makes operators that move data in ``graph``.
@@ -42,16 +45,16 @@ class MovementWriter:
         """Return why the target does not take the operators ``new``; as ``TargetRules.refusal``."""
         return self.rules.refusal(old, new)
 
-    def cheapest(self, forms: Iterable[Sequence[Op]], old: Sequence[Op] = ()) -> list[Op]:
+    def cheapest(self, forms: Iterable[Sequence[Op]]) -> list[Op]:
         """Return that one of ``forms``, equal lists of operators, for which the fewest are written.
 
-        The first of several; one that the target takes in place of ``old``, if there is one.  The operators
-        of the others lose their operands.
+        The first of several; one that the target runs, if there is one.  The operators of the others lose
+        their operands.
         """
         made: list[tuple[bool, int, list[Op]]] = []
         for form in forms:
             ops = list(form)
-            made.append((self.refusal(old, ops) is not None, self.cost(ops).ops, ops))
+            made.append((self.refusal((), ops) is not None, self.cost(ops).ops, ops))
             if made[-1][:2] == (False, 1):
                 break  # none is better
         best = min(made, key=lambda item: item[:2])

@@ -21,6 +21,7 @@ from circlekit.ops.movement.slice import Slice
 from circlekit.passes.layout.channel_groups import ChannelGroup, GroupFinder, permute_group
 from circlekit.passes.layout.channel_moves import Channel, ChannelMoves
 from circlekit.passes.layout.channel_orders import orders_of
+from circlekit.passes.layout.movement_writer import MORE_IS_WRITTEN, MovementWriter, drop
 from circlekit.passes.support.conditions import remove_unused
 from circlekit.rewrite.base import Context, GraphPass
 
@@ -54,7 +55,8 @@ class OrderChannels(GraphPass):
         moved = {value for value in moves.sources if value.producer in moves.movers}
         finder = GroupFinder(graph, moved, moves.movers)
         regions = [_Region(graph, moves, finder, doors) for doors in _connected(moves, finder)]
-        return sum(region.rewrite(context) for region in regions)
+        writer = MovementWriter(graph, context)
+        return sum(region.rewrite(context, writer) for region in regions)
 
 
 def _connected(moves: ChannelMoves, finder: GroupFinder) -> Iterator[list[Value]]:
@@ -103,7 +105,7 @@ class _Region:
         self.groups = {value: finder.group_of(value) for value in (*self.exits, *doors)}
         self.position = moves.position
 
-    def rewrite(self, context: Context) -> bool:
+    def rewrite(self, context: Context, writer: MovementWriter) -> bool:
         """Move the channels in the cheapest order if that is cheaper than now; return whether it is."""
         first = self.doors[0].producer
         assert first is not None  # it computes channels of others
@@ -117,9 +119,8 @@ class _Region:
         results = {door: self.joined(door, parts, made) for door, parts in plan.parts.items()}
         values = (*made.values(), *(results[door] for door, parts in plan.parts.items() if len(parts) > 1))
         new = list(dict.fromkeys(value.producer for value in values if value.producer is not None))
-        if not context.accepts(OrderChannels.name, first, self.refusal(context, new, results), len(self.old)):
-            for op in reversed(new):
-                op.drop_inputs()
+        if not context.accepts(OrderChannels.name, first, self.refusal(writer, new, results), len(self.old)):
+            drop(new)
             return False
         self.replace(made, results)
         for group, order in plan.orders.items():
@@ -142,7 +143,9 @@ class _Region:
         cuts = [cut for value, some in partial.items() for cut in _cuts(value, sorted(some))]
         return _Plan(orders, parts, cuts)
 
-    def refusal(self, context: Context, new: Sequence[Op], results: Mapping[Value, Value]) -> str | None:
+    def refusal(
+        self, writer: MovementWriter, new: Sequence[Op], results: Mapping[Value, Value]
+    ) -> str | None:
         """Return why the operators ``new`` cannot compute ``results``, by door; None if they can."""
         taken = set[Value]()  # by outputs of the graph
         for door, value in results.items():
@@ -153,7 +156,10 @@ class _Region:
                         f"%{door.name}: is an output of the graph, and so is, or is an input, %{value.name}"
                     )
                 taken.add(value)
-        return None if context.target is None else context.target.refusal(self.old, new)
+        sentence = writer.refusal(self.old, new)
+        if sentence is None and writer.cost(new).ops > writer.cost(self.old).ops:
+            sentence = MORE_IS_WRITTEN
+        return sentence
 
     def cut(self, parts: Sequence[Part]) -> dict[Part, Value]:
         """Return the results of a new operator that takes ``parts`` of one value."""
