@@ -82,7 +82,7 @@ def test_an_internal_error_is_a_fault(monkeypatch: pytest.MonkeyPatch, seeds: Se
 
     monkeypatch.setattr("tools.fuzz.run_model.run_passes", broken)
     sound = next(seed for seed in seeds.files if seed.name == "add")
-    outcome = ModelRun().outcome(sound.data, False)
+    outcome = ModelRun().outcome(sound.data, ".circle")
     assert outcome.is_fault
     assert outcome.stage == "O1"
     assert outcome.error.startswith("KeyError")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzz circlekit: mutated models and recipes run through load, verify, O1 and save, other files through
+"""Fuzz circlekit: mutated models and recipes run through load, verify, O1 and save, HDF5 files through
 their readers.  Every run must end in success or in an error that says what is wrong.
 
 python -m tools.fuzz --structured 100000 --blind 100000 --text 20000 --seed 7
-python -m tools.fuzz --hdf5 20000 --toml 20000 --recipe 20000 --rule 20000 --list 20000
+python -m tools.fuzz --recipe 20000 --hdf5 20000       (recipes of ONE; recorded values)
 python -m tools.fuzz --replay structured:7:31          (one case, with its outcome)
 python -m tools.fuzz --replay tests/fuzz/corpus/x.tflite
 """

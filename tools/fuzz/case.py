@@ -7,18 +7,16 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.fuzz.make_file import Beside, make_list, make_rules, make_toml, valid_hdf5
+from tools.fuzz.hdf5_file import SAMPLE
 from tools.fuzz.mutate_bytes import mutate_bytes
 from tools.fuzz.mutate_model import mutate_model
 from tools.fuzz.mutate_text import mutate_text
 from tools.fuzz.seeds import Seeds
 
-KINDS = (
-    "structured", "blind", "text", "hdf5", "toml", "recipe", "rule", "list",
-)  # fmt: skip
-"""The first three mutate models and recipes; the others make one kind of file (recipe: in ONE's language)."""
+KINDS = ("structured", "blind", "text", "recipe", "hdf5")
+"""Models, changed by their schema or byte by byte; recipes, of both languages or only ONE's; HDF5 files."""
 
-KIND_OF_SUFFIX = {".h5": "hdf5", ".toml": "toml", ".rule": "rule", ".lst": "list", ".tsv": "list"}
+TEXT_SUFFIXES = (".ck", ".recipe")
 
 
 @dataclass(frozen=True)
@@ -43,57 +41,33 @@ class Job:
 
 @dataclass(frozen=True)
 class Case:
-    """A file to run.  ``done``: how it was made from ``origin``; ``beside``: other files in its folder.
-
-    ``kind`` and ``ending`` (a suffix) are empty where they follow from the content.
-    """
+    """A file to run.  ``done``: how it was made from ``origin``."""
 
     data: bytes
-    is_text: bool
+    suffix: str
     origin: str
     done: tuple[str, ...] = ()
-    kind: str = ""
-    beside: Beside = ()
-    ending: str = ""
-
-    @property
-    def suffix(self) -> str:
-        if self.ending:
-            return self.ending
-        if self.is_text:
-            return ".ck" if self.origin.endswith(".ck") else ".recipe"
-        return ".circle" if self.data[4:8] == b"CIR0" else ".tflite"
 
 
 def case_of(path: Path) -> Case:
     """Return the case that consists of a file."""
-    kind = KIND_OF_SUFFIX.get(path.suffix, "")
-    is_text = path.suffix in (".ck", ".recipe")
-    beside = (("good.h5", valid_hdf5()),) if kind == "hdf5" else ()
-    return Case(path.read_bytes(), is_text, path.name, (), kind, beside, path.suffix if kind else "")
+    return Case(path.read_bytes(), path.suffix, path.name)
 
 
 def make_case(job: Job, seeds: Seeds) -> Case:
     """Return the case of a job; the same job gives the same case."""
-    rng, kind = random.Random(str(job)), job.kind
-    if kind in ("text", "recipe"):
-        name, text = seeds.text(rng) if kind == "text" else rng.choice(seeds.recipes)
+    rng = random.Random(str(job))
+    if job.kind in ("text", "recipe"):
+        name, text = seeds.text(rng) if job.kind == "text" else rng.choice(seeds.recipes)
         text, done = mutate_text(text, [seeds.text(rng)[1] for _ in range(2)], rng)
-        return Case(text.encode("utf-8", "surrogatepass"), True, name, tuple(done))
-    if kind == "hdf5":
-        good = valid_hdf5()
-        data, done = mutate_bytes(good, good[::-1], rng)
-        return Case(data, False, kind, tuple(done), kind, (("good.h5", good),), ".h5")
-    if kind in ("toml", "rule"):
-        data, done = make_toml(rng) if kind == "toml" else make_rules(rng)
-        return Case(data, False, kind, tuple(done), kind, ending=f".{kind}")
-    if kind == "list":
-        data, suffix, done = make_list(rng)
-        beside = tuple((f"Net_00{number}.ck", seeds.text(rng)[1].encode()) for number in range(2))
-        return Case(data, False, kind, tuple(done), kind, beside, suffix)
+        suffix = ".ck" if name.endswith(".ck") else ".recipe"
+        return Case(text.encode("utf-8", "surrogatepass"), suffix, name, tuple(done))
+    if job.kind == "hdf5":
+        data, done = mutate_bytes(SAMPLE, SAMPLE[::-1], rng)
+        return Case(data, ".h5", job.kind, tuple(done))
     seed = seeds.file(rng)
-    if kind == "blind":
+    if job.kind == "blind":
         data, done = mutate_bytes(seed.data, seeds.file(rng).data, rng)
     else:
         data, done = mutate_model(seed.data, seed.format, rng)
-    return Case(data, False, seed.name, tuple(done))
+    return Case(data, ".circle" if data[4:8] == b"CIR0" else ".tflite", seed.name, tuple(done))

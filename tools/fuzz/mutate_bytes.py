@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import random
-import struct
 from collections.abc import Callable
 
 NUMBERS = (0, 1, 2, 3, 4, 7, 8, 16, 127, 128, 255, 256, 32767, 32768, 65535, 65536, 2**24, 2**31 - 1, 2**31)
@@ -46,13 +45,15 @@ def set_byte(out: bytearray, other: bytes, rng: random.Random) -> None:
 
 
 def set_word(out: bytearray, other: bytes, rng: random.Random) -> None:
-    """Set an aligned 32-bit word to an extreme number, or to one near the old one."""
-    at = _position(out, rng) & ~3
-    if at + 4 > len(out):
+    """Set an aligned word of 16 or 32 bits to an extreme number, or to one near the old one."""
+    size = rng.choice((2, 4, 4))
+    at = _position(out, rng) // size * size
+    if at + size > len(out):
         return
-    (old,) = struct.unpack_from("<I", out, at)
-    new = rng.choice((*NUMBERS, -1, -2, -(2**31), old + 1, old - 1, old + 4, old - 4, old * 2, len(out) - at))
-    struct.pack_into("<I", out, at, new & 0xFFFFFFFF)
+    old = int.from_bytes(out[at : at + size], "little")
+    near = (old + 1, old - 1, old + 2, old - 2, old + 4, old - 4, old * 2, len(out) - at, len(out) - at - 4)
+    new = rng.choice((*NUMBERS, -1, -2, -(2**31), *near))
+    out[at : at + size] = (new % (1 << 8 * size)).to_bytes(size, "little")
 
 
 def copy_word(out: bytearray, other: bytes, rng: random.Random) -> None:

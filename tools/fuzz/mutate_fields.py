@@ -6,6 +6,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -88,6 +90,22 @@ def tables(tree: Tree, spec: Table, fmt: str) -> Iterator[tuple[Tree, Table]]:
             yield from tables(value, table(item.table, fmt), fmt)
         elif item.kind is Kind.UNION:
             yield from tables(value, table(value[""], fmt), fmt)
+
+
+def any_field(world: World, pattern: str) -> None:
+    """Change a field whose name, such as ``Tensor.shape``, matches; each kind of table is equally likely."""
+    found: dict[str, list[tuple[Tree, Table]]] = {}
+    for tree, spec in tables(world.root, table("Model", world.format), world.format):
+        if matching(spec.name, world.format, pattern):
+            found.setdefault(spec.name, []).append((tree, spec))
+    if found:
+        tree, spec = world.rng.choice(found[world.rng.choice(sorted(found))])
+        mutate_field(world, tree, spec, world.rng.choice(matching(spec.name, world.format, pattern)))
+
+
+@cache
+def matching(name: str, fmt: str, pattern: str) -> list[Field]:
+    return [item for item in table(name, fmt).fields if fnmatchcase(f"{name}.{item.name}", pattern)]
 
 
 def mutate_field(world: World, tree: Tree, spec: Table, item: Field) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutate a text word by word: recipes of both languages, TOML, rules."""
+"""Mutate a text word by word: recipes of both languages."""
 
 from __future__ import annotations
 
@@ -29,23 +29,21 @@ _KINDS = {
 }  # fmt: skip
 
 
-def mutate_text(
-    text: str, others: Sequence[str], rng: random.Random, odd: Sequence[str] = ODD
-) -> tuple[str, list[str]]:
+def mutate_text(text: str, others: Sequence[str], rng: random.Random) -> tuple[str, list[str]]:
     """Return ``text`` with some words changed, and what was done; ``others``: texts to take words from."""
     words = _WORD.findall(text)
     done = []
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 5))):
-        done.append(_mutate(words, others, rng, odd))
+        done.append(_mutate(words, others, rng))
         words = words or ["x"]
     return "".join(words), done
 
 
-def _mutate(words: list[str], others: Sequence[str], rng: random.Random, odd: Sequence[str]) -> str:
+def _mutate(words: list[str], others: Sequence[str], rng: random.Random) -> str:
     at = _place(words, rng)
     kind = rng.choices(list(_KINDS), list(_KINDS.values()))[0]
     if kind == "replace":
-        words[at] = _word(words, others, rng, odd)
+        words[at] = _word(words, others, rng)
     elif kind == "like":
         words[at] = rng.choice([word for word in words if _class(word) == _class(words[at])])
     elif kind == "number":
@@ -54,7 +52,7 @@ def _mutate(words: list[str], others: Sequence[str], rng: random.Random, odd: Se
     elif kind == "delete":
         del words[at : at + rng.choice((1, 1, 1, 2, 6))]
     elif kind == "insert":
-        words.insert(at, _word(words, others, rng, odd) + rng.choice(("", " ")))
+        words.insert(at, _word(words, others, rng) + rng.choice(("", " ")))
     elif kind == "swap":
         there = _place(words, rng)
         words[at], words[there] = words[there], words[at]
@@ -83,10 +81,10 @@ def _place(words: list[str], rng: random.Random) -> int:
     return at
 
 
-def _word(words: list[str], others: Sequence[str], rng: random.Random, odd: Sequence[str]) -> str:
+def _word(words: list[str], others: Sequence[str], rng: random.Random) -> str:
     kind = rng.random()
     if kind < 0.4:
-        return rng.choice(odd)
+        return rng.choice(ODD)
     if kind < 0.7:
         return words[_place(words, rng)]
     there: list[str] = _WORD.findall(rng.choice(others)) or ["x"]

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from circlekit.equivalence.workers import Loss, Tell, Workers
 from tools.fuzz.case import Case, Job, make_case
-from tools.fuzz.run_file import STEPS, FileRun
 from tools.fuzz.run_model import FAULT, ModelRun, Outcome, TimeLimitExceeded
 from tools.fuzz.seeds import Seeds
 
@@ -53,9 +52,7 @@ def run_case(job: Job, seeds: Seeds) -> Result:
 
 
 def outcome_of(case: Case, with_values: bool) -> Outcome:
-    if case.kind in STEPS:
-        return FileRun().outcome_of(case)
-    return ModelRun().outcome(case.data, case.is_text, with_values)
+    return ModelRun().outcome(case.data, case.suffix, with_values)
 
 
 @contextmanager

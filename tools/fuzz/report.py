@@ -70,8 +70,6 @@ def keep(folder: Path, case: Case, name: str, outcome: Outcome) -> Path:
     stem = re.sub(r"[^A-Za-z0-9]+", "_", f"{name}_{outcome.key}")[:80]
     path = folder / (stem + case.suffix)
     path.write_bytes(case.data)
-    for beside, data in case.beside:
-        path.with_name(f"{stem}.{beside}").write_bytes(data)
     text = f"{name}: {case.origin}, {' '.join(case.done)}\n{outcome.key}\n\n{outcome.detail}\n"
     path.with_suffix(".txt").write_text(text, encoding="utf-8", errors="backslashreplace")
     return path

@@ -3,9 +3,10 @@
 
     python -m tools.verifier --damaged 20000 --seed 7 [--keep DIR]
 
-Damages the structure of the shared models, of the project's recipes, and of models with every table and
-field of the schema.  A file that LiteRT's verifier refuses and the decoder accepts is a finding: it is
-written to DIR, and the exit code is 1.  Files that only the decoder refuses are counted by its message.
+Damages the bytes of the shared models, of the project's recipes, and of models with every table and field of
+the schema, which are structure alone.  A file that LiteRT's verifier refuses and the decoder accepts is a
+finding: it is written to DIR, and the exit code is 1.  Files that only the decoder refuses are counted by its
+message.
 """
 
 from __future__ import annotations
@@ -25,10 +26,9 @@ from circlekit.equivalence.litert import accepted_files
 from circlekit.errors import FormatError, FormatWarning
 from circlekit.io.read.flatbuffer_decoder import RUNTIME_TABLES, Decoder
 from circlekit.io.schema import IDENTIFIERS
+from tools.fuzz.mutate_bytes import mutate_bytes
 from tools.fuzz.seeds import SHARED, Seeds, all_seeds
-from tools.verifier.damage import damaged
 from tools.verifier.full_model import full_model
-from tools.verifier.structure import Structure
 
 FORMAT = "tflite"
 BATCH_FILES = 250
@@ -88,14 +88,11 @@ def damaged_files(seeds: Seeds, count: int, seed: int) -> Iterator[DamagedFile]:
     """Damage real models and models with every table of the schema, half and half."""
     real = [s.data for s in seeds.files if s.format == FORMAT and len(s.data) < LARGEST_MODEL_BYTES]
     full = [full_model(FORMAT, random.Random(number)) for number in range(FULL_MODELS)]
-    structures: dict[bytes, Structure] = {}
     for number in range(count):
         name = f"damaged:{seed}:{number}"
         rng = random.Random(name)
         original = rng.choice(rng.choice((real, full)))
-        if original not in structures:
-            structures[original] = Structure(original, FORMAT)
-        data, damage = damaged(structures[original], rng)
+        data, damage = mutate_bytes(original, rng.choice(full), rng)
         yield DamagedFile(name, data, tuple(damage))
 
 
