@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Examine one random model: each pass, lists and pairs of passes, O1, the written files, LiteRT."""
+"""Examine one random model: each pass, lists and pairs of passes, O1, the written files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from circlekit.passes.engine.registry import all_passes, find_pass
 from circlekit.testing.model_builder import example
 from tools.random_graphs.checks import FORMATS, NOT_IDEMPOTENT, Fault, Original, count_ops
 from tools.random_graphs.graphs import make, random_steps
-from tools.random_graphs.litert_check import check_litert
 
 NEEDS_SETTINGS = frozenset({"freeze_batchnorm", "change_outputs", "sparsify_tensor"})
 PASSES = tuple(name for name in all_passes() if name not in NEEDS_SETTINGS)
@@ -30,8 +29,6 @@ PASSES = tuple(name for name in all_passes() if name not in NEEDS_SETTINGS)
 LISTS_PER_GRAPH = 2
 PAIRS_EVERY, MAX_PAIRS = 12, 100
 """Of one in so many graphs, at most so many pairs of passes are run."""
-
-LITERT_EVERY = 3
 
 Tell = Callable[[str], None]
 
@@ -53,7 +50,6 @@ class Result:
     seed: int
     size: int = 0
     checksum: int = 0
-    litert: bool = False
     fired: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
 
@@ -134,16 +130,13 @@ class _Examination:
         return tuple(dict.fromkeys(candidates[i] for i in order))[:count]
 
     def pipeline(self, format: str) -> None:
-        """Check O1: all promises, no more operators than before, the files, LiteRT."""
+        """Check O1: all promises, no more operators than before, the files."""
         after = self.original.check("O1", format)
         check_size(self.original.model, after)
         self.tell(f"files of O1 for {format}")
         self.original.check_files(after, self.folder)
         content = (self.folder / f"model.{format}").read_bytes()
         self.result.checksum = zlib.crc32(content, self.result.checksum)
-        if format == "tflite" and self.result.seed % LITERT_EVERY == 0:
-            self.tell("LiteRT")
-            self.result.litert = check_litert(self.original, after)
 
 
 def check_size(before: Model, after: Model) -> None:
@@ -173,8 +166,6 @@ def reproduces(finding: Finding, folder: Path) -> Callable[[Model], bool]:
             after = original.check("O1", finding.format)
             check_size(candidate, after)
             original.check_files(after, folder)
-            if finding.kind.startswith("LiteRT") or finding.kind == "values":
-                check_litert(original, after)
         except Fault as fault:
             return fault.kind == finding.kind
         except CirclekitError:
