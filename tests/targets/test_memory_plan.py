@@ -14,7 +14,7 @@ from circlekit.passes.engine.legalize import legalize
 from circlekit.targets.memory_plan import MemoryPlan, arena_bytes, plan_memory
 from circlekit.targets.planners import LITERT, PLANNERS, find_planner
 from circlekit.testing import random_model
-from tools.arenas import litert_arena_bytes
+from tools.models.arena import litert_arena_bytes
 
 NET = """
 graph main(%x: f32[100]) -> %y {

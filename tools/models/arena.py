@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare planned arenas with LiteRT's own: ``python -m tools.arenas MODEL...``.
+"""Planned arenas have the size of LiteRT's own.
 
 LiteRT runs its built-in kernels on one thread, without delegates.  The size of its arena is read from the
 addresses of the tensors after ``allocate_tensors``.  The arena begins with an input of the graph, and every
@@ -10,14 +10,14 @@ So are the results of a WHILE whose body computes sizes, and all behind them: th
 
 from __future__ import annotations
 
-import argparse
-import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import circlekit
 from circlekit.equivalence.litert import make_interpreter
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
+from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.passes.engine.legalize import legalize
 from circlekit.targets.memory_plan import aligned, plan_memory
@@ -52,19 +52,15 @@ def _place(interpreter: Any, index: int) -> tuple[int, int] | None:
     return (address, address + array.nbytes) if array.nbytes else None
 
 
-def main() -> int:
-    """Print planned and actual sizes; return 1 if one differs by more than the tolerance."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="+")
-    is_wrong = False
-    for path in parser.parse_args().models:
-        model = legalize(circlekit.load(path), "tflite")
-        plan, actual = plan_memory(model.main, LITERT), litert_arena_bytes(model)
-        difference = plan.size / actual - 1
-        is_wrong |= abs(difference) > TOLERANCE
-        print(f"{path}: planned {plan.size:,}, LiteRT {actual:,} ({difference:+.2%})", flush=True)
-    return int(is_wrong)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def findings(model: Model, inputs: Sequence[Array], seed: int, counts: Counter[str]) -> Iterator[str]:
+    """Yield the sizes if the planned arena and LiteRT's differ by more than the tolerance."""
+    legal = legalize(model, "tflite")
+    plan = plan_memory(legal.main, LITERT)
+    try:
+        actual = litert_arena_bytes(legal)
+    except (ValueError, RuntimeError):
+        counts["not run by LiteRT"] += 1
+        return
+    counts["equal"] += plan.size == actual
+    if abs(plan.size / actual - 1) > TOLERANCE:
+        yield f"planned {plan.size:,}, LiteRT {actual:,} ({plan.size / actual - 1:+.2%})"
