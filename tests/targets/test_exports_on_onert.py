@@ -49,6 +49,15 @@ def test_export_of_tico_runs_in_onert(path: Path, tmp_path: Path) -> None:
     check(circlekit.load(path), tmp_path / "model.circle")
 
 
+def run_there(model: Model) -> tuple[bool, bool]:
+    """Return whether onert runs ``model`` with our values, and whether the check has no finding."""
+    inputs = [make_input(value, "normal") for value in model.main.inputs]
+    (ran,) = run_jobs(RUNTIMES["onert"], [Job(to_bytes(model, "circle"), inputs)])
+    found, wanted = ran.outputs or [], circlekit.run(model, inputs)
+    equal = [a.shape == b.shape and np.allclose(a, b, atol=1e-4) for a, b in zip(wanted, found, strict=False)]
+    return len(found) == len(wanted) and all(equal), not circlekit.check(model, "onert")
+
+
 DENSE = """
 graph main(%x: f32[{batch},3,4]) -> {outputs} {{
   %w = const f32[{units},4] gaussian(0, 1)
@@ -77,11 +86,39 @@ def test_a_shape_that_onert_computes_otherwise(
 ) -> None:
     """The attribute that onert ignores is a finding only where a reader tells the difference."""
     model = circlekit.parse(DENSE.format(batch=batch, units=units, rest=rest, outputs=outputs))
-    inputs = [make_input(value, "normal") for value in model.main.inputs]
-    (ran,) = run_jobs(RUNTIMES["onert"], [Job(to_bytes(model, "circle"), inputs)])
-    wanted = circlekit.run(model, inputs)
-    equal = ran.outputs is not None and all(
-        a.shape == b.shape and np.allclose(a, b, atol=1e-4) for a, b in zip(wanted, ran.outputs, strict=True)
-    )
-    assert equal == runs
-    assert bool(circlekit.check(model, "onert")) != runs
+    assert run_there(model) == (runs, runs)
+
+
+@needs_onert
+@pytest.mark.parametrize(
+    ("runs", "unread", "body", "outputs"),
+    [
+        (True, "f32", "%a = Abs(%x) %b = Neg(%a) %y = Exp(%b)", "%y"),
+        (False, "f32", "%a = Abs(%x) %b = Neg(%a) %y = Exp(%b)", "%a, %y"),
+        (False, "f32", "%y = Exp(%x) %a = Abs(%x) %b = Neg(%a)", "%a, %b, %y"),  # its order is another one
+        (True, "f32", "%a = Abs(%x) %b = Neg(%a) %y = Add(%b, %a)", "%a, %y"),
+        (True, "i8", "%y = Neg(%x)", "%y"),
+        (False, "i16", "%y = Neg(%x)", "%y"),
+        (False, "u64", "%y = Neg(%x)", "%y"),
+    ],
+)
+def test_inputs_and_outputs_that_onert_does_not_take(
+    runs: bool, unread: str, body: str, outputs: str
+) -> None:
+    model = circlekit.parse(f"graph main(%x: f32[2,3], %u: {unread}[3]) -> {outputs} {{\n{body}\n}}")
+    assert run_there(model) == (runs, runs)
+    if unread == "f32":
+        circlekit.optimize(model, ["remove_dead"], target="onert")
+        assert run_there(model) == (True, True)
+
+
+@needs_onert
+@pytest.mark.parametrize("dtype", ["i32", "i64"])
+def test_limited_integers_run_in_onert(dtype: str) -> None:
+    body, outputs = "%a = Concatenation(%x, %x) {axis: 1, act: RELU6}", "%a"
+    if dtype == "i32":  # onert has its MINIMUM
+        body, outputs = f"{body} %y = Maximum(%x, [-3])", "%a, %y"
+    model = circlekit.parse(f"graph main(%x: {dtype}[2,3]) -> {outputs} {{\n{body}\n}}")
+    assert run_there(model) == (False, False)
+    circlekit.optimize(model, ["remove_dead"], target="onert", verify=True)
+    assert run_there(model) == (True, True)

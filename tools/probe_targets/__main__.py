@@ -16,7 +16,7 @@ from typing import Any
 from circlekit.io.tables import ENUMS
 from circlekit.targets.target import TABLES
 from tools.probe_targets.check import check
-from tools.probe_targets.probe import Measured, measure, registered
+from tools.probe_targets.probe import Measured, input_dtypes, measure, registered
 from tools.probe_targets.recurrent import RECURRENT
 from tools.probe_targets.runtimes import RUNTIMES
 from tools.samples import sampled_codes
@@ -87,6 +87,7 @@ def new_table(name: str) -> dict[str, Any]:
         "formats": [runtime.format],
         "extends": None,
         "complete": True,
+        "input_dtypes": input_dtypes(runtime),
         "operators": {},
     }
     delegate = {"extends": "litert", "delegated": {}, "run_bytes": XNNPACK_RUN_BYTES}

@@ -15,10 +15,11 @@ from circlekit.equivalence.litert import differences
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp import run
 from circlekit.io.write.save import to_bytes
-from circlekit.ir.dtypes import f32
+from circlekit.ir.dtypes import DType, f32
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.value import Array, Value
+from circlekit.ops.arithmetic.unary import Neg
 from circlekit.targets.operator_form import form_of
 from tools.probe_targets.constraints import Observation, is_broken, known_constraints, learn
 from tools.probe_targets.recurrent import RECURRENT, recurrent_samples
@@ -288,3 +289,22 @@ def registered(codes: Sequence[str], runtime: Runtime) -> Iterator[str]:
     for code, ran in zip(jobs, run_jobs(runtime, list(jobs.values())), strict=True):
         if is_registered(ran.reason):
             yield code
+
+
+def input_dtypes(runtime: Runtime) -> list[str] | None:
+    """Return the dtypes that an input, which no operator reads, may have; None for all that are arrays."""
+    dtypes = [dtype for dtype in DType if dtype.numpy is not None and dtype.numpy.kind != "O"]
+    jobs = []
+    for dtype in dtypes:
+        x, unread = Value("x", f32, (1, 2)), Value("unread", dtype, (1, 2))
+        graph = Graph("main", (x, unread))
+        graph.outputs = (graph.append(Neg(x)).output,)
+        graph.outputs[0].name = "y"
+        arrays = [np.zeros((1, 2), np.float32), np.zeros((1, 2), dtype.numpy)]
+        jobs.append(Job(content_of(graph, runtime.format), arrays))
+    taken = [ran.outputs is not None for ran in run_jobs(runtime, jobs)]
+    return (
+        None
+        if all(taken)
+        else [dtype.short for dtype, is_taken in zip(dtypes, taken, strict=True) if is_taken]
+    )

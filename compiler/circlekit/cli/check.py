@@ -18,7 +18,7 @@ from circlekit.ir.text.columns import wrapped
 from circlekit.passes.engine.remedies import optimized_delegation
 from circlekit.passes.engine.written_form import written_delegation
 from circlekit.targets.delegation import Delegation
-from circlekit.targets.findings import Finding, choose_targets
+from circlekit.targets.findings import INPUT, Finding, choose_targets
 from circlekit.targets.target import DEFAULT_TARGETS, Target, target_names
 
 JSON_SCHEMA_VERSION = 1
@@ -57,10 +57,11 @@ def _check(path: str, arguments: argparse.Namespace) -> dict[str, Any]:
         for finding in findings:
             _print_finding(finding, several=len(arguments.models) > 1, path=path)
         title = " and ".join(target.title for target in targets)
-        count = len({finding.place for finding in findings})
+        count = len({finding.place for finding in findings if finding.operator != INPUT})
         total = sum(1 for _ in model.ops())
         runs = "runs it" if len(names) == 1 else "run it"
-        verdict = f"{title} cannot run {count} of {total} operators" if findings else f"{title} {runs}"
+        lost = f"{count} of {total} operators" if count else "it"
+        verdict = f"{title} cannot run {lost}" if findings else f"{title} {runs}"
         print(*wrapped(printable(f"{path}: {verdict}"), text_columns()), sep="\n")
         for name, (now, later) in delegations.items():
             text = f"its delegate runs {now}; after --O1 --target {name} {later}"
@@ -87,7 +88,7 @@ def _delegations(model: Model, target: Target) -> tuple[Delegation, Delegation] 
 
 def _print_finding(finding: Finding, several: bool, path: str) -> None:
     place = f"{path} > " if several else ""
-    print(printable(f"{place}{finding.graph} > op {finding.index} {finding.operator} > %{finding.result}"))
+    print(printable(f"{place}{finding.where}"))
     for text in (finding.reason, f"remedy: {finding.remedy}"):
         print(*(f"    {line}" for line in wrapped(printable(text), text_columns() - 4)), sep="\n")
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op, OpaqueOp
 from circlekit.targets.ignored_attributes import tolerated
+from circlekit.targets.planners import PLANNERS
 from circlekit.targets.target import DEFAULT_TARGETS, Target, find_target, target_names
 
 NO_TARGET = "none"
@@ -17,6 +18,9 @@ NO_TARGET = "none"
 
 TargetChoice = str | Target | Iterable[str | Target] | None
 """Names separated by commas, a Target, or a list of names and Targets; None: the default of the format."""
+
+INPUT = "input"
+"""In a finding: stands for the operator of an input."""
 
 Refusal = Callable[[Op], str | None]
 """A function that returns why an operator cannot run, as a sentence; None if it can."""
@@ -79,11 +83,14 @@ def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
 
 @dataclass(frozen=True)
 class Finding:
-    """An operator that a target cannot run.
+    """An operator that a target cannot run, or an input or output of the model that it does not take.
 
     ``target``: the name of the target.  ``graph``: the name of the graph.  ``index``: of the operator in it,
     from 0.  ``operator``: its name in the schema, or its custom code.  ``result``: the name of its first
     result.  ``reason``: a sentence.  ``remedy``: what would help, "" if nothing is known.
+
+    For an output, these are the operator that produces it, and the output.  For an input, they are its index
+    among the inputs, INPUT, and the input.
     """
 
     target: str
@@ -103,25 +110,77 @@ class Finding:
         """Return the finding as JSON types."""
         return asdict(self)
 
+    @property
+    def where(self) -> str:
+        """The place for users."""
+        what = "input" if self.operator == INPUT else "op"
+        code = "" if self.operator == INPUT else f" {self.operator}"
+        return f"{self.graph} > {what} {self.index}{code} > %{self.result}"
+
     def __str__(self) -> str:
-        remedy = f"; {self.remedy}" if self.remedy else ""
-        return f"{self.graph} > op {self.index} {self.operator} > %{self.result}: {self.reason}{remedy}"
+        return f"{self.where}: {self.reason}{'; ' if self.remedy else ''}{self.remedy}"
 
 
 def find_unsupported(model: Model, target: Target, refusal: Refusal | None = None) -> list[Finding]:
-    """Return the operators of ``model`` that ``target`` cannot run.
+    """Return the operators of ``model`` that ``target`` cannot run, and inputs and outputs that it does not
+    take.
 
     Operators whose refusal makes no difference in this model (``tolerated``) are left out.  ``refusal``: used
     instead of ``target.refusal``.
     """
     refusal = refusal or target.refusal
     fine = {op for graph in model.graphs for op in tolerated(graph, target)}
-    return [
+    found = [
         Finding(target.name, graph.name, index, code_of(op), op.results[0].name if op.results else "", reason)
         for graph in model.graphs
         for index, op in enumerate(graph.ops)
         if op not in fine and (reason := refusal(op)) is not None
     ]
+    return [*found, *_unread_inputs(model.main, target), *_overwritten_outputs(model.main, target)]
+
+
+def _unread_inputs(graph: Graph, target: Target) -> Iterator[Finding]:
+    """Yield a finding for each input of a dtype that ``target`` does not take, and that no operator reads.
+
+    An operator that reads one is a finding itself.
+    """
+    for index, value in enumerate(graph.inputs):
+        known = target.input_dtypes
+        if known is None or value.users or value.dtype.short in known:
+            continue
+        reason = f"{target.title} takes inputs of {', '.join(sorted(known))}, got {value.dtype.short}"
+        remedy = "export the model without this input, which no operator reads"
+        yield Finding(target.name, graph.name, index, INPUT, value.name, reason, remedy)
+
+
+def _overwritten_outputs(graph: Graph, target: Target) -> Iterator[Finding]:
+    """Yield a finding for each output that may be overwritten after the last operator that reads it.
+
+    That is so if the planner of ``target`` keeps no outputs, and if there are operators that need not run
+    before those that read the output: runtimes choose the order.
+    """
+    planner = PLANNERS.get(target.name)
+    if planner is None or planner.holds_interface:
+        return
+    for value in dict.fromkeys(graph.outputs):
+        op = value.producer
+        if op is None or not value.users or len(_before(value.users)) == len(graph):
+            continue
+        reason = f"{target.title} releases the memory of this output after the last operator that reads it"
+        remedy = f"export a copy of %{value.name} as the output instead"
+        yield Finding(target.name, graph.name, graph.ops.index(op), code_of(op), value.name, reason, remedy)
+
+
+def _before(ops: Iterable[Op]) -> set[Op]:
+    """Return ``ops`` and the operators whose results they need, directly or not."""
+    found: set[Op] = set()
+    todo = [*ops]
+    while todo:
+        op = todo.pop()
+        if op not in found:
+            found.add(op)
+            todo += [v.producer for v in op.inputs if v is not None and v.producer is not None]
+    return found
 
 
 def code_of(op: Op) -> str:

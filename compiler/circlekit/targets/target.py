@@ -16,6 +16,8 @@ run.  ``delegated`` has the layout of ``operators`` and lists what a delegate of
 ``"complete": true`` says that all other operators do not run; only a target with a complete table is used by
 default.
 
+``input_dtypes`` lists the dtypes that an input of the model may have; null: any.
+
 ``run_bytes`` is the cost of copying one run of contiguous elements, besides its bytes: the number of bytes
 that a TRANSPOSE copies in that time.
 """
@@ -60,6 +62,7 @@ class Target:
     delegated: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     is_complete: bool = False
     run_bytes: int = 0
+    input_dtypes: frozenset[str] | None = None
 
     def refusal(self, op: Op) -> str | None:
         """Return why the runtime cannot run ``op``, as a sentence; None if it, or its delegate, can.
@@ -167,6 +170,7 @@ def find_target(name: str) -> Target:
         table.get("delegated", {}),
         table.get("complete", False),
         table.get("run_bytes", 0),
+        None if table.get("input_dtypes") is None else frozenset(table["input_dtypes"]),
     )
 
 

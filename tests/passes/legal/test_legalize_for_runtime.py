@@ -118,6 +118,24 @@ def test_several_operators_are_replaced(lacks: str, body: str, ops: str) -> None
     check(body, runtime(lacks), ops)
 
 
+INTEGERS = "%i = Cast(%x) {in_data_type: f32, out_data_type: i32}\n"
+LIMITED = "%y = Concatenation(%i, %i) {axis: 3, act: RELU6}"
+
+
+@pytest.mark.parametrize(
+    ("lacks", "body", "ops"),
+    [
+        ("MAXIMUM", "%y = Maximum(%i, [3])", "Cast Add Minimum Sub"),
+        ("MAXIMUM MINIMUM", "%y = Maximum(%i, [3])", "Cast Maximum"),
+        ("", LIMITED, "Cast Concatenation Maximum Minimum"),
+        ("MINIMUM", LIMITED, "Cast Concatenation Add"),
+        ("MAXIMUM", LIMITED, "Cast Concatenation Add"),
+    ],
+)
+def test_limits_of_integers(lacks: str, body: str, ops: str) -> None:
+    check(INTEGERS + body, runtime(lacks, name="onert"), ops)
+
+
 def test_softmax_with_beta() -> None:
     check("%y = Softmax(%x) {beta: 2.5}", runtime(forms={"SOFTMAX": {"f32:f32": ONE_BETA}}), "Mul Softmax")
     check("%y = Softmax(%x)", runtime(forms={"SOFTMAX": {"f32:f32": ONE_BETA}}), "Softmax")

@@ -35,7 +35,7 @@ def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> 
         remedies = {**dict.fromkeys(gone, text), **remedies}
         if len(remedies) == len(findings):
             break
-    return [replace(finding, remedy=remedies.get(finding.place, "")) for finding in findings]
+    return [replace(f, remedy=remedies.get(f.place, f.remedy)) for f in findings]
 
 
 def _gone(before: Sequence[Finding], after: Sequence[Finding]) -> list[tuple[str, str]]:

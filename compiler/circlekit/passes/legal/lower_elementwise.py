@@ -132,6 +132,13 @@ class LowerSign(Lowering):
     """
 
 
+class LowerIntegerMaximum(Lowering):
+    """max(x, z)  ==  x + z - min(x, z), for integers: they wrap around, so the sum may overflow."""
+
+    before = "y = Maximum(x: i32, z)"
+    after = "s = Add(x, z)  m = Minimum(x, z)  y = Sub(s, m)"
+
+
 class LowerSquaredDifference(Lowering):
     """squared_difference(x, z)  ==  (x - z) * (x - z)."""
 

@@ -2,10 +2,14 @@
 """Move fused activations that runtimes ignore or reject to operators of their own.
 
 Integers for which there is no activation operator (RELU_N1_TO_1 of int16, any of int32) are limited by
-MAXIMUM and MINIMUM.  TANH does not limit integers, as in TFLite's kernels.
+MAXIMUM and MINIMUM, or, where a runtime lacks these, by the activation of an ADD of 0.  TANH does not limit
+integers, as in TFLite's kernels.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +17,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.op import Op
 from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.activation import Clamped, Relu, Relu6, ReluN1To1, Tanh
-from circlekit.ops.arithmetic.binary import Maximum, Minimum
+from circlekit.ops.arithmetic.binary import Add, Maximum, Minimum
 from circlekit.ops.convolution.conv import TransposeConv
 from circlekit.ops.movement.join import Concatenation
 from circlekit.ops.numerics.fixed_point import quantized_activation_range
@@ -29,6 +33,20 @@ OPERATORS: dict[Activation, type[Op]] = {
 }
 
 
+class _Step(NamedTuple):
+    """An operator ``kind`` of one value and perhaps ``number``, with the fused activation ``act``."""
+
+    kind: type[Op]
+    number: Value | None = None
+    act: Activation = Activation.NONE
+
+    def op(self, value: Value) -> Op:
+        """Return the operator on ``value``; its result has the same type."""
+        others = () if self.number is None else (self.number,)
+        fused = {} if self.act is Activation.NONE else {"act": self.act}
+        return self.kind(value, *others, results=[_like(value)], **fused)
+
+
 class _Split(Replacement):
     """op(x) with a fused activation  ==  activation(op(x)); both results are quantized like the first."""
 
@@ -38,17 +56,26 @@ class _Split(Replacement):
     def results(self, op: Op, insert: Inserter) -> list[Value]:
         act, result = _activation(op), op.output
         attributes = {**op.attribute_items(), "act": Activation.NONE}
-        plain = Value("", result.dtype, result.shape, None, result.quantization)
-        value = insert.make(type(op)(*op.inputs, results=[plain], **attributes))
+        value = insert.make(type(op)(*op.inputs, results=[_like(result)], **attributes))
         single = OPERATORS[act]
         has_kernel = issubclass(single, Clamped) and result.dtype in single.quantized_dtypes
-        kinds: list[tuple[type[Op], list[Value]]] = [(single, [])]
-        if not result.dtype.is_float and not (result.quantization is not None and has_kernel):
-            kinds = [(kind, [_number(insert, result, n)]) for kind, n in _limits(act, result)]
-        for kind, others in kinds:
-            limited = Value("", result.dtype, result.shape, None, result.quantization)
-            value = insert.make(kind(value, *others, results=[limited]))
+        if result.dtype.is_float or (result.quantization is not None and has_kernel):
+            forms = [[_Step(single)]]
+        else:
+            forms = [[_Step(kind, _number(insert, result, n)) for kind, n in _limits(act, result)]]
+            if result.quantization is None and forms[0]:
+                forms.append([_Step(Add, _number(insert, result, 0), act)])
+        for step in next((steps for steps in forms if self.runs(steps, result)), forms[0]):
+            value = insert.make(step.op(value))
         return [value]
+
+    def runs(self, steps: Sequence[_Step], value: Value) -> bool:
+        """Return whether the format and all runtimes have ``steps`` for values like ``value``."""
+        ops = [step.op(_like(value)) for step in steps]
+        sentences = [self.obstacle(op) for op in ops]
+        for op in ops:
+            op.drop_inputs()
+        return not any(sentences)
 
 
 class SplitActivation(_Split):
@@ -73,6 +100,11 @@ class SplitConcatenationActivation(_Split):
 
     targets = LITERT | {"luci", "onert"}
     kinds = (Concatenation,)
+
+
+def _like(value: Value) -> Value:
+    """Return a new value of the type of ``value``."""
+    return Value("", value.dtype, value.shape, None, value.quantization)
 
 
 def _activation(op: Op) -> Activation:
