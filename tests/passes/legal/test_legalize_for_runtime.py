@@ -175,6 +175,32 @@ def test_matrix_products(adjoint: str) -> None:
     check(body, runtime(), "Tanh BatchMatMul", shape="2,1,2,5,5")
 
 
+@pytest.mark.parametrize(
+    ("x", "y", "merged"),
+    [
+        ("2,3,2,2,3,4", "2,3,2,2,4,5", "24,3,5"),
+        ("?,2,2,2,3,4", "?,2,2,2,4,5", "?,8,3,5"),
+        ("2,2,2,2,?,4", "2,2,2,2,4,5", "16,?,5"),
+        ("?,2,2,2,3,4", "4,5", "?,3,5"),
+        ("1,1,2,2,3,4", "?,2,2,2,4,5", "?,4,3,5"),
+        ("1,2,3,1,2,3,4", "1,2,3,2,1,4,5", "6,2,2,3,5"),
+        ("2,1,2,1,3,4", "1,2,1,2,4,5", None),  # each broadcasts otherwise than the next
+        ("?,2,2,2,?,4", "?,2,2,2,4,5", None),  # a reshape computes only one size
+        ("?,2,?,2,3,4", "1,2,1,2,4,5", None),
+    ],
+)
+def test_batches_of_matrix_products_are_merged(x: str, y: str, merged: str | None) -> None:
+    target = runtime(forms={"BATCH_MATMUL": {"f32,f32:f32": {"rank": 5}}})
+    model = parse_model(f"graph main(%x: f32[{x}], %y: f32[{y}]) -> %z {{ %z = BatchMatMul(%x, %y) }}")
+    legal = legalize(model, "circle", targets=[target])
+    (op,) = (op for op in legal.main if op.code == "BATCH_MATMUL")
+    assert (target.refusal(op) is None) == (merged is not None)
+    if merged is not None:
+        assert op.output.shape == tuple(None if size == "?" else int(size) for size in merged.split(","))
+        inputs = [make_input(value, "normal") for value in model.main.inputs]
+        assert_close(run(legal, inputs), run(model, inputs), "normal inputs")
+
+
 @pytest.mark.parametrize("keep", [False, True])
 def test_extremes_of_booleans(keep: bool) -> None:
     model = parse_model(

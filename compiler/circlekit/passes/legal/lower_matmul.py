@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 
 from circlekit.ir.dtypes import f32
 from circlekit.ir.op import Op
-from circlekit.ir.value import Value
+from circlekit.ir.value import Shape, Value
 from circlekit.ops.constant_operands import static_int_vector
+from circlekit.ops.dimensions import broadcast_shapes
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.ops.reduction.reduce import Cumsum
 from circlekit.passes.engine.legalize import Replacement
@@ -69,23 +72,60 @@ class CumsumToFullyConnected(Replacement):
 
 
 class MergeBatches(Replacement):
-    """batch_matmul(x, y) with the same batch dimensions  ==  reshape(batch_matmul(x, y) with one of them)."""
+    """batch_matmul(x, y)  ==  reshape(batch_matmul(reshape(x), reshape(y))), with fewer batch dimensions.
+
+    Neighbouring ones become one if they broadcast in the same way; one of the sizes may be unknown.
+    """
 
     kinds = (BatchMatMul,)
 
     def results(self, op: Op, insert: Inserter) -> list[Value] | None:
         assert isinstance(op, BatchMatMul)  # by kinds
-        if not all(value.is_static and value.dtype is f32 for value in (op.x, op.y, op.output)):
+        shapes, result = (op.x.shape, op.y.shape), op.output
+        is_hybrid = op.x.dtype.is_float != op.y.dtype.is_float  # its scales depend on the batch dimensions
+        is_per_channel = any(v.quantization and v.quantization.is_per_channel for v in (op.x, op.y))
+        if None in shapes or is_hybrid or is_per_channel or result.shape is None:
             return None
-        shapes = [value.static_shape for value in (op.x, op.y)]
-        if len(shapes[0]) < 4 or shapes[0][:-2] != shapes[1][:-2]:
+        merged = _merged_batches(*((1,) * (len(result.shape) - len(s or ())) + (s or ()) for s in shapes))
+        if merged is None or any(shape.count(None) > 1 for shape in (*merged, result.shape)):
             return None
-        merged = [
-            insert.reshaped(value, (math.prod(shape[:-2]), *shape[-2:]))
-            for value, shape in zip((op.x, op.y), shapes, strict=True)
+        pairs = zip((op.x, op.y), merged, strict=True)
+        operands = [
+            value if value.shape == shape else insert.reshaped(value, shape) for value, shape in pairs
         ]
-        product = insert.make(BatchMatMul(*merged, **op.attribute_items()))
-        return [insert.reshaped(product, op.output.static_shape)]
+        batch = broadcast_shapes(*(shape[:-2] for shape in merged)) or ()
+        product = Value("", result.dtype, (*batch, *result.shape[-2:]), None, result.quantization)
+        value = insert.make(BatchMatMul(*operands, results=[product], **op.attribute_items()))
+        return [insert.reshaped(value, result.shape)]
+
+
+def _merged_batches(x: Shape, y: Shape) -> tuple[Shape, Shape] | None:
+    """Return the shapes of x and y, which have equal ranks, with merged batch dimensions; None if none is.
+
+    Dimensions are merged that are equal and known, or all 1 in x, or all 1 in y; those of 1 in both go.
+    """
+
+    def kind(axis: int) -> tuple[str, int]:
+        a, b = x[axis], y[axis]
+        if b == 1:
+            return "y is 1", 0
+        if a == 1:
+            return "x is 1", 0
+        return ("equal", 0) if a == b and a is not None else ("alone", axis)
+
+    axes = [axis for axis in range(len(x) - 2) if not x[axis] == y[axis] == 1]
+    groups = [list(group) for _, group in groupby(axes, kind)]
+    if len(groups) == len(x) - 2:
+        return None
+    first, second = (
+        (*(_product([shape[axis] for axis in group]) for group in groups), *shape[-2:]) for shape in (x, y)
+    )
+    return first, second
+
+
+def _product(dims: Sequence[int | None]) -> int | None:
+    """Return the product of ``dims``; None if one is unknown."""
+    return None if None in dims else math.prod(dim for dim in dims if dim is not None)
 
 
 class ConstantAsSecondOperand(Replacement):
