@@ -12,6 +12,7 @@ SLICES = "%a = StridedSlice(%x, [0,1], [4,6], [1,1]) %y = StridedSlice(%a, [1,0]
 REVERSED = "%a = Transpose(%x, [1,0]) %b = ReverseV2(%a, [0]) %y = Transpose(%b, [1,0])"
 REPEATED = "%a = Slice(%x, [0,0], [1,6]) %b = BroadcastTo(%a, [3,6]) %y = Slice(%b, [1,0], [2,6])"
 STACKED = "%c = Concatenation(%x, %x, %x) {axis: 0} %r = ReverseV2(%c, [0]) %y = ExpandDims(%r, 0)"
+UNPACKED = "%m = Mean(%x, [0]) {keep_dims: true} %y = Unpack(%m) {num: 1, axis: 0}"
 
 FORMS = {
     "a slice": (SLICES, "STRIDED_SLICE SLICE", "SLICE"),
@@ -28,6 +29,7 @@ FORMS = {
         "CONCATENATION REVERSE_V2 EXPAND_DIMS STRIDED_SLICE RESHAPE",
         "CONCATENATION REVERSE_V2 EXPAND_DIMS",
     ),
+    "what legalization would write too": (UNPACKED, "MEAN RESHAPE", "MEAN RESHAPE"),
 }
 
 

@@ -128,6 +128,7 @@ LIMITED = "%y = Concatenation(%i, %i) {axis: 3, act: RELU6}"
         ("MAXIMUM", "%y = Maximum(%i, [3])", "Cast Add Minimum Sub"),
         ("MAXIMUM MINIMUM", "%y = Maximum(%i, [3])", "Cast Maximum"),
         ("", LIMITED, "Cast Concatenation Maximum Minimum"),
+        ("", LIMITED.replace("%i, %i", "%i"), "Cast Maximum Minimum"),
         ("MINIMUM", LIMITED, "Cast Concatenation Add"),
         ("MAXIMUM", LIMITED, "Cast Concatenation Add"),
     ],
@@ -173,6 +174,8 @@ def test_matrix_products(adjoint: str) -> None:
     body = f"%z = Tanh(%x)\n%y = BatchMatMul(%x, %z){adjoint}"
     check(body, runtime(forms=forms), "Tanh Reshape Reshape BatchMatMul Reshape", shape="2,1,2,5,5")
     check(body, runtime(), "Tanh BatchMatMul", shape="2,1,2,5,5")
+    body = f"%w = const f32[2,1,2,5,5] gaussian(0, 1)\n%y = BatchMatMul(%x, %w){adjoint}"
+    check(body, runtime(forms=forms), "Reshape BatchMatMul Reshape", shape="2,1,2,5,5")
 
 
 @pytest.mark.parametrize(

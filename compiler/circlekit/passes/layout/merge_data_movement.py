@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from circlekit.index_maps.chains import Origin, origins, removable
+from circlekit.index_maps.chains import Origin, origins, present_cost, removable
 from circlekit.index_maps.joins import Join, joins_for
 from circlekit.index_maps.of_operators import movement_of
-from circlekit.index_maps.steps import MovementCost, Plan, Reshaped, cost_of
+from circlekit.index_maps.steps import MovementCost, Plan, Reshaped, cost_of, sum_of
 from circlekit.index_maps.unknown_dim import dims_of
 from circlekit.index_maps.write_back import plans_for
 from circlekit.ir.graph import Graph
@@ -74,12 +74,14 @@ _Form = tuple[Join | None, Plan, Order | None]
 class _Way(NamedTuple):
     """A cheaper way to compute the result of a chain.
 
-    ``new``, ``old``: what it costs, and what it replaces.  ``join``: of the sources, if there are several.
-    ``steps``: what follows.  ``order``: in which a layer at one end has its channels then.
+    ``new``, ``old``: what it costs, and what is written for the operators that it replaces.  ``is_simpler``:
+    whether it is also cheaper than these operators themselves.  ``join``: of the sources, if there are
+    several.  ``steps``: what follows.  ``order``: in which a layer at one end has its channels then.
     """
 
     new: MovementCost
     old: MovementCost
+    is_simpler: bool
     origin: Origin
     join: Join | None
     steps: Plan
@@ -89,6 +91,11 @@ class _Way(NamedTuple):
     def change(self) -> MovementCost:
         """The change of bytes and operators, which are negative or 0."""
         return MovementCost(self.new.bytes - self.old.bytes, self.new.ops - self.old.ops)
+
+    @property
+    def pays(self) -> bool:
+        """Whether it costs less; or as much, and operators go for which legalization writes others."""
+        return self.new.improves_on(self.old) or (self.new == self.old and self.is_simpler)
 
     @property
     def is_alias(self) -> bool:
@@ -132,7 +139,7 @@ class _Chain:
             ops = unused = [] if way.is_alias else self.built(way)
             written = way._replace(new=self.writer.cost(ops))
             sentence = self.writer.refusal(way.origin.ops, ops)
-            if sentence is None and not written.new.improves_on(way.old):
+            if sentence is None and not written.pays:
                 sentence = MORE_IS_WRITTEN
             if sentence is not None:
                 self.refuse(sentence, len(way.origin.ops) + 2)
@@ -156,7 +163,7 @@ class _Chain:
         for origin in origins(self.result):
             is_copied = not self.graph.can_stand_for(self.result, origin.sources[0])
             ops = removable(self.graph, self.result, origin.ops) if keep_used else origin.ops
-            old = self.writer.cost(ops)
+            old, plain = self.writer.cost(ops), sum_of(map(present_cost, ops))
             forms = _forms(origin, self.result)
             if len(ops) == len(origin.ops) and len(origin.sources) == 1:
                 forms = chain(forms, self.forms_with_other_channels(origin))
@@ -166,8 +173,9 @@ class _Chain:
                 new = cost_of(steps, self.result.dtype.bits)
                 if join is not None:
                     new = join.cost(origin.sources)
-                if new.improves_on(old):
-                    yield _Way(new, old, origin, join, steps, order)
+                way = _Way(new, old, new.improves_on(plain), origin, join, steps, order)
+                if way.pays:
+                    yield way
 
     def forms_with_other_channels(self, origin: Origin) -> Iterator[_Form]:
         """Yield ways to write what is left of the map if weights absorb an order of channels."""

@@ -90,13 +90,22 @@ class MergeBatches(Replacement):
         if merged is None or any(shape.count(None) > 1 for shape in (*merged, result.shape)):
             return None
         pairs = zip((op.x, op.y), merged, strict=True)
-        operands = [
-            value if value.shape == shape else insert.reshaped(value, shape) for value, shape in pairs
-        ]
+        operands = [_reshaped(value, shape, insert) for value, shape in pairs]
         batch = broadcast_shapes(*(shape[:-2] for shape in merged)) or ()
         product = Value("", result.dtype, (*batch, *result.shape[-2:]), None, result.quantization)
         value = insert.make(BatchMatMul(*operands, results=[product], **op.attribute_items()))
         return [insert.reshaped(value, result.shape)]
+
+
+def _reshaped(value: Value, shape: Shape, insert: Inserter) -> Value:
+    """Return ``value`` with another shape, which may be the one that it has; a constant stays a constant."""
+    if value.shape == shape:
+        return value
+    if not value.is_plain:
+        return insert.reshaped(value, shape)
+    constant = insert.constant("reshaped", value.array().reshape([-1 if d is None else d for d in shape]))
+    constant.dtype, constant.quantization = value.dtype, value.quantization
+    return constant
 
 
 def _merged_batches(x: Shape, y: Shape) -> tuple[Shape, Shape] | None:

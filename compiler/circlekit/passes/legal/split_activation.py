@@ -54,20 +54,33 @@ class _Split(Replacement):
         return _activation(op) in OPERATORS and super().wants(op)
 
     def results(self, op: Op, insert: Inserter) -> list[Value]:
-        act, result = _activation(op), op.output
-        attributes = {**op.attribute_items(), "act": Activation.NONE}
-        value = insert.make(type(op)(*op.inputs, results=[_like(result)], **attributes))
+        result = op.output
+        steps = self.steps(_activation(op), result, insert)
+        if (
+            isinstance(op, Concatenation)
+            and len(op.inputs) == 1
+            and steps
+            and _has_type(op.values[0], result)
+        ):
+            value = op.values[0]  # without the activation it would do nothing
+        else:
+            attributes = {**op.attribute_items(), "act": Activation.NONE}
+            value = insert.make(type(op)(*op.inputs, results=[_like(result)], **attributes))
+        for step in steps:
+            value = insert.make(step.op(value))
+        return [value]
+
+    def steps(self, act: Activation, result: Value, insert: Inserter) -> list[_Step]:
+        """Return what limits values like ``result`` as ``act`` does, if possible steps that run."""
         single = OPERATORS[act]
         has_kernel = issubclass(single, Clamped) and result.dtype in single.quantized_dtypes
         if result.dtype.is_float or (result.quantization is not None and has_kernel):
-            forms = [[_Step(single)]]
-        else:
-            forms = [[_Step(kind, _number(insert, result, n)) for kind, n in _limits(act, result)]]
-            if result.quantization is None and forms[0]:
-                forms.append([_Step(Add, _number(insert, result, 0), act)])
-        for step in next((steps for steps in forms if self.runs(steps, result)), forms[0]):
-            value = insert.make(step.op(value))
-        return [value]
+            return [_Step(single)]
+        limits = [_Step(kind, _number(insert, result, n)) for kind, n in _limits(act, result)]
+        if not limits or result.quantization is not None or self.runs(limits, result):
+            return limits
+        fused = [_Step(Add, _number(insert, result, 0), act)]
+        return fused if self.runs(fused, result) else limits
 
     def runs(self, steps: Sequence[_Step], value: Value) -> bool:
         """Return whether the format and all runtimes have ``steps`` for values like ``value``."""
@@ -100,6 +113,10 @@ class SplitConcatenationActivation(_Split):
 
     targets = LITERT | {"luci", "onert"}
     kinds = (Concatenation,)
+
+
+def _has_type(value: Value, other: Value) -> bool:
+    return value.type == other.type and value.quantization == other.quantization
 
 
 def _like(value: Value) -> Value:
