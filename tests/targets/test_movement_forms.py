@@ -78,3 +78,20 @@ def test_slices_become_the_first_form_that_the_target_runs(known: str, expected:
     model = circlekit.parse(THREE_PARTS)
     circlekit.optimize(model, "join_slices", target=toy(*known.split()), verify=True)
     assert [op.code for op in model.main] == expected.split()
+
+
+def test_reshapes_that_legalization_writes_are_merged_with_others() -> None:
+    """A BATCH_MATMUL of rank 5 becomes one of rank 3 between reshapes; behind it is another reshape."""
+    model = circlekit.parse(
+        """graph main(%x: f32[2,1,3,4,5], %w: f32[2,1,3,5,4]) -> %y {
+          %m = BatchMatMul(%x, %w)
+          %y = Reshape(%m, [6,16])
+        }"""
+    )
+    low = toy("RESHAPE", BATCH_MATMUL={"f32,f32:f32": {"rank": 3}})
+    report = circlekit.optimize(model, "O1", target=low, verify=True)
+    assert [op.code for op in model.main] == ["RESHAPE", "RESHAPE", "BATCH_MATMUL", "RESHAPE"]
+    assert report.legalizations == {"merge_batches": 1}
+    report = circlekit.optimize(model, "O1", target=low, verify=True)
+    assert not report.changes
+    assert not report.legalizations

@@ -20,6 +20,7 @@ from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
 from circlekit.ir.resources.progress import progress
 from circlekit.ir.shape_inference import settle_ranks
+from circlekit.ir.snapshot import Snapshot
 from circlekit.ir.text.printer import print_model
 from circlekit.ir.verifier import check_order
 from circlekit.passes.engine.driver import run_passes
@@ -29,6 +30,7 @@ from circlekit.passes.engine.optimization_report import Report, summarize
 from circlekit.passes.engine.registry import all_passes, find_pass, only_pipelines, pass_names, select_passes
 from circlekit.passes.engine.run_for_target import target_obstacle
 from circlekit.passes.engine.written_form import rules_of_targets
+from circlekit.passes.pipelines import Phase
 from circlekit.rewrite.base import Context
 
 
@@ -60,20 +62,14 @@ class Optimization:
 
         ``file_size``: bytes of the original's file.
         """
-        model, options, targets = self.model, self.options, self.watch.targets
+        model, options = self.model, self.options
         before = summarize(model, file_size, self.watch.planner)
-        passes = select_passes(options.passes, options.disable, self.format)
+        passes, context = self._selected_passes(), self._new_context()
         if passes and options.validate:
             settle_ranks(model)
         elif passes:
             check_order(model)
         removed = set[str]().union(*map(names_of_op, model.ops())) if options.explain_op is not None else ()
-        context = Context(
-            self.format,
-            settings=options.settings,
-            exact=only_pipelines(options.passes),
-            target=rules_of_targets(targets, self.format),
-        )
         records = run_passes(model, passes, context, self._check_values, _announce)
         report = Report(before, summarize(model, planner=self.watch.planner), records)
         if self.verifier is not None:
@@ -84,6 +80,15 @@ class Optimization:
             report.notes += filter(None, [target_obstacle(name, context)])
         self._explain(report, removed)
         return report
+
+    def _selected_passes(self) -> list[Phase | str]:
+        return select_passes(self.options.passes, self.options.disable, self.format)
+
+    def _new_context(self) -> Context:
+        """Return the context of a run of the passes."""
+        rules = rules_of_targets(self.watch.targets, self.format)
+        is_exact = only_pipelines(self.options.passes)
+        return Context(self.format, settings=self.options.settings, exact=is_exact, target=rules)
 
     def _check_values(self, name: str, changes: int) -> None:
         """Compare the outputs with those of the original after the pass ``name``."""
@@ -113,11 +118,27 @@ class Optimization:
         keep = {"fused_activations"} if self.options.keep_activations else ()
         targets = self.watch.targets.legalized
         report.legalizations = legalize_in_place(model, self.format, keep, targets)
+        if targets and report.legalizations and self.options.passes and only_pipelines(self.options.passes):
+            self._merge_legalized(model, report, keep)
         if self.options.validate:
             check_structure(model, name)
         if self.verifier is not None:
             progress().begin(f"verifying the legalization for {self.format}")
             self.verifier.check(model, f"the legalization for {self.format}")
+
+    def _merge_legalized(self, model: Model, report: Report, keep: Collection[str]) -> None:
+        """Run the pipelines on what legalization wrote, and legalize again, if that leaves fewer operators.
+
+        Legalizations replace single operators: their reshapes may be merged with those beside them.
+        """
+        start, count = Snapshot(model), sum(map(len, model.graphs))
+        records = run_passes(model, self._selected_passes(), self._new_context())
+        legalize_in_place(model, self.format, keep, self.watch.targets.legalized)
+        if sum(map(len, model.graphs)) >= count:
+            start.restore()
+            return
+        for record, more in zip(report.passes, records, strict=True):
+            record.changes += more.changes
 
     def conclude(self, report: Report, started: float) -> None:
         """Add to ``report`` how far the outputs differ, and the seconds since ``started``."""
