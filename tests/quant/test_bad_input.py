@@ -207,6 +207,27 @@ def test_kernels_that_fail_on_some_integers_do_not_get_them(
     assert [fault in layer.reason for layer in report.floats] == ([True] if fault else [])
 
 
+@pytest.mark.parametrize(("least", "is_float"), [(0.2, True), (1.0, False)])
+def test_quotients_far_below_the_scale_of_the_result_stay_float(least: float, is_float: bool) -> None:
+    """LiteRT's kernel shifts by more than 31 bits there; it needs a large divisor and a small dividend."""
+    model = circlekit.parse("graph main(%x: f32[1,8], %d: f32[1,8]) -> %y { %y = Div(%x, %d) }")
+    dividends = [-2.0, -0.01, -0.02, -0.3, 0.01, 0.02, 0.7, 2.0]
+    divisors = [least, 2.0, 1.9, 1.5, 2.0, 1.8, 1.0, least]
+    report = check(model, "int8", [[np.array([x], np.float32) for x in (dividends, divisors)]], 0.05)
+    assert bool(report.floats) == is_float
+
+
+@pytest.mark.parametrize(("value", "covered"), [(5.0, 5.0), (-3.4e38, -2.0), (0.5, 0.5)])
+def test_padding_outside_of_the_range_of_the_data_is_covered(value: float, covered: float) -> None:
+    """Padding far below or above all numbers becomes the least or the largest integer."""
+    model = circlekit.parse(
+        f"graph main(%x: f32[1,8]) -> %y {{ %y = PadV2(%x, [[0, 0], [1, 0]], [{value}]) }}"
+    )
+    circlekit.quantize(model, "int8", [[np.linspace(-2, 2, 8, dtype=np.float32)[None]]], auto=False)
+    result = circlekit.run(model, [np.linspace(-2, 2, 8, dtype=np.float32)[None]])[0][0]
+    np.testing.assert_allclose(result, [covered, *np.linspace(-2, 2, 8)], atol=0.02)
+
+
 def test_an_output_that_float_operators_read_is_converted_once() -> None:
     text = """
     graph main(%x: f32[1,8]) -> %r, %c {

@@ -287,12 +287,12 @@ def test_ranges_follow_through_functions_and_joins() -> None:
     assert not any(op.is_float for op in report.plan.main.operators.values())
 
 
-def test_a_tensor_with_two_roundings_keeps_one() -> None:
+def test_a_tensor_with_two_roundings_is_quantized_twice() -> None:
     body = f"  %a = FakeQuant(%x) {FAKE_QUANT % (-1.0, 1.0, 8, 'false')}"
     body += f"  %b1 = FakeQuant(%x) {FAKE_QUANT % (-2.0, 2.0, 4, 'false')}"
     body += call("%z", "Add(%a, %b1)")
     model = network(body)
     expected = circlekit.run(model, [X])[0]
     circlekit.quantize(model, "int8", samples=[[X]])
-    assert sum(op.code == "FAKE_QUANT" for op in model.main) == 1
-    assert np.abs(circlekit.run(model, [X])[0] - expected).max() <= 4 / 15
+    assert not any(op.code == "FAKE_QUANT" for op in model.main)
+    assert np.abs(circlekit.run(model, [X])[0] - expected).max() <= 0.08  # the sum saturates

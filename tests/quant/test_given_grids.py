@@ -52,6 +52,63 @@ def test_results_differ_by_one_step_at_most(body: str, bits: int, narrow: bool) 
         np.testing.assert_array_equal(run_litert(tflite_of(model), data)[0], result)
 
 
+COARSE = {
+    "AVERAGE_POOL_2D": "%o = AveragePool2D(%q) {filter_height: 2, filter_width: 2, act: RELU6}",
+    "RESIZE_BILINEAR": "%o = ResizeBilinear(%q, [12, 3])",
+    "MAX_POOL_2D": "%o = MaxPool2D(%q) {filter_height: 2, filter_width: 2, act: RELU_N1_TO_1}",
+    "PADV2": "%o = PadV2(%q, [[0, 0], [1, 1], [0, 0], [0, 0]], [0.3])",
+    "MATRIX_DIAG": "%o = MatrixDiag(%q)",
+    "REDUCE_PROD": "%o = ReduceProd(%q, [2])",
+    "LOGISTIC": "%o = Logistic(%q)",
+    "SOFTMAX": "%o = Softmax(%q)",
+    "LOG_SOFTMAX": "%o = LogSoftmax(%q)",
+    "ADD": "%o = Add(%q, 0.0)",
+    "CONCATENATION": "%o = Concatenation(%q) {axis: 1}",
+}
+IN_INT16 = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR", "MATRIX_DIAG", "REDUCE_PROD", "LOGISTIC", "SOFTMAX")
+
+
+@pytest.mark.parametrize("code", COARSE)
+def test_results_with_a_finer_grid_than_the_8_bit_kernel(code: str) -> None:
+    """The kernel runs in int16, reads the finer grid, or stays float; all keep one step of the result."""
+    text = f"""
+    graph main(%x: f32[1,6,6,3]) -> %y {{
+      %q = FakeQuant(%x) {{min: -2.5, max: 3.5, num_bits: 8, narrow_range: false}}
+      {COARSE[code]}
+      %f = FakeQuant(%o) {{min: -0.2, max: 0.4, num_bits: 8, narrow_range: false}}
+      %r = Relu(%f)
+      %y = FakeQuant(%r) {{min: -0.2, max: 0.4, num_bits: 8, narrow_range: false}}
+    }}
+    """
+    model = circlekit.parse(text)
+    data = [np.random.default_rng(5).normal(0, 1.5, (1, 6, 6, 3)).astype(np.float32)]
+    expected = circlekit.run(model, data)[0]
+    report = circlekit.quantize(model, "int8")
+    kinds = {op.code: op.scheme for op in report.plan.main.operators.values()}
+    assert (kinds.get(code) == "int16x8") == (code in IN_INT16)
+    result = circlekit.run(model, data)[0]
+    assert np.abs(result - expected).max() < 1.01 * 0.6 / 255
+    if is_available():
+        np.testing.assert_array_equal(run_litert(tflite_of(model), data)[0], result)
+
+
+def test_a_tensor_with_two_grids_is_quantized_twice() -> None:
+    text = """
+    graph main(%x: f32[1,8]) -> %y, %z {
+      %a = FakeQuant(%x) {min: -2.0, max: 2.0, num_bits: 8, narrow_range: false}
+      %b = FakeQuant(%x) {min: -1.0, max: 0.3, num_bits: 8, narrow_range: false}
+      %y = Relu(%a)
+      %z = Relu(%b)
+    }
+    """
+    model = circlekit.parse(text)
+    data = [np.linspace(-3, 3, 8, dtype=np.float32)[None]]
+    expected = circlekit.run(model, data)
+    assert not circlekit.quantize(model, "int8").floats
+    for left, right, step in zip(circlekit.run(model, data), expected, (4 / 255, 1.3 / 255), strict=True):
+        assert np.abs(left - right).max() < 1.01 * step
+
+
 def test_a_grid_of_all_integers_is_not_clipped() -> None:
     """The result of TANH has a form of its own; QUANTIZE, which changes it, saturates."""
     model = circlekit.parse("""

@@ -243,7 +243,10 @@ class Declaration:
         return None
 
     def integer_fault(self) -> str | None:
-        """Return why a runtime's kernel on integers computes something else; None if it does not."""
+        """Return why a runtime's kernel on integers computes something else; None if it does not.
+
+        Operands and results have the dtypes and scales of the integers; constants still are floats.
+        """
         return None
 
     def inner_tensors(self) -> Sequence[InnerTensor]:

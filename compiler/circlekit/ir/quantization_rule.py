@@ -55,6 +55,7 @@ class QuantizationRule:
     ``results_follow``: the operand whose scale and zero point every result takes, because the kernel moves or
     compares integers without scaling them.
     ``averages``: the kernel rounds means of integers to the steps of ``results_follow``.
+    ``rounds_inside``: 8-bit kernels round what they compute in between to steps that may be far too coarse.
     ``operands_follow``: the operands that take scale and zero point of the first result, for the same reason;
     if that is not quantized (a comparison's bool), they share those of the union of their ranges.
     ``fixed``: the only scale and zero point of the results, by dtype.
@@ -84,6 +85,7 @@ class QuantizationRule:
 
     results_follow: str | None = None
     averages: bool = False
+    rounds_inside: bool = False
     operands_follow: tuple[str, ...] = ()
     fixed: Mapping[DType, tuple[float, int]] = field(default_factory=dict)
     weights: Mapping[str, int | None] = field(default_factory=dict)

@@ -18,9 +18,8 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Value
-from circlekit.quant.given import finer_activation, finer_form, fits_weights, given_form
-from circlekit.quant.inner_forms import InnerForms
-from circlekit.quant.parameters import asymmetric
+from circlekit.quant.given import covered_range, finer_form, fits_weights, given_form
+from circlekit.quant.kernel_forms import KernelForms
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import NO_SCHEME, SCHEMES, Arithmetic, Scheme
 from circlekit.quant.trial import planned_op, trial_refusal
@@ -45,9 +44,6 @@ LEAST_MULTIPLIER = 2.0**-30
 
 LARGEST_BIAS_STEP = 0.25
 """The largest scale of a bias divided by that of the result; given grids of weights get finer for it."""
-
-STEPS_FROM_ZERO = 4
-"""A number is surely not rounded to 0 if it is this many steps of the scale away from 0."""
 
 
 def choose(
@@ -74,11 +70,12 @@ def choose(
     return plan
 
 
-class GraphChooser(InnerForms):
+class GraphChooser(KernelForms):
     """Chooses the plan of one graph."""
 
     def plan(self) -> GraphPlan:
         """Return the plan; the choice is repeated until target and delegate take all that is quantized."""
+        self.widened = {}
         for op, scheme in self.schemes.items():
             if scheme is None:
                 self.floats[op] = "chosen to stay float"
@@ -116,7 +113,7 @@ class GraphChooser(InnerForms):
             (self._forward, whole),
             (self._backward, whole[::-1]),
             (self.hold, whole),
-            (self._guard, whole),
+            (self.guard, whole),
             (self._weigh, whole),
             (self.weigh_inner, whole),
             (self._store, [op for op in ops if op not in set(whole)]),
@@ -135,6 +132,9 @@ class GraphChooser(InnerForms):
 
     def _forward(self, op: Op, rule: QuantizationRule) -> None:
         """Choose the forms of operands that have none yet, and of the results of ``op``."""
+        self.keep_grid(op, rule)
+        self.center(op, rule)
+        self.widen(op, rule)
         following = set(indices_of(op, rule.operands_follow))
         for index in self.activations(op):
             if index not in following or not is_weight(op.inputs[index]):
@@ -150,29 +150,12 @@ class GraphChooser(InnerForms):
                 self.tensors[value] = TensorPlan(dtype, (scale,), (zero_point,), reason=reason)
             elif rule.results_follow is not None:
                 index = next(indices_of(op, [rule.results_follow]))
-                source = op.inputs[index]
-                if rule.averages and source is not None:
-                    self._refine(op, index, source)
-                reason = f"that of %{source and source.name}, which {op.code} does not scale"
+                self.cover_constants(op, rule, index)
+                reason = f"that of %{self.name_of(op, index)}, which {op.code} does not scale"
                 self.tensors[value] = self.read_form(op, index).because(reason)
             else:
-                self.tensors[value] = self.own_form(value, self.scheme_of(op), self._least_scale(op, rule))
-
-    def _refine(self, op: Op, index: int, source: Value) -> None:
-        """Let an operator that averages read a coarse grid with finer steps, which its result then has."""
-        finer = finer_activation(source, self.read_form(op, index))
-        if finer is not None:
-            self.edges[op][index] = finer.because(
-                f"finer, because {op.code} rounds to the steps of its operand"
-            )
-
-    def _least_scale(self, op: Op, rule: QuantizationRule) -> float:
-        """Return the least scale of the results with which the kernel of ``op`` works, 0 for any scale."""
-        dtype = self.scheme_of(op).activations
-        if dtype is None or dtype not in rule.least_step:
-            return 0.0
-        scales = [self.read_form(op, index).scale[0] for index in self.activations(op)]
-        return rule.least_step[dtype] * max(scales, default=0.0)
+                self.tensors[value] = self.own_form(value, self.scheme_of(op), self.least_scale(op, rule))
+            self.ranges.setdefault(value.name, covered_range(self.tensors[value]))
 
     def _backward(self, op: Op, rule: QuantizationRule) -> None:
         """Give operands the form of the result, where the rule of ``op`` says so (``operands_follow``)."""
@@ -219,36 +202,6 @@ class GraphChooser(InnerForms):
                 return False
         self.tensors[value] = plan
         return True
-
-    def _guard(self, op: Op, rule: QuantizationRule) -> None:
-        """Choose forms without the zero points and integers on which the kernel of ``op`` is wrong.
-
-        Raise ModelError if that is not possible.
-        """
-        for index in indices_of(op, rule.symmetric):
-            if self.reads_float(op, index) and any(self.read_form(op, index).zero_point):
-                raise ModelError(f"{op.code} ignores the zero point of %{self.name_of(op, index)}")
-        scales = [self.read_form(op, index).scale[0] for index in self.activations(op)]
-        if max(scales, default=0.0) >= rule.scales_below:
-            raise ModelError(f"{op.code} fails on scales of {rule.scales_below:g} and more")
-        for index in indices_of(op, rule.not_negative):
-            plan = self.read_form(op, index)
-            low, high = self.range_of(op, index)
-            if plan.zero_point[0] == plan.dtype.limits[0]:
-                continue
-            if self.scheme_of(op).asymmetric:
-                scale, zero_point = asymmetric(0.0, high, plan.dtype)
-                reason = f"without negative numbers, on which {op.code} fails"
-                self.edges[op][index] = TensorPlan(plan.dtype, (scale,), (zero_point,), reason=reason)
-            elif low < STEPS_FROM_ZERO * plan.scale[0]:
-                raise ModelError(f"{op.code} fails on negative integers, and {low:.4g} is too close to 0")
-        for index in indices_of(op, rule.not_zero):
-            step = STEPS_FROM_ZERO * self.read_form(op, index).scale[0]
-            low, high = self.range_of(op, index)
-            if low < step and high > -step:
-                raise ModelError(
-                    f"{op.code} fails on the integer of 0, and %{self.name_of(op, index)} is near it"
-                )
 
     def _weigh(self, op: Op, rule: QuantizationRule) -> None:
         """Choose the forms of constant weights and of the bias of an operator with integer activations."""
@@ -302,9 +255,12 @@ class GraphChooser(InnerForms):
             return
         if arithmetic is Arithmetic.DYNAMIC and (fault := op.dynamic_fault()) is not None:
             raise UnsupportedError(fault)
-        if arithmetic is Arithmetic.INTEGERS and (fault := op.integer_fault()) is not None:
-            raise UnsupportedError(fault)
-        refusal = trial_refusal(op, *self._forms_around(op), rule.attributes, self.target)
+        forms = self._forms_around(op)
+        if arithmetic is Arithmetic.INTEGERS:
+            fault = planned_op(op, *forms, rule.attributes).integer_fault()
+            if fault is not None:
+                raise UnsupportedError(fault)
+        refusal = trial_refusal(op, *forms, rule.attributes, self.target)
         if refusal is not None:
             raise UnsupportedError(refusal)
 
@@ -345,7 +301,8 @@ class GraphChooser(InnerForms):
                 plan.operators[key_of(op)] = OperatorPlan(op.code, NO_SCHEME, self.floats[op])
                 continue
             scheme = self.scheme_of(op)
-            reason = scheme.title + (f"; {self.reasons[op]}" if op in self.reasons else "")
+            why = self.reasons.get(op) or self.widened.get(op)
+            reason = f"{scheme.title}; {why}" if why else scheme.title
             inner = self.inner.get(op, {})
             plan.operators[key_of(op)] = OperatorPlan(op.code, scheme.name, reason, self.edges[op], inner)
         plan.tensors = {value.name: tensor for value, tensor in self.tensors.items()}

@@ -14,6 +14,7 @@ import numpy as np
 
 from circlekit.ir.dtypes import DType, f32, i8, u8
 from circlekit.ir.graph import Graph
+from circlekit.ir.quantization_rule import OWN_RANGES
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Minimum
 from circlekit.ops.elementwise import Unary
@@ -68,21 +69,16 @@ def finer_form(form: TensorPlan, numbers: Array, step: float) -> TensorPlan:
     return replace(form, scale=tuple(scale / factor for scale in form.scale))
 
 
-def finer_activation(value: Value, form: TensorPlan) -> TensorPlan | None:
-    """Return a form of ``value`` that has all numbers of its grid, and more between them; None if none fits.
+def wanted_step(value: Value, given: Mapping[str, TensorPlan]) -> float | None:
+    """Return the least step of the grids to which ``value`` is rounded, also after operators moved it.
 
-    An operator that averages integers without scaling them, such as AVERAGE_POOL_2D, needs it.  There is one
-    if ``value`` is the result of the MINIMUM of a grid: the integers above the grid become the finer steps.
+    ``given``: the grids by tensor.  None if it is not rounded.
     """
-    op, (low, high) = value.producer, form.dtype.limits
-    bound = op.inputs[1] if op is not None and op.code == Minimum.code else None
-    if not form.rounds or bound is None or not bound.is_const or bound.numel != 1:
-        return None
-    below = form.zero_point[0] - low
-    steps = max(below + int(np.rint(bound.array().item() / form.scale[0])), 1)
-    factor = 1 << max((high - low) // steps, 1).bit_length() - 1
-    finer = replace(form, scale=(form.scale[0] / factor,), zero_point=(low + below * factor,))
-    return finer if factor > 1 else None
+    if value.name in given:
+        return given[value.name].scale[0]
+    rules = ((user, user.quantization_rule or OWN_RANGES) for user in value.users)
+    moved = (v for user, rule in rules if rule.results_follow or rule.operands_follow for v in user.results)
+    return min((step for v in moved if (step := wanted_step(v, given)) is not None), default=None)
 
 
 def covered_range(form: TensorPlan) -> tuple[float, float]:
@@ -93,11 +89,16 @@ def covered_range(form: TensorPlan) -> tuple[float, float]:
 
 
 def with_followed(graph: Graph, given: Mapping[str, TensorPlan]) -> dict[str, TensorPlan]:
-    """Return ``given`` and, for operators that only move elements, their operands with the results' forms.
+    """Return ``given``, and further forms for what passes changed.
 
-    It is needed because passes move the MINIMUM of a grid before such operators.
+    They move the MINIMUM of a grid before operators that only move elements: its bound has the form, too, and
+    operands of such operators have the form of the result.
     """
     forms = dict(given)
+    for op in graph if given else ():
+        bound = op.inputs[1] if isinstance(op, Minimum) else None
+        if bound is not None and bound.is_const and bound.name in given:
+            forms.setdefault(op.output.name, given[bound.name])
     for op in reversed(list(graph) if given else []):
         source = followed_operand(op)
         if source is not None and op.data_movement and source.use_count == 1:
@@ -111,7 +112,7 @@ def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
     """Add to ``ranges`` those of results that follow from the ranges of operands.
 
     These are results of operators that move elements, and of functions of one tensor, which are computed on
-    256 equally spaced numbers of the range.
+    256 equally spaced numbers of the range.  What only a MINIMUM reads needs no larger range than its result.
     """
     for op in graph:
         if not op.results or op.results[0].name in ranges:
@@ -128,6 +129,10 @@ def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
             continue
         if np.isfinite([low, high]).all():
             ranges.update({value.name: (low, high) for value in op.results})
+    for op in graph:
+        source = op.inputs[0] if isinstance(op, Minimum) else None
+        if source is not None and source.use_count == 1 and op.output.name in ranges:
+            ranges.setdefault(source.name, ranges[op.output.name])
 
 
 def _range(value: Value, ranges: Mapping[str, tuple[float, float]]) -> tuple[float, float] | None:

@@ -79,10 +79,14 @@ class TensorForms:
         if value.is_const:
             plan = self.edges[op][index] = self.constant_form(value, scheme)
             return plan
-        plan = self.tensors.get(value) or self.own_form(value, scheme)
-        self.tensors.setdefault(value, plan)
-        if plan.dtype is not scheme.activations:
-            plan = self.edges[op][index] = self.own_form(value, scheme)
+        stored = self.tensors.get(value)
+        if stored is not None and stored.dtype is scheme.activations:
+            return stored
+        plan = self.own_form(value, scheme)
+        if stored is None and (value.name not in self.rounded or plan.rounds):
+            self.tensors[value] = plan
+        else:  # it is stored, or rounded, in a form that has another dtype
+            self.edges[op][index] = plan
         return plan
 
     def own_form(self, value: Value, scheme: Scheme, least_scale: float = 0.0) -> TensorPlan:

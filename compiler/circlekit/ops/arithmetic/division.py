@@ -9,7 +9,7 @@ from circlekit.errors import ModelError
 from circlekit.ir.dtypes import DType, i8, i16, u8
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import QuantizationRule
-from circlekit.ir.value import Array
+from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import BinaryWithActivation
 from circlekit.ops.elementwise import Binary
 from circlekit.ops.numerics.fixed_point import (
@@ -21,7 +21,7 @@ from circlekit.ops.numerics.fixed_point import (
     rounding_divide_by_pot_on_x86,
     saturating_rounding_doubling_high_mul,
 )
-from circlekit.ops.quantization import scale_of, zero_point_of
+from circlekit.ops.quantization import is_quantized, scale_of, zero_point_of
 
 
 class Div(BinaryWithActivation, code="DIV"):
@@ -54,8 +54,37 @@ class Div(BinaryWithActivation, code="DIV"):
         scaled = rounding_divide_by_pot_on_x86(product, inverse_shift + headroom - multiplier.shift)
         return clamp_to_dtype(scaled, self.output, self.act)
 
+    def integer_fault(self) -> str | None:
+        if not all(is_quantized(v) for v in (self.lhs, self.rhs, self.output)):
+            return None
+        scales = [float(scale_of(v)) for v in (self.lhs, self.rhs, self.output)]
+        shift = quantize_multiplier(scales[0] / (scales[1] * scales[2])).shift
+        least, largest = min(_magnitudes(self.lhs)), max(_magnitudes(self.rhs))
+        exponent = (largest.bit_length() - 1) + (31 - least.bit_length()) - shift
+        if exponent <= 31:
+            return None
+        return "DIV is wrong where quotients are far below the scale of its result"
+
     def required_version(self) -> int:
         return 2 if self.broadcasts_beyond_4d() else 1
+
+
+def _magnitudes(value: Value) -> set[int]:
+    """Return the least and the largest magnitude of integers without the zero point, of ``value``.
+
+    0 does not count, unless the tensor may have negative numbers: LiteRT counts the bits of -1 as those of 0.
+    """
+    zero_point = zero_point_of(value)
+    if not value.is_const:
+        low, high = value.dtype.limits
+        return {0 if low < zero_point else 1, max(zero_point - low, high - zero_point)}
+    numbers = value.array()
+    if numbers.dtype.kind == "f":  # of a plan
+        numbers = np.rint(numbers / scale_of(value))
+        zero_point = 0
+    stored = numbers.astype(np.int64) - zero_point
+    bits = np.where(stored < 0, ~stored, stored)[stored != 0]
+    return {int(bits.min(initial=2**15)), int(np.abs(stored).max(initial=1))}
 
 
 def require_nonzero_divisors(op: Op, divisors: Array) -> None:

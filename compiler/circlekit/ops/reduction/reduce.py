@@ -181,6 +181,8 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
     For quantized integers, each partial product is rescaled with a 15-bit multiplier so that the next fits.
     """
 
+    quantization_rule = QuantizationRule(rounds_inside=True)
+
     input = operand(*NUMBERS, boolean)
 
     kinds = "fiub"

@@ -8,6 +8,7 @@ plans of tensors, so that quantization gives each tensor exactly its grid.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,8 +17,10 @@ import numpy as np
 from circlekit.errors import CirclekitError
 from circlekit.interp.evaluate import evaluate
 from circlekit.ir.dtypes import DType, f32, i8, i16
+from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
+from circlekit.ir.quantization_rule import OWN_RANGES
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Minimum
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
@@ -47,8 +50,8 @@ class Grid(NamedTuple):
 def take_grids(model: Model) -> list[Grids]:
     """Remove the operators that round from ``model``, in place; return the grids of each graph by tensor.
 
-    An operator stays if its tensor has another grid already, or if no int8 or int16 form has its grid.  If
-    the dtype of a grid has integers above the grid, a MINIMUM clips them.
+    An operator stays if no int8 or int16 form has its grid.  If the dtype of a grid has integers above the
+    grid, a MINIMUM clips them; its result is also what a tensor with another grid is requantized to.
     """
     return [_take(graph) for graph in model.graphs]
 
@@ -84,11 +87,9 @@ def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids
     elif isinstance(first, Dequantize):
         grids[rounded.name] = grid.form  # the model has integers here: DEQUANTIZE stays
         return
-    elif source.name in grids and not grids[source.name].same_as(grid.form):
-        return
-    elif not _can_have(source, grid.form, grids):
+    elif _has_other(source, grid.form, grids) or not _can_have(source, grid.form, grids):
         _clip(graph, source, last, grid, grids)
-    elif grid.last < grid.form.dtype.limits[1]:
+    elif grid.last < grid.form.dtype.limits[1] or _may_vanish(source, grid.form, grids):
         _give(source, grid.form, grids)
         _clip(graph, source, last, grid, grids)
     else:
@@ -114,22 +115,56 @@ def _with_zero_at_zero(form: TensorPlan, numbers: Array) -> TensorPlan:
 def _can_have(value: Value, form: TensorPlan, grids: Grids) -> bool:
     """Return whether the quantized producer of ``value`` can give it ``form``.
 
-    It cannot if its quantization rule fixes another form, or if the result has the form of an operand that
-    has another one.
+    It cannot if its quantization rule fixes another form, if its 8-bit kernel is not used, or if the result
+    has the form of an operand that has another one.  An operator that clips or pads can: it reads its operand
+    in the form of its result then.
     """
     op = value.producer
     rule = None if op is None else op.quantization_rule
     if op is None or rule is None:
         return True
+    if rule.rounds_inside or (rule.symmetric and any(form.zero_point)):
+        return False
     if form.dtype in rule.fixed:
         return (form.scale, form.zero_point) == tuple((x,) for x in rule.fixed[form.dtype])
     followed = followed_operand(op)
     if followed is None:
         return True
+    if not rule.averages and (
+        rule.operands_follow or getattr(op, "act", Activation.NONE) is not Activation.NONE
+    ):
+        return True
     known = grids.get(followed.name)
     if known is not None:
         return known.same_as(form)
-    return followed.use_count == 1 and followed.producer is not None and _can_have(followed, form, grids)
+    is_free = followed.use_count == 1 and not followed.is_const and not rule.averages
+    return is_free and _can_have(followed, form, grids)
+
+
+def _grids_behind(value: Value) -> Iterator[Grid | None]:
+    """Yield the grids of the operators that round ``value``."""
+    for op in value.users:
+        if isinstance(op, FakeQuant):
+            yield grid_of(op)
+        elif isinstance(op, Quantize):
+            yield from (stored_grid(user) for user in op.output.users if isinstance(user, Dequantize))
+
+
+def _has_other(value: Value, form: TensorPlan, grids: Grids) -> bool:
+    """Return whether ``value`` has a grid that is not that of ``form``."""
+    return value.name in grids and not grids[value.name].same_as(form)
+
+
+def _may_vanish(value: Value, form: TensorPlan, grids: Grids) -> bool:
+    """Return whether passes might remove the producer of ``value``, and with it this rounding.
+
+    They remove operators such as an ADD of 0, whose operand may be rounded to another grid than ``form``.
+    """
+    op = value.producer
+    if op is None or (op.quantization_rule or OWN_RANGES).weights:
+        return False
+    floats = [v for v in op.inputs if v is not None and not v.is_const and v.dtype is f32]
+    return len(floats) == 1 and _has_other(floats[0], form, grids)
 
 
 def _give(value: Value, form: TensorPlan, grids: Grids) -> None:
@@ -137,11 +172,12 @@ def _give(value: Value, form: TensorPlan, grids: Grids) -> None:
 
     If FAKE_QUANT operators round ``value`` to several grids, this one does not hold for all that reads it.
     """
-    others = [grid_of(op) for op in value.users if isinstance(op, FakeQuant)]
-    is_only = all(grid is not None and form.same_as(grid.form) for grid in others)
+    is_only = all(grid is not None and form.same_as(grid.form) for grid in _grids_behind(value))
     grids[value.name] = form if is_only else replace(form, rounds=False)
     followed = None if value.producer is None else followed_operand(value.producer)
-    if followed is not None and followed.name not in grids:
+    if followed is None or followed.name in grids or followed.use_count != 1:
+        return
+    if not followed.is_const and _can_have(followed, form, grids):
         _give(followed, form, grids)
 
 
@@ -149,13 +185,14 @@ def _clip(graph: Graph, source: Value, last: Op, grid: Grid, grids: Grids) -> No
     """Replace the result of ``last`` by that of a MINIMUM with the highest number of the grid.
 
     That is needed where the dtype has integers above the grid, or where ``source`` cannot have the form: then
-    it is requantized before the MINIMUM.
+    it is requantized before the MINIMUM.  The bound has the grid too, because passes may move the MINIMUM and
+    give its result another name.
     """
     name = last.output.name
     bound = Value.constant(graph.unique_name(f"{name}/highest"), np.array(grid.highest, np.float32))
     clipped = graph.insert_before(last, Minimum(source, bound))
     clipped.take_result(0, last.output)
-    grids[name] = grid.form
+    grids[name] = grids[bound.name] = grid.form
 
 
 def remove_idle_bounds(model: Model) -> None:

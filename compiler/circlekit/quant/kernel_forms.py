@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forms with which kernels give right results: integers on which they work, and fine enough steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from circlekit.errors import ModelError, UnsupportedError
+from circlekit.ir.dtypes import f32, i8, i16, u8
+from circlekit.ir.op import Op
+from circlekit.ir.quantization_rule import QuantizationRule
+from circlekit.ir.value import Value
+from circlekit.ops.arithmetic.cast import Quantize
+from circlekit.ops.quantization import followed_operand
+from circlekit.quant.given import covered_range, fits_activations, given_form, wanted_step
+from circlekit.quant.inner_forms import InnerForms
+from circlekit.quant.parameters import asymmetric
+from circlekit.quant.plan import TensorPlan
+from circlekit.quant.scheme import SCHEMES, Scheme
+from circlekit.quant.tensor_forms import covering
+from circlekit.quant.trial import trial_refusal
+from circlekit.quant.weights import indices_of, is_weight
+
+COARSE_STEPS = 1.5
+"""A kernel may round to this many steps of the grid to which its result is rounded then.
+
+Half of them is less than one step, so that the rounded result differs by one step at most.
+"""
+
+WIDE = "int16x8"
+"""The scheme for operators whose 8-bit kernels are too coarse."""
+
+INFINITE_FACTOR = 256
+"""A constant this many times as large as all other numbers is only there to be less, or more, than they."""
+
+STEPS_FROM_ZERO = 4
+"""A number is surely not rounded to 0 if it is this many steps of the scale away from 0."""
+
+
+class KernelForms(InnerForms):
+    """Chooses forms, and wider schemes, that suit the kernels of operators with integer activations.
+
+    ``widened``: the operators that ``widen`` gave a wider scheme, with the reasons.
+    """
+
+    widened: dict[Op, str]
+
+    def widen(self, op: Op, rule: QuantizationRule) -> None:
+        """Let ``op`` compute in int16 where its 8-bit kernel has too coarse steps, if the target can.
+
+        Raise UnsupportedError if it cannot, and the result always has these steps.
+        """
+        scheme = self.scheme_of(op)
+        if scheme.activations not in (i8, u8) or not op.results:
+            return
+        reason = f"the 8-bit kernel of {op.code} rounds what it computes in between"
+        if not rule.rounds_inside:
+            wanted, step = wanted_step(op.results[0], self.given), self._kernel_step(op, rule)
+            if wanted is None or step <= COARSE_STEPS * wanted:
+                return
+            steps = f"steps of {step:.3g}, its result is rounded to steps of {wanted:.3g}"
+            reason = f"the 8-bit kernel of {op.code} has {steps}"
+        if self._runs_wide(op, rule, scheme):
+            self.schemes[op], self.widened[op], self.edges[op] = SCHEMES[WIDE], reason, {}
+        elif scheme.activations in rule.fixed:
+            raise UnsupportedError(reason)
+
+    def _kernel_step(self, op: Op, rule: QuantizationRule) -> float:
+        """Return the step to which ``op`` rounds, whatever the scale of its result; 0 if there is none."""
+        dtype = self.scheme_of(op).activations
+        assert dtype is not None  # the scheme is one of integers
+        if dtype in rule.fixed:
+            return rule.fixed[dtype][0]
+        if not (rule.averages or rule.symmetric):
+            return 0.0
+        return self.read_form(op, next(indices_of(op, [str(rule.results_follow)]))).scale[0]
+
+    def _runs_wide(self, op: Op, rule: QuantizationRule, scheme: Scheme) -> bool:
+        """Return whether the target runs ``op`` in int16, and converts operands and results of ``scheme``."""
+        assert scheme.activations is not None
+        narrow, wide = (TensorPlan(dtype, (1.0,), (0,)) for dtype in (scheme.activations, i16))
+        operands = dict.fromkeys(self.activations(op), wide)
+        results = {i: wide for i, v in enumerate(op.results) if v.dtype is f32}
+        if i16 in rule.fixed:
+            results = {i: replace(wide, scale=(rule.fixed[i16][0],)) for i in results}
+        convert = Quantize(Value("", f32, ()), results=[Value("", f32, ())])
+        return all(
+            trial_refusal(*case, self.target) is None
+            for case in (
+                (op, operands, results, rule.attributes),
+                (convert, {0: narrow}, {0: wide}, {}),
+                (convert, {0: wide}, {0: narrow}, {}),
+            )
+        )
+
+    def least_scale(self, op: Op, rule: QuantizationRule) -> float:
+        """Return the least scale of the results with which the kernel of ``op`` works, 0 for any scale."""
+        dtype = self.scheme_of(op).activations
+        if dtype is None or dtype not in rule.least_step:
+            return 0.0
+        scales = [self.read_form(op, index).scale[0] for index in self.activations(op)]
+        return rule.least_step[dtype] * max(scales, default=0.0)
+
+    def keep_grid(self, op: Op, rule: QuantizationRule) -> None:
+        """Let an operator that does not scale read its operand with the given grid of its result.
+
+        Rounding the operand to that grid gives what rounding the result would give.
+        """
+        source = followed_operand(op)
+        if source is None or rule.averages or len(op.results) != 1 or source.dtype is not f32:
+            return
+        dtype = self.scheme_of(op).activations
+        wanted, own = (given_form(self.given.get(v.name), dtype) for v in (op.results[0], source))
+        if wanted is None or not fits_activations(wanted, self.scheme_of(op)) or wanted.same_as(own):
+            return
+        if rule.symmetric and any(wanted.zero_point):
+            return
+        (index,) = indices_of(op, [str(rule.results_follow)])
+        self.edges[op][index] = wanted.because(
+            f"that of %{op.results[0].name}, which {op.code} does not scale"
+        )
+
+    def center(self, op: Op, rule: QuantizationRule) -> None:
+        """Let ``op`` read operands with the zero point 0 where its kernel ignores the zero point."""
+        for index in indices_of(op, rule.symmetric):
+            value = op.inputs[index]
+            if (
+                value is not None
+                and self.reads_float(op, index)
+                and any(self.read_form(op, index).zero_point)
+            ):
+                form = self.own_form(value, replace(self.scheme_of(op), asymmetric=False))
+                self.edges[op][index] = form.because(f"{form.reason}; {op.code} ignores the zero point")
+
+    def cover_constants(self, op: Op, rule: QuantizationRule, index: int) -> None:
+        """Let ``op`` read operand ``index``, whose form its result has, so that constants beside it fit too.
+
+        Numbers far outside of its range stand for infinity: they become its lowest or highest integer.
+        """
+        source, form = op.inputs[index], self.read_form(op, index)
+        constants = [op.inputs[i] for i in indices_of(op, rule.operands_follow) if is_weight(op.inputs[i])]
+        if not constants or source is None or source.name in self.given or op.results[0].name in self.given:
+            return
+        low, high = covered_range(form)
+        farthest = INFINITE_FACTOR * max(-low, high)
+        numbers = np.concatenate([v.array().reshape(-1) for v in constants if v is not None])
+        numbers = numbers[np.abs(numbers) <= farthest]
+        if numbers.size and (numbers.min() < low - form.scale[0] or numbers.max() > high + form.scale[0]):
+            names = ", ".join(f"%{v.name}" for v in constants if v is not None)
+            low, high = min(low, float(numbers.min())), max(high, float(numbers.max()))
+            reason = f"covers its range and the constant {names}"
+            self.edges[op][index] = covering(low, high, self.scheme_of(op), reason)
+
+    def guard(self, op: Op, rule: QuantizationRule) -> None:
+        """Choose forms without the zero points and integers on which the kernel of ``op`` is wrong.
+
+        Raise ModelError if that is not possible.
+        """
+        scales = [self.read_form(op, index).scale[0] for index in self.activations(op)]
+        if max(scales, default=0.0) >= rule.scales_below:
+            raise ModelError(f"{op.code} fails on scales of {rule.scales_below:g} and more")
+        for index in indices_of(op, rule.not_negative):
+            plan = self.read_form(op, index)
+            low, high = self.range_of(op, index)
+            if plan.zero_point[0] == plan.dtype.limits[0]:
+                continue
+            if self.scheme_of(op).asymmetric:
+                scale, zero_point = asymmetric(0.0, high, plan.dtype)
+                reason = f"without negative numbers, on which {op.code} fails"
+                self.edges[op][index] = TensorPlan(plan.dtype, (scale,), (zero_point,), reason=reason)
+            elif low < STEPS_FROM_ZERO * plan.scale[0]:
+                raise ModelError(f"{op.code} fails on negative integers, and {low:.4g} is too close to 0")
+        for index in indices_of(op, rule.not_zero):
+            step = STEPS_FROM_ZERO * self.read_form(op, index).scale[0]
+            low, high = self.range_of(op, index)
+            if low < step and high > -step:
+                raise ModelError(
+                    f"{op.code} fails on the integer of 0, and %{self.name_of(op, index)} is near it"
+                )
