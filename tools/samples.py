@@ -38,11 +38,12 @@ from circlekit.recipes.load import load_recipe
 from circlekit.testing.model_builder import ModelBuilder, Rejected
 from circlekit.testing.random_operators import is_parameter, random_operator
 
-RANKS = (4, 3, 2, 4, 1, 5, 4, 6, 3, 4, 8, 7, 2, 0)
+RANKS = (4, 3, 2, 4, 1, 5, 4, 6, 3, 4, 8, 7, 0, 2, 1)
 """Ranks of the data of consecutive samples."""
 
 RECIPE_EVERY, EMPTY_EVERY = 7, 23
-"""One sample in this number is that of a recipe; may have dimensions of 0."""
+"""One sample in this number is that of a recipe; may have dimensions of 0.  They share no factor with the
+number of ``RANKS``, so that every rank is drawn."""
 
 ATTEMPTS = 2 * len(RANKS)
 """Models that are drawn until one fits the wanted rank, or another."""
@@ -218,10 +219,11 @@ def _drawn(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] |
         rank = RANKS[(number + attempt // 2) % len(RANKS)]
         shape = _shape(rng, rank, is_empty=number % EMPTY_EVERY == EMPTY_EVERY - 1)
         broadcast = tuple(1 if rng.random() < 0.4 else d for d in shape)
+        form = _per_tensor(0.5, 0) if usual in QUANTIZABLE else None
         values: list[Value] = []
         for size in (shape, shape, broadcast):
             dtypes = (usual if not s.dtypes or usual in s.dtypes else s.dtypes[0] for s in data)
-            values += [Value(f"x{len(values)}", dtype, size) for dtype in dtypes]
+            values += [Value(f"x{len(values)}", dtype, size, None, form) for dtype in dtypes]
         arrays = [rng.integers(0, 3, v.static_shape).astype(v.dtype.numpy or np.int8) for v in values]
         builder = ModelBuilder(Graph("main", values), arrays, rng)
         builder.allow_extremes = True

@@ -19,6 +19,7 @@ from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Value
+from circlekit.ops.movement.space import BatchToSpaceND, SpaceToBatchND
 from circlekit.testing.model_builder import ModelBuilder, Rejected
 from circlekit.testing.random_operators import (
     PARAMETERS,
@@ -59,7 +60,7 @@ def parameter(m: ModelBuilder, name: str) -> set[Any]:
 def test_axes(m: ModelBuilder) -> None:
     axes = set(range(-4, 4))
     for name in ("dim", "dimension", "split_dim"):
-        assert parameter(m, name) == axes
+        assert parameter(m, name) == axes | {(axis,) for axis in axes}
     found = parameter(m, "axis")
     assert {axis for axis in found if isinstance(axis, int)} == axes
     lists = {axis for axis in found if isinstance(axis, tuple)}
@@ -93,19 +94,29 @@ def test_new_shapes_have_as_many_elements(m: ModelBuilder) -> None:
 def test_elements_of_vectors(name: str, elements: set[int], m: ModelBuilder) -> None:
     found = parameter(m, name)
     assert {element for vector in found for element in vector} == elements
-    assert {len(vector) for vector in found} == {2 if name in ("seq_lengths", "block_shape") else 4}
+    lengths = {"seq_lengths": {2}, "block_shape": {1, 2, 3}}
+    assert {len(vector) for vector in found} == lengths.get(name, {4})
 
 
-def test_paddings_crops_indices_and_depth(m: ModelBuilder) -> None:
+@pytest.mark.parametrize("name", ["crops", "paddings"])
+def test_a_pair_of_numbers_for_each_block_size(name: str, m: ModelBuilder) -> None:
+    kind = BatchToSpaceND if name == "crops" else SpaceToBatchND
+    for count in (1, 2, 3):
+        blocks = {"block_shape": m.ints([1] * count)}
+        found = drawn(lambda: proposal(m, kind, name, m.pool[0], blocks, i32))  # noqa: B023
+        assert {np.shape(pairs) for pairs in found} == {(count, 2)}
+        assert {side for pairs in found for pair in pairs for side in pair} == {0, 1, 2}
+
+
+def test_paddings_indices_and_depth(m: ModelBuilder) -> None:
     paddings = parameter(m, "paddings")
     assert {len(rows) for rows in paddings} == {2, 4}
     assert {frozenset(side for row in rows for side in row) for rows in paddings} == {
         frozenset({0}), frozenset({1}), frozenset({0, 1}),
     }  # fmt: skip
-    assert {side for rows in parameter(m, "crops") for row in rows for side in row} == {0, 1, 2}
     indices = parameter(m, "indices")
     assert {index for index in indices if isinstance(index, int)} == {0, 1}
-    assert {len(index) for index in indices if isinstance(index, tuple)} == {1, 2, 3}
+    assert {np.ndim(index) for index in indices} == {0, 1, 2, 3}
     assert parameter(m, "depth") == {1, 2, 3, 4}
 
 
@@ -250,9 +261,9 @@ def test_operands_of_a_scalar(m: ModelBuilder) -> None:
             )
             == shapes
         )
-    assert drawn(lambda: PARAMETERS["dim"](m, ())) == {0, -1}
+    assert drawn(lambda: PARAMETERS["dim"](m, ())) == {0, -1, (0,), (-1,)}
     assert drawn(lambda: PARAMETERS["axis"](m, ())) == {0, -1, (0,), (-1,)}
-    assert PARAMETERS["dims"](m, ()) == [1]
+    assert {len(dims) for dims in drawn(lambda: PARAMETERS["dims"](m, ()))} == set(range(8))
     assert drawn(lambda: PARAMETERS["perm"](m, (2, 3))) == {(0, 1), (1, 0)}
 
 

@@ -191,6 +191,9 @@ def proposal(
         return _transposed_size(m, shape, chosen)
     if name == "size" and len(shape) == 4 and kind.code.startswith("RESIZE"):
         return [1 + m.below(8), 1 + m.below(8)]
+    blocks = chosen.get("block_shape")
+    if name in ("crops", "paddings") and blocks is not None:
+        return m.random.integers(0, 3, (*m.shape(blocks), 2))
     if name in PARAMETERS and not dtype.is_float:
         return PARAMETERS[name](m, shape)
     if name == "filter":
@@ -312,7 +315,14 @@ def _axes(m: ModelBuilder, shape: Shape) -> Any:
 
 def _axis(m: ModelBuilder, shape: Shape) -> Any:
     rank = max(len(shape), 1)
-    return m.below(rank) - rank * m.below(2)
+    axis = m.below(rank) - rank * m.below(2)
+    return [axis] if m.chance(0.2) else axis
+
+
+def _blocks(m: ModelBuilder, shape: Shape) -> Any:
+    """Return block sizes for all axes between the first and the last, or for another number of axes."""
+    count = 1 + m.below(max(len(shape) - 1, 1)) if m.chance(0.2) else max(len(shape) - 2, 1)
+    return [1 + m.below(2) for _ in range(count)]
 
 
 def _strides(m: ModelBuilder, shape: Shape) -> Any:
@@ -325,8 +335,8 @@ def _paddings(m: ModelBuilder, shape: Shape) -> Any:
 
 
 def _indices(m: ModelBuilder, shape: Shape) -> Any:
-    size = min(shape, default=1)
-    return m.random.integers(0, size, () if m.chance(0.3) else (1 + m.below(3),))
+    size, rank = min(shape, default=1), m.number(0, 0, 1, 1, 1, 1, 2, 3)
+    return m.random.integers(0, size, [1 + m.below(3) for _ in range(int(rank))])
 
 
 PARAMETERS: dict[str, Callable[[ModelBuilder, Shape], Any]] = {
@@ -335,13 +345,15 @@ PARAMETERS: dict[str, Callable[[ModelBuilder, Shape], Any]] = {
     "begin": lambda m, shape: [m.below(d) if m.chance(0.2) else 0 for d in shape],
     "size": lambda m, shape: [-1 if m.chance(0.4) else d for d in shape],
     "end": lambda m, shape: list(shape),
-    "crops": lambda m, shape: m.random.integers(0, 3, (2, 2)),
-    "block_shape": lambda m, shape: [1 + m.below(2), 1 + m.below(2)],
+    "block_shape": _blocks,
     "multiples": lambda m, shape: [1 + (m.below(2) if m.chance(0.2) else 0) for _ in shape],
-    "dims": lambda m, shape: list(shape) or [1],
+    "dims": lambda m, shape: list(shape) or [1 + m.below(3) for _ in range(m.below(8))],
     "depth": lambda m, shape: 1 + m.below(4),
     "seq_lengths": lambda m, shape: [1 + m.below(min(shape)) for _ in range(shape[0])],
-    "dilations": lambda m, shape: [1 + m.below(2) for _ in shape],
+    **dict.fromkeys(
+        ("dilations", "window_shape", "window_strides", "window_dilations"),
+        lambda m, shape: [1 + m.below(2) for _ in shape],
+    ),
     "start_indices": lambda m, shape: [m.below(2) for _ in shape],
 }  # fmt: skip
 """Contents of operands with axes, sizes or indices, by the name of the operand and the shape of the data."""
