@@ -90,7 +90,7 @@ def parse(text: str) -> list[Declaration]:
     """Return the declarations of a schema text."""
     return [
         Declaration(
-            *match.group(1, 2), match[3] or "",
+            match[1], match[2], match[3] or "",
             [Entry(e[1], e[2] or "", e[3] or "", attributes(e[4])) for e in items(ENTRY, match[4])],
         )
         for match in items(DECLARATION, COMMENT.sub("", text), OTHER)
