@@ -20,7 +20,7 @@ from tools.fuzz.run_model import FAULT, REFUSED, SAVED, ModelRun, Outcome, TimeL
 from tools.fuzz.seeds import Seeds, all_seeds
 
 CORPUS = sorted((Path(__file__).parent / "corpus").iterdir())
-CASES = dict.fromkeys(KINDS, 25) | {"structured": 40, "blind": 40, "recipe": 60}
+CASES = dict.fromkeys(KINDS, 25) | {"structured": 40, "blind": 40, "text": 60, "verifier": 30}
 SEED = 20261121
 
 

@@ -51,7 +51,9 @@ def measure_growth(shapes: Sequence[str], sizes: Sequence[int], folder: Path) ->
         rounds = [[_measure(shape, size, folder) for size in sorted(sizes)] for _ in range(ROUNDS)]
         best = [np.min([row[3:6] for row in rows], axis=0) for rows in zip(*rounds, strict=True)]
         for row, times in zip(rounds[0], best, strict=True):
-            yield Growth(*row[:3], *times.tolist(), float((times / best[0]).max()))
+            load, optimize, save = times.tolist()
+            growth = float((times / best[0]).max())
+            yield row._replace(load=load, optimize=optimize, save=save, growth=growth)
 
 
 def _measure(shape: str, size: int, folder: Path) -> Growth:

@@ -12,11 +12,10 @@ from tools.fuzz.mutate_bytes import mutate_bytes
 from tools.fuzz.mutate_model import mutate_model
 from tools.fuzz.mutate_text import mutate_text
 from tools.fuzz.seeds import Seeds
+from tools.fuzz.verifier import damaged_file
 
-KINDS = ("structured", "blind", "text", "recipe", "hdf5")
-"""Models, changed by their schema or byte by byte; recipes, of both languages or only ONE's; HDF5 files."""
-
-TEXT_SUFFIXES = (".ck", ".recipe")
+KINDS = ("structured", "blind", "verifier", "text", "hdf5")
+"""Models, changed by their schema or byte by byte, or for verifiers alone; recipes; HDF5 files."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +56,17 @@ def case_of(path: Path) -> Case:
 def make_case(job: Job, seeds: Seeds) -> Case:
     """Return the case of a job; the same job gives the same case."""
     rng = random.Random(str(job))
-    if job.kind in ("text", "recipe"):
-        name, text = seeds.text(rng) if job.kind == "text" else rng.choice(seeds.recipes)
+    if job.kind == "text":
+        name, text = seeds.text(rng)
         text, done = mutate_text(text, [seeds.text(rng)[1] for _ in range(2)], rng)
         suffix = ".ck" if name.endswith(".ck") else ".recipe"
         return Case(text.encode("utf-8", "surrogatepass"), suffix, name, tuple(done))
     if job.kind == "hdf5":
         data, done = mutate_bytes(SAMPLE, SAMPLE[::-1], rng)
         return Case(data, ".h5", job.kind, tuple(done))
+    if job.kind == "verifier":
+        data, done = damaged_file(seeds, rng)
+        return Case(data, ".tflite", job.kind, tuple(done))
     seed = seeds.file(rng)
     if job.kind == "blind":
         data, done = mutate_bytes(seed.data, seeds.file(rng).data, rng)

@@ -17,11 +17,9 @@ from circlekit.ir.shape_inference import infer_shapes
 from tools.fuzz.mutate_fields import World, any_field, tables
 from tools.fuzz.mutate_operators import (
     change_operator,
-    custom_operator,
     drop_operator,
     insert_operators,
     ints,
-    nested_calls,
 )
 from tools.fuzz.mutate_tensors import (
     constant,
@@ -37,7 +35,7 @@ MUTATIONS: dict[Callable[[World], None] | str, float] = {
     "*": 11, "*Options.*": 10, "Operator.inputs": 4, "Operator.outputs": 1.3, "SubGraph.inputs": 1,
     "SubGraph.outputs": 1, "SubGraph.operators": 2, "Tensor.shape*": 5, "Tensor.type": 2, "Sig*": 1,
     "*Quantization*": 1.5, replace_everywhere: 4, constant: 8, quantization: 3, external_buffers: 0.6,
-    change_operator: 4, drop_operator: 3, insert_operators: 8, custom_operator: 1, nested_calls: 0.6,
+    change_operator: 4, drop_operator: 3, insert_operators: 8,
 }  # fmt: skip
 """Mutations, or patterns of fields of which one is changed, with their weights."""
 

@@ -15,6 +15,7 @@ from circlekit.equivalence.workers import Loss, Tell, Workers
 from tools.fuzz.case import Case, Job, make_case
 from tools.fuzz.run_model import FAULT, ModelRun, Outcome, TimeLimitExceeded
 from tools.fuzz.seeds import Seeds
+from tools.fuzz.verifier import compare_verifiers
 
 MEMORY_BYTES = 1 << 30
 """Address space of a worker, including its code and imports."""
@@ -46,7 +47,8 @@ def run_case(job: Job, seeds: Seeds) -> Result:
     with_values = job.kind == "structured" and job.number % VALUES_EVERY == 0
     started = time.process_time()
     with time_limit(CASE_SECONDS * (4 if with_values else 1)):
-        outcome = outcome_of(case, with_values)
+        is_for_verifiers = job.kind == "verifier"
+        outcome = compare_verifiers(case.data) if is_for_verifiers else outcome_of(case, with_values)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return Result(job, outcome, time.process_time() - started, memory)
 

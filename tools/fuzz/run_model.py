@@ -31,13 +31,13 @@ from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.registry import pass_names, select_passes
 from circlekit.recipes.load import recipe_in
 from circlekit.rewrite.base import Context
-from tools.fuzz.case import TEXT_SUFFIXES
 from tools.fuzz.hdf5_file import read_hdf5
 from tools.fuzz.values import MAX_CALLS, can_run, compare_values, set_random_seeds
 
 T = TypeVar("T")
 
 SAVED, REFUSED, FAULT = "saved", "refused", "fault"
+TEXT_SUFFIXES = (".ck", ".recipe")
 FORMATS = ("circle", "tflite")
 
 

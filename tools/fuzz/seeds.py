@@ -44,11 +44,10 @@ class Seed:
 
 @dataclass
 class Seeds:
-    """All seeds: files, texts (name, text) in both recipe languages, and ``recipes`` of ONE."""
+    """All seeds: files, and texts (name, text) in both recipe languages."""
 
     files: list[Seed] = field(default_factory=list)
     texts: list[tuple[str, str]] = field(default_factory=list)
-    recipes: list[tuple[str, str]] = field(default_factory=list)
 
     def file(self, rng: random.Random) -> Seed:
         return rng.choices(self.files, [seed.weight for seed in self.files])[0]
@@ -93,9 +92,9 @@ def _add_recipes(seeds: Seeds, paths: Sequence[Path], weight: float) -> None:
 
 
 def _add_reversed(seeds: Seeds, name: str, data: bytes) -> None:
-    """Add the model as a recipe of ONE, if that language can express it."""
+    """Add the model as a recipe in ONE's language, if that can express it."""
     with suppress(CirclekitError):
         fmt = load_bytes(data).format
         text = recipe_text(decode(memoryview(data), fmt), memoryview(data), fmt)
         if len(text) <= MAX_TEXT_CHARACTERS:
-            seeds.recipes.append((f"{name}.recipe", text))
+            seeds.texts.append((f"{name}.recipe", text))

@@ -20,6 +20,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from circlekit.equivalence.delta_debugging import reduce_model
@@ -27,8 +28,11 @@ from circlekit.equivalence.workers import Loss, Tell, Workers, silence_stderr
 from circlekit.ir.text import print_model
 from tools.random_graphs.examine import PASSES, Finding, Result, examine, reproduces
 from tools.random_graphs.graphs import FIRST_MOVING_SEED, make, random_steps
-from tools.random_graphs.target_check import check_all, model_of, recipes_below
+from tools.random_graphs.target_check import examine_in_litert, model_of, recipes_below
 from tools.sweep import sweep
+
+Examination = partial[Result]
+"""A function of a seed and ``tell``, which is called with the name of each step."""
 
 SEEDS_PER_RUN = 1_000_003
 """The seeds of a run start at its seed times this, so that two runs share none."""
@@ -60,20 +64,23 @@ def main() -> int:
     warnings.simplefilter("ignore")
     if arguments.checksums is not None:
         return print_checksums(arguments.checksums)
+    recipes = recipes_below(arguments.recipes)
     if arguments.litert:
-        return run_in_litert(arguments)
+        examination = partial(examine_in_litert, passes=arguments.passes, recipes=recipes)
+    else:
+        examination = partial(examine, passes=arguments.passes)
     if arguments.show is not None:
-        return show(arguments.show, arguments.passes)
-    first = arguments.seed * SEEDS_PER_RUN + arguments.moving * FIRST_MOVING_SEED
+        return show(arguments.show, examination, recipes)
+    first = 0 if recipes else arguments.seed * SEEDS_PER_RUN + arguments.moving * FIRST_MOVING_SEED
     started = time.monotonic()
     results = []
     with sweep(arguments.graphs, "graphs") as line:
         seeds = range(first, first + arguments.graphs)
-        for result in line.each(examine_all(seeds, arguments.passes, arguments.jobs)):
+        for result in line.each(examine_all(seeds, examination, arguments.jobs)):
             results.append(result)
             for f in result.findings:
                 line.hide()
-                print(f"{f.seed}: {','.join(f.passes)} ({f.format}): {f.sentence}", flush=True)
+                print(f"{f.seed}: {','.join(f.passes)} ({f.format}): {f.sentence[:300]}", flush=True)
     sample = [r for r in results if r.checksum][:: arguments.hashes]
     findings = [f for r in results for f in r.findings]
     findings += with_other_hashes({r.seed: r.checksum for r in sample})
@@ -83,40 +90,17 @@ def main() -> int:
     return line.exit_code(bool(findings))
 
 
-def run_in_litert(arguments: argparse.Namespace) -> int:
-    """Print for each seed what LiteRT does not run after a pass, or with other values."""
-    recipes = recipes_below(arguments.recipes)
-    first = 0 if recipes else arguments.seed * SEEDS_PER_RUN
-    seeds: Sequence[int] = range(first, first + arguments.graphs)
-    if arguments.show is not None:
-        seeds = [arguments.show]
-        made = model_of(arguments.show, recipes)
-        print(print_model(made[0]) if made is not None else "no model")
-    counts: Counter[str] = Counter()
-    with sweep(len(seeds), "models") as line:
-        for outcome in line.each(check_all(seeds, recipes, arguments.passes, arguments.jobs)):
-            counts.update(models=1, run=outcome.runs, results=outcome.results, faults=len(outcome.faults))
-            for fault in outcome.faults:
-                line.hide()
-                print(f"{outcome.seed}: {' '.join(fault.split())[:300]}", flush=True)
-    print(", ".join(f"{count} {name}" for name, count in counts.items()))
-    return line.exit_code(bool(counts["faults"]))
-
-
-def examine_all(seeds: Sequence[int], passes: Sequence[str], jobs: int) -> Iterator[Result]:
+def examine_all(seeds: Sequence[int], examination: Examination, jobs: int) -> Iterator[Result]:
     """Yield the result of every seed, in any order."""
-    with tempfile.TemporaryDirectory(prefix="random_graphs") as shared:
 
-        def work(seed: int, tell: Tell) -> Result:
-            folder = Path(shared, str(os.getpid()))
-            folder.mkdir(exist_ok=True)
-            try:
-                return examine(seed, folder, tell, passes)
-            except Exception as error:  # a fault of the tool, or a model that cannot even be printed
-                text = f"{type(error).__name__}: {error}{traceback.format_exc(limit=-3)[-400:]}"
-                return Result(seed, findings=[Finding(seed, f"tool {type(error).__name__}", (), "", text)])
+    def work(seed: int, tell: Tell) -> Result:
+        try:
+            return examination(seed, tell)
+        except Exception as error:  # a fault of the tool, or a model that cannot even be printed
+            text = f"{type(error).__name__}: {error}{traceback.format_exc(limit=-3)[-400:]}"
+            return Result(seed, findings=[Finding(seed, f"tool {type(error).__name__}", (), "", text)])
 
-        yield from Workers(work, _lost, silence_stderr, GRAPH_SECONDS).results(seeds, jobs)
+    yield from Workers(work, _lost, silence_stderr, GRAPH_SECONDS).results(seeds, jobs)
 
 
 def _lost(loss: Loss[int]) -> Result:
@@ -128,7 +112,7 @@ def summarize(results: list[Result], findings: list[Finding], seconds: float) ->
     """Print sizes, how often passes fired, and findings by kind."""
     sizes = sorted(r.size for r in results) or [0]
     print(f"{len(results)} graphs of {sizes[0]} to {sizes[-1]} operators (median {sizes[len(sizes) // 2]})")
-    print(f"{seconds:.0f} s")
+    print(f"{sum(r.litert for r in results)} run by LiteRT; {seconds:.0f} s")
     fired: Counter[str] = Counter()
     for result in results:
         fired.update(result.fired)
@@ -148,7 +132,7 @@ def reduce_all(findings: list[Finding]) -> None:
         is_composed = len(finding.passes) > 1 or finding.passes == ("O1",)
         if is_composed and (finding.seed, finding.kind) in single:
             continue  # a single pass shows it
-        is_reducible = not finding.kind.startswith(("lost", "tool", "hash"))
+        is_reducible = not finding.kind.startswith(("lost", "tool", "hash", "LiteRT"))
         if seen[finding.kind, finding.passes] <= REDUCED_PER_KIND and is_reducible:
             print(f"\n# {finding.seed}: {','.join(finding.passes)} ({finding.format}): {finding.sentence}")
             print(reduced(finding), flush=True)
@@ -164,11 +148,12 @@ def reduced(finding: Finding) -> str:
         return print_model(reduce_model(model, test, REDUCTION_ATTEMPTS))
 
 
-def show(seed: int, passes: list[str]) -> int:
+def show(seed: int, examination: Examination, recipes: Sequence[Path]) -> int:
     """Print the model of one seed and its findings."""
-    print(print_model(make(seed, random_steps(seed))[0]))
-    with tempfile.TemporaryDirectory() as folder:
-        result = examine(seed, Path(folder), passes=passes)
+    is_litert = examination.func is examine_in_litert
+    made = model_of(seed, recipes) if is_litert else make(seed, random_steps(seed))
+    print(print_model(made[0]) if made is not None else "no model")
+    result = examination(seed, lambda phase: None)
     for f in result.findings:
         print(f"{','.join(f.passes)} ({f.format}): {f.sentence}")
     reduce_all(result.findings)
@@ -196,8 +181,7 @@ def with_other_hashes(checksums: Mapping[int, int]) -> list[Finding]:
 def print_checksums(seeds: Sequence[int]) -> int:
     """Print a line for each seed: the seed, and the checksum of its files after O1."""
     for seed in seeds:
-        with tempfile.TemporaryDirectory() as folder:
-            print(seed, examine(seed, Path(folder), passes=()).checksum)
+        print(seed, examine(seed, passes=()).checksum)
     return 0
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -45,22 +46,25 @@ class Finding(NamedTuple):
 
 @dataclass
 class Result:
-    """``size``: operators of the model; ``checksum``: of the files after O1; ``fired``: changes by pass."""
+    """``size``: operators of the model; ``checksum``: of the files after O1; ``fired``: changes by pass.
+
+    ``litert``: whether LiteRT ran it.
+    """
 
     seed: int
     size: int = 0
     checksum: int = 0
+    litert: bool = False
     fired: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
 
 
-def examine(
-    seed: int, folder: Path, tell: Tell = lambda phase: None, passes: Sequence[str] = PASSES
-) -> Result:
+def examine(seed: int, tell: Tell = lambda phase: None, passes: Sequence[str] = PASSES) -> Result:
     """Examine the model of ``seed``; ``tell`` is called with the name of each step before it starts."""
     tell("making")
     model, inputs = make(seed, random_steps(seed))
-    return _Examination(seed, model, inputs, folder, tell, passes).run()
+    with tempfile.TemporaryDirectory(prefix="random_graphs") as folder:
+        return _Examination(seed, model, inputs, Path(folder), tell, passes).run()
 
 
 class _Examination:

@@ -22,7 +22,7 @@ from tools.random_graphs.litert_undefined import undefined
 TARGET = "litert"
 
 
-class Result(NamedTuple):
+class PassFile(NamedTuple):
     """The TFLite file that ``name``, a pass or a pipeline, made."""
 
     name: str
@@ -30,8 +30,8 @@ class Result(NamedTuple):
     keeps_values: bool = True
 
 
-def litert_faults(original: Original, results: Sequence[Result]) -> list[str] | None:
-    """Return a sentence for each result that LiteRT does not run, or that has other values.
+def litert_faults(original: Original, results: Sequence[PassFile]) -> list[tuple[str, str]] | None:
+    """Return (name, sentence) for each result that LiteRT does not run, or that has other values.
 
     None if LiteRT does not run the original, or computes other values in each run.  Other values count only
     if the reference kernels have them too, and our interpreter does not show that rounding explains them.
@@ -51,7 +51,7 @@ def litert_faults(original: Original, results: Sequence[Result]) -> list[str] | 
     ran_after = run_jobs(runtime, [Job(result.content, inputs) for result in results])
     for (name, content, keeps_values), ran in zip(results, ran_after, strict=True):
         if ran.outputs is None:
-            faults.append(f"{name}: LiteRT does not run it: {ran.reason}")
+            faults.append((name, f"LiteRT does not run it: {ran.reason}"))
         elif keeps_values and not original.has_nan[0]:
             try:
                 original.check_close(inputs, ran.outputs, wanted)
@@ -62,7 +62,7 @@ def litert_faults(original: Original, results: Sequence[Result]) -> list[str] | 
                     _is_equal_in_reference(original, originals, content)
                     or _is_rounding(original, content, ran.outputs, wanted)
                 ):
-                    faults.append(f"{name}: {fault}")
+                    faults.append((name, str(fault)))
     return faults
 
 

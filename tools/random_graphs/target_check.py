@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 import circlekit
 from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
-from circlekit.equivalence.workers import Loss, Tell, Workers, silence_stderr
 from circlekit.errors import CirclekitError
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.clone import clone
@@ -29,25 +27,13 @@ from circlekit.rewrite.base import Context
 from circlekit.targets.findings import TargetSet
 from circlekit.targets.target import find_target
 from circlekit.testing.model_builder import UNKNOWN_SIZE, Rejected
-from tools.random_graphs.checks import Original
+from tools.random_graphs.checks import Original, count_ops
+from tools.random_graphs.examine import PASSES, Finding, Result, Tell
 from tools.random_graphs.graphs import PARTS, make, random_steps, unknown_custom
-from tools.random_graphs.litert_check import TARGET, Result, litert_faults
+from tools.random_graphs.litert_check import TARGET, PassFile, litert_faults
 from tools.random_graphs.retype import RETYPES, retype
 
 NO_PASS, PIPELINE = "no pass", "O1"
-MODEL_SECONDS = 300.0
-
-
-class Outcome(NamedTuple):
-    """``runs``: whether LiteRT runs the original of model ``seed``.  ``results``: how many were compared.
-
-    ``faults``: a sentence for each result that LiteRT does not run, or that has other values.
-    """
-
-    seed: int
-    runs: bool = False
-    results: int = 0
-    faults: tuple[str, ...] = ()
 
 
 def recipes_below(folders: Sequence[str]) -> list[Path]:
@@ -78,38 +64,40 @@ def model_of(seed: int, recipes: Sequence[Path] = ()) -> tuple[Model, list[Array
             return None
 
 
-def check_all(
-    seeds: Sequence[int], recipes: Sequence[Path], passes: Sequence[str], jobs: int
-) -> Iterator[Outcome]:
-    """Yield the outcome of each of ``seeds``, in any order."""
-
-    def work(seed: int, tell: Tell) -> Outcome:
-        made = model_of(seed, recipes)
-        return Outcome(seed) if made is None else check_target(seed, *made, passes, tell)
-
-    def lost(loss: Loss[int]) -> Outcome:
-        return Outcome(loss.job, True, 0, (f"{loss.news[-1] if loss.news else 'making'}: {loss}",))
-
-    yield from Workers(work, lost, silence_stderr, MODEL_SECONDS).results(seeds, jobs)
+def examine_in_litert(
+    seed: int, tell: Tell = lambda _: None, passes: Sequence[str] = PASSES, recipes: Sequence[Path] = ()
+) -> Result:
+    """Examine the model of ``seed``; ``tell`` is called with the name of each step before it starts."""
+    tell("making")
+    made = model_of(seed, recipes)
+    return Result(seed) if made is None else check_target(seed, *made, passes, tell)
 
 
 def check_target(
     seed: int, model: Model, inputs: Sequence[Array], passes: Sequence[str], tell: Tell = lambda _: None
-) -> Outcome:
+) -> Result:
     """Return what LiteRT makes of the results of O1 and of ``passes``; ``tell``: called with each phase."""
-    tell("original")
+    found = Result(seed, count_ops(model))
     try:
         original = Original(model, inputs)
     except CirclekitError:
-        return Outcome(seed)
-    raised: list[str] = []
-    results = list(_results(model, passes, raised, tell))
+        return found
+    raised: list[tuple[str, str]] = []
+    files = list(_files(model, passes, raised, tell))
     tell("LiteRT")
-    faults = litert_faults(original, results)
-    return Outcome(seed) if faults is None else Outcome(seed, True, len(results), (*raised, *faults))
+    faults = litert_faults(original, files)
+    if faults is not None:
+        found.litert = True
+        found.fired.update(file.name for file in files)
+        found.findings += [
+            Finding(seed, "LiteRT", (n,), "tflite", " ".join(s.split())) for n, s in (*raised, *faults)
+        ]
+    return found
 
 
-def _results(model: Model, passes: Sequence[str], raised: list[str], tell: Tell) -> Iterator[Result]:
+def _files(
+    model: Model, passes: Sequence[str], raised: list[tuple[str, str]], tell: Tell
+) -> Iterator[PassFile]:
     """Yield the file after no pass, O1, and each of ``passes`` that changes something."""
     targets = TargetSet((find_target(TARGET),))
     kept = [name for name in passes if not find_pass(name).changes_interface]
@@ -125,7 +113,7 @@ def _results(model: Model, passes: Sequence[str], raised: list[str], tell: Tell)
             if name == NO_PASS or any(record.changes for record in records):
                 result, copy = copy, None
                 content = to_bytes(legalize(result, "tflite", targets=targets.targets), "tflite")
-                yield Result(name, content, name not in kept or not find_pass(name).changes_values)
+                yield PassFile(name, content, name not in kept or not find_pass(name).changes_values)
         except Exception as error:  # a pass may raise anything
-            raised.append(f"{name}: {type(error).__name__}: {error}")
+            raised.append((name, f"{type(error).__name__}: {error}"))
             copy = None

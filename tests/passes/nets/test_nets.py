@@ -17,7 +17,7 @@ from circlekit.ops.convolution.conv import TransposeConv
 from tests.passes.nets.exported import Net
 from tests.passes.nets.zoo import ZOO
 from tools.random_graphs.checks import Original
-from tools.random_graphs.litert_check import Result, litert_faults
+from tools.random_graphs.litert_check import PassFile, litert_faults
 
 TRANSPOSES = {
     "resnet": 1, "mobilenet_v2": 1, "mobilenet_v3": 1, "unet": 2, "dcgan": 1, "inception": 1,
@@ -52,7 +52,7 @@ def test_o1_on_network(name: str, seed: int, tmp_path: Path) -> None:
     before.check_files(after, tmp_path)
     small = clone(model)
     before.run_on(small, "O1", "tflite")
-    assert litert_faults(before, [Result("O1", tflite_of(small))]) == []
+    assert litert_faults(before, [PassFile("O1", tflite_of(small))]) == []
     left = Counter(op.code for op in after.main)
     assert left["TRANSPOSE"] <= TRANSPOSES[name]
     assert norms(after) <= NORMS_STAY.get(name, 0)

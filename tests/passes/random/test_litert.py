@@ -21,7 +21,7 @@ from circlekit.rewrite.base import PASSES, Context, GraphPass
 from circlekit.targets.operator_form import form_of
 from tools.random_graphs.checks import Fault, Original
 from tools.random_graphs.graphs import PARTS, Step, make
-from tools.random_graphs.litert_check import Result, litert_faults
+from tools.random_graphs.litert_check import PassFile, litert_faults
 from tools.random_graphs.litert_undefined import undefined
 from tools.random_graphs.retype import retype
 from tools.random_graphs.splice import RECIPES, recipe_of_operator
@@ -93,15 +93,15 @@ def test_narrow_integer_sums_equal_those_of_optimized_kernels(dtype: str) -> Non
     x = np.arange(-12, 12).reshape(2, 3, 4).astype(np.int16 if dtype == "i16" else np.int8)
     wanted = x.sum(1).astype(x.dtype)
     np.testing.assert_array_equal(run_litert(tflite_of(model), [x], Kernels.OPTIMIZED)[0], wanted)
-    assert litert_faults(Original(model, [x]), [Result("none", tflite_of(model))]) == []
+    assert litert_faults(Original(model, [x]), [PassFile("none", tflite_of(model))]) == []
 
 
 def test_wrong_int16_sums_are_found() -> None:
     model, other = (sum_of("i16", f" quant(scale: {scale})") for scale in (0.5, 0.25))
     other.main.inputs[0].quantization = model.main.inputs[0].quantization
     x: Array = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
-    (fault,) = litert_faults(Original(model, [x]), [Result("other", tflite_of(other))]) or []
-    assert "values" in fault
+    (fault,) = litert_faults(Original(model, [x]), [PassFile("other", tflite_of(other))]) or []
+    assert "values" in fault[1]
 
 
 # -- other dtypes, and what passes make of them ----------------------------------------------------
@@ -154,9 +154,9 @@ def test_results_that_litert_does_not_run_are_found(
     model = parse_model(f"graph main(%x: {dtype}[4], %z: {dtype}[4]) -> %y {{\n%y = Add(%x, %z)\n}}")
     inputs = [np.arange(4).astype(model.main.inputs[0].dtype.numpy)] * 2
     found = check_target(5, model, inputs, ["subtractions", "remove_dead"])
-    assert (found.seed, found.runs, found.results, len(found.faults)) == (5, True, 2, 1)
-    assert found.faults[0].startswith("subtractions: ")
-    assert sentence in found.faults[0]
+    assert (found.litert, sorted(found.fired), len(found.findings)) == (True, ["no pass", "subtractions"], 1)
+    assert found.findings[0].passes == ("subtractions",)
+    assert sentence in found.findings[0].sentence
 
 
 # -- formats -----------------------------------------------------------------------------------
