@@ -128,6 +128,18 @@ def test_clipping_lowers_the_square_error_of_weights(layer: LayerData) -> None:
     assert np.square(clipped.weights - layer.weights).sum() < np.square(plain.weights - layer.weights).sum()
 
 
+@pytest.mark.parametrize(("part", "changes"), [(0.2, True), (0.3, False)])
+def test_compensation_leaves_weights_for_noisy_inputs_as_they_are(
+    layer: LayerData, part: float, changes: bool
+) -> None:
+    """``part``: the noise of the inputs, relative to the signal."""
+    noise = np.random.default_rng(3).normal(0, 1, layer.rows.shape)
+    noise *= np.sqrt(part * layer.float_rows.var(axis=1).sum() / noise.var(axis=1).sum())
+    layer.rows = (layer.float_rows + noise).astype(np.float32)
+    same = np.array_equal(compensate(layer).integers, round_by_gptq(layer).integers)
+    assert same is not changes
+
+
 def test_bias_correction_keeps_the_mean_of_each_output(layer: LayerData) -> None:
     fit = correct_bias(layer)
     wanted = (layer.float_rows @ layer.weights.swapaxes(1, 2) + layer.bias[:, None]).mean(axis=1)
@@ -274,9 +286,9 @@ def test_techniques_of_layers_are_dropped_if_the_outputs_are_worse(monkeypatch: 
 
     harmful = {"rounding": clear, "GPTQ": clear}
     alternatives = [
-        ("harm", harmful),
-        ("bias correction", {"bias correction": correct_bias}),
         ("nearest", {}),
+        ("bias correction", {"bias correction": correct_bias}),
+        ("harm", harmful),
     ]
     monkeypatch.setattr("circlekit.quant.rounding_choice.ALTERNATIVES", alternatives)
     model, data = uneven(), samples(4)

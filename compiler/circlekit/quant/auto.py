@@ -35,13 +35,14 @@ from circlekit.quant.search_budget import (
 )
 from circlekit.quant.techniques.equalization import channel_magnitudes, equalize
 from circlekit.quant.techniques.layer_rounding import correct_bias
-from circlekit.quant.techniques.layer_sweep import Powers, Sweep, decibels, stream_bytes
+from circlekit.quant.techniques.layer_sweep import Sweep, stream_bytes
 from circlekit.quant.techniques.linear_layer import separate_biases
+from circlekit.quant.techniques.noise import Outcome, decibels, paired_gain
 from circlekit.quant.techniques.replay import Record, equalized, own_biases, rotated
 from circlekit.quant.techniques.rotation import find_rotations, rotate
 from circlekit.quant.trials import PER_TENSOR, QUARTERS, MakePlan, Samples, Settings, Trials, estimated_ranges
 
-LEAST_GAIN_DB = 0.1
+LEAST_GAIN_DB = 0.05
 """A choice that gains less than this, in dB, is not kept."""
 
 EQUALIZED_BITS = 8
@@ -69,7 +70,7 @@ LEAST_GAIN_OF_WIDENING_DB = 1.0
 It is so large because it is measured on few samples, in which few numbers are outside of the range.
 """
 
-LEAST_GAIN_OF_MARGIN_DB = -1.5
+LEAST_GAIN_OF_MARGIN_DB = -0.5
 """Margins of the ranges of small tensors are kept unless they cost more than this, in dB.
 
 They are for numbers that other samples have, so that their gain hardly shows on the calibration samples.
@@ -159,25 +160,24 @@ class Auto:
         rotate(copy, found)
         before, after = (self._by_gptq(model, samples, held) for model in (self.model, copy))
         self._budget.spend(ROTATION_RUNS * len(samples))
-        is_better = after > before + LEAST_GAIN_DB
+        is_better = paired_gain(before, after) > LEAST_GAIN_DB
         verdict = "better" if is_better else "rejected"
-        self.notes.append(
-            f"rotation of {len(found)} pairs of layers: {before:.2f} to {after:.2f} dB, {verdict}"
-        )
+        ratios = f"{decibels(before):.2f} to {decibels(after):.2f} dB"
+        self.notes.append(f"rotation of {len(found)} pairs of layers: {ratios}, {verdict}")
         if is_better:
             rotate(self.model, found)
             self.techniques.append(rotated(found))
         return is_better
 
-    def _by_gptq(self, model: Model, samples: Samples, held: int) -> float:
-        """Return the ratio of signal to noise in dB on the last ``held`` samples, with weights by GPTQ."""
+    def _by_gptq(self, model: Model, samples: Samples, held: int) -> Outcome:
+        """Return the outcome on the last ``held`` samples, with weights by GPTQ."""
         ranges: Ranges = []
         if self.activations is not None:
             ranges = ranges_of(model, collect(model, self.samples), "min_max")
         names = ("rounding", "GPTQ")
         techniques = {name: ROUNDING[name] for name in names}
         plan = self.plan_of(model, ranges)
-        return decibels(Sweep(model, plan, samples, held, techniques).run())
+        return Sweep(model, plan, samples, held, techniques).run()
 
     def _outputs(self) -> list[list[Array]]:
         """Return the float model's outputs for each sample; equalization does not change them."""
@@ -230,48 +230,50 @@ class Auto:
         return [estimator, margin, *((change, LEAST_GAIN_DB) for change in others)]
 
     def _best(
-        self, first: Settings, changes: Sequence[Change], score: Callable[[Settings], float], measure: str
+        self, first: Settings, changes: Sequence[Change], run: Callable[[Settings], Outcome], measure: str
     ) -> Settings:
-        """Return ``first`` with the changes that raise the score; note the scores.
+        """Return ``first`` with the changes that reduce the noise; note the ratios of signal to noise.
 
-        Each change is made to the best settings so far.  ``measure``: how the score is measured, for the
-        first note; scores of different measures must not be compared.
+        Each change is made to the best settings so far, and kept if the gain minus its standard error is
+        large enough (``paired_gain``).  ``measure``: how the ratios are measured, for the first note; those
+        of different measures must not be compared.
         """
-        best, best_score = first, score(first)
-        self.notes.append(f"{first}: {best_score:.2f} dB {measure}")
+        best, best_outcome = first, run(first)
+        self.notes.append(f"{first}: {decibels(best_outcome):.2f} dB {measure}")
         for change, least_gain in changes:
             settings = replace(best, **change)
             if self._budget.spent > self._budget.runs(LARGEST_SEARCH):
                 self.notes.append(f"{settings}: not tried, the budget is spent")
                 continue
-            result = score(settings)
-            is_better = result > best_score + least_gain
-            self.notes.append(f"{settings}: {result:.2f} dB, {'better' if is_better else 'rejected'}")
+            outcome = run(settings)
+            is_better = paired_gain(best_outcome, outcome) > least_gain
+            verdict = "better" if is_better else "rejected"
+            self.notes.append(f"{settings}: {decibels(outcome):.2f} dB, {verdict}")
             if is_better:
-                best, best_score = settings, result
+                best, best_outcome = settings, outcome
         return best
 
-    def _corrected(self, settings: Settings) -> float:
-        """Return the ratio of signal to noise in dB with corrected biases and the ranges of these samples."""
+    def _corrected(self, settings: Settings) -> Outcome:
+        """Return the outcome with corrected biases and the ranges of the samples of the trials."""
         model = self.trials.equalized(settings.strength)
         plan = self.plan_of(model, estimated_ranges(model, self.trial_samples, settings.estimator))
         sweep = Sweep(model, plan, self.trial_samples, 0, {"bias correction": correct_bias})
         self._budget.spend((COLLECTING_RUNS + CORRECTING_RUNS) * len(self.trial_samples))
-        return decibels(sweep.run())
+        return sweep.run()
 
-    def _held_back(self, settings: Settings) -> float:
-        """Return the ratio of signal to noise in dB, the ranges being those of the other samples."""
+    def _held_back(self, settings: Settings) -> Outcome:
+        """Return the outcome on each quarter of the samples with the ranges of the other quarters."""
         model = self.trials.equalized(settings.strength)
         if not self.trials.has_numbers(settings.strength):
             self._budget.spend(COLLECTING_NUMBERS_RUNS * len(self.samples))
         runs = COMPARING_RUNS + (READER_RUNS if settings.by_readers else 0)
         self._budget.spend(runs * len(self.trial_samples))
-        results: list[list[Powers]] = []
+        outcome: Outcome = []
         for quarter in range(QUARTERS):
             plan = self.plan_of(model, self.trials.ranges(settings, quarter))
             samples = self.trial_samples[quarter::QUARTERS]
-            results += Sweep(model, plan, samples, 0, {}, self._reference[quarter::QUARTERS]).run()
-        return decibels(results)
+            outcome += Sweep(model, plan, samples, 0, {}, self._reference[quarter::QUARTERS]).run()
+        return outcome
 
     # -- the result -----------------------------------------------------------------------------
 

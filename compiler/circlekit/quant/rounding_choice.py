@@ -16,7 +16,8 @@ from circlekit.quant.techniques.layer_rounding import (
     round_by_gptq,
     round_nearest,
 )
-from circlekit.quant.techniques.layer_sweep import Sweep, decibels
+from circlekit.quant.techniques.layer_sweep import Sweep
+from circlekit.quant.techniques.noise import decibels, paired_gain
 
 ROUNDING: Mapping[str, LayerTechnique] = {
     "rounding": round_nearest,
@@ -28,9 +29,9 @@ ROUNDING: Mapping[str, LayerTechnique] = {
 """The techniques, by name, of which every layer gets the best one."""
 
 ALTERNATIVES: Sequence[tuple[str, Mapping[str, LayerTechnique]]] = (
-    ("the best technique of each layer", ROUNDING),
-    ("bias correction", {"bias correction": correct_bias}),
     ("rounding to nearest", {}),
+    ("bias correction", {"bias correction": correct_bias}),
+    ("the best technique of each layer", ROUNDING),
 )
 """The alternatives that are compared by the outputs of the model, with their techniques.
 
@@ -45,7 +46,7 @@ def best_rounding(
     samples: Sequence[Sequence[Array]],
     reference: Sequence[Sequence[Array]],
 ) -> tuple[Plan, list[str]]:
-    """Return the plan of the alternative with the least error of the outputs, and sentences for the report.
+    """Return the plan of the alternative that gains most over the first one, and sentences for the report.
 
     ``make_plan``: returns a new plan by plain rules.  ``samples``: the last quarter is held back.
     ``reference``: the outputs of the float model for each sample.
@@ -55,15 +56,14 @@ def best_rounding(
         Sweep(model, make_plan(), samples, held, techniques, () if techniques else reference)
         for _, techniques in ALTERNATIVES
     ]
-    results = [decibels(sweep.run()) for sweep in sweeps]
-    # few samples are held back: all of them count, too
-    scores = [r + decibels(sweep.output_powers()) for r, sweep in zip(results, sweeps, strict=True)]
-    best = scores.index(max(scores))
-    counts = {name: sum(c.chosen == name for c in sweeps[0].choices) for name in ROUNDING}
+    outcomes = [sweep.run() for sweep in sweeps]
+    gains = [0.0, *(paired_gain(outcomes[0], outcome) for outcome in outcomes[1:])]
+    best = gains.index(max(gains))
+    counts = {name: sum(c.chosen == name for c in sweeps[-1].choices) for name in ROUNDING}
     chosen = ", ".join(f"{count} by {name}" for name, count in counts.items() if count)
-    result = f"{results[0]:.2f} dB on samples held back, {results[-1]:.2f} dB by rounding to nearest"
+    ratios = [f"{decibels(outcome):.2f} dB" for outcome in outcomes]
+    result = f"{ratios[-1]} on samples held back, {ratios[0]} by rounding to nearest"
     notes = [f"layers: {chosen or 'none with weights'}; {result}"]
-    if best:
-        name = ALTERNATIVES[best][0]
-        notes.append(f"{name} is kept, {results[best]:.2f} dB: the techniques of layers do not help")
+    if sweeps[best] is not sweeps[-1]:
+        notes.append(f"{ALTERNATIVES[best][0]} is kept, {ratios[best]}: the techniques of layers do not help")
     return sweeps[best].plan, notes

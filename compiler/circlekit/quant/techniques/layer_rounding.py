@@ -26,6 +26,9 @@ MOST_COLUMNS = 1024
 SHRINKAGES = np.linspace(1.0, 0.4, 31)
 """Factors of the range of weights that ``clip_weights`` tries."""
 
+MOST_NOISE = 0.25
+"""Inputs of a layer with more noise than this part of the signal do not change its weights."""
+
 
 @dataclass
 class LayerData:
@@ -70,6 +73,13 @@ class LayerData:
         """The covariance between the rows of the float and of the quantized model, like ``hessian``."""
         left, right = (self.split(self._centered(rows)) for rows in (self.float_rows, self.rows))
         return np.asarray(left.swapaxes(1, 2) @ right, np.float64)
+
+    @property
+    def input_noise(self) -> float:
+        """The noise of the quantized model's rows, relative to the variance of the float ones."""
+        signal = self.float_rows - self.float_rows.mean(axis=1, keepdims=True)
+        noise = self.rows - self.float_rows
+        return float(np.square(noise).sum() / max(np.square(signal).sum(), 1e-30))
 
     @cached_property
     def clipped_scale(self) -> Array:
@@ -202,7 +212,12 @@ def compensate(layer: LayerData) -> LayerFit:
     They are found by least squares with a penalty r for the distance to the weights W: W (C + r I) (H + r
     I)^-1, where H is ``hessian`` and C is ``cross``.  Source: Li et al., "GPTAQ: Efficient Finetuning-Free
     Quantization for Asymmetric Calibration", 2025.
+
+    Least squares on noisy inputs makes weights smaller (regression dilution), which adds up over layers, so
+    with more noise than MOST_NOISE the weights W are rounded.
     """
+    if layer.input_noise > MOST_NOISE:
+        return round_by_gptq(layer)
     penalty = 0.05
     left = damped(layer.hessian, penalty)
     change = np.linalg.solve(left, (layer.cross + (left - layer.hessian)).swapaxes(1, 2))

@@ -25,6 +25,7 @@ from circlekit.quant.plan import OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import SCHEMES
 from circlekit.quant.techniques.layer_rounding import LayerData, LayerFit, LayerTechnique, layer_data
 from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
+from circlekit.quant.techniques.noise import Outcome, powers
 from circlekit.quant.techniques.operator_runs import Column, OperatorRuns, fixed_column, last_uses
 from circlekit.quant.weights import LARGEST_BIAS
 
@@ -36,9 +37,6 @@ LEAST_ROWS = 8192
 
 STREAMS = 2
 """The number of models whose arrays are in memory: the float and the simulated quantized one."""
-
-Powers = tuple[float, float]
-"""The power of a signal and that of its noise: sums of squares."""
 
 
 @dataclass
@@ -81,8 +79,8 @@ class Sweep:
         self._runs = OperatorRuns(self.model, self.samples)
         self._runs_float = bool(self.techniques) or not self.reference
 
-    def run(self) -> list[list[Powers]]:
-        """Sweep; return for each held-back sample the powers of signal and noise of each float output."""
+    def run(self) -> Outcome:
+        """Sweep; return the powers of signal and noise of the float outputs for each held-back sample."""
         graph = self.model.main
         for index, value in enumerate(graph.inputs):
             self._float[value] = self._rounded[value] = [sample[index] for sample in self.samples]
@@ -94,10 +92,10 @@ class Sweep:
                     if last_use[value] is op and not graph.is_output(value):
                         self._float.pop(value, None)
                         self._rounded.pop(value, None)
-        return self.output_powers(len(self.samples) - self.held if self.held else 0)
+        return self._outcome(len(self.samples) - self.held if self.held else 0)
 
-    def output_powers(self, first: int = 0) -> list[list[Powers]]:
-        """Return, after ``run``, the powers of each float output for each sample from ``first`` on."""
+    def _outcome(self, first: int) -> Outcome:
+        """Return the powers of each float output, for each sample from ``first`` on."""
         graph = self.model.main
         outputs = [(i, v) for i, v in enumerate(graph.outputs) if v.dtype.is_float and v in self._rounded]
         pairs = [list(zip(self._wanted(i, v), self._rounded[v], strict=True)) for i, v in outputs]
@@ -297,26 +295,6 @@ def fake_quantized(array: Array, form: TensorPlan) -> Array:
     out = np.asarray(np.rint(array / np.float32(form.scale[0])))
     np.clip(out, lowest - form.zero_point[0], largest - form.zero_point[0], out=out)
     return np.asarray(out * np.float32(form.scale[0]), np.float32)
-
-
-def powers(reference: Array, actual: Array) -> Powers:
-    """Return the powers of ``reference`` and of the difference, both where ``reference`` is finite."""
-    finite = np.isfinite(reference)
-    signal = float(np.square(reference[finite], dtype=np.float64).sum())
-    return signal, float(np.square(reference[finite].astype(np.float64) - actual[finite]).sum())
-
-
-def decibels(runs: Sequence[Sequence[Powers]]) -> float:
-    """Return the mean over all outputs of 10 log10(signal / noise).
-
-    ``runs``: for each run on a sample the powers of each output, which are summed over the runs.
-    """
-    ratios = []
-    for output in zip(*runs, strict=True):
-        signal, noise = (sum(numbers) for numbers in zip(*output, strict=True))
-        ratio = np.log10(max(signal, 1e-30)) - np.log10(max(noise, 1e-50))
-        ratios.append(float(np.clip(10 * ratio, -200, 200)))
-    return float(np.mean(ratios)) if ratios else 0.0
 
 
 def stream_bytes(model: Model) -> int:

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ratios of signal to noise, and whether a difference of two is more than chance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.quant.techniques.noise import Outcome, decibels, paired_gain, powers
+
+
+def outcome(noises: list[float], signal: float = 1.0) -> Outcome:
+    """An outcome with one output and a sample for each of ``noises``."""
+    return [[(signal, noise)] for noise in noises]
+
+
+def test_decibels_sum_the_powers_of_all_samples() -> None:
+    assert decibels(outcome([0.01, 0.03])) == pytest.approx(10 * np.log10(2 / 0.04))
+
+
+def test_powers_leave_out_what_is_not_finite() -> None:
+    assert powers(np.float32([3, np.inf]), np.float32([1, 5])) == (9.0, 4.0)
+
+
+def test_the_gain_is_less_by_two_standard_errors() -> None:
+    before, after = outcome([1e-2] * 4), outcome([1e-3, 1e-3, 1e-2, 1e-2])
+    ratios = np.array([10.0, 10.0, 0.0, 0.0])
+    expected = ratios.mean() - 2 * ratios.std(ddof=1) / 2
+    assert paired_gain(before, after) == pytest.approx(expected)
+
+
+def test_one_sample_with_much_noise_does_not_decide() -> None:
+    before = outcome([*[1e-3] * 15, 10.0])
+    after = outcome([*[2e-3] * 15, 1.0])
+    assert decibels(after) > decibels(before)
+    assert paired_gain(before, after) < 0
+
+
+def test_a_small_gain_on_every_sample_counts() -> None:
+    noises = [10.0**-i for i in range(2, 10)]
+    assert paired_gain(outcome(noises), outcome([0.9 * n for n in noises])) == pytest.approx(0.4576, abs=1e-3)
+
+
+def test_noise_far_below_that_of_float32_counts_as_none() -> None:
+    assert paired_gain(outcome([1e-20, 1e-2]), outcome([1e-30, 1e-2])) == pytest.approx(0, abs=1e-6)
