@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 from typing import Any, NamedTuple
 
 from circlekit.ir.dtypes import DType
@@ -31,6 +31,9 @@ LUCK_OF = {"row_multiple": 4.0}
 
 LUCK_COST = 1.0
 """Failures that a constraint must explain for each model that runs and breaks it, to be preferred."""
+
+HIGHEST_RANK = 8
+"""Of samples, and of operands that LiteRT knows."""
 
 FIXED_SCALE_SAMPLES = 4
 """Models that run, all with the same scale of a result, before it counts as the only one."""
@@ -65,9 +68,8 @@ def known_constraints(target: str, code: str) -> list[Constraints]:
         return []
     table = find_target(target)
     forms = (table.delegated or table.operators).get(code, {"forms": "any"})["forms"]
-    every = (form.items() for form in (forms.values() if forms != "any" else ()))
-    known = ({kind: content} for items in every for kind, content in items if kind not in NOT_LEARNED)
-    return list({str(part): part for constraint in known for part in _parts(constraint)}.values())
+    every = (parts_of(form) for form in (forms.values() if forms != "any" else ()))
+    return list({str(part): part for parts in every for part in parts}.values())
 
 
 def learn(
@@ -88,7 +90,7 @@ def learn(
     useful: list[tuple[Constraints, set[int], int]] = []
     chosen: Constraints = {}
     left = set(range(len(failed)))
-    known = [part for constraint in published for part in _parts(constraint) if _applies(part, passed)]
+    known = [part for constraint in published for part in parts_of(constraint) if _applies(part, passed)]
     for constraint in (*known, *candidates(passed, [o.op for o in failed]), *suspects):
         broken = {i for i, o in enumerate(failed) if is_broken(o.op, constraint)}
         lucky = sum(is_broken(op, constraint) for op in passed)
@@ -112,15 +114,17 @@ def learn(
     return {kind: chosen[kind] for kind in sorted(chosen)}
 
 
-def _parts(constraint: Constraints) -> Iterator[Constraints]:
-    """Yield a constraint for each name that ``constraint`` speaks of."""
-    ((kind, content),) = constraint.items()
-    if isinstance(content, dict):
-        yield from ({kind: {name: part}} for name, part in content.items())
-    elif isinstance(content, list) and kind != "operands":
-        yield from ({kind: [part]} for part in content)
-    else:
-        yield constraint
+def parts_of(constraints: Constraints) -> Iterator[Constraints]:
+    """Yield a constraint for each kind, and for each name that it speaks of."""
+    for kind, content in constraints.items():
+        if kind in NOT_LEARNED:
+            continue
+        if isinstance(content, dict):
+            yield from ({kind: {name: part}} for name, part in content.items())
+        elif isinstance(content, list) and kind != "operands":
+            yield from ({kind: [part]} for part in content)
+        else:
+            yield {kind: content}
 
 
 def _applies(constraint: Constraints, passed: Sequence[Op]) -> bool:
@@ -149,14 +153,19 @@ def _merged(first: Constraints, second: Constraints) -> Constraints:
 
 
 def candidates(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constraints]:
-    """Yield single constraints, the most usual first: the narrowest of each kind that what runs satisfies."""
+    """Yield single constraints, the most usual first: the narrowest of each kind that what runs satisfies.
+
+    Numbers, ranks and values beyond those that run are allowed up to the first that was tried and failed.
+    """
     every = [*passed, *failed]
     results = passed[0].result_names
     names = sorted({name for op in every for name, _ in named_values(op)})
     operands = [name for name in names if name not in results]
     yield from ({"symmetric": [name]} for name in names)
     for kind, measure in (("rank", highest_rank), ("broadcast_rank", broadcast_rank)):
-        yield from ({kind: rank} for rank in sorted({measure(op) for op in passed}, reverse=True))
+        bad = {measure(op) for op in failed}
+        limits = {_limits([rank], bad)[1] for rank in {measure(op) for op in passed}}
+        yield from ({kind: rank} for rank in sorted((r for r in limits if r is not None), reverse=True))
     yield from _values(passed, failed)
     yield from ({"constant": [name]} for name in operands)
     for name in names:
@@ -168,12 +177,12 @@ def candidates(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constrain
     for first, second in combinations(names, 2):
         yield {"same_scale": [[first, second]]}
     yield from ({"elements": {name: 1}} for name in operands)
-    counts = [len(op.inputs) for op in passed]
-    yield from ({"operands": bounds} for bounds in ([min(counts), None], [None, max(counts)]))
+    least, most = _limits([len(op.inputs) for op in passed], [len(op.inputs) for op in failed])
+    yield from ({"operands": bounds} for bounds in ([least, None], [None, most]))
     for name in names:
-        ranks = {v.rank for op in passed for v in values_named(op, name) if v.rank is not None}
-        if ranks:
-            yield {"ranks": {name: list(range(min(ranks), max(ranks) + 1))}}
+        if good := _ranks(passed, name):
+            least, most = _limits(good, _ranks(failed, name))
+            yield {"ranks": {name: list(range(least or 0, (HIGHEST_RANK if most is None else most) + 1))}}
     for first, second in combinations(operands, 2):
         yield {"same_dims": [[first, -1, second, -1]]}
     yield from ({"computed": [name]} for name in operands)
@@ -182,6 +191,39 @@ def candidates(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constrain
     yield from ({"row_multiple": {name: BYTE_ELEMENTS}} for name in sorted(packed))
     for first, second in permutations(names, 2):
         yield {"same_shape": [[first, second]]}
+    for first, second in permutations(operands, 2):
+        yield from _lengths(passed, failed, first, second)
+
+
+def _limits(good: Iterable[int], bad: Iterable[int]) -> tuple[int | None, int | None]:
+    """Return the numbers around ``good`` that no number in ``bad`` excludes; None: no limit."""
+    good, bad = set(good), set(bad)
+    below, above = [n for n in bad if n < min(good)], [n for n in bad if n > max(good)]
+    return max(below) + 1 if below else None, min(above) - 1 if above else None
+
+
+def _ranks(ops: Sequence[Op], name: str) -> set[int]:
+    return {v.rank for op in ops for v in values_named(op, name) if v.rank is not None}
+
+
+def _members(default: Named | bool) -> set[Any]:
+    return {False, True} if isinstance(default, bool) else {member.name for member in type(default)}
+
+
+def _lengths(passed: Sequence[Op], failed: Sequence[Op], name: str, vector: str) -> Iterator[Constraints]:
+    """Yield the length that a vector has for each rank of ``name``, if the same ranks fail with others."""
+    good, bad = (
+        {pair for op in ops for pair in _rank_and_length(op, name, vector)} for ops in (passed, failed)
+    )
+    if len(good) == len({rank for rank, _ in good}) and {r for r, _ in good} & {r for r, _ in bad - good}:
+        alternatives = [{"ranks": {name: [r]}, "dims": [[vector, 0, length]]} for r, length in sorted(good)]
+        yield {"any_of": [alternatives]}
+
+
+def _rank_and_length(op: Op, name: str, vector: str) -> Iterator[tuple[int, int]]:
+    for value, other in product(values_named(op, name), values_named(op, vector)):
+        if value.rank is not None and other.rank == 1 and other.is_static:
+            yield value.rank, other.static_shape[0]
 
 
 def _values(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constraints]:
@@ -192,5 +234,7 @@ def _values(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constraints]
         good = Counter(plain_attribute(op, item.name) for op in passed)
         bad = Counter(plain_attribute(op, item.name) for op in failed)
         allowed = {value for value in good if good[value] > LUCK * bad[value] * len(passed) / len(failed)}
+        if isinstance(item.default, Named | bool):
+            allowed |= _members(item.default) - good.keys() - bad.keys()
         if isinstance(item.default, Named | bool) or allowed == {item.default}:
             yield {"values": {item.name: sorted(allowed)}}

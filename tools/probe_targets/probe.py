@@ -21,7 +21,7 @@ from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.unary import Neg
 from circlekit.targets.operator_form import form_of
-from tools.probe_targets.constraints import Observation, is_broken, known_constraints, learn
+from tools.probe_targets.constraints import Observation, is_broken, known_constraints, learn, parts_of
 from tools.probe_targets.recurrent import RECURRENT, recurrent_samples
 from tools.probe_targets.runtimes import CRASH, RUNTIMES, Job, Ran, Runtime, is_registered, run_jobs
 from tools.random_graphs.litert_undefined import undefined
@@ -33,6 +33,9 @@ the runtime lacks the form."""
 
 SAMPLES, MORE_SAMPLES = 2 * len(RANKS), 12 * len(RANKS)
 """Of each form that runs; beyond that, of few forms, and of all where the result is not what was expected."""
+
+OUTSIDE_SAMPLES, ALONE = 2 * MORE_SAMPLES, 6
+"""Samples among which, for each constraint, this number is run that break it and no other."""
 
 SPREAD, STEP = 3, len(RANKS)
 """Forms that each further sample is drawn of; samples before the constraints are learned again."""
@@ -116,7 +119,28 @@ class _Probe:
                 rest = ((types, number) for number in sorted(surprising) for types in running)
                 self.observe(pair for pair in rest if pair not in few)
                 self.learn()
+        self.try_outside(running)
         return self.result()
+
+    def try_outside(self, running: Sequence[Types]) -> None:
+        """Run samples that break a single constraint, and learn again: few were among those drawn so far."""
+        found = Counter[tuple[str, str]]()
+        for text, form in self.forms.items():
+            found.update(
+                (text, only) for o in form.observed if (only := _only_broken(o.op, form.constraints))
+            )
+        wanted = []
+        for number, types in product(range(SAMPLES, OUTSIDE_SAMPLES), running):
+            sample = draw_sample(self.code, types, number, self.seed)
+            text = form_of(sample.op) if sample is not None else ""
+            if sample is None or text not in self.forms:
+                continue
+            only = _only_broken(sample.op, self.forms[text].constraints)
+            if only is not None and found[text, only] < ALONE:
+                found[text, only] += 1
+                wanted.append((types, number))
+        self.observe(wanted)
+        self.learn()
 
     def measure_recurrent(self) -> Measured:
         """Return the forms of which every sample runs; whether one does depends on nothing else."""
@@ -210,6 +234,12 @@ class _Probe:
         constraints = {text: {**form.constraints, **more} for text, form in found.items()}
         reasons = {text: form.reason for text, form in self.forms.items() if form.reason}
         return Measured(version, constraints, +unexplained, reasons)
+
+
+def _only_broken(op: Op, constraints: Form) -> str | None:
+    """Return the only constraint that ``op`` breaks, as text; None if it breaks none or several."""
+    broken = [str(part) for part in parts_of(constraints) if is_broken(op, part)]
+    return broken[0] if len(broken) == 1 else None
 
 
 def _forget_shapes(sample: Sample) -> None:
