@@ -16,7 +16,8 @@ from circlekit.targets.target import find_target
 from tools.kit import case
 from tools.kit.case import Job, Verdict, codes, compare, draw_case, run_all, run_here
 from tools.kit.table import document, rows_of
-from tools.samples import Sample, types_of
+from tools.samples.typed_operator import Sample
+from tools.samples.types import types_of
 
 SEED, CASES = 20260, 2
 """The sample: so many cases of each operator."""

@@ -22,6 +22,7 @@ from circlekit.ir.op import Op, OpaqueOp
 from circlekit.ir.value import Array, Quantization, Shape, Value
 from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.numerics.output_stage import Kernels
+from circlekit.testing.model_builder import graph_of as graph_of
 
 FLOAT_TOLERANCE = 1e-5
 """Largest difference from LiteRT's reference kernels, in parts of the largest magnitude of the result."""
@@ -30,19 +31,6 @@ _ENUM_TYPES = {"Activation": "ActivationFunctionType", "WeightsFormat": "FullyCo
 
 
 # -- making a model ----------------------------------------------------------------------------
-
-
-def graph_of(op: Op) -> Graph:
-    """A graph of this one operator, whose inputs are the operands without data."""
-    inputs: dict[Value, None] = {}
-    for index, (name, value) in enumerate(op.operand_items()):
-        value.name = value.name or f"{name}{index}"
-        if not value.is_const and not value.is_variable:
-            inputs[value] = None
-    graph = Graph("main", tuple(inputs))
-    graph.append(op)
-    graph.outputs = op.results
-    return graph
 
 
 def flatbuffer(graphs: Sequence[Graph]) -> bytes:

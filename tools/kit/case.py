@@ -25,9 +25,11 @@ from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.targets.operator_form import form_of
 from circlekit.targets.target import find_target
-from circlekit.testing.model_builder import Rejected
+from circlekit.testing.model_builder import Rejected, graph_of
 from tools.random_graphs.litert_undefined import undefined
-from tools.samples import FILTERS, QUANTIZABLE, Sample, Types, draw_sample, graph_of, sampled_codes, types_of
+from tools.samples.drawing import sampled_codes
+from tools.samples.typed_operator import Sample, draw_sample
+from tools.samples.types import FILTERS, QUANTIZABLE, Types, types_of
 
 CASE_SECONDS = 30.0
 ATTEMPTS = 40

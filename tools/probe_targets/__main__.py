@@ -19,7 +19,7 @@ from tools.probe_targets.check import check
 from tools.probe_targets.probe import Measured, input_dtypes, measure, registered
 from tools.probe_targets.recurrent import RECURRENT
 from tools.probe_targets.runtimes import RUNTIMES
-from tools.samples import sampled_codes
+from tools.samples.drawing import sampled_codes
 from tools.sweep import sweep
 
 NOT_ASKED = frozenset({"CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"})

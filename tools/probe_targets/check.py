@@ -17,7 +17,9 @@ from circlekit.targets.target import Target, find_target
 from tools.probe_targets.probe import content_of, judged
 from tools.probe_targets.runtimes import RUNTIMES, Job, run_jobs
 from tools.random_graphs.litert_undefined import undefined
-from tools.samples import Sample, Types, all_types, draw_sample, sampled_codes
+from tools.samples.drawing import sampled_codes
+from tools.samples.typed_operator import Sample, draw_sample
+from tools.samples.types import Types, all_types
 
 CHECK_SEED = 1 << 20
 """So that the models differ from those that tables are made from."""

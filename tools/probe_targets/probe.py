@@ -25,7 +25,9 @@ from tools.probe_targets.constraints import Observation, is_broken, known_constr
 from tools.probe_targets.recurrent import RECURRENT, recurrent_samples
 from tools.probe_targets.runtimes import CRASH, RUNTIMES, Job, Ran, Runtime, is_registered, run_jobs
 from tools.random_graphs.litert_undefined import undefined
-from tools.samples import FILTERS, RANKS, Sample, Types, all_types, draw_sample
+from tools.samples.drawing import RANKS
+from tools.samples.typed_operator import Sample, draw_sample
+from tools.samples.types import FILTERS, Types, all_types
 
 FIRST_SAMPLES, KNOWN_SAMPLES = 7, len(RANKS)
 """Of each combination of types, and of operators that are known to run in some form; if none of them runs,

@@ -12,7 +12,8 @@ from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.enums import Activation, LSTMKernelType
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.ir.value import Array, Quantization, Value
-from tools.samples import Sample, graph_of
+from circlekit.testing.model_builder import graph_of
+from tools.samples.typed_operator import Sample
 
 RECURRENT = ("LSTM", "RNN", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN")
 """Those in both directions are not measured: whether LiteRT runs a form depends on attributes and memory."""

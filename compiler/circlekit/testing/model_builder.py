@@ -231,3 +231,16 @@ def example(
     edges = random.choice(np.array([0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -0.0]), size)
     data = np.where(random.random(size) < 0.2, edges, random.normal(0, 1.5, size))
     return np.asarray(data).astype(dtype.numpy)
+
+
+def graph_of(op: Op) -> Graph:
+    """Return a graph of this one operator, whose inputs are the operands without data."""
+    inputs: dict[Value, None] = {}
+    for index, (operand, value) in enumerate(op.operand_items()):
+        value.name = value.name or f"{operand}{index}"
+        if not value.is_const and not value.is_variable:
+            inputs[value] = None
+    graph = Graph("main", tuple(inputs))
+    graph.append(op)
+    graph.outputs = op.results
+    return graph

@@ -1,28 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of one operator for every combination of dtypes and quantization that its declaration allows.
+"""Samples: an operator on operands of given dtypes, with elements and quantization that fit it.
 
-``circlekit.testing`` draws shapes, parameters and attributes that fit each other, or a recipe has them.  The
-sample has other dtypes, quantization, elements and enumerated attributes.  Its elements are positive and
-small if the question is whether a runtime has the form (tools.probe_targets), and of all magnitudes if it is
-how a kernel rounds (tools.kit).
+Elements are positive and small if the question is whether a runtime has the form (tools.probe_targets), and
+of all magnitudes if it is how a kernel rounds (tools.kit).
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import product
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-import circlekit.ops  # noqa: F401  # declares the operators
 from circlekit.equivalence.real_numbers import real_numbers
-from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.errors import CirclekitError
 from circlekit.interp import run
 from circlekit.ir.declaration import Operand
@@ -34,26 +28,10 @@ from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.constant_operands import packed
 from circlekit.quant.parameters import asymmetric, symmetric
-from circlekit.recipes.load import load_recipe
-from circlekit.testing.model_builder import ModelBuilder, Rejected
-from circlekit.testing.random_operators import is_parameter, random_operator
-
-RANKS = (4, 3, 2, 4, 1, 5, 4, 6, 3, 4, 8, 7, 0, 2, 1)
-"""Ranks of the data of consecutive samples."""
-
-RECIPE_EVERY, EMPTY_EVERY = 7, 23
-"""One sample in this number is that of a recipe; may have dimensions of 0.  They share no factor with the
-number of ``RANKS``, so that every rank is drawn."""
-
-ATTEMPTS = 2 * len(RANKS)
-"""Models that are drawn until one fits the wanted rank, or another."""
-
-LARGEST_DIMENSION, MAX_ELEMENTS = 5, 600
-
-QUANTIZABLE = (DType.INT8, DType.UINT8, DType.INT16, DType.INT4)
-PROBED = (*(d for d in DType if d.numpy is not None), DType.INT4)
-FILTERS = ("filter", "weights", "weight")
-"""Operands that may have a dtype of their own, and scales per channel."""
+from circlekit.testing.model_builder import graph_of
+from circlekit.testing.random_operators import is_parameter
+from tools.samples.drawing import FROM_RECIPES, RANKS, base_of
+from tools.samples.types import FILTERS, QUANTIZABLE, Types, is_index, per_tensor
 
 REAL_ATTRIBUTES = (0.0, 0.1, 0.5, 1.0, 2.0)
 """Slopes, exponents and factors that are tried besides the drawn ones."""
@@ -61,36 +39,8 @@ REAL_ATTRIBUTES = (0.0, 0.1, 0.5, 1.0, 2.0)
 LARGE_FACTOR = 300
 """Biases of integers, and int16 slopes, are multiples of this: read as another dtype, they change results."""
 
-FROM_RECIPES = frozenset({
-    *("BITCAST", "BUCKETIZE", "CONV_3D", "CONV_3D_TRANSPOSE", "EMBEDDING_LOOKUP_SPARSE", "REVERSE_SEQUENCE"),
-    *("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "SPARSE_TO_DENSE"),
-    *("HASHTABLE_LOOKUP", "RANGE", "RFFT2D"),
-})  # fmt: skip
-"""Operators whose declarations do not say which shapes and elements fit."""
-
-NOT_SAMPLED = frozenset({"DENSIFY", "SKIP_GRAM"})
-"""Operators on sparse data and strings."""
-
 SUMS = ("BATCH_MATMUL", "LOCAL_RESPONSE_NORMALIZATION")
 """Operators without a fused activation that add products: the order decides on infinities."""
-
-DERIVED = ("in_data_type", "quantized_bias_type")
-"""Attributes with a dtype that follows from the operands."""
-
-RECIPES = Path(__file__).parents[1] / "recipes" / "ops"
-
-
-class Types(NamedTuple):
-    """``dtypes``: of the operands, None where absent.  ``result``: chosen where it does not follow.
-
-    ``quantized``: integers of 4 to 16 bits have a scale.  ``per_channel``: the operand with a scale per
-    channel, or None.
-    """
-
-    dtypes: tuple[DType | None, ...]
-    result: DType | None
-    quantized: bool
-    per_channel: int | None
 
 
 @dataclass
@@ -105,53 +55,20 @@ class Sample:
         return next(iter(self.graph))
 
 
-@cache
-def sampled_codes(format: str) -> list[str]:
-    """Return the codes of the operators of ``format`` that have samples; stateful ones have none."""
-    declared = {code for code, cls in REGISTRY.items() if cls.operands} - FROM_RECIPES
-    known = {*declared, *_recipe_bases()} & REGISTRY.keys() - NOT_SAMPLED
-    return [code for code in sorted(known) if REGISTRY[code].pure and format in REGISTRY[code].formats]
+def draw_sample(code: str, types: Types, number: int, seed: int, small: bool = True) -> Sample | None:
+    """Return sample ``number`` of an operator with operands of ``types``; None if none fits.
 
-
-def all_types(cls: type[Op]) -> Iterator[Types]:
-    """Yield every combination; operands with the same declared dtypes have the same dtype.
-
-    Filters and optional operands have their own; data and indices may differ.
+    Shapes and attributes, and which operands are constant, depend on the number alone.  ``small``: elements
+    are positive and small; otherwise of all magnitudes, with scales to match.
     """
-    groups: dict[Any, list[DType | None]] = {}
-    keys = []
-    for index, spec in enumerate(cls.operands):
-        is_free = spec.optional or spec.name in FILTERS or (is_parameter(spec) and not is_index(spec))
-        keys.append(index if is_free else (is_index(spec), frozenset(spec.dtypes)))
-        known = [d for d in PROBED if d in spec.dtypes or not spec.dtypes]
-        groups.setdefault(keys[-1], [*known, None] if spec.optional else list(known))
-    for chosen in product(*groups.values()):
-        by_key = dict(zip(groups, chosen, strict=True))
-        dtypes = tuple(by_key[key] for key in keys)
-        for result in _result_choices(cls):
-            small = [i for i, d in enumerate(dtypes) if d in QUANTIZABLE and not is_index(cls.operands[i])]
-            yield Types(dtypes, result, False, None)
-            if small or result in QUANTIZABLE:
-                yield Types(dtypes, result, True, None)
-            yield from (Types(dtypes, result, True, i) for i in small if _may_be_per_channel(cls, i))
-
-
-def types_of(cls: type[Op], form: str) -> Types | None:
-    """Return the types of a form, as ``operator_form`` writes it; None for forms that are not sampled."""
-    left, right = (side.split(",") for side in form.split(":"))
-    short = {d.short + suffix: d for d in PROBED for suffix in ("", "q", "qc")} | {"-": None}
-    if any(text not in short for text in (*left, *right)) or len(left) > len(cls.operands):
+    base = base_of(code, number, seed)
+    if base is None:
         return None
-    dtypes = [short[text] for text in left] + [None] * (len(cls.operands) - len(left))
-    per_channel = [index for index, text in enumerate(left) if text.endswith("qc")]
-    result = short[right[0]] if tuple(_result_choices(cls)) != (None,) else None
-    return Types(tuple(dtypes), result, "q" in form, per_channel[0] if per_channel else None)
-
-
-def is_index(spec: Operand) -> bool:
-    """Return whether an operand holds axes, sizes or indices."""
-    data = (*FILTERS, "bias", "gamma", "beta")
-    return spec.name == "k" or (is_parameter(spec) and spec.name not in data)
+    rng = np.random.default_rng([seed, zlib.crc32(code.encode()), number])
+    typing = _Typing if small or code in FROM_RECIPES else _WideTyping
+    with suppress(CirclekitError, ValueError, IndexError, TypeError), np.errstate(all="ignore"):
+        return typing(*base, types, rng, plain=number // len(RANKS) % 2 == 0).sample()
+    return None
 
 
 def has_activation(cls: type[Op]) -> bool:
@@ -181,130 +98,6 @@ def takes_negatives(code: str) -> bool:
     return False
 
 
-def _may_be_per_channel(cls: type[Op], index: int) -> bool:
-    spec = cls.operands[index]
-    if any(s.name in FILTERS for s in cls.operands):
-        return spec.name in FILTERS
-    return spec.name == "y" or (index == 0 and (cls.data_movement or cls.code == "DEQUANTIZE"))
-
-
-def _result_choices(cls: type[Op]) -> Sequence[DType | None]:
-    if cls.code == "QUANTIZE":
-        return (DType.INT8, DType.UINT8, DType.INT16)
-    if cls.code in ("CAST", "BITCAST"):
-        return PROBED[:-1]
-    chosen = (a for a in cls.attributes if isinstance(a.default, DType))
-    return (i32, i64) if any(a.name not in DERIVED for a in chosen) else (None,)
-
-
-# -- operators that fit their operands -----------------------------------------------------------
-
-
-def _base(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] | None:
-    """Return an operator, mostly a drawn one, else that of a recipe; with elements that fit it."""
-    from_recipe = _recipe_bases().get(code)
-    if from_recipe is not None and (number % RECIPE_EVERY == RECIPE_EVERY - 1 or code in FROM_RECIPES):
-        return from_recipe
-    return _drawn(code, number, seed)
-
-
-@cache
-def _drawn(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] | None:
-    """Return a random operator on data of the rank for ``number``, or of another that fits."""
-    cls = REGISTRY[code]
-    data = [spec for spec in cls.operands if not is_parameter(spec)] or list(cls.operands)
-    usual = next(d for d in (f32, *data[0].dtypes, i32) if d in (data[0].dtypes or (f32,)))
-    for attempt in range(ATTEMPTS):
-        rng = np.random.default_rng([seed, zlib.crc32(code.encode()), number, attempt])
-        rank = RANKS[(number + attempt // 2) % len(RANKS)]
-        shape = _shape(rng, rank, is_empty=number % EMPTY_EVERY == EMPTY_EVERY - 1)
-        broadcast = tuple(1 if rng.random() < 0.4 else d for d in shape)
-        form = _per_tensor(0.5, 0) if usual in QUANTIZABLE else None
-        values: list[Value] = []
-        for size in (shape, shape, broadcast):
-            dtypes = (usual if not s.dtypes or usual in s.dtypes else s.dtypes[0] for s in data)
-            values += [Value(f"x{len(values)}", dtype, size, None, form) for dtype in dtypes]
-        arrays = [rng.integers(0, 3, v.static_shape).astype(v.dtype.numpy or np.int8) for v in values]
-        builder = ModelBuilder(Graph("main", values), arrays, rng)
-        builder.allow_extremes = True
-        with suppress(Rejected), np.errstate(all="ignore"):
-            random_operator(builder, cls)
-            builder.remove_rejected()
-            op = builder.graph.ops[-1]
-            if any(v is not None and len(v.static_shape) > max(RANKS) for v in op.inputs):
-                continue
-            return op, {v: builder.array(v) for v in _indices(op)}
-    return None
-
-
-def _shape(rng: np.random.Generator, rank: int, is_empty: bool) -> tuple[int, ...]:
-    """Return a shape of small dimensions; ``is_empty``: the first or the last may be 0."""
-    dims = [int(d) for d in rng.integers(1, LARGEST_DIMENSION + 1, rank)]
-    if rank > 1 and rng.random() < 0.1:
-        dims[-1] = int(rng.integers(30, 90))  # sums of many products
-    while np.prod(dims) > MAX_ELEMENTS:
-        dims[int(np.argmax(dims[:-1]))] = 1
-    if rank and is_empty and rng.random() < 0.5:
-        dims[-int(rng.integers(2))] = 0
-    return tuple(dims)
-
-
-@cache
-def _recipe_bases() -> dict[str, tuple[Op, dict[Value, Array]]]:
-    """Return the first operator of each code in the recipes, with the elements of its operands."""
-    found: dict[str, tuple[Op, dict[Value, Array]]] = {}
-    for path in sorted(RECIPES.glob("*.ck")):
-        model = load_recipe(path)
-        graph = model.graphs[0]
-        inputs = make_inputs(graph, InputSet("normal"))
-        for op in [op for op in graph if op.code not in found]:
-            graph.outputs = tuple(v for v in op.inputs if v is not None and not v.is_variable)
-            with suppress(CirclekitError):
-                arrays = dict(zip(graph.outputs, run(model, inputs), strict=True))
-                kept = _indices(op)
-                found[op.code] = op, {v: a for v, a in arrays.items() if v in kept or a.dtype.kind == "i"}
-    return found
-
-
-def _indices(op: Op) -> list[Value]:
-    """Return the operands with axes, sizes or indices."""
-    last = len(op.operands) - 1
-    named = ((op.operands[min(i, last)], v) for i, v in enumerate(op.inputs) if v is not None)
-    return [value for spec, value in named if is_index(spec)]
-
-
-def graph_of(op: Op) -> Graph:
-    """Return a graph of this one operator, whose inputs are the operands without data."""
-    inputs: dict[Value, None] = {}
-    for index, (operand, value) in enumerate(op.operand_items()):
-        value.name = value.name or f"{operand}{index}"
-        if not value.is_const and not value.is_variable:
-            inputs[value] = None
-    graph = Graph("main", tuple(inputs))
-    graph.append(op)
-    graph.outputs = op.results
-    return graph
-
-
-def draw_sample(code: str, types: Types, number: int, seed: int, small: bool = True) -> Sample | None:
-    """Return sample ``number`` of an operator with operands of ``types``; None if none fits.
-
-    Shapes and attributes, and which operands are constant, depend on the number alone.  ``small``: elements
-    are positive and small; otherwise of all magnitudes, with scales to match.
-    """
-    base = _base(code, number, seed)
-    if base is None:
-        return None
-    rng = np.random.default_rng([seed, zlib.crc32(code.encode()), number])
-    typing = _Typing if small or code in FROM_RECIPES else _WideTyping
-    with suppress(CirclekitError, ValueError, IndexError, TypeError), np.errstate(all="ignore"):
-        return typing(*base, types, rng, plain=number // len(RANKS) % 2 == 0).sample()
-    return None
-
-
-# -- other dtypes, elements and quantization ---------------------------------------------------
-
-
 @dataclass
 class _Typing:
     """Other types for a drawn ``op``, whose operands hold ``arrays``.
@@ -319,6 +112,7 @@ class _Typing:
     rng: np.random.Generator
     plain: bool
     attributes: dict[str, Any] = field(default_factory=dict)
+    operands: list[Value | None] = field(default_factory=list)
     samples: dict[Value, Array] = field(default_factory=dict)
 
     def sample(self) -> Sample | None:
@@ -329,28 +123,30 @@ class _Typing:
         writes_absent = self.rng.random() < 0.5
         chances = self.rng.random(count)
         old = [*self.op.inputs, *[None] * (count - len(self.op.inputs))]
-        operands: list[Value | None] = []
-        for index in range(count):
-            spec = cls.operands[min(index, len(cls.operands) - 1)]
+        for index, spec in enumerate(self._specs(count)):
             dtype = self.types.dtypes[min(index, len(cls.operands) - 1)]
             shape = self._shape(spec, old[index])
             if dtype is not None and shape is None:
                 return None
             value = None
             if dtype is not None and shape is not None:
-                quantization = self._quantization(spec, index, dtype, shape, operands)
+                quantization = self._quantization(spec, index, dtype, shape)
                 known = self.arrays.get(old[index])  # type: ignore[arg-type]
                 value = self._value(spec, dtype, shape, quantization, known, chances[index])
-            operands.append(value)
-        while operands[-1] is None and not writes_absent:
-            operands.pop()
-        _ensure_input(cls, operands)
-        graph = graph_of(self._typed(operands))
+            self.operands.append(value)
+        while self.operands[-1] is None and not writes_absent:
+            self.operands.pop()
+        _ensure_input(cls, self.operands)
+        graph = graph_of(self._typed())
         return Sample(graph, [self.samples[v] for v in graph.inputs])
 
-    def _typed(self, operands: Sequence[Value | None]) -> Op:
-        """Return the operator on ``operands``, with results of the types that follow."""
-        cls, attributes = type(self.op), self.attributes
+    def _specs(self, count: int) -> list[Operand]:
+        specs = self.op.operands
+        return [specs[min(i, len(specs) - 1)] for i in range(count)]
+
+    def _typed(self) -> Op:
+        """Return the operator on the operands, with results of the types that follow."""
+        cls, attributes, operands = type(self.op), self.attributes, self.operands
         if "quantized_bias_type" in attributes:
             attributes["quantized_bias_type"] = _bias_type(cls, operands)
         untyped = cls(
@@ -363,7 +159,7 @@ class _Typing:
             results[0].dtype = self.types.result
         for index, value in enumerate(results):
             if self.types.quantized and value.dtype in QUANTIZABLE:
-                value.quantization = self._result_quantization(index, value, operands)
+                value.quantization = self._result_quantization(index, value)
         return cls(*operands, results=results, **attributes)
 
     def _shape(self, spec: Operand, old: Value | None) -> tuple[int, ...] | None:
@@ -413,17 +209,12 @@ class _Typing:
         return np.abs(array + zero) if dtype.short.startswith("u") else array + zero
 
     def _quantization(
-        self,
-        spec: Operand,
-        index: int,
-        dtype: DType,
-        shape: tuple[int, ...],
-        operands: Sequence[Value | None],
+        self, spec: Operand, index: int, dtype: DType, shape: tuple[int, ...]
     ) -> Quantization | None:
         """Return the quantization of an operand; that of a bias follows from data and weights."""
         if not self.types.quantized or is_index(spec):
             return None
-        before = [v for v in operands if v is not None and v.quantization is not None]
+        before = [v for v in self.operands if v is not None and v.quantization is not None]
         scales = [v.quantization for v in before if v.quantization is not None]
         if spec.name == "bias" and dtype in (i32, i64) and len(scales) == 2:
             scale = np.asarray(scales[0].scale * scales[1].scale, np.float32)
@@ -445,7 +236,7 @@ class _Typing:
     def _own_quantization(self, spec: Operand, dtype: DType) -> Quantization:
         part = 0.2 if dtype is DType.INT16 or spec.name in FILTERS else 0.5
         is_offset = dtype is not DType.INT4 and not self.plain and self.rng.random() < part
-        return _per_tensor(self.rng.choice((0.02, 0.1)), int(self.rng.integers(1, 8)) if is_offset else 0)
+        return per_tensor(self.rng.choice((0.02, 0.1)), int(self.rng.integers(1, 8)) if is_offset else 0)
 
     def _channel_axis(self, rank: int) -> int:
         """Return the axis of the channels of filters and weights; 0 of other operands."""
@@ -453,12 +244,11 @@ class _Typing:
             return rank - (2 if self.attributes["adj_y"] else 1)
         return next((axis for axis in _rule(self.op).weights.values() if axis is not None), 0)
 
-    def _result_quantization(
-        self, index: int, value: Value, operands: Sequence[Value | None]
-    ) -> Quantization:
+    def _result_quantization(self, index: int, value: Value) -> Quantization:
         """Return the quantization of a result: that of the data, the one LiteRT fixes, or another."""
         cls = type(self.op)
-        data = next((v.quantization for v in operands if v is not None and v.dtype is value.dtype), None)
+        present = (v for v in self.operands if v is not None)
+        data = next((v.quantization for v in present if v.dtype is value.dtype), None)
         if self.types.per_channel == 0 and data is not None and cls.operands[0].name not in FILTERS:
             axis = data.quantized_dimension
             if value.shape is not None and len(value.shape) > axis and value.shape[axis] == data.scale.size:
@@ -466,24 +256,19 @@ class _Typing:
         sort = self.rng.random()
         fixed = _rule(cls).fixed.get(value.dtype)
         if fixed is not None and (self.plain or sort < 0.6):
-            return _per_tensor(*fixed)
-        return self._free_quantization(index, value, data, sort, operands)
+            return per_tensor(*fixed)
+        return self._free_quantization(index, value, data, sort)
 
     def _free_quantization(
-        self,
-        index: int,
-        value: Value,
-        data: Quantization | None,
-        sort: float,
-        operands: Sequence[Value | None],
+        self, index: int, value: Value, data: Quantization | None, sort: float
     ) -> Quantization:
         """Return a quantization of a result that need not be fixed; ``sort``: from 0 to 1, chooses it."""
         zero = 0 if self.plain or sort < 0.8 else int(self.rng.integers(1, 8))
         if any(spec.name in FILTERS for spec in self.op.operands):
-            return _per_tensor(self._sum_scale(value.dtype), zero)
+            return per_tensor(self._sum_scale(value.dtype), zero)
         if data is not None and not data.is_per_channel and (self.plain or sort < 0.5):
             return data
-        return _per_tensor(self.rng.choice((0.25, 0.5)), zero)
+        return per_tensor(self.rng.choice((0.25, 0.5)), zero)
 
     def _sum_scale(self, dtype: DType) -> float:
         """Return a scale for sums of products of data and filter, that they neither saturate nor vanish."""
@@ -554,31 +339,26 @@ class _WideTyping(_Typing):
     def _own_quantization(self, spec: Operand, dtype: DType) -> Quantization:
         is_symmetric = dtype in (DType.INT16, DType.INT4) or (spec.name in FILTERS and dtype is DType.INT8)
         zero = 0 if is_symmetric else int(self.rng.integers(*dtype.limits, endpoint=True))
-        return _per_tensor(float(np.exp(self.rng.uniform(np.log(0.002), np.log(2)))), zero)
+        return per_tensor(float(np.exp(self.rng.uniform(np.log(0.002), np.log(2)))), zero)
 
     def _free_quantization(
-        self,
-        index: int,
-        value: Value,
-        data: Quantization | None,
-        sort: float,
-        operands: Sequence[Value | None],
+        self, index: int, value: Value, data: Quantization | None, sort: float
     ) -> Quantization:
         """Return that of the data, or one that roughly covers the results in real numbers."""
         if data is not None and not data.is_per_channel and (_rule(self.op).results_follow or sort < 0.1):
             return data
-        low, high = self._range(index, operands)
+        low, high = self._range(index)
         width = max(high - low, 0.05) * float(np.exp(self.rng.uniform(-1, 1)))
         cover = symmetric if value.dtype in (DType.INT16, DType.INT4) else asymmetric
-        return _per_tensor(*cover(min(low, 0.0), min(low, 0.0) + width, value.dtype))
+        return per_tensor(*cover(min(low, 0.0), min(low, 0.0) + width, value.dtype))
 
-    def _range(self, index: int, operands: Sequence[Value | None]) -> tuple[float, float]:
+    def _range(self, index: int) -> tuple[float, float]:
         """Return the range of a result on the real numbers of the operands, before a fused activation.
 
         LiteRT shifts by more than 31 bits where the scale of a result is much smaller than those of operands.
         """
         twins: list[Value | None] = []
-        for spec, value in zip(self._specs(len(operands)), operands, strict=True):
+        for spec, value in zip(self._specs(len(self.operands)), self.operands, strict=True):
             if value is None or is_index(spec):
                 twins.append(value and Value.constant(value.name, self.samples[value]))
                 continue
@@ -595,10 +375,6 @@ class _WideTyping(_Typing):
         found = found[np.isfinite(found)]
         return float(found.min(initial=0)), float(found.max(initial=0))
 
-    def _specs(self, count: int) -> list[Operand]:
-        specs = self.op.operands
-        return [specs[min(i, len(specs) - 1)] for i in range(count)]
-
 
 def _real(value: Value, array: Array) -> Array:
     """Return the real numbers that the integers of an operand stand for."""
@@ -607,10 +383,6 @@ def _real(value: Value, array: Array) -> Array:
         return real_numbers(value, array)
     shape = [-1 if axis == form.quantized_dimension else 1 for axis in range(array.ndim)]
     return np.asarray(array * form.scale.reshape(shape))
-
-
-def _per_tensor(scale: float, zero_point: int) -> Quantization:
-    return Quantization(np.array([scale], np.float32), np.array([zero_point]))
 
 
 def _bias_type(cls: type[Op], operands: Sequence[Value | None]) -> DType:
