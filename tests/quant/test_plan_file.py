@@ -33,11 +33,14 @@ Document = dict[str, Any]
 
 
 def net() -> circlekit.Model:
-    """Return NET; channels of its first layer differ in size, so that equalization helps."""
+    """Return NET; channels between its layers differ in size, so that equalization helps."""
     model = circlekit.parse(NET)
-    weights = model.main.ops[0].inputs[1]
-    assert weights is not None
-    weights.data = weights.array() * np.logspace(-2, 0, 16, dtype=np.float32).reshape(-1, 1, 1, 1)
+    factors = np.logspace(-2, 0, 16, dtype=np.float32)
+    first, second = (op.inputs[1] for op in model.main.ops if op.code == "CONV_2D")
+    assert first is not None
+    assert second is not None
+    first.data = first.array() * factors.reshape(-1, 1, 1, 1)
+    second.data = second.array() / factors
     return model
 
 

@@ -42,9 +42,9 @@ def net(act: str = "NONE") -> circlekit.Model:
     return model
 
 
-def samples() -> list[list[np.ndarray]]:
+def samples(count: int = 8) -> list[list[np.ndarray]]:
     random = np.random.default_rng(2)
-    return [[random.normal(0, 1, (1, 6, 16)).astype(np.float32)] for _ in range(8)]
+    return [[random.normal(0, 1, (1, 6, 16)).astype(np.float32)] for _ in range(count)]
 
 
 def test_a_hadamard_matrix_is_orthogonal() -> None:
@@ -66,7 +66,7 @@ def test_nothing_is_rotated_across_a_function_of_single_channels() -> None:
 
 def test_a_rotation_that_helps_is_kept_and_repeated_from_the_plan() -> None:
     model, other = net(), net()
-    report = circlekit.quantize(model, "weight_int4", samples(), seconds=100, passes=[])
-    assert any("rotation of 1 pairs of layers" in note and "better" in note for note in report.notes)
+    report = circlekit.quantize(model, "weight_int4", samples(24), seconds=100, passes=[])
+    assert any("rotation of 1 pairs of layers" in n and "better" in n for n in report.notes), report.notes
     circlekit.quantize(other, plan=report.plan)
     assert tflite_of(other) == tflite_of(model)
