@@ -37,7 +37,7 @@ RETYPES: tuple[str | DType, ...] = (
 def retype(
     model: Model, inputs: Sequence[Array], kind: str | DType, seed: int
 ) -> tuple[Model, list[Array]] | None:
-    """Return a copy of ``model`` with other dtypes, and inputs for it; None if no operator has the form."""
+    """Return a copy of ``model`` with other dtypes, and inputs for it; None if no operator can change."""
     made = clone(model)
     if isinstance(kind, str):
         side = "integer" if kind in INTEGER_SCHEMES and seed % 4 < 2 else "float"
@@ -78,8 +78,8 @@ def _with_float16_constants(graph: Graph) -> int:
 class _Retyping:
     """``arrays``: the data of each value of the ``old`` graph.
 
-    ``made``: by such a value, and whether it has the new ``dtype``, the value of the new graph.  What is in
-    graphs that operators call stays as it is.
+    ``made``: values of the new graph.  The key is the value of the old graph that it stands for, and whether
+    it has the new ``dtype``.  Graphs that operators call are not changed.
     """
 
     def __init__(

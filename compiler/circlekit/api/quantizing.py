@@ -32,7 +32,7 @@ from circlekit.quant.mixed.mixed_precision import MakeMixedPlan, Raised, raise_o
 from circlekit.quant.mixed.raised_outputs import raise_outputs
 from circlekit.quant.mixed.raising import Budget
 from circlekit.quant.one.scheme import PREPARATION as ONE_PREPARATION
-from circlekit.quant.one.scheme import kernel_notes, quantize_by_one
+from circlekit.quant.one.scheme import kernel_notes, quantize_as_one
 from circlekit.quant.plan import Plan, Preparation, TensorPlan
 from circlekit.quant.quantization_report import QuantizationReport
 from circlekit.quant.quantize import make_names_distinct, plan_model, preparation, ranges_of, require_fit
@@ -178,13 +178,13 @@ def _prepare(model: Model, scheme: Scheme, steps: Preparation) -> list[dict[str,
     """Turn ``model``, in place, into the float model that is quantized; return its grids (``take_grids``)."""
     runtime = find_target(steps.target)
     make_names_distinct(model)
-    given = take_grids(model) if scheme.activations is not None and not scheme.by_one else []
+    given = take_grids(model) if scheme.activations is not None and not scheme.follows_one else []
     if steps.passes:
         optimize(model, steps.passes)
-    if not scheme.by_one:
+    if not scheme.follows_one:
         legalize_in_place(model, sorted(runtime.formats)[0], targets=[runtime])
     is_calibrated = steps.is_calibrated or any(given)
-    prepare = ONE_PREPARATION if scheme.by_one else preparation(scheme, is_calibrated)
+    prepare = ONE_PREPARATION if scheme.follows_one else preparation(scheme, is_calibrated)
     optimize(model, prepare, target="none")
     return given
 
@@ -193,7 +193,7 @@ def _by_plan(model: Model, plan: Plan) -> QuantizationReport:
     """Apply a given plan to the float model ``model``."""
     started = time.monotonic()
     chosen = find_scheme(plan.scheme)
-    if chosen is None or chosen.by_one:
+    if chosen is None or chosen.follows_one:
         raise UnsupportedError(f"a plan of the scheme {plan.scheme} only says what was done")
     before = _summary(model)
     _prepare(model, chosen, plan.preparation)
@@ -265,7 +265,9 @@ class _Choice:
     ) -> Plan:
         """Quantize ``model`` and return the plan; ``seconds``: time to try techniques, 0 for none."""
         has_grids = any(self.given)
-        is_open = scheme.weights.is_integer and not scheme.by_one and calibration is None and not has_grids
+        is_open = (
+            scheme.weights.is_integer and not scheme.follows_one and calibration is None and not has_grids
+        )
         if seconds and samples is not None and is_open:
             if scheme.arithmetic is Arithmetic.INTEGERS and not self.operators:
                 self.mix(model, samples, None, self._raised)
@@ -283,9 +285,9 @@ class _Choice:
         if calibration is not None:
             require_fit(model, calibration)
         ranges = [] if calibration is None else ranges_of(model, calibration, self.estimator)
-        if scheme.by_one:
+        if scheme.follows_one:
             schemes = schemes_of(model, self.scheme, self.operators, self.only)
-            plan = quantize_by_one(model, scheme, ranges, schemes, *self.interface)
+            plan = quantize_as_one(model, scheme, ranges, schemes, *self.interface)
             self.notes += kernel_notes(model)
             return plan
         plan = self.plan(model, ranges)
@@ -299,7 +301,7 @@ def _require_samples_to_mix(scheme: Scheme, samples: Sequence[object] | None) ->
     """Raise ModelError without samples, UnsupportedError if ``scheme`` has no mixed precision."""
     if not samples:
         raise ModelError("mixed precision is measured on samples: give samples")
-    if scheme.by_one or scheme.activations is None:
+    if scheme.follows_one or scheme.activations is None:
         raise UnsupportedError(f"mixed precision is for schemes with integer activations, not {scheme.name}")
 
 

@@ -71,7 +71,7 @@ def _schemes(op: Op, target: Target) -> Iterator[str]:
     name = trial.results[0].name if trial.results else ""
     ranges = {value.name: RANGE for value in model.main.values()}
     for scheme in SCHEMES.values():
-        if scheme.arithmetic is not Arithmetic.INTEGERS or scheme.by_one:
+        if scheme.arithmetic is not Arithmetic.INTEGERS or scheme.follows_one:
             continue
         with suppress(CirclekitError):
             plan = choose(model, [ranges], {trial: scheme}, scheme.name, target).main.operators.get(name)

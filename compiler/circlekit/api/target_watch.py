@@ -12,16 +12,18 @@ from circlekit.targets.planners import default_planner
 from circlekit.targets.target import Target, find_target, target_names
 
 RUNTIME_OF_DEFAULT = {"luci": "onert"}
-"""By default target: another runtime of the same files, which the user may have without naming it."""
+"""The runtime that users of a default target may run the files on, although they did not name it."""
 
 
 class TargetWatch:
     """Examines a model before and after it is optimized.
 
-    ``targets``: what the user chose, or the default for ``format``.  ``others``: runtimes that do not
-    restrict the optimization; the report gets a note if one of them runs the original and not the result.
-    ``special_forms``: whether a pass makes forms on purpose that a default target need not have.
-    ``planner``: places the arenas whose size the report shows.
+    ``choice``: the targets that the user named; None for the default of ``format``, in which the model will
+    be written.  ``special_forms``: whether a pass makes on purpose forms that only some runtimes have.
+
+    ``targets``: the chosen ones.  ``others``: runtimes that do not restrict the optimization; the report gets
+    a note if one of them runs the original but not the result.  ``planner``: the memory planner for the
+    arenas whose size the report shows.
     """
 
     def __init__(self, model: Model, choice: TargetChoice, format: str, special_forms: bool = False) -> None:
@@ -36,16 +38,16 @@ class TargetWatch:
         self._delegated = {target: written_delegation(model, format, target) for target in watched}
 
     def conclude(self, report: Report, model: Model) -> None:
-        """Add to ``report`` what the targets cannot run of the optimized ``model``, in the form to be
-        written.
+        """Add to ``report`` the operators of the optimized ``model`` that the targets cannot run.
 
-        Raise EquivalenceError if outputs were verified and an operator does not run that was made from
-        operators that did; not for a default target if a pass makes special forms.
+        An operator counts as one that runs if legalization will replace it by operators that run.  Raise
+        EquivalenceError if outputs were verified and a pass replaced operators that ran by one that does not
+        run.  The default target raises no error if a pass makes special forms.
         """
         for target, before in self._before.items():
             after = find_unsupported(model, target, self._refusal_of(target))
-            first, last = self._delegated[target], written_delegation(model, self.format, target)
-            delegations = None if first is None or last is None else (first, last)
+            old, new = self._delegated[target], written_delegation(model, self.format, target)
+            delegations = None if old is None or new is None else (old, new)
             check = TargetCheck(target.name, target.title, before, after, delegations)
             if target in self.others:
                 report.notes += _lost_runtime(check)
@@ -59,12 +61,12 @@ class TargetWatch:
                 )
 
     def _refusal_of(self, target: Target) -> Refusal:
-        """Return the function that says why ``target`` does not run an operator in the form to be written."""
+        """Return a function that says why ``target`` does not run what legalization makes of an operator."""
         return written_refusal(TargetSet((target,), self.targets.is_default), self.format)
 
 
 def _lost_runtime(check: TargetCheck) -> list[str]:
-    """Return the sentence on a runtime that would run the original, and not the result."""
+    """Return a note if the runtime of ``check`` runs the original but not the result, else no note."""
     if check.before or not check.after:
         return []
     kinds = ", ".join(dict.fromkeys(finding.operator for finding in check.after))

@@ -72,7 +72,7 @@ BOOLEANS_AS_WORDS = frozenset(
 
 
 def option_line(op: Tree, fmt: str) -> Iterator[str]:
-    """Yield the line with the options of the decoded operator ``op``; nothing if it has none."""
+    """Yield a line for each table of options of the decoded operator ``op`` that has fields."""
     for union in ("builtin_options", "builtin_options_2"):
         if union in op:
             items = [f"{label}({value})" for label, value in _fields(op[union], fmt)]
@@ -282,7 +282,7 @@ def _graph(model: ModelFile, graph: Tree, number: int) -> Iterator[str]:
 
 
 def _tensor(tensor: Tree, label: str) -> Iterator[str]:
-    parts = [f"({_formatted(list(tensor.get('shape', (-1,))), False)})"]
+    parts = [f"({_formatted(list(tensor.get('shape', (-1,))), False)})"]  # ONE shows a missing shape as -1
     if "shape_signature" in tensor:
         parts.append(f"({_formatted(tensor['shape_signature'], False)})")
     parts.append(f"B({tensor.get('buffer', 0)})")
@@ -304,6 +304,7 @@ QUANTIZATION = {"min": "min", "max": "max", "scale": "scale", "zero_point": "zer
 
 
 def _quantization(tree: Tree) -> Iterator[str]:
+    """Yield the lines on quantization: none without min and max, or scale and zero point, as in ONE."""
     if not ({"min", "max"} <= tree.keys() or {"scale", "zero_point"} <= tree.keys()):
         return
     line = "    Quantization: "

@@ -115,11 +115,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     if words and words[0] == "help":  # not a flag, but what people try
         words = [*words[1:2], "--help"]
-    if len(words) > 1 and words[0] in ("-V", "--verbose"):
+    if len(words) > 1 and words[0] in ("-V", "--verbose"):  # the sub-commands declare the flag
         words = [words[1], words[0], *words[2:]]
     if words and words[0] in SUMMARIES:
-        return replace(find(words[0]), one=None)(words[1:])  # in the style of this command, not of ONE
-    return _door(words)
+        return replace(find(words[0]), one=None)(words[1:])  # errors and exit codes are not those of ONE here
+    return _front_door(words)
 
 
 def _page() -> str:
@@ -151,7 +151,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return USAGE_ERROR
 
 
-_door = Command("circlekit", _page(), "SUBCOMMAND ...", _declare, _run, limits=False)
+_front_door = Command("circlekit", _page(), "SUBCOMMAND ...", _declare, _run, limits=False)
 
 
 # -- circlekit completion ----------------------------------------------------------------------

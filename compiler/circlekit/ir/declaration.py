@@ -31,10 +31,10 @@ Inferred = TensorType | tuple[TensorType, ...]
 
 
 class Operand:
-    """A declared operand, number ``index`` of its class.
+    """A declared operand.
 
     ``dtypes``: the dtypes that it may have; any if empty.  ``optional``: it may be absent.  ``variadic``: it
-    stands for all remaining operands, even none.
+    stands for all remaining operands, even none.  ``index``: its position among the operands, from 0.
     """
 
     def __init__(self, dtypes: tuple[DType, ...], optional: bool = False, variadic: bool = False) -> None:
@@ -67,7 +67,7 @@ class Attribute:
         self.field = self.field or name
 
     def misfit(self, value: Any) -> str | None:
-        """Return why ``value`` lacks the type of the default; None if it has it, and for graph attributes."""
+        """Return a sentence if ``value`` lacks the type of the default; None for graph attributes."""
         types, description = _EXPECTED.get(type(self.default), (object, ""))
         if isinstance(self.default, Named | DType):
             types, description = type(self.default), f"a member of {type(self.default).__name__}"
@@ -228,22 +228,22 @@ class Declaration:
         return 0
 
     def for_new_shapes(self, old: Mapping[str, Any], outer: bool) -> dict[str, Any]:
-        """Return what must change in this operator because the shapes of its operands changed.
+        """Return the new attributes and constants of this operator after the shapes of its operands changed.
 
-        ``old``: the shapes before, by the name of the operand, and of the first result as "output"; the
-        operands have the new ones.  ``outer``: where axis 0 of an operand changes, a leading dimension of 1
-        in a constant shape changes with it, as for a batch that an exporter has moved to another axis.  The
-        returned dict has new attributes and new constants (lists of integers) of parameter operands, by
-        name.  Raise ShapeError if no constant fits.
+        The dict has attributes, and elements of constant operands (lists of integers), by name.  ``old``: the
+        shapes before, by the name of the operand, and of the first result as "output"; the operands already
+        have the new ones.  ``outer``: whether a constant shape that begins with 1 may get another first
+        dimension when axis 0 of an operand changes; some exporters move the batch to another axis and leave
+        the 1.  Raise ShapeError if no constant fits.
         """
         return {}
 
     def dynamic_fault(self) -> str | None:
-        """Return why quantizing the data at run time gives wrong values in a runtime; None if it does not."""
+        """Return why runtimes compute wrong values if they quantize the data during a run; None if not so."""
         return None
 
     def integer_fault(self) -> str | None:
-        """Return why a runtime's kernel on integers computes something else; None if it does not.
+        """Return why a runtime's integer kernel computes another function than this one; None if not so.
 
         Operands and results have the dtypes and scales of the integers; constants still are floats.
         """
@@ -254,18 +254,18 @@ class Declaration:
         return ()
 
     def inner_values(self, *operands: Array | None) -> Mapping[str, Array]:
-        """Return the numbers of inner tensors, and all contents of states during a run, by their names.
+        """Return, by name, the elements of the inner tensors and states whose ranges integer kernels need.
 
-        Only of those whose ranges the kernel on integers needs.  ``operands``: as for the kernel.
+        A state changes during a run: its array has all its contents.  ``operands``: as for the kernel.
         """
         return {}
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        """Return what must change in this operator if the axes of its data are permuted; None if impossible.
+        """Return the new attributes and constants of this operator if the axes of its data are permuted.
 
-        Every operand x of ``layout_operands`` becomes transpose(x, perm) and each result becomes
-        transpose(result, perm).  The returned dict has the new attributes and the new constants of parameter
-        operands (arrays), by name.
+        Every operand x of ``layout_operands`` becomes transpose(x, perm), and each result becomes
+        transpose(result, perm).  The dict has attributes, and arrays of constant parameter operands, by name.
+        Return None if the operator cannot be permuted.
         """
         if not self.layout_operands:
             return None

@@ -73,7 +73,7 @@ class _GraphChecker:
 
     def _check_operator(self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule) -> None:
         """Check the plan of an operator that is quantized, and set the scale of its bias."""
-        if scheme.by_one:
+        if scheme.follows_one:
             raise ModelError(f"%{key_of(op)}: a plan of ONE's scheme {scheme.name} only says what was done")
         for index in plan.operands:
             value = op.inputs[index] if 0 <= index < len(op.inputs) else None

@@ -109,7 +109,7 @@ def plan_model(
     scheme: str,
     ranges: Ranges,
     operators: Mapping[str, str] | None = None,
-    names: Iterable[str] | None = None,
+    only: Iterable[str] | None = None,
     target: Target | None = None,
     inputs: DType | None = None,
     outputs: DType | None = None,
@@ -117,9 +117,9 @@ def plan_model(
 ) -> Plan:
     """Return the plan of a quantization by plain rules; ``model`` is not changed.
 
-    ``scheme``, ``operators``, ``names``: see ``schemes_of``.  ``ranges``, ``target``, ``given``: see
+    ``scheme``, ``operators``, ``only``: see ``schemes_of``.  ``ranges``, ``target``, ``given``: see
     ``choose``.  ``inputs``, ``outputs``: dtypes of the interface; None: float.
     """
-    plan = choose(model, ranges, schemes_of(model, scheme, operators, names), scheme, target, given)
+    plan = choose(model, ranges, schemes_of(model, scheme, operators, only), scheme, target, given)
     plan.inputs, plan.outputs = inputs, outputs
     return plan

@@ -32,8 +32,9 @@ class Scheme:
     ``title``: a description for reports.  ``weights``, ``activations``, ``bias``: dtypes; None: they stay
     float.  ``asymmetric``: activations may have a zero point other than 0 (weights have one only as uint8).
     ``per_channel``: weights have a scale for each channel.  ``block``: number of weights along the last axis
-    that share a scale; 0: no blocks.  ``by_one``: by the rules of ONE's quantizer, not by LiteRT's.
-    ``fallback``: the scheme for operators with weights that the target cannot run in this scheme.
+    that share a scale; 0: no blocks.  ``follows_one``: quantize by the rules of ONE's quantizer, not by those
+    of LiteRT's.  ``fallback``: the scheme that an operator with weights gets instead if the target cannot run
+    it in this one.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Scheme:
     asymmetric: bool = True
     per_channel: bool = True
     block: int = 0
-    by_one: bool = False
+    follows_one: bool = False
     fallback: str | None = None
 
 
@@ -78,9 +79,11 @@ _WEIGHT_INT4_BLOCKS = [
 _FLOAT16 = Scheme("float16", "float16 weights, computed as float32", f16, arithmetic=Arithmetic.FLOATS)
 
 _ONE = [
-    Scheme("one_uint8", "ONE's uint8 per tensor", u8, u8, i32, per_channel=False, by_one=True),
-    Scheme("one_uint8_channel", "ONE's uint8, weights per channel", u8, u8, i32, by_one=True),
-    Scheme("one_int16", "ONE's int16, weights per channel", i16, i16, i64, asymmetric=False, by_one=True),
+    Scheme("one_uint8", "ONE's uint8 per tensor", u8, u8, i32, per_channel=False, follows_one=True),
+    Scheme("one_uint8_channel", "ONE's uint8, weights per channel", u8, u8, i32, follows_one=True),
+    Scheme(
+        "one_int16", "ONE's int16, weights per channel", i16, i16, i64, asymmetric=False, follows_one=True
+    ),
 ]
 
 SCHEMES: dict[str, Scheme] = {

@@ -11,7 +11,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.quant.scheme import Scheme, find_scheme
 
-EXPRESSION = "re:"
+EXPRESSION_PREFIX = "re:"
 """The prefix of a pattern that is a regular expression."""
 
 
@@ -23,9 +23,9 @@ def selected(model: Model, pattern: str) -> list[Op]:
     selects nothing.  Raise ModelError for any other pattern that selects nothing, UnsupportedError for an
     EXPRESSION that is not a regular expression.
     """
-    if pattern.startswith(EXPRESSION):
+    if pattern.startswith(EXPRESSION_PREFIX):
         try:
-            expression = re.compile(pattern.removeprefix(EXPRESSION))
+            expression = re.compile(pattern.removeprefix(EXPRESSION_PREFIX))
         except re.error as error:
             raise UnsupportedError(f"{pattern}: not a regular expression: {error}") from None
         found = [op for op in model.ops() if any(expression.search(v.name) for v in op.results)]
@@ -38,23 +38,23 @@ def selected(model: Model, pattern: str) -> list[Op]:
 
 
 def schemes_of(
-    model: Model, scheme: str, operators: Mapping[str, str] | None = None, names: Iterable[str] | None = None
+    model: Model, scheme: str, operators: Mapping[str, str] | None = None, only: Iterable[str] | None = None
 ) -> dict[Op, Scheme | None]:
     """Return the scheme of each operator of all graphs, None for float.
 
-    ``scheme``: the name of the default.  ``operators``: names of other schemes by pattern; the last pattern
-    that selects an operator counts.  ``names``: patterns of the operators that get the default, by default
-    all; the others stay float.
-    Raise the errors of ``selected`` and ``find_scheme``; UnsupportedError if a scheme of ONE is mixed with
-    another one.
+    ``scheme``: the name of the scheme that operators get by default.  ``only``: patterns of the operators
+    that get it, None for all; the others stay float.  ``operators``: names of other schemes, by the pattern
+    of the operators that get them; the last pattern that selects an operator counts.
+    Raise the errors of ``selected`` and ``find_scheme``, and UnsupportedError if schemes of ONE and of LiteRT
+    are mixed.
     """
     default = find_scheme(scheme)
-    chosen = None if names is None else {op for pattern in names for op in selected(model, pattern)}
+    chosen = None if only is None else {op for pattern in only for op in selected(model, pattern)}
     schemes = {op: default if chosen is None or op in chosen else None for op in model.ops()}
     for pattern, name in (operators or {}).items():
         special = find_scheme(name)
         schemes.update(dict.fromkeys(selected(model, pattern), special))
-        if special is not None and default is not None and special.by_one != default.by_one:
+        if special is not None and default is not None and special.follows_one != default.follows_one:
             raise UnsupportedError(
                 f"{special.name} cannot be mixed with {default.name}: one of them is ONE's"
             )

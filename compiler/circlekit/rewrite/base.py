@@ -24,10 +24,11 @@ MAX_FOLDED_BYTES = 64 << 20
 class Refusal:
     """Why a pass did not rewrite an operator.
 
-    ``progress``: how much of the picture matched; it orders refusals.  ``is_partial``: whether only a part of
-    the picture is in the graph, so that this is no near miss.  ``missing``: how much did not match, in the
-    same unit.  ``ops``: the operators that matched, as far as the pass says.  ``text``: ``op`` as text, from
-    before later rewrites; "" for a partial match.
+    ``progress``: how much of the picture matched: 2 for each operator, 1 for one of which only the class
+    matched, 0 if the pass does not say.  ``missing``: how much did not match, counted in the same way.
+    ``is_partial``: whether only a part of the picture is in the graph, so that this is no near miss.
+    ``ops``: the operators that matched, as far as the pass says.  ``text``: ``op`` as text, printed before
+    later rewrites; "" for a partial match.
     """
 
     pass_name: str
@@ -56,7 +57,7 @@ class Budget:
     """Counts rewrites and limits them, so that a wrong one can be found by bisection.
 
     ``left``: how many more are allowed, None for any number.  ``made``: how many were made.  ``last``: the
-    operator at which the latest one started, as text, from before the rewrite.
+    operator at which the latest rewrite started, printed before the rewrite.
     """
 
     left: int | None = None
@@ -85,17 +86,20 @@ def _itself(op: Op) -> Sequence[Op]:
 class TargetRules:
     """What the target of an optimization allows.
 
-    ``checks``: functions that return why the target does not take an operator, None if it does: the first
-    one whether it runs, the second one, if there is a delegate, whether that takes it.  ``names``: of the
-    runtimes.  ``accepted``: names of the first results of the operators that ``Context.accepts`` has accepted
-    in the current run of a pass.
-    ``barred``: by pass and such a name, why the pass must not rewrite that operator: an earlier run of it
-    made an operator that is not taken, and was undone.  The name is "" for the whole pass.
-    ``snapshot``: the latest state of the model to which a run can be undone.  ``run_bytes``: as for Target.
+    ``checks``: functions that return why the target does not take an operator, None if it does.  The first
+    one says whether the runtime has the operator; the second, if there is a delegate, whether that takes it.
+    ``names``: of the runtimes.
+    ``accepted``: the operators that ``Context.accepts`` has accepted in the current run of a pass, by the
+    names of their first results.
+    ``barred``: why a pass must not rewrite an operator: when it did, it made an operator that the target does
+    not take, and its run was undone.  The key is the name of the pass and the name of the operator's first
+    result, or "" for all operators.
+    ``snapshot``: the latest state of the model to which a run can be undone.  ``run_bytes``: the cost of a
+    run of contiguous elements, see ``Target``.
     ``is_default``: the user did not name the target.  Then passes with ``makes_special_forms`` may make what
     the target cannot run.
-    ``written``: function that returns the operators that the file will have for an operator: those that
-    legalization replaces it by, if the runtime lacks it, else itself.
+    ``written``: returns the operators that the file will have for an operator: those that legalization
+    replaces it by if the runtime lacks it, else the operator itself.
     """
 
     checks: Sequence[Callable[[Op], str | None]]
@@ -108,9 +112,9 @@ class TargetRules:
     written: Callable[[Op], Sequence[Op]] = _itself
 
     def refusal(self, old: Iterable[Op], new: Iterable[Op]) -> str | None:
-        """Return why the target does not take the operators ``new``.
+        """Return why the target does not take the operators ``new``, which replace ``old``.
 
-        None if it does, and also if it did not take the operators ``old`` that they replace.
+        Return None if it takes them, or if it did not take ``old`` either, so that nothing is lost.
         """
         before, after = list(old), list(new)
         for check in self.checks:
@@ -128,12 +132,12 @@ class Context:
     ``max_folded_bytes``: size of the largest constant that a pass may compute.
     ``refusals``: the list of recorded near misses; None records none.
     ``partial_matches``: whether operators that match only a part of a picture are recorded too.
-    ``budget``: counts and limits single rewrites, None for no limit.
+    ``budget``: counts and limits single rewrites; None: they are neither counted nor limited.
     ``settings``: values of the passes' options, by name.
     ``exact``: omit rewrites that are only approximately right, or cost more than they gain.  Pipelines set
     it; a pass that is run by its own name applies these rewrites, too.
     ``folded``: the work of constant folding, of all passes together.
-    ``target``: what the runtime that will execute the model can run, None for no restriction.
+    ``target``: what the target allows, None for no restriction.
     """
 
     format: str = "circle"
@@ -162,7 +166,8 @@ class Context:
     def accepts(self, pass_name: str, op: Op, sentence: str | None, progress: int = 0) -> bool:
         """Return whether ``op`` may be rewritten, and count the rewrite.
 
-        ``sentence``: the obstacle, which is recorded as a near miss; None if there is none.
+        ``sentence``: why it may not, recorded as a near miss; None if the pass has no objection.  Then the
+        budget and the target decide.
         """
         result = op.results[0].name if op.results else ""
         if sentence is None and result and self.target is not None:
@@ -185,7 +190,10 @@ class Context:
         missing: int = 0,
         ops: tuple[Op, ...] = (),
     ) -> None:
-        """Record a near miss if these are collected; a sentence without ``%name`` gets the name of ``op``."""
+        """Record a near miss if ``refusals`` are recorded.
+
+        If ``sentence`` names no value (``%name``), the name of the result of ``op`` is put before it.
+        """
         if self.refusals is not None:
             if "%" not in sentence and op.results:
                 sentence = f"%{op.output.name}: {sentence}"
@@ -223,12 +231,13 @@ class Pass(ABC):
 
     ``formats``: the formats for which the pass makes sense; pipelines skip it for others, for example if it
     creates operators that only circle has.  ``undoes``: passes whose result this one reverts; pipelines skip
-    this one if a user asks for one of them.  ``changes_values``, ``changes_interface``: whether it does so
-    on purpose; its docstring says how, and verification starts again after it.  ``options``: for the user.
+    this one if a user asks for one of them.  ``changes_values``, ``changes_interface``: whether it changes
+    them on purpose; its docstring says how, and verification starts again after it.  ``options``: what the
+    user may set.
     ``makes_special_forms``: whether it makes on purpose what only some runtimes or later tools take; then
     only a target that the user names restricts it.
-    ``obeys_target``: whether it makes no operator that the target of the context cannot run; the run of any
-    other pass is undone if it does.
+    ``obeys_target``: whether the pass itself makes only operators that the target of the context takes.  The
+    run of a pass that does not is examined, and undone if it made another operator.
     """
 
     name: ClassVar[str] = ""

@@ -29,11 +29,11 @@ class Part:
 
 @dataclass
 class Partition:
-    """The parts of a model, in an order in which each part reads from earlier ones only.
+    """The parts of a model, in an order in which each part reads only from earlier ones.
 
-    The inputs and outputs of the parts are connected by name.  ``inputs``, ``outputs``: the names that the
-    parts use for the inputs and outputs of the divided model, in its order.  They differ from the model's own
-    names only where these are not unique.
+    An output of a part and the inputs of later parts that read it have the same name.  ``inputs``,
+    ``outputs``: the names that the parts use for the inputs and outputs of the divided model, in its order.
+    They differ from the model's own names only where these are not unique.
     """
 
     inputs: list[str]
@@ -44,7 +44,8 @@ class Partition:
 def partition(model: Model, table: PartTable, fewest: bool = False) -> Partition:
     """Return the parts of ``model`` for the backends in ``table``; ``model`` stays as it is.
 
-    Only the main graph is divided; graphs that an operator calls follow it.  By default, as in ONE, an
+    Only the main graph is divided; graphs that an operator calls go to the part of the operator.  By default,
+    as in ONE, an
     operator joins the part that produces its operands if that part has the same backend and the operator
     reads from no other part.  An operator that reads an input of the graph joins a part only if its backend
     is the default one.
@@ -70,7 +71,7 @@ def partition(model: Model, table: PartTable, fewest: bool = False) -> Partition
 
 @dataclass
 class _Group:
-    """The operators of one part; ``constants``: constants that it returns, as outputs of the graph."""
+    """The operators of one part; ``constants``: constants that are outputs of the graph and of this part."""
 
     backend: str
     ops: list[Op] = field(default_factory=list)
@@ -80,8 +81,8 @@ class _Group:
 def _connected_groups(graph: Graph, table: PartTable) -> list[_Group]:
     """Return the groups of ONE's rule, each after those from which it reads.
 
-    They are in the order of their first operators, which alone read from other groups: a later operator
-    joins a group only if it reads from no other.
+    They are in the order of their first operators.  That is enough, because only the first operator of a
+    group reads from other groups: a later operator joins only if it reads from no other group.
     """
     groups: list[_Group] = []
     home: dict[Op, _Group] = {}
@@ -99,9 +100,10 @@ def _connected_groups(graph: Graph, table: PartTable) -> list[_Group]:
 
 
 def _fewest_groups(graph: Graph, table: PartTable) -> list[_Group]:
-    """Return few groups, each after those from which it reads: the best result for any first backend.
+    """Return few groups, each after those from which it reads.
 
-    After the first group, two backends take turns, so that the result is the best one.
+    The greedy division is made for each backend that can come first, and the one with the fewest groups is
+    returned.  For two backends no division has fewer groups: they take turns, and each runs all that it can.
     """
     backends = {op: table.backend_of(op) for op in graph}
     firsts = sorted({backend for op, backend in backends.items() if not any(_producers(op))})
@@ -109,7 +111,7 @@ def _fewest_groups(graph: Graph, table: PartTable) -> list[_Group]:
 
 
 def _greedy_groups(graph: Graph, backends: Mapping[Op, str], first: str) -> list[_Group]:
-    """Return groups: again and again the backend that can run the most operators runs all of them.
+    """Return groups: the next one has all operators that can run of the backend that has most of these.
 
     ``backends``: of each operator.  ``first``: the backend of the first group.
     """

@@ -43,7 +43,7 @@ def operator_cost(op: Op) -> OperatorCost:
     """Return the cost of one run; an operand that is read twice counts once."""
     operands = list(dict.fromkeys(value for value in op.inputs if value is not None))
     return OperatorCost(
-        op.macs() if op.results else 0,
+        op.macs() if op.results else 0,  # most operators count from the shape of the result
         sum(value_bytes(value) for value in operands if not value.is_const),
         sum(value_bytes(value) for value in operands if value.is_const),
         sum(map(value_bytes, op.results)),

@@ -20,7 +20,7 @@ TargetChoice = str | Target | Iterable[str | Target] | None
 """Names separated by commas, a Target, or a list of names and Targets; None: the default of the format."""
 
 INPUT = "input"
-"""In a finding: stands for the operator of an input."""
+"""The ``Finding.operator`` of a finding about an input of the model."""
 
 Refusal = Callable[[Op], str | None]
 """A function that returns why an operator cannot run, as a sentence; None if it can."""
@@ -49,7 +49,7 @@ class TargetSet:
 
     @property
     def checks(self) -> tuple[Refusal, ...]:
-        """The functions that say whether operators run, and, with a delegate, whether it takes them."""
+        """``refusal``; then ``delegate_refusal``, if one of the targets has a delegate."""
         has_delegate = any(target.delegated for target in self.targets)
         return (self.refusal, self.delegate_refusal) if has_delegate else (self.refusal,)
 
@@ -89,8 +89,9 @@ class Finding:
     from 0.  ``operator``: its name in the schema, or its custom code.  ``result``: the name of its first
     result.  ``reason``: a sentence.  ``remedy``: what would help, "" if nothing is known.
 
-    For an output, these are the operator that produces it, and the output.  For an input, they are its index
-    among the inputs, INPUT, and the input.
+    A finding about an output has the operator that produces it, with the name of the output as ``result``.
+    A finding about an input has its ``index`` among the inputs, INPUT as ``operator``, and its name as
+    ``result``.
     """
 
     target: str
@@ -103,7 +104,7 @@ class Finding:
 
     @property
     def place(self) -> tuple[str, str]:
-        """Graph and result, by which an operator is found again after passes."""
+        """The names of graph and result: passes may change the index, but not these."""
         return self.graph, self.result
 
     def document(self) -> dict[str, Any]:
@@ -140,9 +141,9 @@ def find_unsupported(model: Model, target: Target, refusal: Refusal | None = Non
 
 
 def _unread_inputs(graph: Graph, target: Target) -> Iterator[Finding]:
-    """Yield a finding for each input of a dtype that ``target`` does not take, and that no operator reads.
+    """Yield a finding for each unread input with a dtype that ``target`` does not take.
 
-    An operator that reads one is a finding itself.
+    Inputs that an operator reads are left out: ``target`` refuses the operator then.
     """
     for index, value in enumerate(graph.inputs):
         known = target.input_dtypes
@@ -154,10 +155,11 @@ def _unread_inputs(graph: Graph, target: Target) -> Iterator[Finding]:
 
 
 def _overwritten_outputs(graph: Graph, target: Target) -> Iterator[Finding]:
-    """Yield a finding for each output that may be overwritten after the last operator that reads it.
+    """Yield a finding for each output whose memory may be used again before the run ends.
 
-    That is so if the planner of ``target`` keeps no outputs, and if there are operators that need not run
-    before those that read the output: runtimes choose the order.
+    A planner that does not hold the interface releases the memory of an output after the last operator that
+    reads it.  Operators that run later may overwrite it.  A runtime may choose any valid order, so every
+    operator counts as later unless one that reads the output needs its results.
     """
     planner = PLANNERS.get(target.name)
     if planner is None or planner.holds_interface:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random operators from their declarations: operands by name and dtype, attributes by name and default.
 
-An operator that its shape rule or kernel rejects is drawn again with other operands and attributes.
+If the shape rule or the kernel of an operator raises an error, the operator is drawn again with other
+operands and attributes.  ``m`` is always the builder of the model: it draws the random numbers, has the
+values that may become operands, and knows their data.
 """
 
 from __future__ import annotations
@@ -34,7 +36,10 @@ Shape = tuple[int, ...]
 
 
 def random_operator(m: ModelBuilder, kind: type[Op] | None = None) -> Value:
-    """Append an operator of class ``kind``, or of a random one; return its result, or raise Rejected."""
+    """Append an operator of class ``kind``, or of a random class, and return its result.
+
+    Raise Rejected if none of ATTEMPTS operators is valid.
+    """
     if kind is None:
         names = sorted(code for code, cls in REGISTRY.items() if cls.operands and cls.pure)
         kind = REGISTRY[names[m.below(len(names))]]
@@ -126,7 +131,7 @@ def random_quantization(m: ModelBuilder, dtype: DType) -> Quantization:
 
 
 def derived_attributes(m: ModelBuilder, kind: type[Op], operands: Sequence[Value | None]) -> dict[str, Any]:
-    """Return the attributes that must fit the operands, and those whose default is rarely useful."""
+    """Return the attributes that must fit the operands, and those whose default makes a useless operator."""
     names = {spec.name for spec in kind.attributes}
     found: dict[str, Any] = {}
     if "values_count" in names:
@@ -184,7 +189,8 @@ def proposal(
 ) -> Any:
     """Return plausible elements of a constant operand ``name``, as an array or list.
 
-    ``data``: the first data operand.  ``chosen``: the operands chosen so far, by name.
+    ``data``: the first data operand.  ``chosen``: the operands chosen so far, by name.  ``dtype``: that of
+    the constant; the caller converts the elements to it.
     """
     shape = m.shape(data) if data is not None else (2, 3, 4, 4)[m.below(3) :]
     if name == "output_shape" and len(shape) == 4:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep models in memory that one step writes and a later step reads."""
+"""Hand models from one step to a later one in memory, so that the file of the first is not read again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class HandedModels:
     def put(self, model: Model, path: str) -> None:
         """Keep ``model``, which has just been written to ``path`` as circle, if a later step reads it."""
         if _real(path) in self._later:
-            from circlekit.io.write.saved_format import assume_format  # drivers without a model do not wait
+            from circlekit.io.write.saved_format import assume_format  # slow, and most drivers need no model
 
             assume_format(model, "circle")
             self._models[_real(path)] = (model, _stamp(path))
@@ -56,7 +56,7 @@ def _real(path: str) -> str:
 
 
 def _stamp(path: str) -> Stamp | None:
-    """Return by what a change of the file is noticed; None if there is no file."""
+    """Return the stamp of the file at ``path``, which another content changes; None if there is no file."""
     try:
         status = os.stat(_real(path))  # noqa: PTH116  # as above
     except OSError:

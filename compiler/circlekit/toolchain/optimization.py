@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work of one-optimize: the passes that are switched on, by flags, keys and groups."""
+"""What one-optimize does: run the passes that flags, keys of the configuration and groups switch on."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ def optimize(invocation: Invocation, session: Session) -> None:
     """Run one-optimize.
 
     Pipelines run first, then passes in the order of ``in_order``.  Passes that are switched off do not run
-    in a pipeline either.  Settings of passes that do not run have no effect, as in ONE.  Raise StepFailed if
-    the model cannot be read, optimized or written; the error is printed then.
+    in a pipeline either.  Settings of passes that do not run have no effect, as in ONE.  If the model cannot
+    be read, optimized or written, print the error and raise StepFailed.
     """
     values = invocation.values
     passes = all_passes()
     owners = {setting.name: name for name, item in passes.items() for setting in item.options}
+    # a setting with the name of its pass is the flag of the pass, too
     asked = [key for key, value in values.items() if value and (key in passes or owners.get(key) == key)]
     pipelines = [name for name in PIPELINES if values.get(name)]
     running = {*asked, *pass_names(pipelines)}

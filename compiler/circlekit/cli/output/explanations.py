@@ -10,7 +10,7 @@ from circlekit.ir.text.columns import wrapped
 from circlekit.passes.engine.explanation import Explanation, OpExplanation, places
 
 MAX_OPERATORS = 5
-"""The most operators of one kind that are explained in a text."""
+"""Largest number of operators that are explained in the printed text; ``--json`` has all."""
 
 
 def print_explanations(passes: Sequence[Explanation], operators: Sequence[OpExplanation]) -> None:
@@ -27,13 +27,13 @@ def print_explanations(passes: Sequence[Explanation], operators: Sequence[OpExpl
 
 
 def _blocks(passes: Sequence[Explanation]) -> Iterator[str]:
-    """Yield a text for each pass that rewrote something or has a near miss, then one about the others."""
+    """Yield a text for each pass that rewrote something or has a near miss, then texts about all others."""
     if len(passes) <= 1:
         yield from map(str, passes)
         return
-    told = [explanation for explanation in passes if explanation.rewrote or explanation.has_near_miss]
-    yield from map(str, told)
-    rest = [explanation for explanation in passes if explanation not in told]
+    shown = [explanation for explanation in passes if explanation.rewrote or explanation.has_near_miss]
+    yield from map(str, shown)
+    rest = [explanation for explanation in passes if explanation not in shown]
     would = [f"{item.pass_name} ({places(item.would_rewrite)})" for item in rest if item.would_rewrite]
     if would:
         yield f"asked for by name, these would rewrite something: {', '.join(would)}"

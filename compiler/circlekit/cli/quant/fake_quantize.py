@@ -35,7 +35,7 @@ def _declare(parser: Parser) -> None:
     parser.add_argument("--inputs", metavar="DATA", help="the samples: a file or a folder")
     parser.add_argument(
         "--calibration", metavar="FILE",
-        help="or the file that circlekit calibrate wrote for the model after O1",
+        help="instead of --inputs: the file that circlekit calibrate wrote for the model after O1",
     )  # fmt: skip
     for name, what in (("weight", "weights"), ("activation", "activations")):
         parser.add_argument(
@@ -52,10 +52,10 @@ def _declare(parser: Parser) -> None:
     parser.add_argument(
         "--init-range", type=float, nargs=2, metavar=("MIN", "MAX"), help="start of the moving average"
     )
-    parser.add_argument("--scope", metavar="REGEX", help="only values whose name it matches somewhere")
+    parser.add_argument("--scope", metavar="REGEX", help="only values with a match of REGEX in their names")
     parser.add_switch("--quantize-inputs", help="also the inputs of the model")
     parser.add_switch("--no-optimize", help="do not run O1 first, which folds batch norms")
-    for name in TRAINING_OPTIONS:
+    for name in TRAINING_OPTIONS:  # accepted only so that the error can say why they have no meaning here
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, dest=name, nargs="?", const=True, help=argparse.SUPPRESS)
     add_result_flags(parser)

@@ -51,7 +51,8 @@ def decode_elements(path: Path, content: bytes | memoryview, value: Value) -> Ar
     """Return an array with the dtype and shape of ``value``.
 
     ``content``: its elements in memory order, little-endian; strings in TFLite's encoding.  ``path``: the
-    file that holds them, for messages.  Raise ShapeError if the number of bytes does not fit.
+    file that holds them, for messages.  Raise ShapeError if the number of bytes does not fit or the dtype has
+    no numpy dtype, ModelError if the encoding of strings is damaged.
     """
     dtype = value.dtype.numpy
     if value.dtype is DType.STRING:
@@ -85,7 +86,8 @@ def _shape(path: Path, value: Value, count: int, unit: str) -> tuple[int, ...]:
 def write_raw(prefix: Prefix, values: Sequence[Value], arrays: Sequence[Array]) -> None:
     """Write the elements of each array to ``<prefix>0``, ``<prefix>1``..., little-endian.
 
-    ``values`` is not used; it is there because ``write_h5`` has it.  No file is left half-written.
+    ``values`` is not used: ``write_raw`` and ``write_h5`` are called in the same way.  Raise FileError if a
+    file cannot be written; no file is left half-written.
     """
     for index, array in enumerate(arrays):
         content: Any = array
@@ -99,8 +101,8 @@ def write_raw(prefix: Prefix, values: Sequence[Value], arrays: Sequence[Array]) 
 def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list[Array]:
     """Return the arrays of an HDF5 file, one for each of ``values``.
 
-    If the names are those of ``values``, it is a dict by name, else a list in the order of the file.  Raise
-    FormatError if the number of arrays is another one, and the errors of ``hdf5.read``.
+    Return a dict by name if the names in the file are those of ``values``, else a list in the order of the
+    file.  Raise FormatError unless there is one array for each value, and the errors of ``hdf5.read``.
     """
     from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 

@@ -2,13 +2,14 @@
 """Decode flatbuffers to trees, driven by the schema; every offset is checked before it is used.
 
 An invalid file gives FormatError with the path of the field, such as ``subgraphs[0].operators[12].inputs``.
-Time and memory are bounded by the size of the file: files with more references to tables than they have room
-for, and files of more than MAX_TABLES tables, are refused.  The schema has no recursive table, so that the
-depth of the tree is bounded, too.
+Time and memory are bounded by the size of the file.  A reference takes four bytes, so a file in which more
+references are followed than a quarter of its bytes refers to the same tables again and again: it is refused,
+as is a file of more than MAX_TABLES tables.  No table of the schema contains itself, so the depth of the tree
+is bounded, too.
 
-Everything that the verifier of the C++ flatbuffers library refuses is refused here too, except files of more
-than RUNTIME_TABLES tables: callers check ``Decoder.tables``.  Bytes of strings that are not UTF-8 become
-surrogates (``surrogateescape``) and are written back unchanged.
+Everything that the verifier of the C++ flatbuffers library refuses is refused here too, with one exception:
+files of more than RUNTIME_TABLES tables.  Callers that need this limit check ``Decoder.tables``.  Bytes of
+strings that are not UTF-8 become surrogates (``surrogateescape``) and are written back unchanged.
 """
 
 from __future__ import annotations
@@ -37,13 +38,16 @@ A model of half a million operators has fewer.
 """
 
 MAX_SHARED_TABLES = 100_000
-"""At most this many elements of vectors refer to the table of an earlier element; each is read again."""
+"""Largest number of vector elements that refer to the same table as an earlier element of their vector.
+
+Such a table is read again for each of them, which takes time.
+"""
 
 RUNTIME_TABLES = 1_000_000
 """Largest number of tables that the C++ verifier, and so LiteRT, accepts; shared tables count repeatedly."""
 
 MAX_OFFSET = 1 << 31
-"""Offsets and sizes of vectors are below this many bytes: the C++ library reads them as signed numbers."""
+"""Offsets, and vectors in bytes, must be smaller than this: the C++ library reads them as signed numbers."""
 
 Note = Callable[[str, str], None]
 """Called with the path of a field and a sentence about the part of it that is lost."""
@@ -59,7 +63,9 @@ class Layout(NamedTuple):
     unpack: Reads all fields in the table itself; ``names``: their names, in order.
     enums: (name of the field, member names by number) of fields that hold enum values.
     references: (field, offset in the table) of fields whose value is stored outside of the table.
-    unions: (type field, offset of the union, None if the table lacks it); (union, its offset) without a type.
+    unions: For each union a field and the offset in the table of its value.  The field is the one that holds
+        the union's type, and the offset is None if the table has no value; if the table has a value without
+        a type, the field is the union itself.
     wide: Offsets of the fields of 8 bytes.
     unknown: Slots that the schema lacks.
     """
@@ -81,7 +87,10 @@ def identify(data: memoryview) -> str | None:
 
 
 def decode(data: memoryview, fmt: str, name: str = "<bytes>") -> Tree:
-    """Return the tree of a file; its vectors are views of ``data``.  Raise InvalidFile, with ``name``."""
+    """Return the tree of a file; its vectors of numbers are views of ``data``.
+
+    ``name``: the file, for the message of InvalidFile, which is raised for an invalid file.
+    """
     return Decoder(data, fmt, name).root()
 
 
@@ -154,7 +163,10 @@ class Decoder:
             self.fail(f"expected at most {MAX_TABLES} tables, got {self.tables} or more")
 
     def target(self, at: int, offset: int) -> int:
-        """Return the position that the offset at ``at`` points to: aligned, with four bytes or more."""
+        """Return the position that the ``offset`` stored at byte ``at`` points to.
+
+        Raise InvalidFile unless it is a multiple of 4 with at least four bytes of the file behind it.
+        """
         target = at + offset
         if 0 < offset < MAX_OFFSET and target > self.size - 4:
             end = f"beyond the end of the file of {self.size:,} bytes, which may be cut off"
@@ -221,7 +233,7 @@ class Decoder:
         offsets = struct.unpack_from(f"<{(length - 4) // 2}H", self.data, vtable + 4)
         present = [(offset, field) for offset, field in zip(offsets, spec.fields, strict=False) if offset]
         present.sort(key=lambda item: item[0])
-        code, end = "<", 0
+        code, end = "<", 0  # the format for struct: "12x" skips the bytes between two fields
         for offset, field in present:
             if offset < max(end, 4) or offset + field.size > size or offset % min(field.size, 4):
                 self.fail(f"the vtable gives it the invalid offset {offset}", field.name)

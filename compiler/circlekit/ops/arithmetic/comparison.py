@@ -126,7 +126,10 @@ class Selection(Op, layout_operands=("condition", "x", "y")):
     y = operand(*ANY)
 
     def selected_type(self, *shapes: Shape | None) -> TensorType:
-        """Return the type of the result: ``shapes`` broadcast; its rank is unknown if there are none."""
+        """Return the type of the result, whose shape is ``shapes`` broadcast; no shapes give an unknown rank.
+
+        Raise ShapeError if the dtypes or the shapes do not fit.
+        """
         require_same_dtype("x", self.x, "y", self.y)
         if self.condition.dtype is not boolean:
             raise ShapeError(f"condition: expected bool, got {self.condition.dtype.short}")

@@ -27,10 +27,11 @@ class _WrittenForms:
         self._made: dict[object, list[Op]] = {}
 
     def ops(self, op: Op, check: Refusal, sentence: str) -> list[Op] | None:
-        """Return the operators that are written for ``op``; None if ``check`` refuses one of them, too.
+        """Return the operators that legalization writes instead of ``op``, which ``check`` refuses.
 
-        ``sentence``: why it refuses ``op``.  An operand that constant folding will compute counts as
-        constant.
+        Return None if ``check`` refuses one of them, too, or if ``op`` cannot be legalized on its own (see
+        ``can_stand_alone``).  ``sentence``: why ``check`` refuses ``op``.  An operand that constant folding
+        will compute counts as constant.
         """
         if not can_stand_alone(op):
             return None
@@ -44,7 +45,10 @@ class _WrittenForms:
         return made if all(check(op) is None for op in made) else None
 
     def refusal(self, check: Refusal) -> Refusal:
-        """Return a function that says why ``check`` refuses an operator and what is written for it."""
+        """Return a function that says why ``check`` refuses both an operator and what is written for it.
+
+        The function returns None if one of the two is not refused.
+        """
 
         def refusal(op: Op) -> str | None:
             sentence = check(op)
@@ -53,7 +57,10 @@ class _WrittenForms:
         return refusal
 
     def written(self, op: Op) -> Sequence[Op]:
-        """Return the operators that are written for ``op``: itself if the targets run it, or cannot."""
+        """Return the operators that are written for ``op``.
+
+        That is ``op`` itself if the targets run it, or if they do not run what legalization would write.
+        """
         check = self.targets.refusal
         sentence = check(op)
         return (op,) if sentence is None else self.ops(op, check, sentence) or (op,)
@@ -69,9 +76,10 @@ def written_refusal(targets: TargetSet, format: str) -> Refusal:
 
 
 def written_delegation(model: Model, format: str, target: Target) -> Delegation | None:
-    """Return what the delegate of ``target`` runs of the main graph of ``model``, written without passes.
+    """Return the part of the main graph of ``model`` that the delegate of ``target`` runs.
 
-    ``format``: what is written, if the target reads that.  Return None if there is no delegate.
+    The model is legalized for ``format`` first, or, if the target does not read that, for a format that it
+    reads; no pass changes it.  Return None if the target has no delegate.
     """
     if not target.delegated:
         return None
@@ -80,7 +88,7 @@ def written_delegation(model: Model, format: str, target: Target) -> Delegation 
 
 
 def rules_for(context: Context) -> TargetRules:
-    """Return the rules of the target of ``context``; without one, those of the default of the format."""
+    """Return the target rules in ``context``; if it has none, those of the default target of its format."""
     found = context.target or rules_of_targets(choose_targets(None, context.format), context.format)
     return found or TargetRules([])
 

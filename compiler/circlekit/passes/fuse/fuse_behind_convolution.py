@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge data movement behind a convolution into its filter: a slice, or a pixel shuffle."""
+"""Merge data movement that follows a convolution into the filter: a slice, or a pixel shuffle."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 def leading_pad(padding: Padding, output: int, kernel: int, stride: int) -> int:
-    """Return how many leading rows of the full result a TRANSPOSE_CONV of ``output`` rows omits.
+    """Return how many rows a TRANSPOSE_CONV omits before the first row of its result.
 
-    ``kernel``: rows of the filter.  Also for columns.  Source: TFLite's ComputePaddingHeightWidth.
+    Without padding the result would have all rows that the filter reaches; ``padding`` omits some at both
+    ends.  ``output``: number of rows of the result.  ``kernel``: rows of the filter.  The same holds for
+    columns.  Source: TFLite's ComputePaddingHeightWidth.
     """
     windows = forward_size(padding, output, kernel, stride)
     return max(0, ((windows - 1) * stride + kernel - output) // 2)
@@ -31,7 +33,7 @@ def forward_size(padding: Padding, output: int, kernel: int, stride: int) -> int
 
 
 class FuseSliceWithTransposeConv(Rewrite):
-    """slice(tconv(x, w))  ==  tconv(x, sliced output channels of w), with padding that omits other rows."""
+    """slice(tconv(x, w))  ==  tconv(x, sliced output channels of w), where padding omits the sliced rows."""
 
     name = "fuse_slice_with_tconv"
 

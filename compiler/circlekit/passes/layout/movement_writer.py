@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write data movement in the operators that cost the least as the target gets them."""
+"""Write data movement in the operators that cost least after legalization for the target."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from circlekit.ir.value import Value
 from circlekit.passes.engine.written_form import rules_for
 from circlekit.rewrite.base import Context
 
-MORE_IS_WRITTEN = "the target lacks operators of a cheaper way, and those in their place cost more"
-"""The sentence on operators that legalization would replace by too many."""
+MORE_IS_WRITTEN = "the target lacks an operator of the cheaper form, and its replacement costs more"
+"""The refusal of operators that legalization would replace by operators that cost more."""
 
 
 class MovementWriter:
     """Chooses and makes operators that move data in ``graph``.
 
-    They are judged by what will be written for them: an operator that the target lacks costs the operators
-    that legalization replaces it by, and is refused if there are none.  Without a target in ``context``, that
-    of the format decides, so that the file still runs where the original did.
+    The cost of an operator that the target lacks is the cost of the operators that legalization replaces it
+    by; it is refused if there are none.  If ``context`` has no target, the default target of the format is
+    used, so that the file still runs where the original did.
     """
 
     def __init__(self, graph: Graph, context: Context) -> None:
@@ -33,7 +33,7 @@ class MovementWriter:
         self._costs: dict[Op, MovementCost] = {}
 
     def cost(self, ops: Iterable[Op]) -> MovementCost:
-        """Return what is written for ``ops`` costs."""
+        """Return the cost of what is written for ``ops``."""
         return sum_of(map(self._cost, ops))
 
     def _cost(self, op: Op) -> MovementCost:
@@ -46,10 +46,10 @@ class MovementWriter:
         return self.rules.refusal(old, new)
 
     def cheapest(self, forms: Iterable[Sequence[Op]]) -> list[Op]:
-        """Return that one of ``forms``, equal lists of operators, for which the fewest are written.
+        """Return the operators of the best of ``forms``, which all compute the same.
 
-        The first of several; one that the target runs, if there is one.  The operators of the others lose
-        their operands.
+        A form that the target runs is better than one that it does not run; then the form for which fewer
+        operators are written; then the earlier one.  The operators of the others lose their operands.
         """
         made: list[tuple[bool, int, list[Op]]] = []
         for form in forms:
@@ -64,20 +64,20 @@ class MovementWriter:
         return best[2]
 
     def _choose(self, ops: Iterable[Op]) -> Op:
-        """Return the best of ``ops``, each of which does the same."""
+        """Return the best of ``ops``, each of which computes the same."""
         return self.cheapest([op] for op in ops)[0]
 
     def built(self, plan: Plan, source: Value, result: Value) -> list[Op]:
-        """Return new operators that do ``plan`` on ``source``; see ``steps.built``."""
+        """Return new operators that apply ``plan`` to ``source``; see ``steps.built``."""
         return built(plan, source, result, self.graph, self._choose)
 
     def best_plan(
         self, index_map: IndexMap, source: Value, shapes: tuple[Shape, Shape], must_run: bool
     ) -> tuple[Plan, MovementCost] | None:
-        """Return the cheapest plan that the target runs, and what is written for it costs; None if none does.
+        """Return the cheapest plan that the target runs, and its cost as written; None if it runs none.
 
         ``source``: a value with the dtype and the quantization of the data.  ``shapes``: of the operand and
-        of the result.  ``must_run``: if false, plans that do not run count, too.
+        of the result.  ``must_run``: if false, plans that the target does not run are considered, too.
         """
         bits = source.dtype.bits
         best: tuple[Plan, MovementCost] | None = None
@@ -96,6 +96,6 @@ class MovementWriter:
 
 
 def drop(ops: Sequence[Op]) -> None:
-    """Take the operands from ``ops``, which are not used."""
+    """Remove all operands of ``ops``, new operators that are not used after all."""
     for op in reversed(ops):
         op.drop_inputs()

@@ -63,7 +63,8 @@ class CumsumToFullyConnected(Replacement):
         order = [*(a for a in range(len(shape)) if a != axis), axis]
         is_last = order == sorted(order)
         data = op.input if is_last else insert.transposed(op.input, order)
-        triangle = np.tri(count, k=-int(op.exclusive), dtype=np.float32)  # row u: the summands of sum u
+        # row i has a one for each element that is added to sum i
+        triangle = np.tri(count, k=-int(op.exclusive), dtype=np.float32)
         weights = insert.constant("weights", np.ascontiguousarray(triangle.T if op.reverse else triangle))
         bias = insert.constant("bias", np.zeros(count, np.float32))
         sums = insert.make(FullyConnected(insert.reshaped(data, (-1, count)), weights, bias))
@@ -74,7 +75,8 @@ class CumsumToFullyConnected(Replacement):
 class MergeBatches(Replacement):
     """batch_matmul(x, y)  ==  reshape(batch_matmul(reshape(x), reshape(y))), with fewer batch dimensions.
 
-    Neighbouring ones become one if they broadcast in the same way; one of the sizes may be unknown.
+    Neighbouring batch dimensions are merged if they broadcast in the same way.  One size of each shape may be
+    unknown.
     """
 
     kinds = (BatchMatMul,)
@@ -98,7 +100,7 @@ class MergeBatches(Replacement):
 
 
 def _reshaped(value: Value, shape: Shape, insert: Inserter) -> Value:
-    """Return ``value`` with another shape, which may be the one that it has; a constant stays a constant."""
+    """Return ``value`` reshaped to ``shape``, or itself if it has this shape; a constant stays a constant."""
     if value.shape == shape:
         return value
     if not value.is_plain:
@@ -109,9 +111,10 @@ def _reshaped(value: Value, shape: Shape, insert: Inserter) -> Value:
 
 
 def _merged_batches(x: Shape, y: Shape) -> tuple[Shape, Shape] | None:
-    """Return the shapes of x and y, which have equal ranks, with merged batch dimensions; None if none is.
+    """Return the shapes of x and y with merged batch dimensions; None if none can be merged.
 
-    Dimensions are merged that are equal and known, or all 1 in x, or all 1 in y; those of 1 in both go.
+    ``x``, ``y``: shapes of equal rank.  Neighbouring dimensions are merged if they are equal in x and y and
+    known, or all 1 in x, or all 1 in y.  Dimensions of 1 in both are dropped.
     """
 
     def kind(axis: int) -> tuple[str, int]:

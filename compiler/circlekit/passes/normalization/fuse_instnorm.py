@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recognize instance normalization, which exporters write as seven to fourteen operators."""
+"""Recognize instance normalization, which exporters write as seven to fifteen operators."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ error of the quotient is about 15 e or less for d from 0.1 to 10, and there is n
 class InstanceNorm(Rewrite):
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta; the means may have other users.
 
-    ``m`` and ``m2`` are the means (often the same value), ``v`` the variance, ``g`` and ``b`` gamma and beta
-    if present.  A Reshape from x to ``s`` may append a dimension of 1 behind the channels.
+    In the pictures, ``m`` and ``m2`` are the means (often the same value), ``d`` and ``e`` the differences
+    x - mean, ``q`` the squares, ``v`` the variance, ``r`` its root or the reciprocal of the root, ``f`` the
+    factor gamma * r, ``n`` the quotient, ``g`` and ``b`` gamma and beta if present.  A Reshape from x to
+    ``s`` may append a dimension of 1 after the channels.
     ``max_epsilon``: the largest epsilon that is accepted.
     """
 
@@ -97,7 +99,7 @@ class InstanceNorm(Rewrite):
             why = "which would be 0 in float32 when added to the variance"
             return f"%{eps.name}: epsilon is {epsilon:g}, {why}"
         if not epsilon and {"f", "p"} & match.values.keys():
-            why = "MUL limits the infinite 1 / sqrt(0) of a constant image, INSTANCE_NORM does not"
+            why = "for a constant image, MUL limits an infinite 1 / sqrt(0) and INSTANCE_NORM does not"
             return f"%{eps.name}: expected an epsilon above 0, got 0: {why}"
         if 0 <= epsilon <= self.max_epsilon:
             return None
@@ -182,7 +184,7 @@ WITH_ACTIVATION = {"x": "x", "first": "", "z": "z", "last": "    {act: any = act
 
 
 def _forms() -> Iterator[type[Rewrite]]:
-    """Yield a rule for each form: those between Reshapes first, and a form before those that it contains."""
+    """Yield a rule for each form, larger forms first: a smaller one may match a part of a larger one."""
     quotients = [*((InstanceNorm, q) for q in QUOTIENTS), (EpsilonAddedToDeviation, QUOTIENT_BY_DEVIATION)]
     endings = [
         *((InstanceNorm, ending) for ending in SUMS),

@@ -19,7 +19,8 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 class Factor(NamedTuple):
     """A factor of an original dimension.
 
-    ``place``: the index of the dimension, then 0 (outer) or 1 (inner factor) for each time that it was split.
+    ``place``: the index of the dimension, then, for each time that a factor was split in two, 0 for the outer
+    part or 1 for the inner part.  Places in ascending order are elements in their original order.
     """
 
     size: int
@@ -38,7 +39,10 @@ class ElementOrder:
         self.axes = [self.axes[normalized_axis(int(a), rank)] for a in perm]
 
     def reshape(self, shape: Iterable[int]) -> bool:
-        """Apply a Reshape; return False, unchanged, if of a size and a factor neither divides the other."""
+        """Apply a Reshape to ``shape``; return False, and change nothing, if the factors do not fit.
+
+        They fit if every new size is a product of factors, or divides a factor, which is then split.
+        """
         pieces = [p for axis in self.axes for p in axis if p.size != 1]
         axes = []
         for size in shape:
@@ -164,7 +168,7 @@ class Cancel(Merge):
 
 
 class Identity(IdentityPerm):
-    """transpose(x, [0, 1, 2, ...])  ==  x: the rule of another pass, in a class of its own for this one."""
+    """transpose(x, [0, 1, 2, ...])  ==  x.  A class of its own, because a rule belongs to only one pass."""
 
 
 class RemoveRedundantTranspose(Rules):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Save and load a Calibration: as .json, which a person can read and edit, or as .npz, which is smaller.
 
-Both hold the same JSON document.  In the .npz file every list of numbers is an array of its own, and the
-document has its name.  To set the range of a tensor, edit ``min`` or ``max``: every estimator then returns
-these two as they are.  A tensor needs no other fields.
+Both hold the same JSON document.  In an .npz file, each list of numbers is an array of its own, and the
+document has the name of the array in its place.  To set the range of a tensor, edit ``min`` or ``max``: every
+estimator then returns these two as they are.  A tensor needs no other fields.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list
 
 
 def _fields(statistics: TensorStatistics, stored: Callable[[Array], Any]) -> dict[str, Any]:
-    """Return the JSON object of a tensor; ``stored`` returns what stands in it for an array."""
+    """Return the JSON object of a tensor; ``stored`` converts an array to what the object has for it."""
     fields: dict[str, Any] = {
         "min": _shortest(statistics.min),
         "max": _shortest(statistics.max),
@@ -133,7 +133,7 @@ _CHANNEL_ARRAYS = {
 
 
 def _shortest(number: float | None) -> float | None:
-    """Return the number with the fewest decimal digits that is this float32; None for None and NaN."""
+    """Return the float with the fewest decimal digits that rounds to this float32; None for None and NaN."""
     return None if number is None or math.isnan(number) else float(str(np.float32(number)))
 
 

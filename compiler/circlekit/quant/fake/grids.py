@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take the operators that round out of a float model: FAKE_QUANT, and QUANTIZE followed by DEQUANTIZE.
+"""Replace the rounding operators of a float model (FAKE_QUANT; QUANTIZE, then DEQUANTIZE) by plans.
 
 Quantization-aware training leaves such operators.  They round a tensor to a grid: the equally spaced numbers
 that the integers of a range stand for.  Without them the model is an ordinary float model.  The grids become
@@ -48,16 +48,17 @@ class Grid(NamedTuple):
 
 
 def take_grids(model: Model) -> list[Grids]:
-    """Remove the operators that round from ``model``, in place; return the grids of each graph by tensor.
+    """Remove the rounding operators of ``model``, in place; return the grids of each graph by tensor.
 
-    An operator stays if no int8 or int16 form has its grid.  If the dtype of a grid has integers above the
-    grid, a MINIMUM clips them; its result is also what a tensor with another grid is requantized to.
+    A rounding operator is not removed if no int8 or int16 form has its grid.  A MINIMUM replaces it if the
+    dtype of the form has integers above the grid, which must be clipped, or if the tensor has another form
+    already: then quantization requantizes the tensor for the MINIMUM.
     """
     return [_take(graph) for graph in model.graphs]
 
 
 def _take(graph: Graph) -> Grids:
-    """Remove the operators that round from ``graph``; return the grids by tensor."""
+    """Remove the rounding operators of ``graph``; return the grids by tensor."""
     grids: Grids = {}
     for op in list(graph):
         if isinstance(op, FakeQuant):
@@ -70,10 +71,10 @@ def _take(graph: Graph) -> Grids:
 
 
 def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids) -> None:
-    """Remove operators that round a tensor, and add its grid to ``grids``; see ``take_grids`` for what stays.
+    """Remove the operators that round a tensor, and add its grid to ``grids``, as ``take_grids`` says.
 
-    ``first``, ``last``: the operators, which are the same for FAKE_QUANT and for a DEQUANTIZE of integers
-    that no QUANTIZE made.  ``grid``: None if no form has it.
+    ``first``, ``last``: the operators.  For a FAKE_QUANT, and for a DEQUANTIZE of integers that no QUANTIZE
+    made, both are the same operator.  ``grid``: None if no int8 or int16 form has the grid.
     """
     source, rounded = first.inputs[0], last.output
     if grid is None or source is None:
@@ -113,11 +114,11 @@ def _with_zero_at_zero(form: TensorPlan, numbers: Array) -> TensorPlan:
 
 
 def _can_have(value: Value, form: TensorPlan, grids: Grids) -> bool:
-    """Return whether the quantized producer of ``value`` can give it ``form``.
+    """Return whether the producer of ``value``, once quantized, can have a result of ``form``.
 
-    It cannot if its quantization rule fixes another form, if its 8-bit kernel is not used, or if the result
-    has the form of an operand that has another one.  An operator that clips or pads can: it reads its operand
-    in the form of its result then.
+    It cannot if its quantization rule fixes another form, if its 8-bit kernel is not used, or if its result
+    has the form of an operand that has, or must have, another one.  An operator that clips or pads can: its
+    operand is requantized to the form of its result.
     """
     op = value.producer
     rule = None if op is None else op.quantization_rule
@@ -170,7 +171,8 @@ def _may_vanish(value: Value, form: TensorPlan, grids: Grids) -> bool:
 def _give(value: Value, form: TensorPlan, grids: Grids) -> None:
     """Plan ``form`` for ``value``, and for the operand whose form its producer keeps, if there is one.
 
-    If FAKE_QUANT operators round ``value`` to several grids, this one does not hold for all that reads it.
+    If FAKE_QUANT operators round ``value`` to several grids, other users read numbers that are not rounded
+    to this one, and the plan says so (``rounds`` is false).
     """
     is_only = all(grid is not None and form.same_as(grid.form) for grid in _grids_behind(value))
     grids[value.name] = form if is_only else replace(form, rounds=False)
@@ -182,11 +184,11 @@ def _give(value: Value, form: TensorPlan, grids: Grids) -> None:
 
 
 def _clip(graph: Graph, source: Value, last: Op, grid: Grid, grids: Grids) -> None:
-    """Replace the result of ``last`` by that of a MINIMUM with the highest number of the grid.
+    """Replace the result of ``last`` by that of a MINIMUM of ``source`` and the highest number of the grid.
 
-    That is needed where the dtype has integers above the grid, or where ``source`` cannot have the form: then
-    it is requantized before the MINIMUM.  The bound has the grid too, because passes may move the MINIMUM and
-    give its result another name.
+    The MINIMUM clips if the dtype has integers above the grid.  If ``source`` cannot have the form of the
+    grid, quantization will requantize it before the MINIMUM, whose result then has the form.  The bound has
+    the grid too, because passes may move the MINIMUM and give its result another name.
     """
     name = last.output.name
     bound = Value.constant(graph.unique_name(f"{name}/highest"), np.array(grid.highest, np.float32))
@@ -196,7 +198,10 @@ def _clip(graph: Graph, source: Value, last: Op, grid: Grid, grids: Grids) -> No
 
 
 def remove_idle_bounds(model: Model) -> None:
-    """Remove the MINIMUMs of quantized tensors with the largest integer: those of grids without clipping."""
+    """Remove the MINIMUMs that clip nothing, because their bound is the largest integer of the dtype.
+
+    ``take_grids`` inserted them so that a tensor can be requantized.
+    """
     for graph in model.graphs:
         for op in [op for op in graph if isinstance(op, Minimum)]:
             source, bound = op.inputs
@@ -211,7 +216,7 @@ def remove_idle_bounds(model: Model) -> None:
 def _bypass(graph: Graph, source: Value, rounded: Value, grids: Grids) -> None:
     """Let the users of ``rounded`` read ``source``; a graph output keeps its name.
 
-    Nothing changes if both values are graph outputs.
+    Nothing changes if ``rounded`` is a graph output and ``source`` is a graph output or a graph input.
     """
     if graph.is_output(rounded) and source.producer is not None and not graph.is_output(source):
         grids[rounded.name] = grids.pop(source.name)
@@ -222,7 +227,7 @@ def _bypass(graph: Graph, source: Value, rounded: Value, grids: Grids) -> None:
 
 
 def _rounded_constant(graph: Graph, first: Op, last: Op) -> Value | None:
-    """Return a new constant with the rounded numbers; None if they cannot be computed.
+    """Return a new constant with the rounded numbers; None if they cannot be computed, or are an output.
 
     ``first``, ``last``: the operators that round the constant operand of ``first``.
     """
@@ -255,7 +260,7 @@ def stored_grid(op: Dequantize) -> Grid | None:
 
 
 def grid_of(op: FakeQuant) -> Grid | None:
-    """Return the grid of a FAKE_QUANT as int8 or int16; None for a broken range.
+    """Return the grid of a FAKE_QUANT as int8 or int16; None for an invalid range or number of bits.
 
     Source: ``FakeQuantWithMinMaxVars``, function ``Nudge``, which moves the range so that 0 is a step.
     """

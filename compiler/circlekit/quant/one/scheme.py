@@ -27,7 +27,7 @@ RUNTIMES = ("luci", "onert", "litert")
 """The runtimes whose tables ``kernel_notes`` asks; others may have more kernels."""
 
 
-def quantize_by_one(
+def quantize_as_one(
     model: Model,
     scheme: Scheme,
     ranges: Ranges,
