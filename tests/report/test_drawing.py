@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import circlekit
 from circlekit.ir.graph import Graph
 from circlekit.report.drawing import graph_drawing
-from circlekit.report.folding import MAX_CHILDREN, Group, fold
+from circlekit.report.folding import MAX_CHILDREN, Group, crossing_values, fold
 from circlekit.report.layered_layout import GAP, draw
 from circlekit.testing import random_model
 
@@ -113,6 +114,74 @@ def test_many_blocks_are_packed() -> None:
         "block 19 to block 36",
     ]
     assert len(children) < 20
+
+
+def chain(kinds: Sequence[str], names: Sequence[str] = (), skips: Sequence[int] = ()) -> Graph:
+    """Return operators one behind the other; one of ``skips`` adds the result of the third one before it."""
+    names = names or [f"v{i}" for i in range(len(kinds))]
+    lines = []
+    for i, kind in enumerate(kinds):
+        last = f'%"{names[i - 1]}"' if i else "%x"
+        call = f'Add({last}, %"{names[i - 3]}")' if i in skips else f"{kind}({last})"
+        lines.append(f'%"{names[i]}" = {call}')
+    body = "\n".join(lines)
+    return circlekit.parse(f'graph main(%x: f32[4]) -> %"{names[-1]}" {{\n{body}\n}}').main
+
+
+IRREGULAR = [["Abs", "Neg", "Relu", "Exp"][int(d)] for d in "0120310233211003201331022312001323021103"]
+"""Names of operators without a repeated block."""
+
+
+def test_values_that_cross_are_counted() -> None:
+    """Before the last operator but one, the results of the first three are read by it or later: 1 and 2."""
+    graph = chain(["Abs", "Neg", "Exp", "", "Relu"], skips=[3])
+    assert crossing_values(graph.ops)[:5] == [0, 1, 2, 2, 1]
+
+
+def test_a_graph_without_structure_is_cut_into_equal_stretches() -> None:
+    ranges = [(c.first, c.stop) for c in fold(chain(IRREGULAR)).children if isinstance(c, Group)]
+    assert ranges == [*((i, i + 4) for i in range(0, 32, 4)), (32, 40)]
+
+
+def test_cuts_are_where_the_fewest_values_cross() -> None:
+    """The result of operator 1 is read by operator 4 also: the first cut is behind that, not at 4."""
+    first = fold(chain(IRREGULAR, skips=[4])).children[0]
+    assert isinstance(first, Group)
+    assert (first.first, first.stop) == (0, 5)
+
+
+def test_labels_of_stretches_name_computation_before_movement() -> None:
+    kinds = ["Squeeze", "Abs", "Squeeze", "Neg", "Squeeze", "Abs", "Squeeze", "Exp"]
+    graph = chain([*IRREGULAR[:32], *kinds])
+    last = fold(graph).children[-1]
+    assert isinstance(last, Group)
+    assert last.label == "ABS, NEG"
+
+
+def test_a_scope_with_nearly_all_operators_is_replaced_by_its_own_groups() -> None:
+    names = [f"net/part_{i // 7}/v{i}" for i in range(35)] + [f"head/v{i}" for i in range(35, 40)]
+    labels = [child.label for child in fold(chain(IRREGULAR, names)).children if isinstance(child, Group)]
+    assert labels == ["part_0", "part_1", "part_2", "part_3", "part_4", "head"]
+
+
+def test_a_scope_in_two_places_is_no_group() -> None:
+    names = [f"{'ab'[i // 10 % 2]}/v{i}" for i in range(40)]
+    labels = [child.label for child in fold(chain(IRREGULAR, names)).children if isinstance(child, Group)]
+    assert labels[0] == "ABS, NEG"
+
+
+def test_boxes_and_edges_of_a_small_graph() -> None:
+    graph = chain(["Abs", "Neg", "Exp", ""], skips=[3])
+    (group,) = graph_drawing(graph)["groups"]
+    assert (group["range"], group["kinds"]) == ([0, 4], "1 ABS, 1 NEG, 1 EXP, 1 ADD")
+    ops = [["op", i, 1 + i] for i in range(4)]
+    ports = [["in", "%x: f32[4]", 0], ["out", "%v3: f32[4]", 5]]
+    assert [box[:3] for box in group["boxes"]] == [*ops, *ports, ["bend", 0, 2], ["bend", 0, 3]]
+    edges = {tuple(path): text for path, text in group["edges"]}
+    assert edges == {
+        (4, 0): "%x: f32[4]", (0, 1): "%v0: f32[4]", (1, 2): "%v1: f32[4]", (2, 3): "%v2: f32[4]",
+        (0, 6, 7, 3): "%v0: f32[4]", (3, 5): "%v3: f32[4]",
+    }  # fmt: skip
 
 
 def test_every_read_value_has_an_edge() -> None:

@@ -32,6 +32,10 @@ MOST_CHANNELS = 8192
 """Operators with more channels are not measured, because their factors could not be told apart."""
 
 
+SIGNS = ((1, 1), (-1, -1), (-1, 1))
+"""Signs of the first operand and of the others: the second changes sums, the third changes products."""
+
+
 @dataclass
 class Flow:
     """How channels of one operand reach one result.
@@ -73,8 +77,8 @@ def channel_flows(op: Op, seed: int = 0) -> list[Flow] | None:
 class _Probe:
     """Runs ``op`` on random numbers, then again with scaled channels.
 
-    ``moving``: the indices of the operands with random numbers.  The negative numbers are tried, too, because
-    a channel that a RELU makes 0 is not always 0.
+    ``moving``: the indices of the operands with random numbers.  Each run is repeated with other signs
+    (``SIGNS``), because a channel that a RELU makes 0 is not always 0.
     """
 
     def __init__(self, op: Op, moving: Sequence[int], seed: int) -> None:
@@ -93,19 +97,20 @@ class _Probe:
         self.plain = self._results({})
 
     def _results(self, factors: dict[int, Array]) -> list[Array]:
-        """Return each result as rows of channels, for the random numbers and for their negatives."""
-        halves = [self._run(factors, sign) for sign in (1, -1)]
+        """Return each result as rows of channels, for the random numbers with each of ``SIGNS``."""
+        runs = [self._run(factors, *signs) for signs in SIGNS[: len(self.moving) + 1]]
         return [
-            np.concatenate([array.reshape(-1, array.shape[-1]).astype(np.float64) for array in pair])
-            for pair in zip(*halves, strict=True)
+            np.concatenate([array.reshape(-1, array.shape[-1]).astype(np.float64) for array in arrays])
+            for arrays in zip(*runs, strict=True)
         ]
 
-    def _run(self, factors: dict[int, Array], sign: int) -> list[Array]:
-        """Return the results for the random numbers times ``sign`` and the factors of each operand."""
-        arrays = [
-            np.asarray(a * factors.get(i, 1) * sign, np.float32) if a is not None and i in self.moving else a
-            for i, a in enumerate(self.arrays)
-        ]
+    def _run(self, factors: dict[int, Array], first: int, others: int) -> list[Array]:
+        """Return the results for the random numbers times the factors of each operand and their signs."""
+        arrays = list(self.arrays)
+        for i, numbers in enumerate(self.arrays):
+            if numbers is not None and i in self.moving:
+                sign = first if i == self.moving[0] else others
+                arrays[i] = np.asarray(numbers * factors.get(i, 1) * sign, np.float32)
         act = getattr(self.op, "act", None)
         if act is not Activation.RELU6:
             return evaluate(self.op, arrays)

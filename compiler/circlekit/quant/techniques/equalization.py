@@ -103,9 +103,7 @@ def equalize(model: Model, magnitudes: Mapping[str, Array], strength: float = 1.
     changed = []
 
     def of(value: Value) -> Array:
-        return (
-            factors[classes.of(value)] if value in classes.first else np.ones((value.shape or (1,))[-1] or 1)
-        )
+        return np.asarray(factors[classes.of(value)])
 
     for layer in layers:
         before, after = of(layer.input), of(layer.op.output)
@@ -142,6 +140,8 @@ def _classes_of(graph: Graph) -> tuple[_Classes, list[LinearLayer], list[_Produc
         product = _product(op) if layer is None else None
         if product is not None:
             products.append(product)
+            classes.nodes(op.output)
+            classes.nodes(product.operand)
         elif layer is not None or not _pass_on(op, classes, constants):
             for touched in (*op.inputs, *op.results):
                 if touched is not None and touched.dtype is f32 and not touched.is_const:

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Channel equalization: which constants absorb factors, the factors, and what keeps a factor of 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import circlekit as ck
+from circlekit.ir.graph import Model
+from circlekit.quant.techniques.equalization import SMALLEST_FACTOR, equalize
+
+RANGES = np.array([1, 0.125, 0.5, 0.25])
+"""Largest magnitudes of four channels; the factors are equal to them, because the largest is 1."""
+
+
+def net(middle: str, first: str = "Logistic(%x)") -> Model:
+    """Return a model in which ``middle`` makes %m of %s, whose channels nothing can scale by default."""
+    return ck.parse(f"""
+        graph main(%x: f32[2,4]) -> %y {{
+          %v = const f32[4,4] gaussian(0, 1)
+          %s = {first}
+          %g = const f32[4] [1.0, 0.125, 0.5, 0.25]
+          {middle}
+          %w = const f32[3,4] gaussian(0, 1)
+          %y = FullyConnected(%m, %w)
+        }}
+        """)
+
+
+def constant(model: Model, name: str) -> NDArray[Any]:
+    return next(v for v in model.main.values() if v.name == name).array()
+
+
+def check_outputs(model: Model, before: Model) -> None:
+    x = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
+    np.testing.assert_allclose(ck.run(model, [x])[0], ck.run(before, [x])[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("product", ["Mul(%s, %g)", "Mul(%g, %s)"])
+def test_a_product_with_a_constant_absorbs_factors(product: str) -> None:
+    """Its operand keeps its numbers; the channels of its result get equal ranges."""
+    model, before = net(f"%m = {product}"), net(f"%m = {product}")
+    assert equalize(model, {"m": RANGES}) == ["%y: 0 of 3 channels scaled"]
+    np.testing.assert_array_equal(constant(model, "g"), np.ones(4))
+    np.testing.assert_array_equal(constant(model, "w"), constant(before, "w") * RANGES)
+    check_outputs(model, before)
+
+
+def test_a_tensor_between_two_products_has_factors_of_its_own() -> None:
+    text = "%n = Mul(%s, %g)\n%h = const f32[4] gaussian(1, 0.1)\n%m = Mul(%n, %h)"
+    model, before = net(text), net(text)
+    equalize(model, {"n": RANGES, "m": RANGES[::-1]})
+    np.testing.assert_array_equal(constant(model, "g"), np.ones(4))
+    np.testing.assert_allclose(constant(model, "h"), constant(before, "h") * RANGES / RANGES[::-1])
+    check_outputs(model, before)
+
+
+@pytest.mark.parametrize(
+    "middle",
+    [
+        "%m = Mul(%s, 0.5)",  # one number for all channels
+        "%m = Mul(%s, %g) {act: RELU6}",  # the channels of %s, which stay, are those of %m
+        "%k = const f32[2,4] gaussian(0, 1)\n%m = Mul(%s, %k)",  # other numbers for each row
+        "%m = Mul(%s, %s)",
+        "%a = Mul(%s, %g)\n%m = Add(%a, %g)",  # another operator reads the constant
+    ],
+)
+def test_other_products_keep_their_channels(middle: str) -> None:
+    assert equalize(net(middle), {"m": RANGES}) == []
+
+
+@pytest.mark.parametrize(
+    "middle",
+    [
+        "%m = Relu(%s)",
+        "%k = const f32[4] gaussian(0.2, 0.1)\n%m = PRelu(%s, %k)",
+        "%m = Mul(%s, %t)",  # one factor of two scales the product
+        "%m = Mul(%s, %t) {act: RELU}",
+        "%k = const f32[4] gaussian(0, 1)\n%m = Add(%s, %k)",
+        "%m = Add(%s, %s)",
+    ],
+)
+def test_factors_pass_through_operators(middle: str) -> None:
+    first = "FullyConnected(%x, %v)\n%t = Logistic(%x)"
+    model, before = net(middle, first), net(middle, first)
+    assert equalize(model, {"m": RANGES}) == ["%s: 3 of 4 channels scaled", "%y: 0 of 3 channels scaled"]
+    np.testing.assert_allclose(constant(model, "v"), constant(before, "v") / RANGES[:, None], rtol=1e-6)
+    check_outputs(model, before)
+
+
+@pytest.mark.parametrize(
+    "middle", ["%m = Mul(%s, %s)", "%m = Tanh(%s)", "%m = Add(%s, %s) {act: RELU_N1_TO_1}"]
+)
+def test_what_is_not_linear_in_a_channel_fixes_it(middle: str) -> None:
+    assert equalize(net(middle, "FullyConnected(%x, %v)"), {"m": RANGES, "s": RANGES}) == []
+
+
+def test_factors_have_a_strength_and_a_least_value() -> None:
+    ranges = np.array([4, 1, 4 * SMALLEST_FACTOR / 8, 0])  # a channel that is always 0 keeps its numbers
+    for strength, expected in (
+        (1.0, [1, 0.25, SMALLEST_FACTOR, 1]),
+        (0.5, [1, 0.5, SMALLEST_FACTOR**0.5, 1]),
+    ):
+        model, before = net("%m = Mul(%s, %g)"), net("%m = Mul(%s, %g)")
+        equalize(model, {"m": ranges}, strength)
+        np.testing.assert_array_equal(constant(model, "w"), constant(before, "w") * np.array(expected))
+    assert equalize(net("%m = Mul(%s, %g)"), {"m": RANGES}, strength=0.0) == []
+
+
+@pytest.mark.parametrize("ranges", [[0, 0, 0, 0], [1, 0.5, np.inf, 1], [1, 0.5]])
+def test_ranges_that_say_nothing_change_nothing(ranges: list[float]) -> None:
+    assert equalize(net("%m = Mul(%s, %g)"), {"m": np.array(ranges)}) == []
