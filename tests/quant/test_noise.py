@@ -22,17 +22,19 @@ def test_powers_leave_out_what_is_not_finite() -> None:
     assert powers(np.float32([3, np.inf]), np.float32([1, 5])) == (9.0, 4.0)
 
 
-def test_the_gain_is_less_by_two_standard_errors() -> None:
-    before, after = outcome([1e-2] * 4), outcome([1e-3, 1e-3, 1e-2, 1e-2])
-    ratios = np.array([10.0, 10.0, 0.0, 0.0])
-    expected = ratios.mean() - 2 * ratios.std(ddof=1) / 2
-    assert paired_gain(before, after) == pytest.approx(expected)
+def test_the_gain_is_less_by_one_and_a_half_standard_errors() -> None:
+    """Of equal amplitudes before, it is the ratio of means, whose error is 20 / ln 10 s / mean."""
+    noises = np.linspace(0.9, 1.1, 400) ** 2
+    error = np.sqrt(noises).std(ddof=1) / np.sqrt(400)
+    expected = 20 * np.log10(2) - 1.5 * 20 / np.log(10) * error
+    gain = paired_gain(outcome([4.0] * 400), outcome(noises.tolist()))
+    assert gain == pytest.approx(expected, rel=1e-4)
 
 
 def test_one_sample_with_much_noise_does_not_decide() -> None:
     before = outcome([*[1e-3] * 15, 10.0])
     after = outcome([*[2e-3] * 15, 1.0])
-    assert decibels(after) > decibels(before)
+    assert decibels(after) > decibels(before) + 9
     assert paired_gain(before, after) < 0
 
 
@@ -41,5 +43,12 @@ def test_a_small_gain_on_every_sample_counts() -> None:
     assert paired_gain(outcome(noises), outcome([0.9 * n for n in noises])) == pytest.approx(0.4576, abs=1e-3)
 
 
+def test_a_gain_of_the_noisy_half_of_the_samples_counts() -> None:
+    """Outputs of a SOFTMAX are nearly exact on many samples, where the ratio of the noises is chance."""
+    quiet = 10.0 ** np.random.default_rng(0).normal(-9, 1.5, (2, 12))
+    before, after = outcome([*[1e-3] * 12, *quiet[0]]), outcome([*[1e-4] * 12, *quiet[1]])
+    assert paired_gain(before, after) == pytest.approx(10, abs=0.2)
+
+
 def test_noise_far_below_that_of_float32_counts_as_none() -> None:
-    assert paired_gain(outcome([1e-20, 1e-2]), outcome([1e-30, 1e-2])) == pytest.approx(0, abs=1e-6)
+    assert paired_gain(outcome([1e-20] * 4), outcome([1e-30] * 4)) == pytest.approx(0, abs=1e-6)

@@ -16,7 +16,7 @@ Outcome = list[list[Powers]]
 FLOOR = 1e-12
 """Noise below this part of the signal counts as none: it is that of float32."""
 
-STANDARD_ERRORS = 2
+STANDARD_ERRORS = 1.5
 """A gain is believed if it is larger than this many standard errors."""
 
 
@@ -43,15 +43,27 @@ def decibels(runs: Outcome) -> float:
 def paired_gain(before: Outcome, after: Outcome) -> float:
     """Return by how many dB ``after`` has less noise than ``before``, minus STANDARD_ERRORS of that number.
 
-    ``before``, ``after``: for each of the same samples, the powers of each output.  The ratios of the noises
-    are averaged over outputs and samples as logarithms, because a sum would be that of a few samples with
-    much noise.  With a single sample there is no standard error.
+    ``before``, ``after``: of the same samples.  The amplitudes of the noise are summed over the samples: of
+    powers, the largest few would decide.  The gain is the mean over the outputs.  Its standard error is that
+    of the jackknife (Efron, "The Jackknife, the Bootstrap and Other Resampling Plans", 1982, chapter 3); a
+    single sample has none.
     """
-    ratios = []
-    for pairs in zip(before, after, strict=True):
-        noises = [
-            [noise + FLOOR * signal + 1e-50 for signal, noise in pair] for pair in zip(*pairs, strict=True)
-        ]
-        ratios.append(np.mean([10 * np.log10(a / b) for a, b in noises]) if noises else 0.0)
-    error = np.std(ratios, ddof=1) / np.sqrt(len(ratios)) if len(ratios) > 1 else 0.0
-    return float(np.mean(ratios) - STANDARD_ERRORS * error)
+    amplitudes = np.stack([_amplitudes(before), _amplitudes(after)])
+    count = amplitudes.shape[1]
+    sums = amplitudes.sum(axis=1)
+    if count < 2:
+        return _gain(*sums)
+    without = np.array([_gain(*(sums - amplitudes[:, sample])) for sample in range(count)])
+    error = np.sqrt((count - 1) * np.square(without - without.mean()).mean())
+    return float(_gain(*sums) - STANDARD_ERRORS * error)
+
+
+def _amplitudes(outcome: Outcome) -> Array:
+    """Return the amplitude of the noise [samples, outputs]."""
+    return np.array([[np.sqrt(noise + FLOOR * signal) for signal, noise in outputs] for outputs in outcome])
+
+
+def _gain(before: Array, after: Array) -> float:
+    """Return the mean ratio in dB of the amplitudes ``before`` and ``after``, for each output."""
+    ratios = np.log10(np.maximum(before, 1e-25)) - np.log10(np.maximum(after, 1e-25))
+    return 20 * float(ratios.mean()) if ratios.size else 0.0
