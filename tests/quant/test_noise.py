@@ -19,7 +19,7 @@ def test_decibels_sum_the_powers_of_all_samples() -> None:
 
 
 def test_powers_leave_out_what_is_not_finite() -> None:
-    assert powers(np.float32([3, np.inf]), np.float32([1, 5])) == (9.0, 4.0)
+    assert powers(np.array([3, np.inf], np.float32), np.array([1, 5], np.float32)) == (9.0, 4.0)
 
 
 def test_the_gain_is_less_by_one_and_a_half_standard_errors() -> None:
