@@ -228,6 +228,51 @@ def test_padding_outside_of_the_range_of_the_data_is_covered(value: float, cover
     np.testing.assert_allclose(result, [covered, *np.linspace(-2, 2, 8)], atol=0.02)
 
 
+@pytest.mark.parametrize("mask", ["-100.0", "-1e4", "-1e9", "-3.4e38", "-inf"])
+@pytest.mark.parametrize("scheme", ["int8", "int16x8"])
+def test_masks_before_softmax_leave_the_other_numbers_their_precision(scheme: str, mask: str) -> None:
+    text = f"""
+    graph main(%x: f32[1,8]) -> %y {{
+      %s = Add(%x, [0.0, {mask}, 0.0, {mask}, 0.0, 0.0, 0.0, {mask}])
+      %y = Softmax(%s)
+    }}
+    """
+    assert not check(circlekit.parse(text), scheme, samples(), 0.03).floats
+
+
+def test_computed_masks_are_added_in_float() -> None:
+    """LiteRT's ADD of int8 loses an operand whose scale is far below that of the other one."""
+    text = """
+    graph main(%x: f32[1,8], %m: f32[1,8]) -> %y {
+      %n = Mul(%m, -1e9)
+      %s = Add(%x, %n)
+      %y = Softmax(%s)
+    }
+    """
+    given = [[*sample, np.array([[0, 1] * 4], np.float32)] for sample in samples()]
+    assert [op.code for op in check(circlekit.parse(text), "int8", given, 0.03).floats] == ["ADD"]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_numbers_that_are_too_large_for_a_scale_stay_float(scheme: str) -> None:
+    """LiteRT ends the program on such scales of ADD, and layers overflow."""
+    report = check(
+        circlekit.parse("graph main(%x: f32[1,8]) -> %y { %y = Add(%x, 3e37) }"), scheme, samples(), 0
+    )
+    assert "too large for a scale" in report.floats[0].reason
+
+
+def test_updates_are_scattered_around_the_zero_point_0() -> None:
+    text = """
+    graph main(%x: f32[2,8]) -> %y {
+      %p = Abs(%x)
+      %y = ScatterNd([[3], [0]], %p, [4, 8])
+    }
+    """
+    given = [[np.concatenate([x, x]) for x in sample] for sample in samples()]
+    assert not check(circlekit.parse(text), "int8", given, 0.02).floats
+
+
 def test_an_output_that_float_operators_read_is_converted_once() -> None:
     text = """
     graph main(%x: f32[1,8]) -> %r, %c {

@@ -9,6 +9,7 @@ repeated until no operator is refused any more.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -154,7 +155,9 @@ class GraphChooser(KernelForms):
                 reason = f"that of %{self.name_of(op, index)}, which {op.code} does not scale"
                 self.tensors[value] = self.read_form(op, index).because(reason)
             else:
-                self.tensors[value] = self.own_form(value, self.scheme_of(op), self.least_scale(op, rule))
+                scheme = self.scheme_of(op)
+                scheme = replace(scheme, asymmetric=False) if rule.symmetric else scheme
+                self.tensors[value] = self.own_form(value, scheme, self.least_scale(op, rule))
             self.ranges.setdefault(value.name, covered_range(self.tensors[value]))
 
     def _backward(self, op: Op, rule: QuantizationRule) -> None:

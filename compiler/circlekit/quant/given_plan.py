@@ -15,7 +15,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Value, format_shape
 from circlekit.quant.apply import stored_data
-from circlekit.quant.parameters import SMALLEST_SCALE
+from circlekit.quant.parameters import LARGEST_SCALE, SMALLEST_SCALE
 from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
 from circlekit.quant.scheme import Arithmetic, Scheme, find_scheme
 from circlekit.quant.trial import trial_refusal
@@ -243,8 +243,8 @@ def _require_form(form: TensorPlan, value: Value, where: str, per_tensor: bool) 
     if count != wanted:
         raise ModelError(f"{where}: expected {wanted} scales, got {count}")
     scales = form.scales
-    if not np.isfinite(scales).all() or scales.min() < SMALLEST_SCALE:
-        raise ModelError(f"{where}: expected finite scales of at least {SMALLEST_SCALE:.3g}")
+    if not (np.isfinite(scales).all() and SMALLEST_SCALE <= scales.min() <= scales.max() <= LARGEST_SCALE):
+        raise ModelError(f"{where}: expected scales from {SMALLEST_SCALE:.3g} to {LARGEST_SCALE:.3g}")
     low, high = form.dtype.limits
     if not form.block and len(form.zero_point) != count:
         raise ModelError(f"{where}: expected {count} zero points, got {len(form.zero_point)}")

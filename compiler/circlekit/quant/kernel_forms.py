@@ -19,7 +19,7 @@ from circlekit.quant.inner_forms import InnerForms
 from circlekit.quant.parameters import asymmetric
 from circlekit.quant.plan import TensorPlan
 from circlekit.quant.scheme import SCHEMES, Scheme
-from circlekit.quant.tensor_forms import covering
+from circlekit.quant.tensor_forms import INFINITE_FACTOR, covering
 from circlekit.quant.trial import trial_refusal
 from circlekit.quant.weights import indices_of, is_weight
 
@@ -31,9 +31,6 @@ Half of them is less than one step, so that the rounded result differs by one st
 
 WIDE = "int16x8"
 """The scheme for operators whose 8-bit kernels are too coarse."""
-
-INFINITE_FACTOR = 256
-"""A constant this many times as large as all other numbers is only there to be less, or more, than they."""
 
 STEPS_FROM_ZERO = 4
 """A number is surely not rounded to 0 if it is this many steps of the scale away from 0."""
@@ -73,7 +70,7 @@ class KernelForms(InnerForms):
         assert dtype is not None  # the scheme is one of integers
         if dtype in rule.fixed:
             return rule.fixed[dtype][0]
-        if not (rule.averages or rule.symmetric):
+        if rule.results_follow is None or not (rule.averages or rule.symmetric):
             return 0.0
         return self.read_form(op, next(indices_of(op, [str(rule.results_follow)]))).scale[0]
 
@@ -124,7 +121,7 @@ class KernelForms(InnerForms):
 
     def center(self, op: Op, rule: QuantizationRule) -> None:
         """Let ``op`` read operands with the zero point 0 where its kernel ignores the zero point."""
-        for index in indices_of(op, rule.symmetric):
+        for index in indices_of(op, rule.symmetric) if rule.results_follow else ():
             value = op.inputs[index]
             if (
                 value is not None
@@ -158,6 +155,7 @@ class KernelForms(InnerForms):
 
         Raise ModelError if that is not possible.
         """
+        self.refuse_masks(op)
         scales = [self.read_form(op, index).scale[0] for index in self.activations(op)]
         if max(scales, default=0.0) >= rule.scales_below:
             raise ModelError(f"{op.code} fails on scales of {rule.scales_below:g} and more")

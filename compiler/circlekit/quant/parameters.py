@@ -22,6 +22,12 @@ Tensors whose numbers need a smaller scale are not quantized.
 """
 
 
+LARGEST_SCALE = 2.0**60
+"""The largest scale: products of two such scales, and the numbers of int16, are float32 numbers.
+
+Tensors whose numbers need a larger scale are not quantized, either.
+"""
+
 SCALE_OF_ZEROS = 2.0**-7
 """The scale of a tensor of zeros; it is below 1 because LiteRT's comparisons fail on scales from 1 on."""
 
@@ -30,7 +36,7 @@ def asymmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
     """Return (scale, zero point) with which the integers of ``dtype`` cover [low, high], extended to 0.
 
     The integer ``zero_point`` stands for exactly 0, so the covered range is moved by up to half a step.
-    Raise ModelError for a range that is not finite, or too small for a scale.
+    Raise ModelError for a range that is not finite, or too small or too large for a scale.
     """
     _require_finite(low, high)
     low, high = min(low, 0.0), max(high, 0.0)
@@ -45,7 +51,7 @@ def asymmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
 def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
     """Return (scale, 0) with which the integers of ``dtype`` without the lowest one cover [low, high].
 
-    Raise ModelError for a range that is not finite, or too small for a scale.
+    Raise ModelError for a range that is not finite, or too small or too large for a scale.
     """
     _require_finite(low, high)
     magnitude = max(abs(low), abs(high))
@@ -65,10 +71,12 @@ def scales_for(magnitude: Array, dtype: DType) -> Array:
     """Return the float32 scales with which integers around 0 cover numbers up to each of ``magnitude``.
 
     A scale is at least SMALLEST_SCALE, and SCALE_OF_ZEROS for the magnitude 0.  Raise ModelError if every
-    magnitude other than 0 is too small for a scale.
+    magnitude other than 0 is too small for a scale, or if one is too large.
     """
     if magnitude.any() and magnitude.max() < SMALLEST_SCALE * dtype.limits[1]:
         raise ModelError(f"numbers of up to {magnitude.max():.4g} are too small for a scale")
+    if magnitude.max(initial=0) > LARGEST_SCALE * dtype.limits[1]:
+        raise ModelError(f"numbers of up to {magnitude.max():.4g} are too large for a scale")
     scales = np.where(magnitude > 0, np.maximum(magnitude / dtype.limits[1], SMALLEST_SCALE), SCALE_OF_ZEROS)
     return scales.astype(np.float32)
 
@@ -99,7 +107,8 @@ def _require_finite(low: float, high: float) -> None:
 
 
 def _checked_scale(scale: float, low: float, high: float) -> float:
-    """Return ``scale`` rounded to float32; raise ModelError, with the range, if it is too small."""
-    if scale < SMALLEST_SCALE:
-        raise ModelError(f"the range {low:.4g} to {high:.4g} is too small for a scale")
+    """Return ``scale`` rounded to float32; raise ModelError, with the range, if it is too small or large."""
+    if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
+        size = "small" if scale < SMALLEST_SCALE else "large"
+        raise ModelError(f"the range {low:.4g} to {high:.4g} is too {size} for a scale")
     return float(np.float32(scale))

@@ -36,6 +36,9 @@ from circlekit.quant.weights import (
 )
 from circlekit.targets.target import Target
 
+INFINITE_FACTOR = 256
+"""A constant this many times as large as all other numbers is only there to be less, or more, than they."""
+
 
 class TensorForms:
     """The schemes of operators, the ranges, and the forms chosen so far for one graph.
@@ -77,7 +80,9 @@ class TensorForms:
         assert value is not None
         scheme = self.scheme_at(op, index)
         if value.is_const:
-            plan = self.edges[op][index] = self.constant_form(value, scheme)
+            plan = self.edges[op][index] = self._mask_form(op, value, scheme) or self.constant_form(
+                value, scheme
+            )
             return plan
         stored = self.tensors.get(value)
         if stored is not None and stored.dtype is scheme.activations:
@@ -103,8 +108,9 @@ class TensorForms:
             return given
         low, high = self.range_by_name(value.name)
         reason = f"covers its range [{low:.4g}, {high:.4g}]"
-        if distance := self._mask_distance(value, low):
-            low, reason = low - distance, f"{reason}, and masks at {distance:g} below it"
+        if (mask := self._mask_of(value)) is not None:
+            low = mask
+            reason = f"covers [{low:.4g}, {high:.4g}]: masked numbers are lowest, those below it too"
         plan = covering(low, high, scheme, reason)
         if plan.scale[0] >= least_scale or low == high == 0:
             return plan
@@ -115,7 +121,9 @@ class TensorForms:
     def range_by_name(self, name: str) -> tuple[float, float]:
         """Return the (min, max) of the tensor ``name``; raise UnsupportedError if it has none."""
         if name not in self.ranges:
-            raise UnsupportedError(f"%{name} has no range: calibration did not observe it")
+            raise UnsupportedError(
+                f"%{name} has no range: calibration did not observe it, or saw no finite number"
+            )
         return self.ranges[name]
 
     def form_of_range(self, name: str, scheme: Scheme) -> TensorPlan:
@@ -123,15 +131,56 @@ class TensorForms:
         low, high = self.range_by_name(name)
         return covering(low, high, scheme, f"covers its range [{low:.4g}, {high:.4g}]")
 
-    def _mask_distance(self, value: Value, low: float) -> float:
-        """Return how far below ``low``, its lowest number, masked elements of ``value`` have to be.
+    def _mask_of(self, value: Value) -> float | None:
+        """Return the lowest number of ``value`` that its users can tell from masks; None if it has no mask.
 
-        0 if its producer adds no mask: a constant far below ``low``.
+        A mask is added to, or selected in place of, much larger numbers: an element of a constant, or of a
+        tensor whose range is INFINITE_FACTOR times that of the other operand.
         """
-        distance = max((self.rule_of(op).mask_distance for op in value.users), default=0.0)
-        masks = [v for v in (value.producer.inputs if value.producer else ()) if is_weight(v)]
-        is_masked = any(v is not None and v.array().min(initial=low) < low - distance for v in masks)
-        return distance if is_masked else 0.0
+        op = value.producer
+        distance = max((self.rule_of(user).mask_distance for user in value.users), default=0.0)
+        if not distance or op is None or value.name not in self.ranges:
+            return None
+        present = [v for v in op.inputs if v is not None]
+        ranges = sorted(
+            (self.ranges[v.name] for v in present if v.name in self.ranges), key=lambda r: r[1] - r[0]
+        )
+        if not ranges:
+            return None
+        (least, most), *others = ranges
+        masks = [low for low, _ in others if low < -INFINITE_FACTOR * max(distance, most - least)]
+        if len(masks) < len(others):
+            return None
+        constants = [v.array().reshape(-1) for v in present if is_weight(v)]
+        numbers = np.concatenate([np.array(masks), *constants])
+        is_mask = numbers < least - distance - (most - least)
+        kept = numbers[~is_mask]
+        is_sum = self.ranges[value.name][1] <= 1.01 * most + kept.max(initial=0)
+        return least + float(kept.min(initial=0)) - distance if is_mask.any() and is_sum else None
+
+    def refuse_masks(self, op: Op) -> None:
+        """Raise ModelError if ``op`` adds a computed mask: its integers do not resolve the other operand."""
+        mask = self._mask_of(op.results[0]) if op.results else None
+        if mask is None:
+            return
+        for value in op.inputs:
+            if (
+                value is not None
+                and not value.is_const
+                and self.ranges.get(value.name, (mask, 0.0))[0] < mask
+            ):
+                raise ModelError(
+                    f"the integers of the mask %{value.name} are too coarse for the other operand"
+                )
+
+    def _mask_form(self, op: Op, value: Value, scheme: Scheme) -> TensorPlan | None:
+        """Return the form of the constant ``value`` that ``op`` adds as a mask; None if it has no mask."""
+        mask, numbers = self._mask_of(op.results[0]) if op.results else None, value.array()
+        if mask is None or np.isnan(numbers).any() or not value.is_plain:
+            return None
+        most = max(self.ranges[v.name][1] for v in op.inputs if v and v.name in self.ranges)
+        low, high = max(float(numbers.min()), mask - most), float(numbers.max())
+        return covering(min(low, 0.0), high, scheme, f"covers the constant, with masks at {low:.4g}")
 
     def constant_form(self, value: Value, scheme: Scheme) -> TensorPlan:
         """Return the form that covers the numbers of a constant.

@@ -20,6 +20,8 @@ from circlekit.ops.quantization import rearranged_type
 class ScatterNd(Op, code="SCATTER_ND"):
     """Zeros of ``shape``, with ``updates`` added at the vectors along the last axis of ``indices``."""
 
+    quantization_rule = QuantizationRule(operands_follow=("updates",), symmetric=("updates", "output"))
+
     indices = operand(i32, i64)
     updates = operand(*ANY)
     shape = operand(i32, i64)

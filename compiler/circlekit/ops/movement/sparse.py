@@ -14,6 +14,7 @@ from circlekit.errors import ModelError, ShapeError
 from circlekit.ir.dtypes import boolean, f32, i8, i32, i64, u8
 from circlekit.ir.enums import CombinerType
 from circlekit.ir.op import Op, attribute, operand
+from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Array, TensorType, format_shape
 from circlekit.ops.checks import require_rank, require_same_dtype
 from circlekit.ops.constant_operands import int_list, listed_shape, vector_length
@@ -23,6 +24,8 @@ from circlekit.ops.operand_dtypes import ANY, NUMBERS
 
 class SparseToDense(Op, code="SPARSE_TO_DENSE", version_operand=2, versions={i64: 2, i8: 3, u8: 3}):
     """A tensor of ``default_value`` with ``values`` at ``indices``: [n, rank]; for rank 1 also [n] or []."""
+
+    quantization_rule = QuantizationRule(operands_follow=("values", "default_value"))
 
     indices = operand(i32, i64)
     output_shape = operand(i32, i64)

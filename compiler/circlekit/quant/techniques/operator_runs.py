@@ -50,10 +50,10 @@ class OperatorRuns:
     def evaluate(self, op: Op, columns: Sequence[Column]) -> list[list[Array]]:
         """Return the results of ``op`` on operands ``columns``, for each sample."""
         copies = [
-            None if v is None else Value(v.name, v.dtype, v.shape, c if isinstance(c, np.ndarray) else None)
+            v and Value(v.name, v.dtype, v.shape, c if isinstance(c, np.ndarray) else None, v.quantization)
             for v, c in zip(op.inputs, columns, strict=True)
         ]
-        results = [Value(v.name, v.dtype, v.shape) for v in op.results]
+        results = [Value(v.name, v.dtype, v.shape, None, v.quantization) for v in op.results]
         copy = type(op)(*copies, results=results, **op.attribute_values) if not op.called_graphs() else op
         kernel = prepare(copy)
         run = GraphRunner(State(), self.model)
