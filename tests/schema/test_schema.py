@@ -109,6 +109,6 @@ def test_nothing_is_missing() -> None:
 
 
 def test_tables_are_up_to_date() -> None:
-    command = [sys.executable, str(ROOT / "tools" / "gen_schema.py"), "--check"]
+    command = [sys.executable, str(ROOT / "schema" / "make_tables.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

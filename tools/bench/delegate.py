@@ -11,7 +11,6 @@ that other work on the machine hardly matters.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -24,9 +23,9 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import circlekit
 from circlekit.api.options import Options
+from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.ir.graph import Model
-from tools.bench.interpreter import models
-from tools.bench.mobilenet import sample
+from tools.bench.interpreter import models, parser_of
 
 ROUND_SECONDS = 1e-3
 """A round invokes a model until about this time has passed: one invocation may be too short to measure."""
@@ -96,7 +95,7 @@ def written(model: Model, passes: Sequence[str] = (), target: str | None = None)
 def latencies(model: Model, files: Sequence[bytes], seconds: float) -> list[list[float]]:
     """Return the seconds of one invocation in each round, for each of ``files`` of ``model``."""
     rounds: list[list[float]] = [[] for _ in files]
-    arrays = [sample(value) for value in model.main.inputs]
+    arrays = make_inputs(model.main, InputSet("normal"))
     order = list(range(len(files)))
     for _ in range(INSTANCES):
         order.reverse()
@@ -123,22 +122,14 @@ def _seconds(interpreter: Any, count: int) -> float:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print a row for each model; return 1 if partitions increase or the share falls."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.bench.delegate", description="partitions and latency in LiteRT with XNNPACK"
-    )
-    parser.add_argument("models", nargs="*", type=Path, metavar="MODEL")
-    parser.add_argument("--only", default="", help="models whose name contains this")
+    parser = parser_of("delegate", "partitions and latency in LiteRT with XNNPACK")
     parser.add_argument("--passes", nargs="+", default=["O1"])
     parser.add_argument("--target", default="litert-xnnpack")
-    parser.add_argument("--seconds", type=float, default=2.0, help="for each model")
     asked = parser.parse_args(argv)
     print("| model | partitions | delegated | after | delegated | ms | after | ratio | not delegated |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
     is_worse = False
-    for name, make in models(asked.models).items():
-        if asked.only not in name:
-            continue
-        model = make()
+    for name, model in models(asked):
         files = [written(model), written(model, asked.passes, asked.target)]
         before, after = map(delegation, files)
         rounds = latencies(model, files, asked.seconds)

@@ -3,16 +3,16 @@
 
     python -m tools.bench.interpreter [MODEL ...] [--only NAME] [--seconds 2]
 
-Without MODEL: the models of the shared folder, and MobileNetV2 1.0 224 in float and int8 with random weights.
-LiteRT runs its reference kernels (BUILTIN_REF) with one thread.  If those lack an operator of the model, its
-optimized kernels run (marked *), and the model does not count.  Both run in turns; the best time counts.
+Without MODEL: the models of the shared folder.  LiteRT runs its reference kernels (BUILTIN_REF) with one
+thread.  If those lack an operator of the model, its optimized kernels run (marked *), and the model does not
+count.  Both run in turns; the best time counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,27 +20,32 @@ import numpy as np
 
 import circlekit
 from circlekit.equivalence.litert import make_interpreter, tflite_of
+from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
 from circlekit.interp.interpreter import select_kernels
 from circlekit.ir.graph import Model
 from circlekit.ops.numerics.output_stage import Kernels
-from tools.bench.mobilenet import mobilenet, sample
 from tools.fuzz.seeds import SHARED
 
 COUNTED_SECONDS = 1e-3
 """Models for which LiteRT takes at least this long count in the mean."""
 
 
-def models(paths: Sequence[Path]) -> dict[str, Callable[[], Model]]:
-    """What to measure, by name."""
-    files = paths or sorted(p for kind in ("tflite", "circle") for p in SHARED.glob(f"models/*/*.{kind}"))
-    found: dict[str, Callable[[], Model]] = {
-        f"{path.parent.name}/{path.name}": lambda path=path: circlekit.load(path)  # type: ignore[misc]
-        for path in files
-    }
-    if not paths:
-        found["mobilenet_v2 f32"] = lambda: mobilenet(False)
-        found["mobilenet_v2 i8"] = lambda: mobilenet(True)
-    return found
+def parser_of(name: str, description: str) -> argparse.ArgumentParser:
+    """Return a parser of the models to measure, and of the seconds for each."""
+    parser = argparse.ArgumentParser(prog=f"python -m tools.bench.{name}", description=description)
+    parser.add_argument("models", nargs="*", type=Path, metavar="MODEL")
+    parser.add_argument("--only", default="", help="models whose name contains this")
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each model")
+    return parser
+
+
+def models(asked: argparse.Namespace) -> Iterator[tuple[str, Model]]:
+    """Yield name and model of what to measure: by default the models of the shared folder."""
+    shared = sorted(p for kind in ("tflite", "circle") for p in SHARED.glob(f"models/*/*.{kind}"))
+    for path in asked.models or shared:
+        name = f"{path.parent.name}/{path.name}"
+        if asked.only in name:
+            yield name, circlekit.load(path)
 
 
 def measure(model: Model, seconds: float) -> tuple[float, float, bool]:
@@ -48,7 +53,7 @@ def measure(model: Model, seconds: float) -> tuple[float, float, bool]:
     kernels = select_kernels(model)
     theirs = make_interpreter(tflite_of(model), kernels)
     theirs.allocate_tensors()
-    inputs = [sample(value) for value in model.main.inputs]
+    inputs = make_inputs(model.main, InputSet("normal"))
     for detail, array in zip(theirs.get_input_details(), inputs, strict=True):
         theirs.set_tensor(detail["index"], array)
     ours = circlekit.Interpreter(model)
@@ -67,17 +72,11 @@ def measure(model: Model, seconds: float) -> tuple[float, float, bool]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m tools.bench.interpreter", description="time of one run")
-    parser.add_argument("models", nargs="*", type=Path, metavar="MODEL")
-    parser.add_argument("--only", default="", help="models whose name contains this")
-    parser.add_argument("--seconds", type=float, default=2.0, help="for each model")
-    asked = parser.parse_args(argv)
+    asked = parser_of("interpreter", "time of one run").parse_args(argv)
     print("| model | LiteRT ms | circlekit ms | ratio |\n| --- | ---: | ---: | ---: |")
     counted = []
-    for name, make in models(asked.models).items():
-        if asked.only not in name:
-            continue
-        theirs, ours, is_fallback = measure(make(), asked.seconds)
+    for name, model in models(asked):
+        theirs, ours, is_fallback = measure(model, asked.seconds)
         mark = "*" if is_fallback else ""
         print(f"| {name}{mark} | {theirs * 1e3:.3f} | {ours * 1e3:.3f} | {theirs / ours:.2f} |", flush=True)
         if theirs >= COUNTED_SECONDS and not is_fallback:

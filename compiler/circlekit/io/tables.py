@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schema as data.  Made by tools/gen_schema.py from schema/circle.fbs: change that, not this."""
+"""The schema as data.  Made by schema/make_tables.py from schema/circle.fbs: change that, not this."""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make ``compiler/circlekit/io/tables.py`` from ``schema/circle.fbs``.
 
-    python tools/gen_schema.py           write it
-    python tools/gen_schema.py --check   exit 1 when it is out of date
+    python schema/make_tables.py           write it
+    python schema/make_tables.py --check   exit 1 when it is out of date
 
 Reads the part of the flatbuffers schema language that circle.fbs uses (its head explains the attributes);
 anything else is an error.
@@ -31,7 +31,7 @@ ENTRY = re.compile(r"(\w+)\s*(?::\s*(\[?\w+\]?)\s*)?(?:=\s*([\w.+-]+)\s*)?(?:\((
 
 HEADER = '''\
 # SPDX-License-Identifier: Apache-2.0
-"""The schema as data.  Made by tools/gen_schema.py from schema/circle.fbs: change that, not this."""
+"""The schema as data.  Made by schema/make_tables.py from schema/circle.fbs: change that, not this."""
 
 from typing import Final
 
@@ -152,7 +152,7 @@ def main() -> int:
     if not parser.parse_args().check:
         TABLES.write_text(text, encoding="utf-8")
     elif TABLES.read_text(encoding="utf-8") != text:
-        print(f"{TABLES.relative_to(ROOT)} is out of date: run python tools/gen_schema.py", file=sys.stderr)
+        print(f"{TABLES.relative_to(ROOT)} is out of date: run python schema/make_tables.py", file=sys.stderr)
         return 1
     return 0
 

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""O1 on graphs of many operators: the number of function calls is linear in the number of operators."""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+
+import pytest
+
+import circlekit
+from circlekit.ir.graph import Model
+from circlekit.ir.verifier import check
+
+CONSTANTS = """
+    %w{n} = const f32[4,1,1,4] uniform(0.1, 0.5)
+    %s{n} = const f32[4,1,1] uniform(0.1, 0.5)
+"""
+NCHW = f"""{CONSTANTS}
+    %h{{n}} = Transpose(%{{x}}, [0, 2, 3, 1])
+    %c{{n}} = Conv2D(%h{{n}}, %w{{n}}) {{{{padding: SAME}}}}
+    %u{{n}} = Transpose(%c{{n}}, [0, 3, 1, 2])
+    %r{{n}} = Mul(%u{{n}}, %s{{n}})"""
+FACTOR = """
+    %s{n} = const f32[4] uniform(0.1, 0.5)
+    %r{n} = Mul(%{x}, %s{n})"""
+CALL = "%r{n} = If(%flag, %{x}) {{then_graph: @then{n}, else_graph: @else{n}}}"
+CALLED = "graph {name}(%x: f32[1,4,4,4]) -> %y {{ %t = Tanh(%x)\n%y = Mul(%t, [2.0]) }}"
+
+
+def build(shape: str, size: int) -> Model:
+    """Return a model of about ``size`` operators: a chain, a tree of sums, factors of one value, or calls."""
+    step, operators = {"chain": (NCHW, 4), "tree": (FACTOR, 2), "factors": (FACTOR, 1), "calls": (CALL, 5)}[
+        shape
+    ]
+    numbers = range(size // operators)
+    reads_last = shape in ("chain", "calls")
+    lines = [step.format(n=n, x=f"r{n - 1}" if reads_last and n else "x") for n in numbers]
+    outputs = [f"%r{n}" for n in numbers][-1 if reads_last else 0 :]
+    while shape == "tree" and len(outputs) > 1:
+        lines.append(f"%sum{len(lines)} = Add({outputs[0]}, {outputs[1]})")
+        outputs = [*outputs[2:], f"%sum{len(lines) - 1}"]
+    called = [CALLED.format(name=f"{kind}{n}") for n in numbers for kind in ("then", "else")]
+    head = f"graph main(%x: f32[1,4,4,4], %flag: bool[1]) -> {', '.join(outputs)} {{"
+    return circlekit.parse("\n".join(["model circle", head, *lines, "}", *called * (shape == "calls")]))
+
+
+@pytest.mark.parametrize("shape", ["chain", "tree", "factors", "calls"])
+def test_the_number_of_calls_is_linear(shape: str) -> None:
+    """With quadratic work, eight times the operators need eight times the calls per operator."""
+    few, many = (calls(build(shape, size)) / size for size in (60, 480))
+    assert many < 2 * few
+
+
+def calls(model: Model) -> int:
+    """Return how many functions O1 calls; unlike the time, it is the same on every machine."""
+    check(model)
+    profile = cProfile.Profile()
+    profile.runcall(circlekit.optimize, model, "O1")
+    total: int = pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
+    return total
