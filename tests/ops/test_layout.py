@@ -65,6 +65,7 @@ def cases() -> dict[str, tuple[Op, list[Array]]]:
             slice.StridedSlice(x, ints([1, 0]), ints([2, 2]), ints([1, 1]), begin_mask=2),
             [X],
         ),
+        "transpose": (shape.Transpose(x, ints([2, 0, -1, 1])), [X]),
         "gather": (gather.Gather(x, ints([2, 0, 0]), axis=-2), [X]),
         "reverse": (gather.ReverseV2(x, ints([1, -1])), [X]),
         "reverse_sequence": (gather.ReverseSequence(x, ints([3, 1]), seq_dim=3, batch_dim=0), [X]),

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circlekit.passes.layout.labels import FIXED, SINK, SOURCE, Cost, Demand, Network, Problem
+from circlekit.passes.layout.labels import Cost, Demand, Problem
+from circlekit.passes.layout.minimum_cut import SINK, SOURCE, Network
 
 EXAMPLES = settings(max_examples=150, derandomize=True, deadline=None)
 NODES = 6
@@ -55,37 +56,67 @@ def test_cut_is_minimal(edges: list[Edge]) -> None:
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> Problem:
-    count = draw(st.integers(0, 6))
-    end = st.sampled_from([*range(count), *FIXED])
+def problems(draw: st.DrawFn, sides: int) -> Problem:
+    """Variables that may lack a label, and tensors for which labels may be alike."""
+    label = st.integers(0, sides - 1)
+    current = draw(st.lists(label, max_size=6 if sides == 2 else 4))
+    end = st.sampled_from([*range(len(current)), *(~number for number in range(sides))])
     cost = st.builds(Cost, st.sampled_from([0, 1, 2, 3, 8]), st.integers(0, 1), st.integers(0, 3))
-    demand = st.builds(Demand, end, st.lists(end, max_size=4), cost)
-    charge = st.tuples(cost, cost)
-    return Problem(
-        draw(st.lists(st.integers(0, 1), min_size=count, max_size=count)),
-        draw(st.lists(demand, max_size=8)),
-        draw(st.just([]) | st.lists(charge, min_size=count, max_size=count)),
-    )
+    classes = st.just(range(sides)) | st.lists(label, min_size=sides, max_size=sides)
+    demand = st.builds(Demand, end, st.lists(end, max_size=4), cost, classes)
+    charges = [{now: draw(cost)} | draw(st.dictionaries(label, cost)) for now in current]
+    return Problem(current, draw(st.lists(demand, max_size=8)), charges, range(sides))
+
+
+def worth(problem: Problem, labels: Sequence[int], moves_first: bool) -> tuple[int, ...]:
+    """What ``solve`` makes low."""
+    cost = problem.cost(labels)
+    changes = sum(a != b for a, b in zip(labels, problem.current, strict=True))
+    first = (cost.moves, cost.bytes) if moves_first else (cost.bytes, cost.moves)
+    return (*first, cost.ops_after, changes)
 
 
 @EXAMPLES
-@given(problems(), st.booleans())
-def test_labelling_has_minimal_cost_and_fewest_changes(problem: Problem, moves_first: bool) -> None:
-    def worth(labels: Sequence[int]) -> tuple[int, ...]:
-        cost = problem.cost(labels)
-        changes = sum(a != b for a, b in zip(labels, problem.current, strict=True))
-        first = (cost.moves, cost.bytes) if moves_first else (cost.bytes, cost.moves)
-        return (*first, cost.ops_after, changes)
+@given(problems(2), st.booleans())
+def test_two_labels_have_minimal_cost_and_fewest_changes(problem: Problem, moves_first: bool) -> None:
+    every = itertools.product(*(charges for charges in problem.charges))
+    best = min(worth(problem, labels, moves_first) for labels in every)
+    assert worth(problem, problem.solve(moves_first), moves_first) == best
 
-    best = min(worth(labels) for labels in itertools.product((0, 1), repeat=len(problem.current)))
-    assert worth(problem.solve(moves_first)) == best
+
+@EXAMPLES
+@given(problems(3), st.booleans())
+def test_no_swap_and_no_expansion_improves_more_labels(problem: Problem, moves_first: bool) -> None:
+    found = problem.solve(moves_first)
+    here = worth(problem, found, moves_first)
+    assert here <= worth(problem, problem.current, moves_first)
+    for low, high in itertools.permutations(range(3), 2):
+        for takes in ({high}, {low, high}):  # an expansion, and a swap
+            free = [takes == {high} or now in takes for now in found]
+            choices = [
+                {now, *(takes & charges.keys() if is_free else ())}
+                for now, charges, is_free in zip(found, problem.charges, free, strict=True)
+            ]
+            swapped = itertools.product(*choices)
+            assert here <= min(worth(problem, labels, moves_first) for labels in swapped)
+
+
+def test_one_expansion_replaces_two_copies() -> None:
+    """An operator between three fixed layouts: none of the two of its operands and its result is its own."""
+    demands = [Demand(~1, [0], Cost(8, 1)), Demand(~2, [0], Cost(8, 1)), Demand(0, [~3], Cost(8, 1))]
+    charges = [dict.fromkeys(range(4), Cost())]
+    problem = Problem([0], demands, charges, range(4))
+    assert problem.cost([0]) == Cost(24, 3)
+    assert problem.cost(problem.solve()) == Cost(16, 2)
+
+
+FREE = [{0: Cost(), 1: Cost()}]
 
 
 def test_shared_copy_is_counted_once() -> None:
     cost = Cost(10, 1)
-    problem = Problem(
-        [0, 0, 0], [Demand(FIXED[0], [0, 1, 2], cost), *(Demand(i, [FIXED[1]], Cost(4, 1)) for i in range(3))]
-    )
+    demands = [Demand(~0, [0, 1, 2], cost), *(Demand(i, [~1], Cost(4, 1)) for i in range(3))]
+    problem = Problem([0, 0, 0], demands, FREE * 3)
     assert problem.cost([0, 0, 0]) == Cost(12, 3)
     assert problem.solve() == [1, 1, 1]
     assert problem.cost([1, 1, 1]) == cost
@@ -93,12 +124,12 @@ def test_shared_copy_is_counted_once() -> None:
 
 def test_costs_are_compared_in_order() -> None:
     """One byte more is worse than any number of moves; then moves count, then the number of changes."""
-    fixed = [Demand(FIXED[0], [0], Cost(0, 5)), Demand(FIXED[1], [0], Cost(1, 0))]
-    assert Problem([0], fixed).solve() == [1]
-    assert Problem([0], fixed).solve(moves_first=True) == [0]
+    fixed = [Demand(~0, [0], Cost(0, 5)), Demand(~1, [0], Cost(1, 0))]
+    assert Problem([0], fixed, FREE).solve() == [1]
+    assert Problem([0], fixed, FREE).solve(moves_first=True) == [0]
     chain = [Demand(0, [1], Cost(1)), Demand(1, [2], Cost(1))]
     for today, best in (([0, 1, 1], [1, 1, 1]), ([0, 0, 1], [0, 0, 0])):
-        assert Problem(today, chain).solve() == best
+        assert Problem(today, chain, FREE * 3).solve() == best
 
 
 @pytest.mark.parametrize(
@@ -132,11 +163,9 @@ def test_a_large_problem(kind: str) -> None:
     demands = {
         "chain": [Demand(i, [i + 1], Cost(sizes[i], 1)) for i in middle],
         "wide": [Demand(0, range(1, count), Cost(sizes[0], 1))],
-        "walls": [
-            Demand(i, [i + 1, FIXED[i // 7 % 2]][: 1 + (i % 7 == 0)], Cost(sizes[i], 1)) for i in middle
-        ],
+        "walls": [Demand(i, [i + 1, ~(i // 7 % 2)][: 1 + (i % 7 == 0)], Cost(sizes[i], 1)) for i in middle],
     }[kind]
-    ends = [Demand(FIXED[1], [0], Cost(500, 1)), Demand(count - 1, [FIXED[1]], Cost(500, 1))]
-    problem = Problem([0] * count, [*demands, *ends])
+    ends = [Demand(~1, [0], Cost(500, 1)), Demand(count - 1, [~1], Cost(500, 1))]
+    problem = Problem([0] * count, [*demands, *ends], FREE * count)
     labels = problem.solve()
     assert problem.cost(labels) <= min(problem.cost([0] * count), problem.cost([1] * count))

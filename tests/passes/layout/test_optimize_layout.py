@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ from circlekit.io.read.load import load
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
-from circlekit.passes.layout.optimize import OptimizeLayout, transposes_of
-from circlekit.passes.layout.region import RegionFinder
+from circlekit.passes.layout.labels import MAX_LABELS
+from circlekit.passes.layout.optimize import OptimizeLayout, transposes_by
+from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.support.axes import (
     inverse,
     keeps_order,
@@ -256,7 +258,7 @@ WALLS = {
         "%a = Mean(%m, %i) {keep_dims: true} %z = Mul(%m, %a)",
         "Mean cannot work on permuted axes",
     ),
-    "both orders": ("%z = Add(%m, %n)", "Add reads data in both layouts"),
+    "both orders": ("%z = Add(%m, %n)", "%m: operators need its operand and its result in one layout"),
 }
 
 
@@ -467,10 +469,13 @@ def test_cost_of_copies(shape: str, size: int) -> None:
               %y = Transpose(%b, {NHWC})
             }}"""
     )
-    finder = RegionFinder(model.main, (0, 2, 3, 1))
-    (moves,) = transposes_of(model.main).values()
-    (region,) = finder.regions(moves)
-    assert [finder.cost(tensor)[:2] for tensor in region.tensors] == [(size, 1)] * 2
+    perms = [(0, 2, 3, 1)]
+    finder = RegionFinder(model.main, perms)
+    (region,) = finder.regions(transposes_by(model.main, perms))
+    demands = [finder.demands(tensor) for tensor in region.tensors]
+    assert [(sum(d.cost.bytes for d in each), sum(d.cost.moves for d in each)) for each in demands] == [
+        (size, 1)
+    ] * 2
 
 
 @pytest.mark.parametrize(("channels", "run_bytes", "kept"), [(3, 0, 0), (3, 64, 3), (32, 64, 0)])
@@ -492,12 +497,53 @@ def test_runs_that_are_copied_count(channels: int, run_bytes: int, kept: int) ->
     assert kinds(model).count("Transpose") == kept
 
 
-def test_two_transposes_do_not_change_places_for_ever() -> None:
-    """Each of them is a chain for the permutation of the other."""
+def test_two_transposes_that_follow_each_other_become_one() -> None:
     text = """graph main(%x: f32[1,4,4,2]) -> %y {
         %n = Neg(%x)
         %t = Transpose(%n, [0, 2, 1, 3])
         %u = Transpose(%t, [0, 1, 3, 2])
         %y = Neg(%u)
     }"""
-    check_pass(text, "optimize_layout", ["Neg", "Transpose", "Neg", "Transpose"])
+    check_pass(text, LAYOUT, ["Neg", "Neg", "Transpose"])
+
+
+THREE_LAYOUTS = """graph main(%a: f32[2,3,4,5], %b: f32[3,4,5,2]) -> %y {
+    %s = Transpose(%a, [0, 2, 3, 1])
+    %t = Transpose(%b, [3, 1, 2, 0])
+    %m = Add(%s, %t)
+    %y = Transpose(%m, [3, 2, 1, 0])
+}"""
+
+
+def test_a_layout_among_several_is_found() -> None:
+    """Of three layouts around Add none is its own; it takes one of them."""
+    model = check_pass(THREE_LAYOUTS, LAYOUT)
+    assert kinds(model).count("Transpose") == 2
+
+
+def test_a_layout_that_another_user_needs_is_kept() -> None:
+    """In another layout, Add would need a transpose to its second output as well."""
+    model = check_pass(THREE_LAYOUTS.replace("-> %y", "-> %y, %m"), LAYOUT)
+    assert kinds(model).count("Transpose") == 3
+
+
+def test_a_transpose_within_one_layout_moves_with_it() -> None:
+    """Add reads %r and its transpose, so that both are in one layout, whichever that is."""
+    text = f"""graph main(%x: f32[1,4,4,3]) -> %y {{
+                 %n = MaxPool2D(%x) {POOL}
+                 %m = Transpose(%n, {NCHW})
+                 %r = Relu(%m)
+                 %s = Transpose(%r, [0, 1, 3, 2])
+                 %z = Add(%r, %s)
+                 {last("%z")}
+               }}"""
+    check_pass(text, LAYOUT, ["MaxPool2D", "Relu", "Transpose", "Add", "MaxPool2D"])
+
+
+def test_more_layouts_than_are_compared() -> None:
+    """Each operator is between layouts of its own; those beyond MAX_LABELS stay as they are."""
+    perms = list(itertools.islice(itertools.permutations(range(4)), 1, MAX_LABELS + 4))
+    links = [f"%t{i} = Transpose(%v{i}, {list(p)})\n%v{i + 1} = Relu(%t{i})" for i, p in enumerate(perms)]
+    body = "\n".join(links)
+    model = check_pass(f"graph main(%v0: f32[2,3,4,5]) -> %v{len(perms)} {{ {body} }}", LAYOUT)
+    assert 1 <= kinds(model).count("Transpose") <= 4

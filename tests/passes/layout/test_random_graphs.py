@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from circlekit.interp.interpreter import run
 from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model
+from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.layout.apply import Applier, Constants
 from circlekit.passes.layout.labels import Cost
-from circlekit.passes.layout.optimize import OptimizeLayout, improved_labels, transposes_of
-from circlekit.passes.layout.region import RegionFinder
+from circlekit.passes.layout.optimize import OptimizeLayout, improved_labels, transposes_by
+from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.support.axes import size_in_bytes
 from circlekit.rewrite.base import Context
 from tests.passes.kit import assert_close, interface_of, verify
@@ -27,7 +28,7 @@ EXAMPLES = settings(
 
 def cost_of(model: Model) -> Cost:
     """Return the bytes moved by the transposes of ``model``, and their number."""
-    moves = [op for ops in transposes_of(model.main).values() for op in ops]
+    moves = [op for op in model.main if isinstance(op, Transpose)]
     return Cost(sum(size_in_bytes(op.output) for op in moves), len(moves))
 
 
@@ -53,14 +54,13 @@ def test_values_and_interface_stay_equal_and_cost_never_grows(chosen: list[Step]
 @given(steps(10))
 def test_labelling_is_optimal_and_cost_is_as_predicted(chosen: list[Step]) -> None:
     model = make_model(chosen)
-    found = transposes_of(model.main).get(NHWC, [])
-    finder = RegionFinder(model.main, NHWC)
-    regions = list(finder.regions(found))
+    finder = RegionFinder(model.main, [NHWC], most_sides=2)
+    regions = list(finder.regions(transposes_by(model.main, [NHWC])))
     expected, has_reshapes = cost_of(model), False
     taken = []
     for region in regions:
         problem, current = finder.problem(region), region.current_cost()
-        every = [problem.cost(labels) for labels in itertools.product((0, 1), repeat=len(region.variables))]
+        every = [problem.cost(labels) for labels in itertools.product(*(v.charges for v in region.variables))]
         assert problem.cost(problem.solve()) == min(every)
         fewest = min(every, key=lambda c: (c.moves, c.bytes, c.ops_after))
         assert problem.cost(problem.solve(moves_first=True)) == fewest
@@ -73,7 +73,7 @@ def test_labelling_is_optimal_and_cost_is_as_predicted(chosen: list[Step]) -> No
         expected = Cost(
             expected.bytes - current.bytes + cost.bytes, expected.moves - current.moves + cost.moves
         )
-        has_reshapes |= any(finder.has_one_memory_order(t) for t in region.tensors)
+        has_reshapes |= any(t.has_one_order for t in region.tensors)
         taken.append((region, labels))
     applier = Applier(finder, Constants(model.main))
     for region, labels in taken:

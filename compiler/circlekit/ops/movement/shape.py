@@ -7,7 +7,7 @@ Source: TFLite reshape, squeeze, expand_dims, shape, rank, transpose.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -190,7 +190,7 @@ class Rank(Op, code="RANK", reads_data=False):
         return np.asarray(input.ndim, np.int32)
 
 
-class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True):
+class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True, layout_operands=("input",)):
     """``input`` with its axes permuted: axis i of the result is axis ``perm[i]`` of the input."""
 
     quantization_rule = QuantizationRule(results_follow="input")
@@ -209,6 +209,13 @@ class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True):
         if shape is None:
             shape = (None,) * len(perm)
         return rearranged_type(self.input, tuple(shape[a] for a in checked_perm(perm, len(shape))))
+
+    def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
+        own = static_int_vector(self.perm)
+        if own is None or len(own) != len(perm):
+            return None
+        axes = checked_perm(own, len(perm))
+        return {"perm": np.array([perm.index(axes[axis]) for axis in perm], np.int32)}
 
     def kernel(self, input: Array, perm: Array) -> Array:
         return np.transpose(input, checked_perm(int_list(perm), input.ndim))

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Reshape, Transpose
-from circlekit.passes.layout.region import Region, RegionFinder, Tensor, Variable
+from circlekit.passes.layout.region import Region, Tensor, Variable
+from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.support.axes import (
     Perm,
     keeps_shape,
@@ -54,6 +56,17 @@ class Constants:
         return Value.constant(self.graph.unique_name(base), array)
 
 
+@dataclass(eq=False, repr=False)
+class _Copy:
+    """``value`` on ``side``, and its ``users``; ``mover`` makes it from ``base``, if that is not None."""
+
+    side: int
+    value: Value
+    base: _Copy | None = None
+    users: list[Op] = field(default_factory=list)
+    mover: Op | None = None
+
+
 class Applier:
     """Rewrites the regions that ``finder`` has found in its graph."""
 
@@ -66,86 +79,103 @@ class Applier:
     def apply(self, region: Region, labels: Sequence[int]) -> None:
         """Put variable number i of ``region`` on side ``labels[i]``, and create the required copies."""
         chosen = {v.op: labels[v.number] for v in region.variables}
-        demands = [self.finder.demand(tensor) for tensor in region.tensors]
-        sides = [*labels, 1, 0]  # indices -1 and -2 are FIXED
-        for tensor, demand in zip(region.tensors, demands, strict=True):
-            origin = sides[demand.producer]
-            self.place(tensor, origin, any(sides[c] != origin for c in demand.consumers), chosen)
+        ends = [self.finder.ends(tensor) for tensor in region.tensors]
+        for tensor, (producer, consumers) in zip(region.tensors, ends, strict=True):
+            origin, *needed = (labels[end] if end >= 0 else ~end for end in (producer, *consumers))
+            self.place(tensor, origin, needed, chosen)
         for variable in region.variables:
             if labels[variable.number] != variable.side:
-                self.change(variable)
+                self.change(variable, labels[variable.number])
 
     # -- tensors -------------------------------------------------------------------------------
 
-    def place(self, tensor: Tensor, origin: int, is_copied: bool, chosen: dict[Op, int]) -> None:
-        """Produce ``tensor`` on side ``origin``; if ``is_copied``, also copy it to the other side.
+    def place(self, tensor: Tensor, origin: int, needed: Sequence[int], chosen: dict[Op, int]) -> None:
+        """Produce ``tensor`` on side ``origin``, and copy it to the other sides that are ``needed``.
 
         ``chosen``, also below: the new side of each variable.  Moves that are no longer required are removed.
         """
-        source = self.value_on(tensor, origin)
-        copy = self.value_on(tensor, 1 - origin) if is_copied else None
-        kind = Reshape if self.finder.has_one_memory_order(tensor) else Transpose
-        mover: Op | None = next(
-            (m for m in tensor.moves if m.input is source and m.output is copy and isinstance(m, kind)), None
-        )
+        copies = {tensor.shapes[origin]: _Copy(origin, self.value_on(tensor, origin))}
+        source = copies[tensor.shapes[origin]].value
+        for side in sorted(needed):
+            if tensor.shapes[side] not in copies:
+                base = next(
+                    (c for c in copies.values() if tensor.orders[c.side] == tensor.orders[side]), None
+                )
+                base = base or copies[tensor.shapes[origin]]
+                copies[tensor.shapes[side]] = _Copy(side, self.value_on(tensor, side), base)
+        made = [copy for copy in copies.values() if copy.base is not None]
+        for copy in made:
+            copy.mover = self.present_mover(tensor, copy)
         producer = tensor.root.producer
         if source is not tensor.root and producer is not None:
             producer.take_result(tensor.root.result_index, source)
-        users = self.rewire(tensor, origin, source, copy, chosen)
-        if copy is not None and mover is None:
-            mover = self.mover(tensor, self.finder.perms[origin], source, copy)
+        self.rewire(tensor, origin, copies, chosen)
+        kept = [copy.mover for copy in made]
+        for copy in made:
+            copy.mover = copy.mover or self.mover(tensor, copy)
         for move in reversed(tensor.moves):
-            if move is not mover:
+            if move not in kept:
                 self.graph.remove(move)
-        if mover is not None:
-            self.insert(mover, users)
+        for copy in made:
+            behind = [other for other in made if other.base is copy]
+            users = [user for c in (copy, *behind) for user in c.users]
+            users += [c.mover for c in behind if not c.users and c.mover is not None and c.mover.graph]
+            assert copy.mover is not None
+            self.insert(copy.mover, users)
+
+    def present_mover(self, tensor: Tensor, copy: _Copy) -> Op | None:
+        """Return the operator of ``tensor`` that makes ``copy`` now from its base, if it is the cheapest."""
+        assert copy.base is not None
+        kind = Reshape if tensor.orders[copy.side] == tensor.orders[copy.base.side] else Transpose
+        found = (m for m in tensor.moves if m.input is copy.base.value and m.output is copy.value)
+        return next((m for m in found if isinstance(m, kind)), None)
 
     def value_on(self, tensor: Tensor, side: int) -> Value:
         """Return a value of ``tensor`` on ``side``, preferably an output of the graph; or create one."""
-        candidates = [value for value, its_side in tensor.sides.items() if its_side == side]
+        candidates = [
+            value for value, other in tensor.sides.items() if tensor.shapes[other] == tensor.shapes[side]
+        ]
         if candidates:
             return next(filter(self.graph.is_output, candidates), candidates[0])
-        root, perm = tensor.root, self.finder.perms[tensor.side]
+        root, perm = tensor.root, self.finder.perm(tensor.side, side)
         assert root.shape is not None  # only values of known shape have a side
         quantization = permuted_quantization(root.quantization, perm)
         name = self.graph.unique_name(root.name)
         return Value(name, root.dtype, permuted_shape(root.shape, perm), None, quantization)
 
-    def rewire(
-        self, tensor: Tensor, origin: int, source: Value, copy: Value | None, chosen: dict[Op, int]
-    ) -> list[Op]:
-        """Let every user read ``source`` (on side ``origin``) or ``copy``; return the users of ``copy``."""
+    def rewire(self, tensor: Tensor, origin: int, copies: dict[int, _Copy], chosen: dict[Op, int]) -> None:
+        """Let every user read the copy on its side, and note it there; ``copies``: by ``tensor.shapes``."""
         moves = set(tensor.moves)
-        users: list[Op] = []
         for value, side in tensor.sides.items():
             for op, index in value.uses:
                 if op in moves:
                     continue
                 required = side
-                if self.finder.accepts_either_side(tensor, op, index):
+                if self.finder.accepts_all_sides(tensor, op, index):
                     required = origin
                 elif op in chosen and index in self.finder.variables[op].operands:
                     required = chosen[op]
-                if required == origin or copy is None:
-                    op.set_input(index, source)
-                else:
-                    op.set_input(index, copy)
-                    users.append(op)
-        return users
+                copy = copies[tensor.shapes[required]]
+                op.set_input(index, copy.value)
+                copy.users.append(op)
 
-    def mover(self, tensor: Tensor, perm: Perm, source: Value, copy: Value) -> Op:
-        """Return a new Transpose by ``perm``, or an equal Reshape, from ``source`` to ``copy``.
+    def mover(self, tensor: Tensor, copy: _Copy) -> Op:
+        """Return a new Transpose, or an equal Reshape, that makes ``copy`` from its base.
 
-        The operator that has produced ``copy`` gets another result.
+        The operator that has produced the copy gets another result.
         """
-        if copy.producer is not None:
-            stub = Value("", copy.dtype, copy.shape, None, copy.quantization)
-            copy.producer.take_result(copy.result_index, stub)
-        if not self.finder.has_one_memory_order(tensor) or copy.shape is None or source.shape is None:
-            return Transpose(source, self.constants.vector("perm", perm), results=[copy])
-        pairs = zip(copy.shape, permuted_shape(source.shape, perm), strict=True)  # one dim may be unknown
+        assert copy.base is not None
+        source, result = copy.base.value, copy.value
+        perm = self.finder.perm(copy.base.side, copy.side)
+        if result.producer is not None:
+            stub = Value("", result.dtype, result.shape, None, result.quantization)
+            result.producer.take_result(result.result_index, stub)
+        is_view = tensor.orders[copy.side] == tensor.orders[copy.base.side]
+        if not is_view or result.shape is None or source.shape is None:
+            return Transpose(source, self.constants.vector("perm", perm), results=[result])
+        pairs = zip(result.shape, permuted_shape(source.shape, perm), strict=True)  # one dim may be unknown
         shape = [next((dim for dim in pair if dim is not None), -1) for pair in pairs]
-        return Reshape(source, self.constants.vector("shape", shape), results=[copy], new_shape=shape)
+        return Reshape(source, self.constants.vector("shape", shape), results=[result], new_shape=shape)
 
     def insert(self, op: Op, users: Sequence[Op]) -> None:
         """Insert or move ``op`` before the first of ``users``; without users, insert it after its operand.
@@ -162,15 +192,15 @@ class Applier:
 
     # -- operators -----------------------------------------------------------------------------
 
-    def change(self, variable: Variable) -> None:
-        """Change constants and attributes of a variable for the other side; ``place`` changes the rest."""
-        op, perm = variable.op, self.finder.perms[variable.side]
+    def change(self, variable: Variable, side: int) -> None:
+        """Change constants and attributes of a variable for ``side``; ``place`` changes the rest."""
+        op, perm = variable.op, self.finder.perm(variable.side, side)
         for index in sorted(variable.operands):
             value = op.inputs[index]
             if value is not None and value.is_const:
                 op.set_input(index, self.constants.transposed(value, perm))
         names = {o.name for o in op.operands}
-        for name, new in variable.changes.items():
+        for name, new in variable.changes[side].items():
             old = getattr(op, name)
             if name not in names:
                 setattr(op, name, new)

@@ -14,8 +14,8 @@ from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.reduction.reduce import Reduction, reduced_axes
 from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.layout.apply import Applier, Constants
-from circlekit.passes.layout.labels import FIXED
-from circlekit.passes.layout.region import Region, RegionFinder
+from circlekit.passes.layout.region import Region
+from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.pipelines import RESOLVE_CUSTOM
 from circlekit.passes.support.axes import Perm, constant_perm, inverse, permuted_shape
 from circlekit.passes.support.conditions import remove_unused
@@ -41,7 +41,7 @@ def nhwc_regions(graph: Graph) -> tuple[RegionFinder, list[Region]]:
     The layout is NCHW or NHWC where a Transpose between these shows it, and NHWC for data of the operators in
     CHANNELS_LAST.  All other data of rank 4 is assumed to be NCHW.
     """
-    finder = RegionFinder(graph, TO_NHWC)
+    finder = RegionFinder(graph, [TO_NHWC], most_sides=2)
     transposes = [op for op in graph if isinstance(op, Transpose) and constant_perm(op) in finder.perms]
     regions = list(finder.regions(transposes))
     regions += _regions_of(finder, NHWC, _data(graph, channels_last=True))
@@ -184,7 +184,7 @@ def _labels(finder: RegionFinder, region: Region) -> list[int]:
     forced = {v.number for v in region.variables if v.op.code in ALWAYS_NHWC}
 
     def pinned(number: int) -> int:
-        return FIXED[NHWC] if number in forced else number
+        return ~NHWC if number in forced else number
 
     problem = finder.problem(region)
     for demand in problem.demands:

@@ -1,122 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice between two layouts, labelled 0 and 1: a sum of costs, minimized exactly by a minimum cut.
+"""The choice of layouts, numbered from 0 (labels): a sum of costs that minimum cuts make low.
 
-A *variable* is an operator that can work in either layout; its label says in which.  A *tensor* is produced
-in one layout and used in one or both; a copy in the other layout costs its size once.  With P the label of
-the producer and C the labels of the consumers, the energy of a tensor whose copy costs w is
+A *variable* is an operator that can work in several layouts; its label says in which.  A *tensor* is produced
+in one layout and used in some; a copy in another layout costs its size once.
 
-    w [P = 0 and max C = 1]  +  w [P = 1 and min C = 0]
-
-where [...] is 1 if the condition holds, else 0.  This energy is submodular: with an auxiliary node for max C
-and one for min C, it is the cost of a cut that puts label 0 on the source's side, and 1 on the sink's.
+In one *step* each variable takes one of two labels, its low one (0 in this formula) or its high one (1).
+With P the choice of the producer and C those of the consumers that a copy serves, a copy that costs w has the
+energy  w [P = 0 and max C = 1]  if it is for the high label, and  w [P = 1 and min C = 0]  if for a low one,
+where [...] is 1 if the condition holds, else 0.  These energies are submodular: with an auxiliary node for
+max C or min C, each is the cost of a cut that puts choice 0 on the source's side, and 1 on the sink's.
 Source: Kolmogorov and Zabih, What Energy Functions Can Be Minimized via Graph Cuts, 2004.
 
-The minimum cut is found by the push-relabel algorithm of Goldberg and Tarjan, A New Approach to the
-Maximum-Flow Problem, 1988, with the highest-label rule and the gap and global relabelling heuristics of
-Cherkassky and Goldberg, 1997.  Only the maximum preflow is computed, which determines the cut: nodes that
-cannot reach the sink are on the source's side.
+With two labels one step finds the lowest cost.  With more, steps repeat until none lowers the cost: in a
+*swap*, the variables that have one of two labels choose again between these; in an *expansion*, all
+variables choose between the label that they have and one label.  Source: Boykov, Veksler and Zabih, Fast
+Approximate Energy Minimization via Graph Cuts, 2001.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from typing import NamedTuple
 
-SOURCE = 0
-SINK = 1
+from circlekit.passes.layout.minimum_cut import SINK, SOURCE, Network
 
+MAX_LABELS = 12
+"""The most labels of one problem: the number of swaps grows with its square."""
 
-class Network:
-    """A flow network; nodes are integers, and SOURCE and SINK exist from the start.
-
-    Arcs are integers, and ``a ^ 1`` is the reverse of arc ``a``.  ``arcs``: the arcs that leave each node;
-    ``heads``, ``capacity``: the end and the residual capacity of each arc.
-    """
-
-    def __init__(self) -> None:
-        self.arcs: list[list[int]] = [[], []]
-        self.heads: list[int] = []
-        self.capacity: list[int] = []
-
-    def add_node(self) -> int:
-        """Add a node and return its number."""
-        self.arcs.append([])
-        return len(self.arcs) - 1
-
-    def add_edge(self, tail: int, head: int, capacity: int) -> None:
-        """Add an edge that costs ``capacity`` if ``tail`` is on the source's side and ``head`` is not."""
-        self.arcs[tail].append(len(self.heads))
-        self.arcs[head].append(len(self.heads) + 1)
-        self.heads += head, tail
-        self.capacity += capacity, 0
-
-    def minimum_cut(self) -> list[bool]:
-        """Return for every node whether it is on the sink's side; of all minimum cuts, this side is smallest.
-
-        Call this method only once, because it changes the capacities.
-        """
-        heads, capacity, count = self.heads, self.capacity, len(self.arcs)
-        excess = [0] * count
-
-        def push(arc: int, amount: int) -> None:
-            capacity[arc] -= amount
-            capacity[arc ^ 1] += amount
-            excess[heads[arc ^ 1]] -= amount
-            excess[heads[arc]] += amount
-
-        for arc in self.arcs[SOURCE]:
-            push(arc, capacity[arc])
-        work = limit = count + len(heads)  # arcs seen since the last global relabelling
-        height: list[int] = []  # lower bounds of the distance to the sink; count if there is no path
-        population: Counter[int] = Counter()  # number of nodes by height
-        active: list[tuple[int, int]] = []  # heap of (-height, node) of nodes with excess
-        while active or work >= limit:
-            if work >= limit:
-                height, work = self.distances(), 0
-                population = Counter(height)
-                active = [(-height[n], n) for n in range(2, count) if excess[n]]  # all but SOURCE and SINK
-                heapq.heapify(active)
-                continue
-            level, node = heapq.heappop(active)
-            arcs = self.arcs[node]
-            work += len(arcs)
-            for arc in arcs:
-                head = heads[arc]
-                if capacity[arc] and excess[node] and height[head] == -level - 1:
-                    if head != SINK and not excess[head]:
-                        heapq.heappush(active, (-height[head], head))
-                    push(arc, min(excess[node], capacity[arc]))
-            if excess[node]:
-                population[-level] -= 1
-                lowest = min(height[heads[arc]] for arc in arcs if capacity[arc])
-                # a height without nodes is a gap that no excess can cross
-                height[node] = min(lowest + 1, count) if population[-level] else count
-                population[height[node]] += 1
-                if height[node] < count:
-                    heapq.heappush(active, (-height[node], node))
-        return [distance < count for distance in self.distances()]
-
-    def distances(self) -> list[int]:
-        """Return the distance of each node to the sink in residual arcs; the number of nodes without a path.
-
-        The source gets the number of nodes, too, as push-relabel requires.
-        """
-        distance = [len(self.arcs)] * len(self.arcs)
-        distance[SINK] = 0
-        for node in (queue := [SINK]):
-            for arc in self.arcs[node]:
-                tail = self.heads[arc]
-                if distance[tail] == len(self.arcs) and self.capacity[arc ^ 1] and tail != SOURCE:
-                    distance[tail] = distance[node] + 1
-                    queue.append(tail)
-        return distance
-
-
-FIXED = (-1, -2)
-"""``FIXED[label]`` stands for a constant label where the number of a variable is expected."""
+MAX_ROUNDS = 8
+"""The most rounds over all steps; each lowers the cost, and the first ones most."""
 
 
 class Cost(NamedTuple):
@@ -144,73 +58,158 @@ class Cost(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Demand:
-    """A tensor: its producer and consumers (numbers of variables, or FIXED), and the cost of a copy."""
+    """A tensor: its producer, its consumers, and the cost of a copy.
+
+    The ends are numbers of variables, or ``~label`` where the label is fixed.  ``classes``: a number for each
+    label; labels of one number need no copy between them.
+    """
 
     producer: int
     consumers: Sequence[int]
     cost: Cost
+    classes: Mapping[int, int] | Sequence[int] = range(MAX_LABELS)
+
+    def copies(self, labels: Sequence[int]) -> int:
+        """Return how many copies are needed if the variables have ``labels``."""
+        origin, *others = (
+            self.classes[labels[end] if end >= 0 else ~end] for end in (self.producer, *self.consumers)
+        )
+        return len({*others} - {origin})
 
 
 @dataclass(eq=False, repr=False)
 class Problem:
-    """The labels to choose; ``current``: the labels now; ``demands``: one for each tensor.
+    """The labels to choose; ``current``: the labels now; ``demands``: of the tensors.
 
-    ``charges``: for each variable its own cost with label 0 and with label 1.
+    ``charges``: for each variable its own cost with each label that it can have.  ``labels``: all that occur.
     """
 
-    current: list[int] = field(default_factory=list)
-    demands: list[Demand] = field(default_factory=list)
-    charges: Sequence[tuple[Cost, Cost]] = ()
+    current: Sequence[int]
+    demands: Sequence[Demand]
+    charges: Sequence[Mapping[int, Cost]]
+    labels: Sequence[int] = (0, 1)
 
     def cost(self, labels: Sequence[int]) -> Cost:
         """Return the cost of all copies, and the charges, for these labels."""
-        all_labels = [*labels, 1, 0]  # indices -1 and -2 are FIXED
         total = Cost()
-        for charge, label in zip(self.charges, labels, strict=False):
-            total = total.plus(charge[label])
+        for charges, label in zip(self.charges, labels, strict=True):
+            total = total.plus(charges[label])
         for demand in self.demands:
-            if any(all_labels[c] != all_labels[demand.producer] for c in demand.consumers):
+            for _ in range(demand.copies(labels)):
                 total = total.plus(demand.cost)
         return total
 
     def solve(self, moves_first: bool = False) -> list[int]:
-        """Return the labels for which the tuple (bytes, moves, ops_after, changes) is the lowest.
+        """Return labels for which the tuple (bytes, moves, ops_after, changes) is low.
 
-        ``changes``: the number of labels that differ from ``current``.  ``moves_first``: compare
-        (moves, bytes, ops_after, changes) instead.
+        For two labels it is the lowest one; for more, no step makes it lower.  ``changes``: the number of
+        labels that differ from ``current``.  ``moves_first``: compare (moves, bytes, ops_after, changes).
         """
-        if not self.current:
-            return []
+        solver = _Solver(self, moves_first)
+        best = list(self.current)
+        lowest = solver.energy(best)
+        for _ in range(MAX_ROUNDS):
+            before = lowest
+            for low, high, label in self._steps(best):
+                found = solver.after_step(low, high, label)
+                energy = lowest if found == best else solver.energy(found)
+                if energy < lowest:
+                    best[:], lowest = found, energy
+            if lowest == before or len(self.labels) == 2:
+                break
+        return best
+
+    def _steps(self, now: Sequence[int]) -> Iterator[tuple[list[int], list[int], int]]:
+        """Yield the steps from ``now``: low labels, high labels, and the high one of variables with a choice.
+
+        The labels stand in the order of the variables, and both are equal for one that has no choice.
+        """
+        able = [charges.keys() for charges in self.charges]
+        for a, b in combinations(self.labels, 2):
+            free = [label in (a, b) and a in can and b in can for label, can in zip(now, able, strict=True)]
+            low = [a if choice else label for choice, label in zip(free, now, strict=True)]
+            high = [b if choice else label for choice, label in zip(free, now, strict=True)]
+            yield low, high, b
+        for b in self.labels if len(self.labels) > 2 else ():
+            yield list(now), [b if b in can else label for can, label in zip(able, now, strict=True)], b
+
+
+class _Solver:
+    """Takes the best step for a problem.
+
+    ``weights``: of demands and charges, integers whose sums compare like the tuples of ``Problem.solve``.
+    """
+
+    def __init__(self, problem: Problem, moves_first: bool) -> None:
+        self.problem = problem
+        costs = [d.cost for d in problem.demands] + [c for own in problem.charges for c in own.values()]
+        pairs = [(c.moves, c.bytes) if moves_first else (c.bytes, c.moves) for c in costs]
+        ranked = [(*pair, c.ops_after) for pair, c in zip(pairs, costs, strict=True)]
+        tie_break_range = len(problem.current) + 1
+        totals = [sum(numbers) * len(problem.labels) + 1 for numbers in zip(*ranked, strict=True)]
+        weights = iter([((a * totals[1] + b) * totals[2] + c) * tie_break_range for a, b, c in ranked])
+        self.weights: list[int] = [next(weights) for _ in problem.demands]
+        self.charges: list[dict[int, int]] = [
+            {label: next(weights) + (label != now) for label in own}
+            for own, now in zip(problem.charges, problem.current, strict=True)
+        ]
+
+    def energy(self, labels: Sequence[int]) -> int:
+        """Return the cost of ``labels`` as one number."""
+        own = sum(charges[label] for charges, label in zip(self.charges, labels, strict=True))
+        pairs = zip(self.weights, self.problem.demands, strict=True)
+        return own + sum(weight * demand.copies(labels) for weight, demand in pairs if weight)
+
+    def after_step(self, low: Sequence[int], high: Sequence[int], high_label: int) -> list[int]:
+        """Return for each variable its ``low`` or its ``high`` label, such that the cost is the lowest."""
         network = Network()
-        nodes = [network.add_node() for _ in self.current]
-        ends = [*nodes, SINK, SOURCE]
-        for node, label in zip(nodes, self.current, strict=True):
-            network.add_edge(*((node, SINK) if label else (SOURCE, node)), 1)
-        costs = [d.cost for d in self.demands] + [cost for pair in self.charges for cost in pair]
-        weights = self._weights(costs, moves_first)
-        charged = weights[len(self.demands) :]
-        for node, zero, one in zip(nodes, charged[::2], charged[1::2], strict=False):
-            network.add_edge(node, SINK, zero)
-            network.add_edge(SOURCE, node, one)
-        for demand, weight in zip(self.demands, weights, strict=False):
-            consumers = list(dict.fromkeys(ends[c] for c in demand.consumers))
-            for up in (True, False):
-                _add_demand(network, up, ends[demand.producer], consumers, weight)
+        choices = list(zip(low, high, strict=True))
+        nodes = [SOURCE if a == b else network.add_node() for a, b in choices]
+        if not any(nodes):
+            return list(low)
+        for node, charges, (a, b) in zip(nodes, self.charges, choices, strict=True):
+            if a != b:
+                network.add_edge(node, SINK, charges[a])
+                network.add_edge(SOURCE, node, charges[b])
+        for weight, demand in zip(self.weights, self.problem.demands, strict=True):
+            if weight:
+                _add_demand(network, demand, weight, nodes, choices, high_label)
         cut = network.minimum_cut()
-        return [int(cut[node]) for node in nodes]
-
-    def _weights(self, costs: Sequence[Cost], moves_first: bool) -> list[int]:
-        """Return an integer weight for each cost; sums of these compare like the tuples of ``solve``."""
-        ranked = [(c.moves, c.bytes, c.ops_after) if moves_first else tuple(c) for c in costs]
-        tie_break_range = len(self.current) + 1
-        totals = [sum(numbers) + 1 for numbers in zip(*ranked, strict=True)]
-        return [((a * totals[1] + b) * totals[2] + c) * tie_break_range for a, b, c in ranked]
+        return [b if node and cut[node] else a for node, (a, b) in zip(nodes, choices, strict=True)]
 
 
-def _add_demand(network: Network, up: bool, producer: int, consumers: Sequence[int], weight: int) -> None:
-    """Add one term of the energy of a tensor: for a copy from label 0 to label 1 if ``up``, else from 1 to 0.
+def _add_demand(
+    network: Network,
+    demand: Demand,
+    weight: int,
+    nodes: Sequence[int],
+    choices: Sequence[tuple[int, int]],
+    high_label: int,
+) -> None:
+    """Add the copies of a tensor to the network of a step: one energy for each class that consumers may have.
 
-    The edges for a copy from 1 to 0 are reversed.
+    ``nodes``, ``choices``: of each variable.  ``high_label``: of those that have a choice.
+    """
+    classes = demand.classes
+    ends: list[tuple[int, int, int]] = []  # node, classes of the low and of the high label
+    for end in (demand.producer, *demand.consumers):
+        a, b = choices[end] if end >= 0 else (~end, ~end)
+        ends.append((nodes[end] if end >= 0 else SOURCE, classes[a], classes[b]))
+    (producer, producer_low, producer_high), *consumers = dict.fromkeys(ends)
+    for copied in dict.fromkeys(c for _, *both in consumers for c in both):
+        if producer_low == producer_high == copied:
+            continue
+        is_high = copied == classes[high_label]
+        original, copy = (SOURCE, SINK) if is_high else (SINK, SOURCE)
+        origin = producer if copied in (producer_low, producer_high) else original
+        users = [copy if a == b else node for node, a, b in consumers if copied in (a, b)]
+        _add_copy(network, is_high, origin, users, weight)
+
+
+def _add_copy(network: Network, up: bool, producer: int, consumers: Sequence[int], weight: int) -> None:
+    """Add the energy of a copy for the high label if ``up``, else for a low one, whose edges are reversed.
+
+    A terminal in place of a node stands for a choice that is certain.
     """
     copy_terminal = SINK if up else SOURCE  # the terminal that has the label of the copy
 

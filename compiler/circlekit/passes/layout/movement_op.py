@@ -7,7 +7,7 @@ permuted axes, but all together can: their index map between permuted axes is an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from circlekit.index_maps.index_map import IndexMap
@@ -77,13 +77,13 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
         return self.writer.best_plan(index_map, self.input, (shape, result), self.runs)
 
 
-def collapse(graph: Graph, perm: Perm, writer: MovementWriter) -> None:
-    """Replace chains by MovementOps that begin and end with values that have the axes of ``perm``.
+def collapse(graph: Graph, perms: Sequence[Perm], writer: MovementWriter) -> None:
+    """Replace chains by MovementOps that begin and end with values that have the axes of ``perms``.
 
-    Transposes by ``perm`` or its inverse, and reshapes that do the same, stay at both ends.  ``writer``: of
-    the operators that replace the chains if these change.
+    Transposes by ``perms`` or their inverses, and reshapes that do the same, stay at both ends.  ``writer``:
+    of the operators that replace the chains if these change.
     """
-    perms = (perm, inverse(perm))
+    perms = [p for perm in perms for p in (perm, inverse(perm))]
     if all(not op.data_movement or op.layout_operands or perm_of(op, perms) in perms for op in graph):
         return  # the usual case: nothing regroups axes
     for chain in list(_chains(graph)):
@@ -92,7 +92,7 @@ def collapse(graph: Graph, perm: Perm, writer: MovementWriter) -> None:
         while chain and perm_of(chain[-1], perms) in perms:
             chain.pop()
         if len(chain) > 1 or (chain and not chain[0].layout_operands):
-            _replace(graph, chain, len(perm), writer)
+            _replace(graph, chain, len(perms[0]), writer)
 
 
 def _chains(graph: Graph) -> Iterator[list[Op]]:

@@ -3,27 +3,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ops.movement.shape import Transpose
 from circlekit.passes.layout.apply import Applier, Constants
 from circlekit.passes.layout.movement_op import MovementOp, collapse, expand
 from circlekit.passes.layout.movement_writer import MovementWriter
-from circlekit.passes.layout.region import Region, RegionFinder
+from circlekit.passes.layout.region import Region
+from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_SWEEPS = 10
-"""The pass ends after this many sweeps, in case two layouts alternate; then the pipeline reports an error."""
+"""The pass ends after this many sweeps: what regroups axes between two ranks may change both."""
 
 
 class OptimizeLayout(GraphPass):
     """Let operators work on permuted axes if that leaves fewer bytes to transpose.
 
-    For each permutation among the transposes of the graph, a minimum cut finds the layouts (labels.py).
-    Neither the bytes moved nor the number of operators that move them increases.  Constants are permuted;
-    inputs and outputs keep their layout.  A remaining Transpose that only moves dimensions of 1 becomes a
-    Reshape.
+    Of all layouts that occur, minimum cuts choose one for each operator (labels.py).  Neither the bytes moved
+    nor the number of operators that move them increases.  Constants are permuted; inputs and outputs keep
+    their layout.  A remaining Transpose that only moves dimensions of 1 becomes a Reshape.
     """
 
     name = "optimize_layout"
@@ -34,49 +36,48 @@ class OptimizeLayout(GraphPass):
         run_bytes = 0 if context.target is None else context.target.run_bytes
         writer = MovementWriter(graph, context)
         for _ in range(MAX_SWEEPS):
-            changed = self.sweep(writer, run_bytes)
+            changed = sum(self.sweep(writer, perms, run_bytes) for perms in perms_of_ranks(graph))
             changes += changed
             if not changed:
                 break
         if context.refusals is not None:
-            for perm, transposes in transposes_of(graph).items():
-                self.explain(graph, perm, transposes, context)
+            for perms in perms_of_ranks(graph):
+                self.explain(graph, perms, context)
         return changes
 
-    def sweep(self, writer: MovementWriter, run_bytes: int = 0) -> int:
-        """Optimize for each permutation once; return the number of changed operators, transposes included.
+    def sweep(self, writer: MovementWriter, perms: Sequence[Perm], run_bytes: int = 0) -> int:
+        """Choose layouts around transposes by ``perms``, which have one rank.
 
-        ``run_bytes``: as for RegionFinder.
+        Return the number of changed operators, transposes included.  ``run_bytes``: as for RegionFinder.
         """
-        graph, changes = writer.graph, 0
-        constants = Constants(graph)
-        for perm in transposes_of(graph):
-            epoch, moved = graph.epoch, set[Op]()
-            collapse(graph, perm, writer)
-            transposes = transposes_of(graph).get(perm, [])
-            finder = RegionFinder(graph, perm, run_bytes)
-            better = []
-            for region in finder.regions(transposes):
-                labels = improved_labels(finder, region)
-                if labels is not None:
-                    better.append((region, labels))
-            if better:
-                applier = Applier(finder, constants)
-                for region, labels in better:
-                    applier.apply(region, labels)
-                    changed = [v.op for v in region.variables if labels[v.number] != v.side]
-                    moved.update(changed)
-                    changes += len(changed)
-                    changes += sum(len(tensor.moves) for tensor in region.tensors)
-            expand(graph, moved)
-            if not better:
-                graph.epoch = epoch  # the graph is what it was
+        graph = writer.graph
+        epoch, moved, changes = graph.epoch, set[Op](), 0
+        collapse(graph, perms, writer)
+        finder = RegionFinder(graph, perms, run_bytes)
+        better = []
+        for region in finder.regions(transposes_by(graph, perms)):
+            labels = improved_labels(finder, region)
+            if labels is not None:
+                better.append((region, labels))
+        if better:
+            applier = Applier(finder, Constants(graph))
+            for region, labels in better:
+                applier.apply(region, labels)
+                changed = [v.op for v in region.variables if labels[v.number] != v.side]
+                moved.update(changed)
+                changes += len(changed) + sum(len(tensor.moves) for tensor in region.tensors)
+        expand(graph, moved)
+        if not better:
+            graph.epoch = epoch  # the graph is what it was
         return changes
 
-    def explain(self, graph: Graph, perm: Perm, transposes: list[Transpose], context: Context) -> None:
+    def explain(self, graph: Graph, perms: Sequence[Perm], context: Context) -> None:
         """Record why transposes remain: operators with a fixed layout, inputs and outputs."""
-        finder = RegionFinder(graph, perm)
-        for region in finder.regions(transposes):
+        finder = RegionFinder(graph, perms)
+        for region in finder.regions(transposes_by(graph, perms)):
+            for op in (v.op for v in region.variables if isinstance(v.op, Transpose)):
+                sentence = f"%{op.output.name}: operators need its operand and its result in one layout"
+                context.refuse(self.name, op, sentence)
             for tensor in region.tensors if any(t.moves for t in region.tensors) else ():
                 root, move = tensor.root, tensor.moves[0] if tensor.moves else None
                 if root.producer is not None:
@@ -93,18 +94,24 @@ class OptimizeLayout(GraphPass):
     def note(self, finder: RegionFinder, op: Op, context: Context) -> None:
         """Record why the layout of ``op`` is fixed, if it is."""
         sentence = finder.fixed.pop(op, None)  # removed, so that each operator is reported once
-        if sentence is not None and finder.perm_of(op) not in finder.perms:
+        if sentence is not None:
             context.refuse(self.name, op, f"%{op.output.name}: {sentence}")
 
 
-def transposes_of(graph: Graph) -> dict[Perm, list[Transpose]]:
-    """Return the transposes of ``graph`` by permutation; those of the inverse are in the same list."""
-    groups: dict[Perm, list[Transpose]] = {}
+def perms_of_ranks(graph: Graph) -> list[list[Perm]]:
+    """Return the permutations of the transposes of ``graph``, those of one rank together."""
+    ranks: dict[int, dict[Perm, None]] = {}
     for op in graph:
         perm = constant_perm(op)
-        if perm is not None and isinstance(op, Transpose):
-            groups.setdefault(min(perm, inverse(perm)), []).append(op)
-    return groups
+        if perm is not None and inverse(perm) not in ranks.setdefault(len(perm), {}):
+            ranks[len(perm)][perm] = None
+    return [list(perms) for perms in ranks.values()]
+
+
+def transposes_by(graph: Graph, perms: Sequence[Perm]) -> list[Transpose]:
+    """Return the transposes of ``graph`` by one of ``perms`` or its inverse."""
+    found = ((op, constant_perm(op)) for op in graph if isinstance(op, Transpose))
+    return [op for op, perm in found if perm is not None and (perm in perms or inverse(perm) in perms)]
 
 
 def improved_labels(finder: RegionFinder, region: Region) -> list[int] | None:
@@ -116,7 +123,7 @@ def improved_labels(finder: RegionFinder, region: Region) -> list[int] | None:
         labels = problem.solve(moves_first=True)
         cost = problem.cost(labels)
     if cost[:2] == current[:2] and any(
-        isinstance(v.op, MovementOp) and labels[v.number] != v.side for v in region.variables
+        isinstance(v.op, MovementOp | Transpose) and labels[v.number] != v.side for v in region.variables
     ):
         return None  # a transpose and a chain that change places: for the axes of the chain they change back
     return labels if cost.improves_on(current) else None

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What changes in an operator, and what it costs, if its operands and results are permuted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from circlekit.errors import CirclekitError
+from circlekit.index_maps.steps import RUN_BYTES
+from circlekit.ir.op import Op
+from circlekit.ir.value import Shape, Value
+from circlekit.ops.movement.join import Concatenation
+from circlekit.ops.movement.shape import Transpose
+from circlekit.passes.layout.labels import Cost
+from circlekit.passes.layout.movement_op import MovementOp
+from circlekit.passes.support.axes import (
+    Perm,
+    is_movable,
+    is_movable_constant,
+    keeps_order,
+    keeps_shape,
+    permuted_shape,
+    size_in_bytes,
+)
+
+
+def changes_of(op: Op, values: Sequence[Value], perm: Perm) -> dict[str, Any] | str:
+    """Return what changes in ``op`` if ``values``, its data, are permuted; or why they cannot be."""
+    kind = type(op).__name__
+    for value in values:
+        if not _can_follow(value, perm):
+            return f"{kind} has %{value.name}, which cannot be transposed"
+    try:
+        changes = op.permuted(perm)
+    except CirclekitError as error:
+        return f"{kind} cannot work on permuted axes: {error.message}"
+    return f"{kind} cannot work on permuted axes" if changes is None else changes
+
+
+def _can_follow(value: Value, perm: Perm) -> bool:
+    """Return whether ``value``, data of a variable, can be transposed by ``perm``, or need not be."""
+    if value.is_const:
+        return is_movable_constant(value, len(perm))
+    if value.shape is None or not is_movable(value):
+        return False
+    return len(value.shape) == len(perm) or keeps_shape(value.shape, perm)
+
+
+def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost | None:
+    """Return the cost of ``op`` itself if ``data``, its operands that have a side, are permuted by ``perm``.
+
+    A MovementOp costs its operators, a Transpose what it moves, and other operators that move data
+    ``run_bytes`` for each contiguous run that they copy (see ``targets.target``).  None if a MovementOp has
+    no operators for that permutation.
+    """
+    whole = tuple(range(len(perm)))
+    if isinstance(op, MovementOp):
+        cost = op.cost_on(None if perm == whole else perm)
+        return None if cost is None else Cost(cost.bytes, cost.ops)
+    if isinstance(op, Transpose):
+        changes, shape = op.permuted(perm), permuted_shape(op.input.shape or (), perm)
+        is_view = changes is not None and keeps_order(shape, tuple(changes["perm"].tolist()))
+        return Cost(0 if is_view else size_in_bytes(op.input), 1)
+    if isinstance(op, Concatenation) and not run_bytes:
+        # parts that any layout has for nothing are joined where merge_data_movement joins them
+        is_free = all(keeps_order(value.shape or (), perm) for value in data)
+        perm, run_bytes = perm if is_free else whole, RUN_BYTES
+    if not run_bytes or not op.data_movement:
+        return Cost()
+    pairs = [(permuted_shape(v.shape or (), perm), r.shape or ()) for v in data for r in op.results]
+    return Cost(run_bytes * sum(_copied_runs(a, permuted_shape(b, perm)) for a, b in pairs))
+
+
+def _copied_runs(source: Shape, result: Shape) -> int:
+    """Return the number of contiguous runs that are copied between tensors of these shapes.
+
+    All elements behind the last axis in which they differ are one run; unknown dimensions count as 1.
+    """
+    different = [axis for axis, (a, b) in enumerate(zip(source, result, strict=True)) if a != b]
+    before = [min(a or 1, b or 1) for a, b in zip(source, result, strict=True)][: max(different, default=0)]
+    return math.prod(before) if different else 0

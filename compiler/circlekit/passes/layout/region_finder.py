@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find the regions of a graph, and the problem of choosing layouts for each."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterator, Sequence
+
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Shape, Value
+from circlekit.ops.movement.shape import Reshape, Transpose
+from circlekit.passes.layout.labels import MAX_LABELS, Cost, Demand, Problem
+from circlekit.passes.layout.permuted_op import changes_of, charge_of
+from circlekit.passes.layout.region import Move, Region, Tensor, Variable
+from circlekit.passes.support.axes import (
+    Perm,
+    constant_perm,
+    inverse,
+    is_movable,
+    keeps_order,
+    keeps_shape,
+    permuted_quantization,
+    permuted_shape,
+    size_in_bytes,
+)
+
+
+class RegionFinder:
+    """Finds the regions of a graph around transposes of one rank.
+
+    ``perms``: permutations by which values may be transposed, besides the inverse ones.  ``orders[side]``:
+    the axes of side 0 in the order of that side; side 1 is that of ``perms[0]``.  ``most_sides``: of a
+    region; transposes to others are left alone.  ``run_bytes``: the cost of copying a run of contiguous
+    elements, besides its bytes, in bytes (see ``targets.target``).
+
+    ``sides``: the side of every value found.  ``variables``: found so far.  ``fixed``: why an operator next
+    to a region is no variable.  ``ops_after``: as in Tensor, for each producer; None for inputs.
+    """
+
+    def __init__(
+        self, graph: Graph, perms: Sequence[Perm], run_bytes: int = 0, most_sides: int = MAX_LABELS
+    ) -> None:
+        self.graph, self.run_bytes, self.most_sides = graph, run_bytes, most_sides
+        self.perms = tuple(dict.fromkeys(p for perm in perms for p in (perm, inverse(perm))))
+        self.rank = len(perms[0])
+        self.orders: list[Perm] = [tuple(range(self.rank)), perms[0]]
+        self.inputs = frozenset(graph.inputs)
+        self.sides: dict[Value, int] = {}
+        self.variables: dict[Op, Variable] = {}
+        self.fixed: dict[Op, str] = {}
+        self.ops_after: dict[Op | None, int] = {}
+        count = 0
+        for op in reversed(graph.ops):
+            self.ops_after[op] = count
+            count += not isinstance(op, Transpose | Reshape)
+        self.ops_after[None] = count  # after the inputs
+
+    def regions(self, transposes: Sequence[Transpose]) -> Iterator[Region]:
+        """Yield the regions around ``transposes``."""
+        for op in transposes:
+            if op.input not in self.sides and self.is_pure_move(op):
+                is_back = constant_perm(op) == inverse(self.orders[1])
+                yield self.region(op.input, self.orders.index(self.orders[is_back]))
+
+    def perm(self, start: int, end: int) -> Perm:
+        """Return the permutation of a transpose from side ``start`` to side ``end``."""
+        order = self.orders[start]
+        return tuple(order.index(axis) for axis in self.orders[end])
+
+    # -- transposes ----------------------------------------------------------------------------
+
+    def is_pure_move(self, op: Op | None) -> bool:
+        """Return whether operand and result differ only in the order of axes, and both can be transposed."""
+        if not isinstance(op, Transpose | Reshape):
+            return False
+        perms, source, result = self.perms_of(op), op.input, op.output
+        if not perms or not (is_movable(source) and is_movable(result) and self.has_side(source)):
+            return False
+        expected = permuted_quantization(source.quantization, perms[0])
+        return source.dtype is result.dtype and result.quantization == expected
+
+    def perms_of(self, op: Move) -> Sequence[Perm]:
+        """Return the permutation of a Transpose if it is in ``perms``, or those that equal a Reshape."""
+        if isinstance(op, Transpose):
+            perm = constant_perm(op)
+            return (perm,) if perm in self.perms else ()
+        before, after = op.input.shape, op.output.shape
+        if before is None or len(before) != self.rank or None in before:
+            return ()
+        return [p for p in self.perms if permuted_shape(before, p) == after and keeps_order(before, p)]
+
+    def has_side(self, value: Value) -> bool:
+        """Return whether ``value`` has a side: it is not constant, and a dimension that moves is not 1."""
+        shape = value.shape
+        if value.is_const or shape is None or len(shape) != self.rank:
+            return False
+        return any(not keeps_shape(shape, perm) for perm in self.perms)
+
+    # -- regions -------------------------------------------------------------------------------
+
+    def region(self, value: Value, side: int) -> Region:
+        """Return the region of ``value``, which is on ``side`` and in no region yet."""
+        region = Region([0, 1] if self.most_sides == 2 else [side])
+        placed = set[Value]()
+        for member in self.spread(region, value, side):
+            if member not in placed:
+                region.tensors.append(self.tensor_of(self.root_of(member, placed), placed))
+        region.sides.sort()
+        for tensor in region.tensors:
+            self.compare_sides(tensor, region.sides)
+        for variable in region.variables:
+            self.add_changes(variable, region.sides)
+        return region
+
+    def spread(self, region: Region, value: Value, side: int) -> list[Value]:
+        """Give ``value``, and all that is connected with it, sides; return these values.
+
+        The operands and results of a variable are on one side.  Then transposes lead to other sides, those of
+        most bytes first; one that does not agree with the others leads nowhere.
+        """
+        self.sides[value] = side
+        values, moves, seen = [value], list[tuple[int, int, Move]](), set[Op]()
+        for value in values:  # the list grows in the loop
+            for op in (value.producer, *value.users):
+                if op is None or op in seen:
+                    continue
+                seen.add(op)
+                if isinstance(op, Transpose | Reshape) and self.is_pure_move(op):
+                    heapq.heappush(moves, (-size_in_bytes(op.input), len(seen), op))
+                else:
+                    values += self.visit(region, op, self.sides[value])
+            while moves and value is values[-1]:
+                values += self.cross(region, heapq.heappop(moves)[-1])
+        return values
+
+    def cross(self, region: Region, op: Move) -> list[Value]:
+        """Give the end of ``op`` that has no side yet the one that it leads to; return it."""
+        source, result = op.input, op.output
+        if source in self.sides and result in self.sides:  # it may work on other axes as a variable
+            return self.visit(region, op, self.sides[source]) if self.source_of(op) is None else []
+        known, other = (source, result) if source in self.sides else (result, source)
+        axes = self.orders[self.sides[known]]
+        perms = [perm if known is source else inverse(perm) for perm in self.perms_of(op)]
+        orders = [tuple(axes[axis] for axis in perm) for perm in perms]
+        present = [self.orders[side] for side in region.sides]
+        order = next((order for order in orders if order in present), orders[0])
+        if order not in present:
+            if len(present) >= self.most_sides:
+                return []
+            if order not in self.orders:
+                self.orders.append(order)
+            region.sides.append(self.orders.index(order))
+        self.sides[other] = self.orders.index(order)
+        return [other]
+
+    # -- tensors -------------------------------------------------------------------------------
+
+    def root_of(self, value: Value, placed: Collection[Value]) -> Value:
+        """Return the value from which transposes produce ``value``, and that is none of ``placed``."""
+        while (source := self.source_of(value.producer)) is not None and source not in placed:
+            value = source
+        return value
+
+    def source_of(self, op: Op | None) -> Value | None:
+        """Return the operand of ``op`` if it leads from the side of that to the side of its result."""
+        if not isinstance(op, Transpose | Reshape) or not self.is_pure_move(op):
+            return None
+        source, result = op.input, op.output
+        if source not in self.sides or result not in self.sides or source.shape is None:
+            return None
+        perm = self.perm(self.sides[source], self.sides[result])
+        if isinstance(op, Transpose):
+            is_same = _axes_moved(source.shape, perm) == _axes_moved(source.shape, self.perms_of(op)[0])
+        else:
+            is_same = permuted_shape(source.shape, perm) == result.shape and keeps_order(source.shape, perm)
+        return source if is_same else None
+
+    def tensor_of(self, root: Value, placed: set[Value]) -> Tensor:
+        """Return the tensor of ``root``: all values that transposes produce from it, directly or indirectly.
+
+        Of the values of one shape at most one may be an input or output of the graph; a second one is left
+        out, as are those ``placed``, to which all values are added.
+        """
+        tensor = Tensor(root, {root: self.sides[root]}, ops_after=self.ops_after[root.producer])
+        placed.add(root)
+        interface = []
+        if root in self.inputs or self.graph.is_output(root) or root.is_variable:
+            interface.append(self.axes_on(tensor, tensor.side))
+        for value in (queue := [root]):
+            for op in value.users:
+                if self.source_of(op) is not value or (result := op.results[0]) in placed:
+                    continue
+                if self.graph.is_output(result):
+                    axes = self.axes_on(tensor, self.sides[result])
+                    if axes in interface:
+                        continue
+                    interface.append(axes)
+                tensor.sides[result] = self.sides[result]
+                placed.add(result)
+                assert isinstance(op, Transpose | Reshape)
+                tensor.moves.append(op)
+                queue.append(result)
+        return tensor
+
+    def axes_on(self, tensor: Tensor, side: int) -> list[int | None]:
+        """Return the axes of the root in the order of ``side``; None for those of dimension 1."""
+        assert tensor.root.shape is not None  # it has a side
+        return _axes_moved(tensor.root.shape, self.perm(tensor.side, side))
+
+    def compare_sides(self, tensor: Tensor, sides: Sequence[int]) -> None:
+        """Find out on which of ``sides`` a tensor has the same data."""
+        shapes, orders = list[list[int | None]](), list[list[int | None]]()
+        is_static = (tensor.root.shape or ()).count(None) <= 1  # a Reshape takes one unknown dimension
+        for side in sides:
+            axes = self.axes_on(tensor, side)
+            order = [axis for axis in axes if axis is not None or not is_static]
+            pairs = ((axes, tensor.shapes, shapes), (order, tensor.orders, orders))
+            for found, number, known in pairs:
+                if found not in known:
+                    known.append(found)
+                number[side] = known.index(found)
+
+    # -- operators -----------------------------------------------------------------------------
+
+    def visit(self, region: Region, op: Op, side: int) -> list[Value]:
+        """Add ``op``, beside a value on ``side``, to ``region`` as a variable, or record why it is none.
+
+        Return those of its operands and results that get ``side`` by that.
+        """
+        if op in self.variables or op in self.fixed:
+            return []
+        found = self.data_of(op, side)
+        if isinstance(found, str):
+            self.fixed[op] = found
+            return []
+        operands, data = found
+        self.variables[op] = Variable(op, len(region.variables), side, operands)
+        region.variables.append(self.variables[op])
+        new = [value for value in dict.fromkeys(data) if value not in self.sides]
+        self.sides.update(dict.fromkeys(new, side))
+        return new
+
+    def data_of(self, op: Op, side: int) -> tuple[frozenset[int], list[Value]] | str:
+        """Return the operands of ``op`` that are permuted with it, and its values that have a side.
+
+        ``side``: that it works on.  If no permutation is possible, return why its layout is fixed.
+        """
+        kind = type(op).__name__
+        is_mover = isinstance(op, Transpose) and not self.is_pure_move(op)
+        if not op.pure or not op.layout_operands or is_mover:
+            return f"{kind} works only in its own layout"
+        last = len(op.operands) - 1
+        names = [op.operands[min(index, last)].name for index in range(len(op.inputs))]
+        operands = frozenset(index for index, name in enumerate(names) if name in op.layout_operands)
+        values = [*(op.inputs[i] for i in sorted(operands)), *op.results]
+        data = [value for value in values if value is not None and self.has_side(value)]
+        if any(self.sides.get(value, side) != side for value in data):
+            return f"{kind} reads data in both layouts"
+        perms = self.perms if self.most_sides > 2 else (self.perm(side, 1 - side),)
+        obstacles = []
+        for perm in perms:
+            found = changes_of(op, [value for value in values if value is not None], perm)
+            if not isinstance(found, str):
+                return operands, data
+            obstacles.append(found)
+        return obstacles[0]
+
+    def add_changes(self, variable: Variable, sides: Sequence[int]) -> None:
+        """Find out what changes, and what it costs, if ``variable`` works on another one of ``sides``."""
+        op, now = variable.op, variable.side
+        inputs = (op.inputs[i] for i in sorted(variable.operands))
+        operands = [value for value in inputs if value is not None]
+        values, data = [*operands, *op.results], [value for value in operands if self.has_side(value)]
+        for side in sides:
+            perm = self.perm(now, side)
+            changes = changes_of(op, values, perm) if side != now else {}
+            charge = charge_of(op, data, perm, self.run_bytes)
+            if charge is not None and not isinstance(changes, str):
+                variable.changes[side], variable.charges[side] = changes, charge
+
+    # -- the problem ---------------------------------------------------------------------------
+
+    def problem(self, region: Region) -> Problem:
+        """Return the problem of choosing the sides of the variables of ``region``."""
+        return Problem(
+            [v.side for v in region.variables],
+            [demand for tensor in region.tensors for demand in self.demands(tensor)],
+            [v.charges for v in region.variables],
+            region.sides,
+        )
+
+    def demands(self, tensor: Tensor) -> list[Demand]:
+        """Return the demands of ``tensor``: a copy moves its bytes only to another order in memory."""
+        producer, consumers = self.ends(tensor)
+        size, one = size_in_bytes(tensor.root), Cost(0, 1, tensor.ops_after)
+        if tensor.orders == tensor.shapes:
+            return [Demand(producer, consumers, one._replace(bytes=size), tensor.shapes)]
+        views = Demand(producer, consumers, one, tensor.shapes)
+        return (
+            [views]
+            if tensor.has_one_order
+            else [views, Demand(producer, consumers, Cost(size), tensor.orders)]
+        )
+
+    def ends(self, tensor: Tensor) -> tuple[int, list[int]]:
+        """Return the producer and the consumers of ``tensor`` as in Demand."""
+        op = tensor.root.producer
+        variable = None if op is None else self.variables.get(op)
+        moves = set(tensor.moves)
+        consumers: list[int] = []
+        for value, side in tensor.sides.items():
+            if self.graph.is_output(value):
+                consumers.append(~side)
+            for op, index in value.uses:
+                if op not in moves and not self.accepts_all_sides(tensor, op, index):
+                    consumers.append(self.consumer(op, index, side))
+        return ~tensor.side if variable is None else variable.number, consumers
+
+    def consumer(self, op: Op, index: int, side: int) -> int:
+        """Return the number of ``op`` as a variable, or ``~side`` if operand ``index`` must stay there."""
+        variable = self.variables.get(op)
+        return ~side if variable is None or index not in variable.operands else variable.number
+
+    def accepts_all_sides(self, tensor: Tensor, op: Op, index: int) -> bool:
+        """Return whether ``op`` is a Reshape of ``tensor`` that has the same result on all sides."""
+        return isinstance(op, Reshape) and index == 0 and tensor.has_one_order
+
+
+def _axes_moved(shape: Shape, perm: Perm) -> list[int | None]:
+    """Return ``perm`` with None in place of axes of dimension 1."""
+    return [None if shape[axis] == 1 else axis for axis in perm]
