@@ -165,6 +165,12 @@ def test_unusable_inputs(name: str, tmp_path: Path) -> None:
     assert str(caught.value).startswith(str(tmp_path / name))
 
 
+def test_one_array_is_not_enough_for_two_inputs(tmp_path: Path) -> None:
+    np.savez(tmp_path / "one.npz", X)
+    with pytest.raises(ShapeError, match="expected arrays for the inputs %x"):
+        read_records(tmp_path / "one.npz", TWO)
+
+
 def test_bytes_of_another_type_are_no_raw_data(tmp_path: Path) -> None:
     model = parse_model("graph g(%x: i8[4]) -> %y { %y = Abs(%x) }")
     hdf5(tmp_path / "x.h5", {"0/0": np.arange(4, dtype=np.uint8)})

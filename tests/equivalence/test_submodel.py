@@ -145,6 +145,8 @@ def test_constants_and_sizes() -> None:
     model = parse_model(NET)
     assert [v.name for v in submodel.constants(model.main)] == ["w", "r/shape", "y/rhs"]
     assert submodel.sizes(model) == [6, 5, 4, 2]
+    ones = parse_model("graph main(%x: f32[1,3], %z: f32[?]) -> %y { %y = Mul(%x, [[[[2.0]]]]) }")
+    assert submodel.sizes(ones) == [3]
 
 
 def test_with_size_cuts_data_and_numbers() -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -22,7 +24,7 @@ from circlekit.index_maps.unknown_dim import (
 )
 from circlekit.index_maps.write_back import plans_for
 from circlekit.ir.dtypes import f32
-from circlekit.ir.value import Value
+from circlekit.ir.value import Array, Value
 
 
 def test_the_number_for_an_unknown_dimension_is_prime() -> None:
@@ -63,7 +65,7 @@ def test_unknown_dimensions_count_as_one_and_are_written_as_minus_one() -> None:
     assert written([2 * UNKNOWN_DIM, 3]) == [-1, 3]
 
 
-KNOWN = {
+KNOWN: dict[str, Callable[[Array], Array]] = {
     "Transpose(%x, [1, 0, 2])": lambda x: x.transpose(1, 0, 2),
     "Reshape(%x, [-1, 4, 3])": lambda x: x.reshape(-1, 4, 3),
     "Reshape(%x, [-1, 12])": lambda x: x.reshape(-1, 12),

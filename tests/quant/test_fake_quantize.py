@@ -18,6 +18,7 @@ from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.cast import FakeQuant
 from circlekit.ops.convolution.conv import Conv2D
 from circlekit.quant.calibration.statistics import TensorStatistics
+from circlekit.quant.fake.grids import take_grids
 
 X = np.linspace(-1, 1, 2 * 4 * 4 * 3, dtype=np.float32).reshape(2, 4, 4, 3)
 ATTRIBUTES = "{padding: SAME, stride_w: 1, stride_h: 1, act: %s}"
@@ -275,6 +276,28 @@ def test_pairs_of_quantize_and_dequantize_become_the_parameters_of_integers() ->
     assert weights.scale == pytest.approx([0.02, 0.03, 0.04])
     assert (result.scale.tolist(), result.zero_point.tolist()) == ([0.03125], [-28])
     assert np.abs(circlekit.run(model, [X])[0] - expected).max() <= 1.001 * 0.03125
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "number", "zero_point"),
+    [
+        (-95.5, 32.0, -64.0, 0),  # -128 steps
+        (-95.5, 32.0, -64.5, 63),
+        (-32.0, 95.5, 63.5, 0),  # 127 steps
+        (-32.0, 95.5, 64.0, -64),
+    ],
+)
+def test_weights_have_the_zero_point_0_if_int8_can_then_hold_them(
+    low: float, high: float, number: float, zero_point: int
+) -> None:
+    """Steps of 0.5: 0 is the step 191 or 64 of the range."""
+    rounding = f"FakeQuant(%w) {{min: {low}, max: {high}, num_bits: 8, narrow_range: false}}"
+    body = f"%w = const f32[2] [{number}, 1.0] %r = {rounding} %y = Mul(%x, %r)"
+    text = f"graph main(%x: f32[2]) -> %y {{ {body} }}"
+    model = circlekit.parse(text)
+    (form,) = take_grids(model)[0].values()
+    assert (form.scale, form.zero_point) == ((0.5,), (zero_point,))
+    assert model.main.ops[0].inputs[1].array().tolist() == [number, 1.0]  # type: ignore[union-attr]
 
 
 def test_ranges_follow_through_functions_and_joins() -> None:

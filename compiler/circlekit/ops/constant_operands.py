@@ -183,7 +183,7 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
         coordinates = {a: indices[parents] for a, indices in coordinates.items()}
         coordinates[axis] = index
     for block, axis in enumerate(block_map):
-        size = int(levels[order.index(rank + block)].get("dense_size", 0))
+        size = int(levels[order.index(rank + block)]["dense_size"])  # sparsity_fault has checked it
         coordinates[axis] = coordinates[axis] * size + coordinates[rank + block]
     out[tuple(coordinates[axis] for axis in range(rank))] = stored[: len(position)]
     return out

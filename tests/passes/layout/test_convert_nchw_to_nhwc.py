@@ -11,6 +11,7 @@ from circlekit.interp.interpreter import run
 from circlekit.ir.clone import clone
 from circlekit.ir.text import parse_model
 from circlekit.ir.verifier import check
+from circlekit.passes.engine.explain import explain_pass
 from tests.passes.kit import check_pass, make_input
 
 ONE = "graph main(%x: f32[1,3,4,5]) -> %y {{ %y = {} }}"
@@ -59,6 +60,12 @@ def test_nchw_operators_around_a_convolution() -> None:
 
 def test_converges_together_with_o1() -> None:
     check_pass(BODY, ["convert_nchw_to_nhwc", "optimize_layout", "remove_redundant_transpose"])
+
+
+def test_operators_beside_a_region_say_why_they_keep_their_layout() -> None:
+    text = ONE.format("Softmax(%a)").replace("{", "{ %a = Add(%x, [1.0, 2.0, 3.0, 4.0, 5.0])")
+    sentences = [r.sentence for r in explain_pass(parse_model(text), "convert_nchw_to_nhwc", "circle")]
+    assert sentences[0] == "%y: Softmax cannot work on permuted axes"
 
 
 def converted(text: str, passes: list[str]) -> circlekit.Model:

@@ -53,7 +53,7 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         """Return [N, OH, OW, C]: each window, without its padding, reduced by ``combine`` from ``start``."""
         taps, strides = (self.filter_height, self.filter_width), (self.stride_h, self.stride_w)
         geometry = Geometry.of(input.shape[1:3], taps, strides, (1, 1), self.padding)
-        if geometry.windows == (1, 1) and geometry.before == (0, 0):
+        if geometry.windows == (1, 1):  # a padded one has all elements
             window = input[:, : taps[0], : taps[1]]
             return np.asarray(combine.reduce(window, axis=(1, 2), keepdims=True, initial=start))
         out = np.full((len(input), *geometry.windows, input.shape[3]), start, input.dtype)

@@ -160,10 +160,9 @@ class ConvertNchwToNhwc(GraphPass):
                 labels = _labels(finder, region)
                 moved += sum(v.side != labels[v.number] for v in region.variables)
                 applier.apply(region, labels)
-        if context.refusals is not None:
-            for op, sentence in finder.fixed.items():
-                if not isinstance(op, Transpose):
-                    context.refuse(self.name, op, f"%{op.output.name}: {sentence}")
+        for op, sentence in finder.fixed.items():
+            if not isinstance(op, Transpose):
+                context.refuse(self.name, op, f"%{op.output.name}: {sentence}")
         if context.partial_matches:
             self._explain_others(graph, context)
         return moved + move_reductions(graph, finder.sides, ALWAYS_NHWC)
