@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from circlekit.equivalence.litert import TOLERANCE, differences, make_interpreter, run_interpreter
+from circlekit.equivalence.litert_undefined import undefined
 from circlekit.equivalence.workers import Loss, Tell, Workers, silence_stderr
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp import run
@@ -26,7 +27,6 @@ from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.targets.operator_form import form_of
 from circlekit.targets.target import find_target
 from circlekit.testing.model_builder import Rejected, graph_of
-from tools.random_graphs.litert_undefined import undefined
 from tools.samples.drawing import sampled_codes
 from tools.samples.typed_operator import Sample, draw_sample
 from tools.samples.types import FILTERS, QUANTIZABLE, Types, types_of

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from circlekit.equivalence.litert_undefined import undefined
 from circlekit.ir.graph import Model
 from circlekit.ir.op import REGISTRY, Op
 from circlekit.targets.operator_form import form_of
 from circlekit.targets.target import Target, find_target
 from tools.probe_targets.probe import content_of, judged
 from tools.probe_targets.runtimes import RUNTIMES, Job, run_jobs
-from tools.random_graphs.litert_undefined import undefined
 from tools.samples.drawing import sampled_codes
 from tools.samples.typed_operator import Sample, draw_sample
 from tools.samples.types import Types, all_types

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from circlekit.equivalence.litert import differences
+from circlekit.equivalence.litert_undefined import undefined
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp import run
 from circlekit.io.write.save import to_bytes
@@ -24,7 +25,6 @@ from circlekit.targets.operator_form import form_of
 from tools.probe_targets.constraints import Observation, is_broken, known_constraints, learn, parts_of
 from tools.probe_targets.recurrent import RECURRENT, recurrent_samples
 from tools.probe_targets.runtimes import CRASH, RUNTIMES, Job, Ran, Runtime, is_registered, run_jobs
-from tools.random_graphs.litert_undefined import undefined
 from tools.samples.drawing import RANKS
 from tools.samples.typed_operator import Sample, draw_sample
 from tools.samples.types import FILTERS, Types, all_types

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from circlekit.equivalence.litert import run_litert_forked, tflite_of
+from circlekit.equivalence.litert_undefined import undefined
 from circlekit.errors import CirclekitError, UnsupportedError
 from circlekit.interp import run
 from circlekit.io.read.load import load_bytes
@@ -17,7 +18,6 @@ from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Kernels
 from tools.probe_targets.runtimes import RUNTIMES, Job, run_jobs
 from tools.random_graphs.checks import Fault, Original
-from tools.random_graphs.litert_undefined import undefined
 
 TARGET = "litert"
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from circlekit.equivalence.litert_undefined import undefined
 from circlekit.equivalence.model_comparison import allowed_difference, compare_arrays
 from circlekit.equivalence.sandbox import ProcessLost, run_forked
 from circlekit.errors import EquivalenceError, UnsupportedError
@@ -58,8 +59,11 @@ def tflite_of(model: Model) -> bytes:
 def run_model(model: Model, inputs: Sequence[Array]) -> list[Array]:
     """Return the outputs of ``model`` in LiteRT, from the set of kernels that our interpreter follows for it.
 
-    The errors are those of ``tflite_of`` and ``run_litert``.
+    The errors are those of ``tflite_of`` and ``run_litert``; UnsupportedError also if results are undefined.
     """
+    reason = undefined(model)
+    if reason is not None:
+        raise UnsupportedError(f"LiteRT has undefined results for the model: {reason}")
     return run_litert(tflite_of(model), inputs, select_kernels(model))
 
 

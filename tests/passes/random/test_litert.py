@@ -10,6 +10,7 @@ import pytest
 
 import circlekit
 from circlekit.equivalence.litert import run_litert, tflite_of
+from circlekit.equivalence.litert_undefined import undefined
 from circlekit.errors import UnsupportedError
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
@@ -22,7 +23,6 @@ from circlekit.targets.operator_form import form_of
 from tools.random_graphs.checks import Fault, Original
 from tools.random_graphs.graphs import PARTS, Step, make
 from tools.random_graphs.litert_check import PassFile, litert_faults
-from tools.random_graphs.litert_undefined import undefined
 from tools.random_graphs.retype import retype
 from tools.random_graphs.splice import RECIPES, recipe_of_operator
 from tools.random_graphs.target_check import check_target
