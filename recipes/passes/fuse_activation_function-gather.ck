@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: RELU behind a GATHER, which only moves elements, is fused into the operator before it.
+# Done: RELU after a GATHER, which only moves elements, is fused into the operator before it.
 
 graph main(%x: f32[3,4]) -> %y {
   %a = Mul(%x, %x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Refused: %c: expected one number per channel behind the Transpose, got shape [3]
+# Refused: %c: expected one number per channel after the Transpose, got shape [3]
 
 graph main(%x: f32[1,3,5,3]) -> %y {
   %c = const f32[3] [1.0, 2, 3]
@@ -12,5 +12,5 @@ graph main(%x: f32[1,3,5,3]) -> %y {
 rules {
   passes(fuse_add_to_conv_bias)
   unchanged()
-  refused("expected one number per channel behind the Transpose, got shape [3]")
+  refused("expected one number per channel after the Transpose, got shape [3]")
 }

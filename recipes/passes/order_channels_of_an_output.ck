@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# RELU computes the output, which has another reader behind SQUEEZE.
+# RELU computes the output, which has another reader after SQUEEZE.
 
 graph main(%x: f32[2,2]) -> %s, %n {
   %t = Transpose(%x, [0, 1])

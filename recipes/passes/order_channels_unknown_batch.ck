@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Done: the shuffle of two groups behind a join goes into the weights, whatever the number of images is.
+# Done: the shuffle of two groups after a join goes into the weights, whatever the number of images is.
 
 graph main(%x: f32[?,6,6,4]) -> %y {
   %u = const f32[8,1,1,4] gaussian(0, 1)

@@ -21,7 +21,7 @@ from circlekit.io.write.save import to_bytes
 from circlekit.ir.graph import Model
 
 TAIL = bytes(range(100, 132))
-"""Bytes behind the flatbuffer."""
+"""Bytes after the flatbuffer."""
 
 
 def tensor(name: str | None, shape: list[int], **more: Any) -> Tree:

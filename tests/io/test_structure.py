@@ -64,11 +64,11 @@ FAULTS = {
     "table of a vector out of the file": changed(BUFFERS + 4, "I", SIZE - 80),
     "table of a vector at the end of numbers": changed(BUFFERS + 4, "I", 0x7FFFFFF8),
     "vtable before the file": changed(MODEL, "i", MODEL + 4),
-    "vtable behind the file": changed(MODEL, "i", MODEL - SIZE),
+    "vtable beyond the file": changed(MODEL, "i", MODEL - SIZE),
     "vtable in the last byte": changed(MODEL, "i", MODEL - SIZE + 1),
     "vtable not aligned": moved("i", MODEL, SPARE - 1, VTABLE),
     "vtable of odd length": changed(8, "H", 17),
-    "vtable that ends behind the file": moved("i", MODEL, SIZE - 8, struct.pack("<4H", 16, 24, 4, 0)),
+    "vtable that ends beyond the file": moved("i", MODEL, SIZE - 8, struct.pack("<4H", 16, 24, 4, 0)),
     "field out of the file": changed(8 + 4, "H", SIZE),
     "field in the place of the vtable's offset": changed(8 + 4, "H", 2),
     "field not aligned": changed(8 + 4, "H", 6),
@@ -98,13 +98,13 @@ NEAR = {
     "vector up to the end": changed(NUMBERS, "I", (SIZE - NUMBERS) // 4 - 1),
     "bytes up to the end": changed(DATA, "I", SIZE - DATA - 4),
     "the smallest": bytes(sound()[: DATA + 8]),
-    "more behind it": bytes(sound()) + b"abc",
+    "more after it": bytes(sound()) + b"abc",
 }
 """What it takes."""
 
 OURS = {
     "table without room for its fields": changed(10, "H", 20),
-    "table that ends behind the file": changed(10, "H", SIZE),
+    "table that ends beyond the file": changed(10, "H", SIZE),
     "table of no size": changed(112, "I", 4),
     "two fields in one place": changed(8 + 4, "H", 12),
     "vtable without the size of the table": changed(112, "H", 2),

@@ -100,7 +100,7 @@ BYPASS = "%o: f32[2,4,4,3]"
             "",
             [("y", "act_quant"), ("z", "act_quant"), ("w", "weights_quant"), ("v", "weights_quant")],
         ),
-        (  # products of rounded tensors are rounded, also behind what keeps the grid
+        (  # products of rounded tensors are rounded, also after what keeps the grid
             conv("%y", act="RELU")
             + "  %p = MaxPool2D(%y) {stride_w: 1, stride_h: 1, filter_width: 2, filter_height: 2}"
             + " : f32[2,4,4,3]\n"

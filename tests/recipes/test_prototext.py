@@ -19,7 +19,7 @@ def parse(text: str, fmt: str = "tflite") -> Any:
 
 def test_fields_messages_separators_and_comments() -> None:
     tree = parse(
-        """# a comment, and another behind a field
+        """# a comment, and another after a field
         operand { shape { dim: 1, dim: 2; dim: [3, 0x10, 017] } name: 'a' "b" }  # here
         operand: < type: INT8 quant { scale: [] scale: -.5e1 scale: 2f min: inf max: nan } >
         ext_offset: true input: ["x", 'y'] input: "z" """

@@ -19,7 +19,7 @@ from circlekit.testing import random_model
 
 
 def layers_of(count: int, scope: str = "layer_{}/") -> Graph:
-    """A chain of residual layers of four operators, with one operator behind them."""
+    """A chain of residual layers of four operators, with one operator after them."""
     lines, last = [], "x"
     for number in range(count):
         at = scope.format(number) + str(number)
@@ -62,7 +62,7 @@ def test_scopes_of_names_are_groups() -> None:
 
 
 def test_repeated_blocks_are_groups() -> None:
-    """Without scopes; the operator behind the blocks stays alone."""
+    """Without scopes; the operator after the blocks stays alone."""
     *blocks, last = fold(layers_of(12, "")).children
     assert [b.label for b in blocks if isinstance(b, Group)] == [f"block {i + 1}" for i in range(12)]
     assert last == 48
@@ -117,7 +117,7 @@ def test_many_blocks_are_packed() -> None:
 
 
 def chain(kinds: Sequence[str], names: Sequence[str] = (), skips: Sequence[int] = ()) -> Graph:
-    """Return operators one behind the other; one of ``skips`` adds the result of the third one before it."""
+    """Return operators one after the other; one of ``skips`` adds the result of the third one before it."""
     names = names or [f"v{i}" for i in range(len(kinds))]
     lines = []
     for i, kind in enumerate(kinds):
@@ -144,7 +144,7 @@ def test_a_graph_without_structure_is_cut_into_equal_stretches() -> None:
 
 
 def test_cuts_are_where_the_fewest_values_cross() -> None:
-    """The result of operator 1 is read by operator 4 also: the first cut is behind that, not at 4."""
+    """The result of operator 1 is read by operator 4 also: the first cut is after that, not at 4."""
     first = fold(chain(IRREGULAR, skips=[4])).children[0]
     assert isinstance(first, Group)
     assert (first.first, first.stop) == (0, 5)

@@ -247,7 +247,7 @@ def test_an_onnx_interface_is_found_by_its_values() -> None:
 
 
 def test_values_are_named_after_the_nodes_of_an_onnx_model() -> None:
-    """The Conv of the ONNX model is fused with its Relu; the Neg behind it keeps its own name."""
+    """The Conv of the ONNX model is fused with its Relu; the Neg after it keeps its own name."""
     model = circlekit.parse(
         "graph main(%x: f32[1,4,4,2]) -> %q {\n"
         "  %w = const f32[3,1,1,2] gaussian(0, 1)\n"

@@ -70,7 +70,7 @@ def insert(out: bytearray, other: bytes, rng: random.Random) -> None:
 
 
 def delete(out: bytearray, other: bytes, rng: random.Random) -> None:
-    """Delete a piece, or everything behind a position."""
+    """Delete a piece, or everything after a position."""
     at = _position(out, rng)
     size = rng.choice((1, 2, 4, 8, 64)) if rng.random() < 0.7 else len(out)
     del out[at : at + size]

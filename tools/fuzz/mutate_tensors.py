@@ -136,7 +136,7 @@ def quantization(world: World) -> None:
 
 
 def external_buffers(world: World) -> None:
-    """Place the data of several buffers behind, within or across the flatbuffer and each other."""
+    """Place the data of several buffers after, within or across the flatbuffer and each other."""
     rng, buffers = world.rng, world.trees("buffers")
     start = rng.choice((2, 4, 16, 64, 256, 1024, 4096, 2**31, 2**63, 2**64 - 8))
     for buffer in rng.sample(buffers, min(len(buffers), rng.choice((1, 2, 3, 9)))):

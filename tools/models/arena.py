@@ -3,9 +3,9 @@
 
 LiteRT runs its built-in kernels on one thread, without delegates.  The size of its arena is read from the
 addresses of the tensors after ``allocate_tensors``.  The arena begins with an input of the graph, and every
-other buffer begins at most at the next multiple of 64 bytes behind another one.  So the kernels' scratch
+other buffer begins at the next multiple of 64 bytes after another one at the latest.  So the kernels' scratch
 buffers are found, too, and tensors elsewhere are left out: constants, variables and tensors of unknown size.
-So are the results of a WHILE whose body computes sizes, and all behind them: there the plan is larger.
+So are the results of a WHILE whose body computes sizes, and all after them: there the plan is larger.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def litert_arena_bytes(model: Model) -> int:
 
 
 def _place(interpreter: Any, index: int) -> tuple[int, int] | None:
-    """Return the address of a tensor and the one behind its end; None if it has no memory."""
+    """Return the address of a tensor and the one after its end; None if it has no memory."""
     try:
         interpreter._interpreter.TensorType(index, 0)
         interpreter._interpreter.TensorSize(index, 0)

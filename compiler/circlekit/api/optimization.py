@@ -35,10 +35,11 @@ from circlekit.rewrite.base import Context
 
 
 class Optimization:
-    """The work that ``options``, which are checked, ask for on ``model``, which changes in place.
+    """The work on one model: passes, verification, legalization, explanations.
 
-    ``format``: what the model will be written as.  ``original``: the model before the work, a copy only if
-    the options need one.  ``verifier``: knows the outputs of the original; None if nothing is verified.
+    ``model``: changes in place.  ``options``: what to do, from ``checked_options``.  ``format``: what the
+    model will be written as.  ``original``: the model before the work, a copy only if the options need one.
+    ``verifier``: knows the outputs of the original; None if nothing is verified.
     """
 
     def __init__(self, model: Model, options: Options, format: str) -> None:
@@ -97,7 +98,7 @@ class Optimization:
             watch(self.verifier, self.model, name)
 
     def _explain(self, report: Report, removed: Collection[str]) -> None:
-        """Add what the options want explained; ``removed``: names of operators before the passes."""
+        """Add the explanations that the options want; ``removed``: names of operators before the passes."""
         options, targets = self.options, self.watch.targets
         if options.explain is not None:
             report.explanations = explain_passes(
@@ -127,9 +128,10 @@ class Optimization:
             self.verifier.check(model, f"the legalization for {self.format}")
 
     def _merge_legalized(self, model: Model, report: Report, keep: Collection[str]) -> None:
-        """Run the pipelines on what legalization wrote, and legalize again, if that leaves fewer operators.
+        """Run the pipelines once more, after legalization; keep the result if it has fewer operators.
 
-        Legalizations replace single operators: their reshapes may be merged with those beside them.
+        Legalization replaces one operator at a time, so the reshapes that it inserts may be merged with
+        neighbors.  What the pipelines make is legalized again.
         """
         start, count = Snapshot(model), sum(map(len, model.graphs))
         records = run_passes(model, self._selected_passes(), self._new_context())

@@ -57,7 +57,7 @@ def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = (
     """Return the part of the main graph that computes ``outputs`` from ``inputs``: names of any values.
 
     By default these are the inputs and outputs of the graph.  Inputs of the graph on which the outputs
-    depend, too, become inputs behind the named ones.  Raise ModelError for an unknown name and for an input
+    depend, too, become inputs after the named ones.  Raise ModelError for an unknown name and for an input
     on which no output depends; UnsupportedError if the operators share state with others.
     """
     check_model(model)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check a whole model, and say of a fault in the work on a model that the model was invalid."""
+"""Check a whole model; if work on a model fails, find out whether the model was invalid."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def output_of(arguments: argparse.Namespace) -> str:
     """Return the path to write, which ``Parser.add_output`` declared; exit if none or two were given."""
     given = [path for path in (arguments.output, arguments.output_path) if path is not None]
     if len(given) != 1:
-        arguments.refuse(f"expected one output, as the last argument or behind -o, got {len(given)}")
+        arguments.refuse(f"expected one output, as the last argument or after -o, got {len(given)}")
     return str(given[0])
 
 

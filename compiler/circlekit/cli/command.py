@@ -141,7 +141,7 @@ def for_each_file(paths: Sequence[str], work: Callable[[str], dict[str, Any]]) -
 
 
 def print_error(error: Exception, verbose: bool, heading: str = "error") -> None:
-    """Print the message of ``error`` behind ``heading``; ``verbose``: also the traceback."""
+    """Print the message of ``error`` after ``heading``; ``verbose``: also the traceback."""
     if verbose:
         traceback.print_exception(error)
     if isinstance(error, CirclekitError):

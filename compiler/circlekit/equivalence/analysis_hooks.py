@@ -32,7 +32,7 @@ HOOKS = {
     "InstanceNorm": "input gamma beta epsilon output fused_act",
     "Split": "split_dim value num_splits outputs",
 }
-"""The arguments of an operator's own hooks behind the name; Pre does not get ``output`` and ``outputs``."""
+"""The arguments of an operator's own hooks after the name; Pre does not get ``output`` and ``outputs``."""
 
 ONE_OPCODES = {
     "L2_NORMALIZATION": "L2Normalize",

@@ -129,10 +129,10 @@ def _on_cluster(
 
 
 _ONE_AT_A_TIME = threading.Lock()
-"""Held while a worker process runs a job: standard output and the number of BLAS threads serve one."""
+"""A lock for the jobs of a worker process, which share its standard output and number of BLAS threads."""
 
 
 def _one_at_a_time(work: Callable[[J], R], job: J) -> R:
-    """Run in a worker."""
+    """Return ``work(job)`` in a worker, when no other job runs there."""
     with _ONE_AT_A_TIME, watched(Progress()):
         return work(job)

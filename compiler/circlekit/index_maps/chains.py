@@ -21,7 +21,7 @@ MAX_CHAIN_OPS = 32
 
 
 class Origin(NamedTuple):
-    """A way to compute a result: by ``map`` from the elements of ``sources``, one source behind the other.
+    """A way to compute a result: by ``map`` from the elements of ``sources``, one source after the other.
 
     ``ops``: the operators between ``sources`` and the result, which compute it now; the last one first.
     """

@@ -33,7 +33,7 @@ class Join(NamedTuple):
         return Concatenation(*sources, axis=self.axis)
 
     def cost(self, sources: tuple[Value, ...]) -> MovementCost:
-        """Return the cost of the join of ``sources`` and of the operators behind it."""
+        """Return the cost of the join of ``sources`` and of the operators after it."""
         bits = sources[0].dtype.bits
         moved = (sum(known_count(dims_of(value)) for value in sources) * bits + 7) // 8
         moved += run_cost([dims_of(value) for value in sources], self.axis)
@@ -43,7 +43,7 @@ class Join(NamedTuple):
 def joins_for(index_map: IndexMap, sources: tuple[Value, ...], result: Shape) -> list[Join]:
     """Return the ways to compute a tensor of shape ``result`` by a join of ``sources``; the cheapest first.
 
-    ``index_map``: from the sources, one behind the other, to the result.  The list is empty if the sources
+    ``index_map``: from the sources, one after the other, to the result.  The list is empty if the sources
     have different shapes, or no join followed by operators on one tensor gives that map.
     """
     return sorted(_joins(index_map, sources, result), key=lambda join: join.cost(sources))

@@ -34,7 +34,7 @@ class Movement(NamedTuple):
     """What an operator that moves data does.
 
     ``sources``: the operands whose elements it copies.  The elements of several operands count as one
-    vector, one operand behind the other.  ``maps``: for each result its map from that vector; None if no
+    vector, one operand after the other.  ``maps``: for each result its map from that vector; None if no
     index map describes it.
     """
 

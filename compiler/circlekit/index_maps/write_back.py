@@ -81,7 +81,7 @@ def _reshaped(shape: Shape, result: Shape) -> Plan:
 def _permutations(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
     """Yield plans for a permutation: one Transpose, or one move of blocks (DEPTH_TO_SPACE, SPACE_TO_DEPTH).
 
-    A Reshape stands before and behind it where it is needed.
+    A Reshape stands before and after it where it is needed.
     """
     yield from _block_moves(index_map, shape, result)
     for by_source, by_result in product((False, True), repeat=2):

@@ -16,7 +16,7 @@ from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.ops.program.state import State
 
 KERNELS_METADATA = "circlekit_kernels"
-"""Metadata of a submodel: the kernel set of the model that it was cut out of, if its own would be another."""
+"""Key of metadata in a submodel: the kernel set of the whole model, if ``select_kernels`` chose the other."""
 
 
 def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kernels:

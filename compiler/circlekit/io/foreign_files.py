@@ -36,7 +36,7 @@ UNPACK = "unpack it, the model may be in it"
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """Return a varint and the position behind it; raise ValueError if there is none."""
+    """Return a varint and the position after it; raise ValueError if there is none."""
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):

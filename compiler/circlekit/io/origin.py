@@ -50,7 +50,7 @@ class Origin:
     has_external_data: Whether the file has external data.
     has_rank: Whether tensors of known rank are marked so.
     absent: Names of the vectors and strings of Model that the file lacks.
-    archive: A zip archive behind the flatbuffer.
+    archive: A zip archive after the flatbuffer.
     is_complete: Whether the model has everything that is in the file; if not, there was a FormatWarning.
     source: The map of the file, if ``buffers`` are views of one.
     rest: Fields of Model that the IR does not represent.

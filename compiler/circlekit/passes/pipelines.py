@@ -148,7 +148,7 @@ FUSE = Phase(
 
 JOIN = Phase(
     "join parallel operators",
-    "Layers of one input become one layer and a SPLIT, and this moves behind equal operators on all parts. "
+    "Layers of one input become one layer and a SPLIT, and this moves past equal operators on all parts. "
     "This comes after fusion, which folds factors and offsets into each layer alone.",
     ("join_grouped_convolution", "join_fully_connected", "forward_split"),
 )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Given forms of tensors: those that a model was trained with (see ``quant.fake.grids``).
 
-If a grid does not use the largest integers of its dtype, ``quant.fake.grids`` puts a MINIMUM behind the
+If a grid does not use the largest integers of its dtype, ``quant.fake.grids`` puts a MINIMUM after the
 tensor, which keeps its numbers within the grid.
 """
 

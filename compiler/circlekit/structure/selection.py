@@ -58,7 +58,7 @@ def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = (
     """Return a model of the part of the main graph that computes ``outputs`` from ``inputs``.
 
     ``inputs``, ``outputs``: names of values, by default the inputs and outputs of the graph.  Other inputs of
-    the graph on which the outputs depend become inputs behind the named ones.  Raise ModelError for an
+    the graph on which the outputs depend become inputs after the named ones.  Raise ModelError for an
     unknown name, and for an input on which no output depends, and the errors of ``submodel``.
     """
     graph = model.main

@@ -116,7 +116,7 @@ def _offsets(alive: Sequence[Lifetime], planner: Planner) -> list[int]:
 
 
 def _gap(others: Sequence[Sequence[int]], size: int, planner: Planner) -> int:
-    """Return the offset for ``size`` bytes between or behind ``others``, sorted (begin, end) pairs."""
+    """Return the offset for ``size`` bytes between or after ``others``, sorted (begin, end) pairs."""
     best: tuple[int, int] | None = None  # (bytes of the gap, offset)
     end = 0
     for begin, other_end in others:

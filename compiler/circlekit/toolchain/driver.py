@@ -66,10 +66,10 @@ class Driver:
     """One of ONE's one-* commands.
 
     ``declare``: returns its options.  ``run``: does the work.  ``check``: raises UsageFault for values that
-    do not fit together.  ``usage``: the usage line, None for that of argparse.  ``foreign_words``: which
-    words of the command line are for another program: "no"; "behind": those behind ``--``; "any": also those
-    that the driver does not know.  ``log``: the option whose value, with ".log" behind it, is the path of the
-    log file; "" for no log.
+    do not fit together.  ``usage``: the usage line, None for that of argparse.
+    ``foreign_words``: which words of the command line are for another program: "no" for none, "after_dashes"
+    for those after ``--``, "any" for those, too, that the driver does not know.
+    ``log``: the option whose value, with ".log" appended, is the path of the log file; "" for no log.
     ``standard``: the names of the options of STANDARD that it has.  ``has_open_section``: whether its
     section may have keys that are no options. ``group``: returns values for options that neither command
     line nor configuration file give. ``details``: returns the end of the help page.  ``prepare``: raises

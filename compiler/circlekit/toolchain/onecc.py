@@ -281,7 +281,7 @@ def _step(step: Step, session: Session) -> Ready:
 
 
 def words_of(driver: Driver, keys: Mapping[str, str], where: str) -> list[str]:
-    """Return the command line for the keys of a step; the words of the key ``command`` stand behind ``--``.
+    """Return the command line for the keys of a step; the words of the key ``command`` stand after ``--``.
 
     Raise DriverError, with the place ``where`` of the step, for an unknown key or a value that is not valid.
     """

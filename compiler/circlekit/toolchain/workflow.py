@@ -56,7 +56,7 @@ def read_workflow(path: str, warn: Callable[[str], None]) -> list[Step]:
     if _has_cycle_for_one(names, waits):
         warn(
             f"WARNING: ONE's onecc refuses {path} (Workflows should not have a cycle), although it has none: "
-            f'ONE accepts one workflow with "{AFTER}", behind the first workflow of the file'
+            f'ONE accepts one workflow with "{AFTER}", after the first workflow of the file'
         )
     order: list[str] = []
     while graph.is_active():
@@ -70,7 +70,7 @@ def _has_cycle_for_one(names: Sequence[str], waits: Mapping[str, Collection[str]
     """Return whether ONE reports a cycle for these workflows, which have none.
 
     In ONE all workflows share one list of waiting workflows.  So in its order, the reverse of a depth-first
-    search from the first workflow of the file, nothing may come behind a workflow that waits.
+    search from the first workflow of the file, nothing may come after a workflow that waits.
     ``names``: in the order of the file.  ``waits``: for each name those that it runs after.
     """
     waiting = [name for name in names if waits[name]]

@@ -24,7 +24,7 @@ def compare(stage: OutputStage, sums: Array, bound: float) -> FastOutputStage:
 
 
 def next_to_steps(stage: OutputStage, bound: int) -> Array:
-    """Sums [R, 1] before and behind the places where results change, and the ends."""
+    """Sums [R, 1] before and after the places where results change, and the ends."""
     low, high = (limit - stage.zero_point for limit in stage.limits)
     count = min(high - low, 600)
     steps = np.linspace(low - 1, high + 1, count).round() - 0.5

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of one input become one layer and a SPLIT, which moves behind equal operators on its parts."""
+"""Layers of one input become one layer and a SPLIT, which moves past equal operators on its parts."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ Exactly one of the modes is needed. The usual sequence: --quantize_dequantize_we
 then --quantize_with_minmax."""
 
 CONVERSION_WORDS = ("FROM", "TO", "GRANULARITY")
-"""The words behind a mode, in the help page."""
+"""The words after a mode, in the help page."""
 
 MODES = (
     "quantize_dequantize_weights", "quantize_with_minmax", "quantize_weights", "requantize",
@@ -148,7 +148,7 @@ def _supported(word: str, what: str, known: Iterable[str]) -> str:
 
 
 def _settings(words: list[str], arguments: argparse.Namespace) -> Settings:
-    """Return the settings of ONE's quantizer; ``words``: FROM, TO and GRANULARITY behind a mode."""
+    """Return the settings of ONE's quantizer; ``words``: FROM, TO and GRANULARITY after a mode."""
     check_source(words[0], "float32")
     ports = {side: getattr(arguments, f"{side}_type") for side in ("input", "output")}
     types = {side: None if text is None else port_types(text, side) for side, text in ports.items()}
@@ -163,7 +163,7 @@ def _settings(words: list[str], arguments: argparse.Namespace) -> Settings:
 
 
 def _forced(arguments: argparse.Namespace, name: str, scale: str, zero_point: str) -> tuple[str, float, int]:
-    """Return the name, scale and zero point behind ``--force_quantparam``; exit if one is no number."""
+    """Return the name, scale and zero point after ``--force_quantparam``; exit if one is no number."""
     try:
         return name, float(scale), int(zero_point)
     except ValueError:

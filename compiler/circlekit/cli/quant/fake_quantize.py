@@ -22,7 +22,7 @@ from circlekit.quant.fake.insert import BITS, TRAINING_OPTIONS, Inserted
 
 DESCRIPTION = """Put FAKE_QUANT operators into a float model.
 
-They stand where TensorFlow's contrib.quantize puts them: behind weights and behind activations. The result is
+They stand where TensorFlow's contrib.quantize puts them: after weights and after activations. The result is
 a float model with the rounding errors of integers; circlekit quantize makes an integer model of it, with the
 same ranges.
 

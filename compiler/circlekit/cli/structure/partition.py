@@ -123,7 +123,7 @@ partition_command = Command("circlekit partition", PARTITION, "MODEL", _declare_
 DRIVER = """Run the parts of a divided model one after the other.
 
 Input N is read from the file INPUT_PREFIX followed by N; output N is written to OUTPUT_PREFIX followed by N,
-and its shape to the same name with .shape behind it."""
+and its shape to the same name with .shape appended."""
 
 
 def _declare_driver(parser: Parser) -> None:

@@ -217,7 +217,7 @@ def _file_records(path: Path, interface: GraphInputs, lazily: bool = False) -> I
 
 
 def _holds_records(value: Value, array: Array) -> bool:
-    """Return whether ``array`` has the shape of ``value`` behind a first axis of records."""
+    """Return whether ``array`` has the shape of ``value`` after a first axis of records."""
     return value.shape is not None and array.ndim == len(value.shape) + 1 and _fits(value, array.shape[1:])
 
 

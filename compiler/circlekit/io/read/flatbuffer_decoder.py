@@ -165,7 +165,7 @@ class Decoder:
     def target(self, at: int, offset: int) -> int:
         """Return the position that the ``offset`` stored at byte ``at`` points to.
 
-        Raise InvalidFile unless it is a multiple of 4 with at least four bytes of the file behind it.
+        Raise InvalidFile unless it is a multiple of 4 with at least four bytes of the file after it.
         """
         target = at + offset
         if 0 < offset < MAX_OFFSET and target > self.size - 4:

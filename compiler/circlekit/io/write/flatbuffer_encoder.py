@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Encode trees as flatbuffers, driven by the schema and written front to back.
 
-The skeleton (everything except the data of buffers) comes first, the data behind it in the order of the
+The skeleton (everything except the data of buffers) comes first, the data after it in the order of the
 buffers, each at a multiple of 16 bytes.  A file of any size is thus written from a skeleton in memory
 and from the constants, which are not copied.  The same tree gives the same bytes.
 """
@@ -187,7 +187,7 @@ class Encoder:
         return self.lay_out()
 
     def lay_out(self) -> Encoded:
-        """Place constant data behind the skeleton; fields that refer to the same memory share one copy."""
+        """Place constant data after the skeleton; fields that refer to the same memory share one copy."""
         payloads: dict[tuple[Place | int, bool], Payload] = {}
         end = len(self.out)
         for at, data, is_vector in self.constants:

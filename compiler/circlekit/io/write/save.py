@@ -88,9 +88,10 @@ class Saver:
 
     is_native: Whether the model was loaded from a file of the same format.
     listed: The values of each graph in the order of the file, by ``id(graph)``.
-    has_rank: Whether tensors of known rank get the mark has_rank, except those without it in the input file.
-    must_mark: Whether those without it get it, too: with no mark at all, an unknown rank would be read as 0.
-    has_no_rank: Whether all ranks are unknown, which no mark can say; the tensors then state the default.
+    has_rank: Whether tensors of known rank get the field ``has_rank``, unless the input file lacked it there.
+    must_mark: Whether they get it even there: if no tensor had it, readers would take an unknown rank for 0.
+    has_no_rank: Whether all ranks are unknown, so that no tensor can have a true ``has_rank``; then every
+        tensor has the field with its default, false.
     signed: The values that signatures name, by ``id(graph)``.
     indices: Index of each value in its graph's list of tensors, by ``id(graph)`` and ``id(value)``.
     tensors: The tree of every tensor, and its buffer.

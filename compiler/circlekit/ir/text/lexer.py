@@ -155,7 +155,7 @@ def _line_and_column(text: str, at: int) -> tuple[int, int]:
 
 
 def quoted(sigil: str, name: str) -> str:
-    """Return ``name`` behind ``sigil`` (% or @), with quotes if it needs them."""
+    """Return ``sigil`` (% or @) and ``name``, which gets quotes if it needs them."""
     match = _TOKEN.fullmatch(sigil + name)
     if match is not None and match.lastgroup in ("value", "graph") and '"' not in name:
         return sigil + name

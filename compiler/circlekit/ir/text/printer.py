@@ -27,7 +27,7 @@ from circlekit.ir.value import Value
 __all__ = ["Locate", "print_graph", "print_model", "print_op"]
 
 ALIGN_LIMIT = 78
-"""Result types are aligned behind the longest call of at most this many characters."""
+"""Result types are aligned after the longest call of at most this many characters."""
 
 
 def print_model(model: Model, locate: Locate | None = None, shorten: bool = False) -> str:

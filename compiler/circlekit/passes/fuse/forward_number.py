@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fold a factor of one number into the weights of the layer from which its operand comes, far up the graph.
 
-For example the scale of an attention: behind the product of queries and keys, before a mask, behind a rotary
+For example the scale of an attention: after the product of queries and keys, before a mask, after a rotary
 embedding, or on the part of a layer that also computes keys and values.
 """
 
@@ -151,7 +151,7 @@ class _Region:
     def outside_user(self) -> str | None:
         """Return a sentence on an operator that reads a multiplied value, but needs the old one, or None.
 
-        For values that are only moved behind a layer, ``channels`` decides.
+        For values that are only moved after a layer, ``channels`` decides.
         """
         behind = {value for layer in self.layers for value, _ in _behind(layer)}
         for op in self.ops:

@@ -25,7 +25,7 @@ COMPOSED = {
 """(operator, activation fused before it) -> the one activation equal to both; not all pairs have one."""
 
 LIMITS = (NONE, RELU, RELU6, N1)
-"""Activations of a CONCATENATION that may be applied before or behind those of the operators: all limit."""
+"""Activations of a CONCATENATION that may be applied before or after those of the operators: all limit."""
 
 
 class FuseActivationFunction(GraphPass):

@@ -23,7 +23,7 @@ Operands = tuple[Value, Value, Value]
 class FuseBcq(Pass):
     """Replace FULLY_CONNECTED and GATHER on weights with binary codes by BCQ operators, which read the codes.
 
-    The codes are extra outputs of the model, behind a marker (``passes/support/binary_codes.py``).  These
+    The codes are extra outputs of the model, after a marker (``passes/support/binary_codes.py``).  These
     outputs are removed at the end, but not if obstacles have prevented every replacement.  Values change by
     the error of the codes; codes with a large error belong to other weights and are refused.
     """

@@ -36,7 +36,7 @@ CONVOLUTIONS: tuple[dict[str, Any], ...] = (
     {"layer": "DepthwiseConv2D", "filter": "[1, _, _, O]", "spread": ("a",), **IMAGE, **DIRECT},
     {"layer": "Conv2D", "filter": "[O, _, _, I]", "data": "", "numbers": "", **BEHIND_TRANSPOSE},
 )
-"""Layers behind arithmetic.  In the last row a Transpose ``t`` converts the NCHW result ``a`` to NHWC.
+"""Layers that follow arithmetic.  In the last row a Transpose ``t`` converts the NCHW result ``a`` to NHWC.
 
 The dimension I excludes convolutions with groups, whose filter has fewer channels than the data.
 """
@@ -58,7 +58,7 @@ class BeforeLinear(Rewrite):
         if (c.rank or 0) <= perm.numel == 4 and self.numbers(match).shape[:3] == (1, 1, 1):
             return None
         shape = format_shape(c.shape)
-        return f"%{c.name}: expected one number per channel behind the Transpose, got shape {shape}"
+        return f"%{c.name}: expected one number per channel after the Transpose, got shape {shape}"
 
     def numbers(self, match: Match) -> Array:
         """Return the constant in the layout of the layer's input: transposed if a Transpose is in between."""

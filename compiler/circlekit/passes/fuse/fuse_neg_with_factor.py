@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move NEG behind data movement into the factor of a product, as into the sines of a rotary embedding."""
+"""Move a NEG that follows data movement into the factor of a product, as the sines of rotary embeddings."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge a reduction with a Transpose or a mean before it, or a Reshape or Squeeze behind it."""
+"""Merge a reduction with a Transpose or a mean before it, or a Reshape or Squeeze after it."""
 
 from __future__ import annotations
 

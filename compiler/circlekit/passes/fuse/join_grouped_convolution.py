@@ -31,7 +31,7 @@ IN_PLACE = (0, 1, 2, CHANNELS)
 class JoinGroupedConvolution(GraphPass):
     """concatenation(conv(slice 1 of x), ..., conv(slice G of x))  ==  conv(x) of G groups.
 
-    Transposes may stand between the slices and the convolutions, and behind these.  No picture, because the
+    Transposes may stand between the slices and the convolutions, and after these.  No picture, because the
     number of groups is not fixed.  Of the targets, only LiteRT has the grouped form.
     """
 

@@ -190,7 +190,7 @@ class ForwardSplit(GraphPass):
         return sum(self._forward(graph, op, context) for op in graph.ops if isinstance(op, SplitOperator))
 
     def _forward(self, graph: Graph, split: SplitOperator, context: Context) -> int:
-        """Move ``split`` behind its users, as often as possible; return how often."""
+        """Move ``split`` past its users, as often as possible; return how often."""
         count = 0
         while True:
             axis = static_int(split.split_dim, "split_dim")
@@ -243,7 +243,7 @@ def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[lis
 def _axis_behind_reshape(olds: Sequence[Shape | None], news: Sequence[Shape | None], axis: int) -> int | None:
     """Return the axis along which Reshapes of parts along ``axis`` can be joined; None if there is none.
 
-    ``olds``, ``news``: the shapes of the parts before and behind their Reshapes.
+    ``olds``, ``news``: the shapes of the parts before and after their Reshapes.
     """
     first = news[0]
     if first is None or any(new is None or len(new) != len(first) for new in news):

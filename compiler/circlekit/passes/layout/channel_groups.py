@@ -28,7 +28,7 @@ from circlekit.passes.layout.permute_channels import has_weights_alone, taken, w
 from circlekit.passes.support.axes import is_movable
 
 QUANTIZED_CHANNELS_MULTIPLE = 8
-"""LiteRT's optimized depthwise kernel rounds the channels behind the last full group of eight otherwise."""
+"""LiteRT's optimized depthwise kernel rounds the channels after the last full group of eight differently."""
 
 
 class Channelwise(NamedTuple):

@@ -66,7 +66,7 @@ def _by_position(
 ) -> dict[ChannelGroup, bool]:
     """Return whether the order of each group is free; a group comes before those that get its channels.
 
-    The order of a group that gets channels behind the first that it gives is not free: they might be its own.
+    The order of a group that gets channels after the first that it gives is not free: they might be its own.
     """
     last_door: dict[ChannelGroup, float] = {}
     first_exit: dict[ChannelGroup, float] = {}

@@ -70,7 +70,7 @@ def _data(graph: Graph, channels_last: bool) -> Iterator[Value]:
 def move_reductions(graph: Graph, sides: Mapping[Value, int], codes: Collection[str]) -> int:
     """Let the reductions in ``codes`` read NHWC instead of NCHW values; return how many changed.
 
-    ``sides``: as in RegionFinder.  A Transpose behind a reduction restores the order of its dimensions if
+    ``sides``: as in RegionFinder.  A Transpose after a reduction restores the order of its dimensions if
     this changes.  Reductions with keep_dims do not change here: they may be variables of a region.
     """
     constants = Constants(graph)

@@ -36,8 +36,8 @@ MAX_ROUNDS = 8
 class Cost(NamedTuple):
     """The cost of moving data: the bytes moved, the number of operators that move them, and their positions.
 
-    ``ops_after``: the sum, over these moves, of the number of operators behind each.  Among solutions with
-    equal bytes and moves, later moves are better: a transpose between a convolution and an operator behind it
+    ``ops_after``: the sum, over these moves, of the number of operators after each.  Among solutions with
+    equal bytes and moves, later moves are better: a transpose between a convolution and an operator after it
     prevents their fusion.
     """
 

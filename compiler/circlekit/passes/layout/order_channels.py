@@ -196,7 +196,7 @@ class _Region:
         return op.output
 
     def replace(self, made: Mapping[Part, Value], results: Mapping[Value, Value]) -> None:
-        """Compute each door as in ``results``, and the parts ``made`` behind the values that are cut."""
+        """Compute each door as in ``results``, and the parts ``made`` after the values that are cut."""
         for part, value in made.items():
             if value.producer is not None and value.producer.graph is None:
                 self.graph.insert_after(part.value.producer, value.producer)
@@ -215,7 +215,7 @@ class _Region:
 
 
 def _longest_parts(channels: Iterable[Channel]) -> list[Part]:
-    """Return the fewest parts that are ``channels``, one behind the other."""
+    """Return the fewest parts that are ``channels``, one after the other."""
     parts: list[Part] = []
     for value, number in channels:
         if parts and parts[-1].value is value and parts[-1].stop == number:

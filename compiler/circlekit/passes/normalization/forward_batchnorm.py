@@ -38,7 +38,7 @@ MOVES = (
 )
 """Operators that move elements, or average them with weights whose sum is 1.
 
-A factor or an offset per channel may be applied before them instead of behind them.
+A factor or an offset per channel may be applied before them instead of after them.
 """
 
 

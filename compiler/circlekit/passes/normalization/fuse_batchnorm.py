@@ -169,7 +169,7 @@ class IntoConvBehindMean(IntoConvBehind):
 
 
 class FusePreActivationBatchNorm(Rules):
-    """Fold factors and offsets that precede a RELU into the convolution before them or behind the RELU."""
+    """Fold factors and offsets that precede a RELU into the convolution before them or after the RELU."""
 
     name = "fuse_preactivation_batchnorm"
     rules = (IntoConvBefore, ThroughMaxPool, IntoConvBehind, IntoConvBehindMean)

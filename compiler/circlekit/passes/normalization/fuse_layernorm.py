@@ -132,7 +132,7 @@ class FuseLayerNorm(Rules):
     """x * f + (beta - mean(x) * f)  ==  d * r * gamma + beta with d = x - mean(x) and r = f / gamma.
 
     r is 1 / sqrt(variance + epsilon).  This form reads and writes d instead of x and two products as large as
-    x; gamma and beta come last, where the layer behind can absorb them; fuse_rmsnorm recognizes d * r.
+    x; gamma and beta come last, where the next layer can absorb them; fuse_rmsnorm recognizes d * r.
     """
 
     name = "fuse_layernorm"

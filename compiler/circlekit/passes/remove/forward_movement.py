@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move Reshapes and Transposes behind the elementwise operators that use their result."""
+"""Move Reshapes and Transposes past the elementwise operators that use their result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SinkPass(GraphPass):
     """op(move(x))  ==  move(op(x)), repeated until an operator has an obstacle.
 
     ``kind``: the class of ``move``.  If move(x) has other users, it stays, too.  A pipeline, which sets
-    ``context.exact``, does not change an operator if more data would be moved behind it than before it.
+    ``context.exact``, does not change an operator if more data would be moved after it than before it.
     """
 
     kind: ClassVar[type[Op]]
@@ -53,11 +53,11 @@ class SinkPass(GraphPass):
 
     @abstractmethod
     def obstacle(self, op: Op, moved: list[Value]) -> str | None:
-        """Return why the producers of the operands ``moved`` cannot move behind ``op``; None if they can."""
+        """Return why the producers of the operands ``moved`` cannot move past ``op``; None if they can."""
 
     @abstractmethod
     def swap(self, graph: Graph, op: Op, moved: list[Value]) -> None:
-        """Let ``op`` read what the movement reads, and insert the movement behind ``op``."""
+        """Let ``op`` read what the movement reads, and insert the movement after ``op``."""
 
 
 def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
@@ -75,7 +75,7 @@ def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
 
 
 def put_behind(graph: Graph, op: Op, movement: Op, inner: Value) -> None:
-    """Insert ``movement`` behind ``op``: it then produces the result of ``op``, which produces ``inner``."""
+    """Insert ``movement`` after ``op``: it then produces the result of ``op``, which produces ``inner``."""
     result = op.output
     op.take_result(0, inner)
     movement.add_result(result)

@@ -183,7 +183,7 @@ def _is_one_matrix(constant: Value) -> bool:
 
 
 class RemoveReshapeAroundBatchMatMul(Rules):
-    """Replace the Reshapes of batch dimensions before a BATCH_MATMUL by one behind it."""
+    """Replace the Reshapes of batch dimensions before a BATCH_MATMUL by one after it."""
 
     name = "remove_reshape_around_batch_matmul"
     rules = (

@@ -104,7 +104,7 @@ NEVER_NEGATIVE = (Relu, Relu6, Relu0To1, Logistic, Abs, Exp, Square)
 class SubstitutePadV2ToPad(Rewrite):
     """max_pool(padv2(x, c))  ==  max_pool(pad(x)), if x >= 0 >= c and every window contains elements of x.
 
-    Both maxima are then that of the elements of x.  Transposes may stand before and behind the PADV2.
+    Both maxima are then that of the elements of x.  Transposes may stand before and after the PADV2.
     """
 
     name = "substitute_padv2_to_pad"

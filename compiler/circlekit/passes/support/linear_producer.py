@@ -34,7 +34,7 @@ MAX_STEPS = 8
 
 
 def producer_refusal(value: Value, is_offset: bool) -> str | None:
-    """Refuse if ``value`` does not come from a linear operator that can absorb a constant behind ``value``.
+    """Refuse if ``value`` does not come from a linear operator that can absorb a constant after ``value``.
 
     Constant factors, offsets and PASSABLE operators may stand in between.  ``is_offset``: whether the
     constant is added; then it cannot move before a Pad, whose zeros do not get the offset.

@@ -146,7 +146,7 @@ class _Inserter:
                 yield self._round_weights(rule.name, value, op)
 
     def round_activation(self, rule: str, value: Value) -> Inserted:
-        """Insert FAKE_QUANT behind ``value``; raise ModelError if it has no statistics."""
+        """Insert FAKE_QUANT after ``value``; raise ModelError if it has no statistics."""
         statistics = self.calibration.of(value, self.index)
         if statistics is None:
             raise ModelError(f"%{value.name}: the calibration has no statistics of it, so it has no range")
@@ -161,7 +161,7 @@ class _Inserter:
         return Inserted(rule, value.name, low, high)
 
     def _round_weights(self, rule: str, value: Value, layer: Op) -> Inserted:
-        """Insert FAKE_QUANT with one range behind the weights ``value``; raise ModelError for NaN in them."""
+        """Insert FAKE_QUANT with one range after the weights ``value``; raise ModelError for NaN in them."""
         data = _finite(value)
         low, high = min(float(data.min(initial=0)), 0.0), max(float(data.max(initial=0)), 0.0)
         if self.options.symmetric:
@@ -172,7 +172,7 @@ class _Inserter:
         return Inserted(rule, value.name, low, high)
 
     def _round_channels(self, rule: str, value: Value, layer: Op) -> Inserted:
-        """Insert QUANTIZE and DEQUANTIZE with a scale for each channel behind the weights ``value``.
+        """Insert QUANTIZE and DEQUANTIZE with a scale for each channel after the weights ``value``.
 
         The integers are -(2^(bits - 1) - 1) to 2^(bits - 1) - 1.
         """
@@ -191,7 +191,7 @@ class _Inserter:
     def _insert(self, rule: str, value: Value, ops: list[Op], layer: Op | None = None) -> None:
         """Insert ``ops``, of which the first reads ``value``, and let its users read the result of the last.
 
-        They stand behind the producer of ``value``, or, for weights, before ``layer`` and other users.  If
+        They stand after the producer of ``value``, or, for weights, before ``layer`` and other users.  If
         ``value`` is a graph output, its name goes over to the rounded value.
         """
         users = [(op, index) for op, index in value.uses if op not in ops]
@@ -223,7 +223,7 @@ class _Inserter:
 def has_rounding(value: Value) -> bool:
     """Return whether ``value`` is rounded already, by its producer or by a user.
 
-    An operator also counts that rounds behind operators that keep the grid of ``value``.
+    An operator that rounds counts, too, if it follows operators that keep the grid of ``value``.
     """
     for op in value.users:
         if isinstance(op, FakeQuant | Quantize):

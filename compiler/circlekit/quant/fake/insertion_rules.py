@@ -43,7 +43,7 @@ ACTIVATED = (
 """A layer and its activation, with result ``y``."""
 
 BYPASS = "  z = Add(y, o: f32) {act: $act}"
-"""The ADD of a bypass, behind a layer with result ``y``; ``o`` is the other operand."""
+"""The ADD of a bypass, after a layer with result ``y``; ``o`` is the other operand."""
 
 
 @dataclass(frozen=True)

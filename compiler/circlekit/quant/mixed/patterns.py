@@ -17,7 +17,7 @@ class Pattern:
     """A part of a model.
 
     ``pictures``: texts of alternative pictures.  ``is_front``: also all operators from which the match is
-    computed belong to the part, and those behind it until the next operator with weights.
+    computed belong to the part, and those after it until the next operator with weights.
     """
 
     name: str
@@ -74,7 +74,7 @@ def find_patterns(graph: Graph) -> list[tuple[str, list[Op]]]:
 def _front(graph: Graph, ops: Iterable[Op]) -> list[Op]:
     """Return, in order, ``ops``, the operators from which they are computed, and some that follow.
 
-    Those are the ones behind them until the next operator with weights.
+    Those are the ones after them until the next operator with weights.
     """
     front = set(ops)
     order = list(graph)

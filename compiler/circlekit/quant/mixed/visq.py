@@ -36,7 +36,7 @@ COLORS = (
 """ColorBrewer's scheme YlOrRd of nine colors, from small to large errors."""
 
 DIGITS = 4
-"""Digits behind the point in files."""
+"""Digits after the decimal point in files."""
 
 
 def _peak(reference: Array, difference: Array) -> float:

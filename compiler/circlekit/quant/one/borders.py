@@ -44,7 +44,7 @@ def isolate_float_ops(task: Task, outputs: Sequence[DType]) -> None:
 
 
 def _quantize_result(task: Task, op: Op, value: Value, outputs: Sequence[DType]) -> None:
-    """Insert a QUANTIZE behind ``value``, a result of the float operator ``op``, for users with integers.
+    """Insert a QUANTIZE after ``value``, a result of the float operator ``op``, for users with integers.
 
     ``outputs``: as for ``isolate_float_ops``.  A graph output that has only float users stays float if that
     is its dtype in ``outputs``, or if it has no recorded range.
@@ -75,7 +75,7 @@ def insert_mixed_precision(task: Task) -> None:
                 converted = task.editor.converted(value, dtype, parameters, before=op)
                 op.set_input(index, converted)
                 task.reasons[converted] = f"range of %{value.name}, in the dtype of %{op.output.name}"
-        for value in reversed(op.results):  # each is inserted directly behind the operator
+        for value in reversed(op.results):  # each is inserted directly after the operator
             if is_activation(task, value):
                 converted = task.editor.converted(value, default, converted_parameters(value, default))
                 task.editor.redirect(value, converted)
@@ -85,7 +85,7 @@ def insert_mixed_precision(task: Task) -> None:
 def remove_redundant_conversions(task: Task) -> None:
     """Simplify inserted conversions that follow each other, and remove those that change nothing.
 
-    The second QUANTIZE of two in a row converts the operand of the first directly.  A DEQUANTIZE behind a
+    The second QUANTIZE of two in a row converts the operand of the first directly.  A DEQUANTIZE after a
     QUANTIZE of floats is replaced by these floats.
     """
     editor = task.editor
@@ -194,7 +194,7 @@ def set_input_types(task: Task, dtypes: Sequence[DType]) -> None:
 
 
 def set_output_types(task: Task, dtypes: Sequence[DType]) -> None:
-    """Give the outputs their dtypes, by a QUANTIZE or DEQUANTIZE behind their producers.
+    """Give the outputs their dtypes, by a QUANTIZE or DEQUANTIZE after their producers.
 
     ``dtypes``: the result of ``port_dtypes``.  Outputs without a scale stay as they are.
     """

@@ -22,9 +22,9 @@ ACTIVATION_DTYPES = (u8, i16, i8)
 
 
 def fake_quantize(model: Model) -> None:
-    """Make every quantized tensor float32, in place, with a QUANTIZE and a DEQUANTIZE behind each activation.
+    """Make every quantized tensor float32, in place, with a QUANTIZE and a DEQUANTIZE after each activation.
 
-    Constants become the floats that they stand for, with the name NAME_DQ.  Behind operators that only move
+    Constants become the floats that they stand for, with the name NAME_DQ.  After operators that only move
     elements nothing is inserted.  As in ONE, an output is then named NAME_FQ_Quantize_FQ_Dequantize.
     """
     for graph in model.graphs:
@@ -69,7 +69,7 @@ def _name_constants(editor: GraphEditor) -> None:
 
 
 def _fake_quantize_results(editor: GraphEditor, op: Op) -> None:
-    """Make the quantized results of ``op`` float32, with the rounding behind them that they need."""
+    """Make the quantized results of ``op`` float32, with the rounding after them that they need."""
     if isinstance(op, Quantize):
         if op.output.dtype in ACTIVATION_DTYPES and is_quantized(op.output):
             _insert_dequantize(editor, op.output)
@@ -84,7 +84,7 @@ def _fake_quantize_results(editor: GraphEditor, op: Op) -> None:
 
 
 def _fake_quantize(editor: GraphEditor, value: Value) -> None:
-    """If ``value`` is quantized, make it float32 and insert a QUANTIZE and a DEQUANTIZE behind it."""
+    """If ``value`` is quantized, make it float32 and insert a QUANTIZE and a DEQUANTIZE after it."""
     if value.dtype not in ACTIVATION_DTYPES or not is_quantized(value):
         return
     name = editor.graph.unique_name(f"{value.name}_FQ_Quantize")
@@ -97,7 +97,7 @@ def _fake_quantize(editor: GraphEditor, value: Value) -> None:
 
 
 def _insert_dequantize(editor: GraphEditor, value: Value) -> None:
-    """Insert a DEQUANTIZE behind ``value``, and let its users read the floats."""
+    """Insert a DEQUANTIZE after ``value``, and let its users read the floats."""
     name = editor.graph.unique_name(f"{value.name}_FQ_Dequantize")
     floats = Value(name, f32, value.shape)
     editor.graph.insert_after(value.producer, Dequantize(value, results=[floats]))

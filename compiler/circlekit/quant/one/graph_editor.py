@@ -54,7 +54,7 @@ class GraphEditor:
         """Return ``value`` converted to ``dtype``, by an inserted DEQUANTIZE for float32, else QUANTIZE.
 
         ``quantization``: of the result.  ``before``: the operator in front of which the new one stands; by
-        default it stands directly behind the producer of ``value``, or first in the graph for an input.
+        default it stands directly after the producer of ``value``, or first in the graph for an input.
         """
         known = self.conversions.get((value, dtype))
         if known is not None:

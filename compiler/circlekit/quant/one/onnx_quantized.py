@@ -46,7 +46,7 @@ DEFAULT = LayerSetting(i16, CHANNEL)
 
 
 def quantize_onnx_model(model: Model) -> None:
-    """Give tensors the parameters of the ONNX operators behind them, and remove these operators, in place.
+    """Give tensors the parameters of the ONNX operators after them, and remove these operators, in place.
 
     Raise UnsupportedError for operators with other operands than those above, ModelError if the two operators
     of a pair have different parameters.
@@ -194,7 +194,7 @@ def _widest(op: Concatenation) -> Value | None:
 
 
 def _convert_result(editor: GraphEditor, op: Op) -> None:
-    """Insert a QUANTIZE behind a product if its result is uint8 and its operands int16, or the reverse.
+    """Insert a QUANTIZE after a product if its result is uint8 and its operands int16, or the reverse.
 
     The product itself then has the dtype of its operands, with the same range.
     """

@@ -37,7 +37,7 @@ class OneRule:
     ``integer_scale``: the results are whole numbers, so their scale is rounded, and at least 1.
     ``per_element``: names of constants in which each element has its magnitude as scale, if quantized per
     channel.
-    ``keeps_values``: ONE's fake quantization inserts no rounding behind it.
+    ``keeps_values``: ONE's fake quantization inserts no rounding after it.
     """
 
     forward: str | None = None

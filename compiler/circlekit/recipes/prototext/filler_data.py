@@ -177,7 +177,7 @@ def _integer(text: str, dtype: DType) -> int:
 class Folder:
     """The ``.npy`` files of one recipe, in memory.
 
-    files: Content of each file.  offsets: Position of the elements in each file, behind its header.
+    files: Content of each file.  offsets: Position of the elements in each file, after its header.
     """
 
     def __init__(self, stem: str) -> None:

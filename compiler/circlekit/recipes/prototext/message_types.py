@@ -3,7 +3,7 @@
 
 A field of ``_MESSAGES`` is ``name:type``, ``name:type=default``, or ``name*:type`` if it may repeat.  A type
 is a scalar or enum of the schema (``int``, ``Padding``), ``string``, another message, or a table of the
-schema.  The fields behind the bar are not in ONE's language; they make it possible to express every model.
+schema.  The fields after the bar are not in ONE's language; they make it possible to express every model.
 
 By default, the type of an operator is its code in camel case (``ARG_MAX``: ``ArgMax``), the field of its
 options is the code in lower case (``arg_max_options``).  The tables of this module are the exceptions.

@@ -42,7 +42,7 @@ def recipe_text(
 ) -> str:
     """Return the recipe of a decoded file.
 
-    data: The bytes of the file, for constants behind the flatbuffer.
+    data: The bytes of the file, for constants after the flatbuffer.
     fmt: "circle" or "tflite", the format of the file.
     folder: Gets large constants; without it they are in the text, in base64.
     resample: Replace large constants by normally distributed ones of equal mean and standard deviation.
@@ -55,7 +55,7 @@ def recipe_text(
 class _RecipeWriter:
     """Converts one decoded file to the tree of the message ModelRecipe.
 
-    has_external_data: Whether the file stores constants behind the flatbuffer (external data).
+    has_external_data: Whether the file stores constants after the flatbuffer (external data).
     fillers: Fillers made so far, by number of the buffer, dtype, and number of elements (None if unknown).
     names: The unique names of each graph's tensors, which recipes call operands.
     """

@@ -58,7 +58,7 @@ def configuration_text(values: Values) -> str:
 
 
 ENDS = (".circle", ".opt.circle", ".q.circle")
-"""The ends of the names of the files that the steps write, behind the name of the model."""
+"""The ends of the names of the files that the steps write, after the name of the model."""
 
 
 def _run(invocation: Invocation, session: Session) -> None:
@@ -87,7 +87,7 @@ one_init = Driver(
     ],
     _run,
     check=_check,
-    foreign_words="behind",
+    foreign_words="after_dashes",
     log="",
     standard=("version", "verbose"),
 )
