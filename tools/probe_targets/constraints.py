@@ -51,7 +51,7 @@ Constraints = dict[str, Any]
 
 
 class Observation(NamedTuple):
-    """``harms``: the runtime takes the model, and crashes or gives wrong values."""
+    """``harms``: the runtime takes the model, and then crashes, fails, or gives wrong values."""
 
     op: Op
     runs: bool
@@ -217,7 +217,7 @@ def _lengths(passed: Sequence[Op], failed: Sequence[Op], name: str, vector: str)
     )
     if len(good) == len({rank for rank, _ in good}) and {r for r, _ in good} & {r for r, _ in bad - good}:
         alternatives = [{"ranks": {name: [r]}, "dims": [[vector, 0, length]]} for r, length in sorted(good)]
-        yield {"any_of": [alternatives]}
+        yield {"any_of": [alternatives]} if len(good) > 1 else {"dims": alternatives[0]["dims"]}
 
 
 def _rank_and_length(op: Op, name: str, vector: str) -> Iterator[tuple[int, int]]:

@@ -24,7 +24,16 @@ from circlekit.ops.arithmetic.unary import Neg
 from circlekit.targets.operator_form import form_of
 from tools.probe_targets.constraints import Observation, is_broken, known_constraints, learn, parts_of
 from tools.probe_targets.recurrent import RECURRENT, recurrent_samples
-from tools.probe_targets.runtimes import CRASH, RUNTIMES, Job, Ran, Runtime, is_registered, run_jobs
+from tools.probe_targets.runtimes import (
+    CRASH,
+    FAILS_IN_RUN,
+    RUNTIMES,
+    Job,
+    Ran,
+    Runtime,
+    is_registered,
+    run_jobs,
+)
 from tools.samples.drawing import RANKS
 from tools.samples.typed_operator import Sample, draw_sample
 from tools.samples.types import FILTERS, Types, all_types
@@ -177,7 +186,8 @@ class _Probe:
                 continue
             form = self.forms.setdefault(form_of(sample.op), _Form())
             form.types[types] = None
-            harms = bool(reason) and (ran.outputs is not None or reason.startswith(CRASH))
+            late = reason.startswith(CRASH) or any(words in reason for words in FAILS_IN_RUN)
+            harms = bool(reason) and (ran.outputs is not None or late)
             form.observed.append(Observation(sample.op, not reason, harms))
             form.reason = reason or form.reason
             form.crashes += reason.startswith(CRASH)

@@ -22,6 +22,7 @@ SECONDS = 10.0
 """Time limit of one model."""
 
 CRASH = "the process ends"
+FAILS_IN_RUN = "failed to invoke", "Error during nnfw_session::run"
 UNREGISTERED = "Didn't find op for builtin opcode", "Unsupported operation"
 
 
