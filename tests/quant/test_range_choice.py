@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Range estimators of single tensors: chosen by the noise on samples that they did not get."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from circlekit.ir.value import Array
+from circlekit.quant.calibration import Calibration, TensorStatistics
+from circlekit.quant.calibration.histogram import Histogram
+from circlekit.quant.calibration.statistics import observed
+from circlekit.quant.techniques.range_choice import (
+    chosen_estimators,
+    merged,
+    merged_calibrations,
+    noise_power,
+)
+
+
+def seen(*arrays: Array) -> TensorStatistics:
+    statistics = TensorStatistics()
+    for array in arrays:
+        statistics.add(observed(np.asarray(array, np.float32), histogram=True))
+    return statistics
+
+
+def test_merged_statistics_are_those_of_all_samples() -> None:
+    """Also if a part has not observed the tensor."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(shift, 1, 50) for shift in (0, -3, 2)]
+    expected = seen(*arrays)
+    never = TensorStatistics()
+    never.add(None)
+    found = merged([never, seen(arrays[0]), seen(*arrays[1:])])
+    assert (found.min, found.max, found.count) == (expected.min, expected.max, expected.count)
+    assert found.minima[1:] == expected.minima
+    assert found.maxima[1:] == expected.maxima
+    assert found.histogram is not None
+    assert expected.histogram is not None
+    assert (found.histogram.first, found.histogram.exponent) == (
+        expected.histogram.first,
+        expected.histogram.exponent,
+    )
+    assert np.array_equal(found.histogram.counts, expected.histogram.counts)
+    whole = merged_calibrations([Calibration([{"x": seen(a)}], 2) for a in arrays])
+    assert (whole.main["x"].min, whole.samples) == (expected.min, 6)
+
+
+@pytest.mark.parametrize("ends", [(-1.0, 1.0), (0.25, 0.5), (-0.75, -0.5), (-8.0, 8.0)])
+def test_noise_is_that_of_rounded_numbers(ends: tuple[float, float]) -> None:
+    """Against numpy, which rounds and clips the numbers themselves."""
+    numbers = np.random.default_rng(1).normal(0, 1, 20000).astype(np.float32)
+    low, high = min(ends[0], 0.0), max(ends[1], 0.0)
+    step = (high - low) / (2**5 - 1)
+    rounded = np.clip(np.rint((numbers - low) / step), 0, 2**5 - 1) * step + low
+    expected = np.square(rounded - numbers).sum()
+    assert noise_power(Histogram.of(numbers), ends, 5) == pytest.approx(expected, rel=0.02)
+
+
+def choice(*parts: Array, bits: int = 8) -> str:
+    calibrations = [Calibration([{"x": seen(part)}], 1) for part in parts]
+    (names,) = chosen_estimators(calibrations, "min_max", bits)
+    return names["x"]
+
+
+def test_each_part_is_judged_with_the_range_of_the_others() -> None:
+    even = np.linspace(-1, 1, 1001)
+    assert choice(even, even, even) == "min_max"
+    assert choice(even, even, 1.25 * even) == "min_max times 1.25"  # 1.25 times the range of the others
+    rare = np.concatenate([np.random.default_rng(2).normal(0, 0.1, 5000), [-1.0, 1.0]])
+    assert choice(rare, rare, rare, bits=4) == "mse"
+
+
+def test_tensors_without_numbers_have_no_estimator() -> None:
+    never = TensorStatistics()
+    never.add(None)
+    parts = [Calibration([{"x": seen(np.ones(2))}], 1), Calibration([{"x": never}], 1)]
+    assert chosen_estimators(parts, "min_max", 8) == [{}]

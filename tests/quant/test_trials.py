@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the search: the ranges that they give, from which samples, and the budget."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import circlekit as ck
+from circlekit.ir.dtypes import DType
+from circlekit.quant.calibration import TensorStatistics
+from circlekit.quant.choose import Ranges
+from circlekit.quant.plan import Plan
+from circlekit.quant.search_budget import OPERATOR_WORK, WORK_PER_SECOND, SearchBudget
+from circlekit.quant.trials import LARGEST_FLOAT32, QUARTERS, Settings, Trials, widened, with_margins
+
+TEXT = """
+graph main(%x: f32[1,4]) -> %z {
+  %a = Relu(%x)
+  %y = Neg(%a)
+  %z = Reshape(%y, [4])
+}
+"""
+SAMPLES = [[np.array([[-n, 0, n, 1]], np.float32)] for n in (1, 2, 3, 4, 50, 6)]
+"""The sample of quarter 0 that has 50 is the second one in it."""
+
+
+def trials() -> Trials:
+    def no_plan(model: ck.Model, ranges: Ranges) -> Plan:
+        raise AssertionError("no plan is needed")
+
+    return Trials(ck.parse(TEXT), no_plan, DType.INT8, "min_max", SAMPLES, SAMPLES, {})
+
+
+@pytest.mark.parametrize(("quarter", "largest"), [(0, 6), (1, 50), (QUARTERS, 50)])
+def test_ranges_are_from_the_other_quarters(quarter: int, largest: float) -> None:
+    ranges = trials().ranges(Settings(), quarter)
+    assert ranges[0]["x"] == (-largest, largest)
+    assert ranges[0]["a"] == (0, largest)
+
+
+def test_ranges_are_widened_and_get_margins() -> None:
+    """Outputs, and what is moved to outputs, get no margin: their largest elements decide."""
+    plain, made = trials().ranges(Settings(), QUARTERS)[0], trials()
+    assert made.ranges(Settings(widening=0.5), QUARTERS)[0] == {
+        name: (low / 2, high / 2) for name, (low, high) in plain.items()
+    }
+    wider = made.ranges(Settings(margin=True), QUARTERS)[0]
+    assert {name for name, ends in wider.items() if ends != plain[name]} == {"x", "a"}
+    factor = np.sqrt(np.log(4 * 24) / np.log(24))  # 6 samples of 4 numbers
+    assert wider["x"] == pytest.approx((-50 * factor, 50 * factor))
+
+
+def test_models_without_activations_in_integers_need_no_ranges() -> None:
+    found = trials()
+    found.activations = None
+    assert found.ranges(Settings(), 0) == []
+
+
+def test_ranges_stay_finite() -> None:
+    assert widened((-1.0, 3.0), 2.0) == (-2.0, 6.0)
+    assert widened((-LARGEST_FLOAT32, LARGEST_FLOAT32), 2.0) == (-LARGEST_FLOAT32, LARGEST_FLOAT32)
+
+
+@pytest.mark.parametrize(("count", "has_margin"), [(1, False), (2, True), (4999, True), (5000, False)])
+def test_tensors_with_few_numbers_get_margins(count: int, has_margin: bool) -> None:
+    wider = with_margins({"x": (-1.0, 1.0)}, {"x": TensorStatistics(-1.0, 1.0, count)})
+    assert ("x" in wider) == has_margin
+
+
+def test_settings_are_described() -> None:
+    assert str(Settings()) == "no equalization, ranges from minimum to maximum"
+    every = Settings(0.5, "mse", 1.25, by_readers=True, margin=True)
+    assert str(every) == (
+        "equalization 0.5, ranges by mse, ranges times 1.25, ends of ranges by their readers, "
+        "margins for small tensors"
+    )
+
+
+def test_the_budget_counts_runs() -> None:
+    """An operator with 100 x 100 multiply-accumulates."""
+    body = "%w = const f32[100,100] gaussian(0, 1) %y = FullyConnected(%x, %w)"
+    budget = SearchBudget.of(ck.parse(f"graph main(%x: f32[1,100]) -> %y {{ {body} }}"), 2.0)
+    assert budget.run_work == pytest.approx(1e4 + OPERATOR_WORK, rel=1e-3)
+    assert budget.runs(0.25) == pytest.approx(0.5 * WORK_PER_SECOND / budget.run_work)
+    budget.spend(3)
+    budget.spend(4)
+    assert budget.spent == 7
