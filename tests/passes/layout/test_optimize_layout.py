@@ -540,6 +540,20 @@ def test_a_transpose_within_one_layout_moves_with_it() -> None:
     check_pass(text, LAYOUT, ["MaxPool2D", "Relu", "Transpose", "Add", "MaxPool2D"])
 
 
+def test_parts_that_any_layout_has_are_joined_in_few_runs() -> None:
+    """Along the last axis the join would need no Transpose, but merge_data_movement moves it back."""
+    text = """graph main(%x: f32[1,1,4,1], %z: f32[1,1,4,1], %w: f32[2,3,4,5]) -> %y, %v {
+        %a = Tanh(%x)
+        %j = Concatenation(%a, %z) {axis: 0}
+        %y = Transpose(%j, [2, 0, 1, 3])
+        %b = Mul(%a, %w)
+        %v = Transpose(%b, [3, 1, 2, 0])
+    }"""
+    check_pass(
+        text, [LAYOUT, "merge_data_movement"], ["Tanh", "Concatenation", "Transpose", "Mul", "Transpose"]
+    )
+
+
 def test_more_layouts_than_are_compared() -> None:
     """Each operator is between layouts of its own; those beyond MAX_LABELS stay as they are."""
     perms = list(itertools.islice(itertools.permutations(range(4)), 1, MAX_LABELS + 4))

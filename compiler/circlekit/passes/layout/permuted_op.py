@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from circlekit.errors import CirclekitError
-from circlekit.index_maps.steps import RUN_BYTES
 from circlekit.ir.op import Op
 from circlekit.ir.value import Shape, Value
 from circlekit.ops.movement.join import Concatenation
@@ -53,7 +52,7 @@ def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost
 
     A MovementOp costs its operators, a Transpose what it moves, and other operators that move data
     ``run_bytes`` for each contiguous run that they copy (see ``targets.target``).  None if a MovementOp has
-    no operators for that permutation.
+    no operators for that permutation, or if merge_data_movement would undo it.
     """
     whole = tuple(range(len(perm)))
     if isinstance(op, MovementOp):
@@ -63,14 +62,16 @@ def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost
         changes, shape = op.permuted(perm), permuted_shape(op.input.shape or (), perm)
         is_view = changes is not None and keeps_order(shape, tuple(changes["perm"].tolist()))
         return Cost(0 if is_view else size_in_bytes(op.input), 1)
-    if isinstance(op, Concatenation) and not run_bytes:
-        # parts that any layout has for nothing are joined where merge_data_movement joins them
-        is_free = all(keeps_order(value.shape or (), perm) for value in data)
-        perm, run_bytes = perm if is_free else whole, RUN_BYTES
-    if not run_bytes or not op.data_movement:
-        return Cost()
+    are_views = all(keeps_order(value.shape or (), perm) for value in data)
+    if isinstance(op, Concatenation) and are_views and _runs(op, data, perm) > _runs(op, data, whole):
+        return None  # that joins parts along either axis, in the fewest runs
+    return Cost(run_bytes * _runs(op, data, perm)) if run_bytes and op.data_movement else Cost()
+
+
+def _runs(op: Op, data: Sequence[Value], perm: Perm) -> int:
+    """Return how many contiguous runs ``op`` copies if its operands ``data`` are permuted."""
     pairs = [(permuted_shape(v.shape or (), perm), r.shape or ()) for v in data for r in op.results]
-    return Cost(run_bytes * sum(_copied_runs(a, permuted_shape(b, perm)) for a, b in pairs))
+    return sum(_copied_runs(a, permuted_shape(b, perm)) for a, b in pairs)
 
 
 def _copied_runs(source: Shape, result: Shape) -> int:
