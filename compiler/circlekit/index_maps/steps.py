@@ -62,7 +62,7 @@ class Step(Protocol):
     def moves(self) -> bool: ...
 
     def ops(self, value: Value, vector: Vector) -> Iterator[Op]:
-        """Yield the operators that do the step on ``value``, each of them alone; the usual one first.
+        """Yield the operators each of which alone applies the step to ``value``; the usual one first.
 
         ``vector`` makes their constant operands.
         """
@@ -185,10 +185,10 @@ def sum_of(costs: Iterable[MovementCost]) -> MovementCost:
 def built(
     plan: Plan, source: Value, result: Value, graph: Graph, choose: Callable[[Iterator[Op]], Op]
 ) -> list[Op]:
-    """Return new operators that do ``plan`` on ``source``; the caller inserts them into ``graph``.
+    """Return new operators that apply ``plan`` to ``source``; the caller inserts them into ``graph``.
 
     ``result``: the value that they will replace.  New values are named after it, and have its quantization.
-    ``choose``: returns one of the operators that do a step.
+    ``choose``: returns one of several operators that compute the same.
     """
     ops: list[Op] = []
 

@@ -51,7 +51,8 @@ def _is_writable(plan: Plan) -> bool:
 def _rank(plan: Plan) -> tuple[bool, int]:
     """Return whether ``plan`` has a multiple of the unknown dimension, and the highest rank that it copies.
 
-    A shape says of such a multiple only that it is unknown, so that what follows can no longer be merged.
+    In a shape such a multiple is only an unknown dimension, so later passes can no longer merge the
+    operators.
     """
     dims = (dim for step in plan for dim in step.shape)
     has_multiple = any(is_unknown(dim) and dim != UNKNOWN_DIM for dim in dims)

@@ -29,7 +29,7 @@ BETWEEN_INT8_AND_UINT8 = {(i8, u8): 128, (u8, i8): -128}
 def given_form(form: TensorPlan | None, dtype: DType | None) -> TensorPlan | None:
     """Return ``form`` in ``dtype`` with the same grid, that is, for the same real numbers.
 
-    None if there is none: for other dtypes than int8 and uint8, and if one of the arguments is None.
+    Return None for dtypes other than int8 and uint8, and if one of the arguments is None.
     """
     if form is None or dtype is None or form.dtype is dtype:
         return form if dtype is not None else None

@@ -35,21 +35,21 @@ MAX_ROUNDS = 30
 
 
 MAX_DEPTH = 2
-"""An operator may lack up to one thing more than this, each of which another legalization replaces."""
+"""Largest ``depth`` of a legalization: how often the operators that it makes may be replaced again."""
 
 
 class Legalization(GraphPass):
     """A replacement of an operator that the format or a runtime refuses by operators that all of them run.
 
     It has no ``name`` as a pass: run by a user or a pipeline, it would remove operators that later passes
-    look for.  It also replaces an operator that runs, if the delegate of a runtime refuses it, by operators
-    that this takes.
+    look for.  It also replaces an operator that runs, but that the delegate of a runtime refuses, by
+    operators that the delegate takes.
 
     ``targets``: runtimes for which it replaces operators even if their tables accept them, because the tables
     cannot express what is wrong with the form.
     ``lowers``: the word in the argument ``keep`` of ``legalize`` that leaves it out; "" if none does.
     ``depth``: how often the operators that it makes may be replaced again before they run.
-    ``changes_more``: whether it runs after those that are false here, because it changes more than they do.
+    ``changes_more``: whether it runs after the legalizations with False here, because it changes more.
     """
 
     targets: ClassVar[frozenset[str]] = frozenset()
@@ -93,7 +93,7 @@ class Legalization(GraphPass):
         return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
     def is_cut(self, ops: Collection[Op]) -> bool:
-        """Return whether ``ops`` cut a partition of a delegate: always if that refuses one in an excerpt."""
+        """Return whether a delegate has more partitions because of ``ops``; in an excerpt: refuses one."""
         if self.is_excerpt:
             return any(self.delegate_obstacle(op) is not None for op in ops)
         return self.cuts.is_cut(ops)
@@ -101,8 +101,8 @@ class Legalization(GraphPass):
     def result_obstacle(self, old: Collection[Op], new: Sequence[Op]) -> str | None:
         """Return the first obstacle of the operators ``new`` that replace ``old``; None if there is none.
 
-        If the operators ``old`` run, a delegate has to take the new ones.  If the replacement is forced by
-        ``targets``, the operators are not examined.
+        If the operators ``old`` run, the replacement is for a delegate, which has to take the new ones.  If
+        the replacement is forced by ``targets``, the operators are not examined.
         """
         if self.is_forced:
             return None
@@ -111,7 +111,7 @@ class Legalization(GraphPass):
         return next((sentence for check in checks for sentence in map(check, new) if sentence), None)
 
     def lasting_obstacle(self, op: Op) -> str | None:
-        """Return the obstacle of ``op``; None also if legalizations replace it by operators without one."""
+        """Return why ``op`` does not run, not even after legalization; None if it runs."""
         sentence = self.obstacle(op)
         if sentence is None or not self.depth or not can_stand_alone(op):
             return sentence
@@ -190,11 +190,11 @@ def legalize_in_place(
     Return how often each legalization was applied, by its ``title``.  An operator stays if no legalization
     gives a result that the format and all runtimes have.
 
-    ``keep``: the ``lowers`` of the legalizations to leave out.  ``targets``: None if the user named none;
-    then the table of the default runtime is not asked, because ONE's compiler may take more than ONE's
-    interpreter, and only the format and the legalizations that have this runtime among their ``targets``
-    decide.  ``is_excerpt``: whether ``model`` stands for a part of another one, whose partitions are unknown.
-    ``depth``: the highest ``depth`` of a legalization.
+    ``keep``: the ``lowers`` of the legalizations to leave out.  ``targets``: the runtimes; None if the user
+    named none.  Then operators are replaced only for the format, and by the legalizations that name the
+    default runtime in their own ``targets``.  The table of that runtime is not asked, because ONE's compiler
+    may take more than ONE's interpreter.  ``is_excerpt``: whether ``model`` stands for a part of another one,
+    whose partitions are unknown.  ``depth``: the highest ``depth`` of a legalization.
     """
     _import_all()
     names = [DEFAULT_TARGETS[format]] if targets is None else [target.name for target in targets]

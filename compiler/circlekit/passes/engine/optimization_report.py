@@ -144,10 +144,11 @@ class TargetCheck:
 
     @property
     def regressions(self) -> list[Finding]:
-        """The operators that do not run and were made from operators that did.
+        """The operators that do not run, but were made from operators that ran.
 
-        If an operator that did not run is gone, an operator at a new place may have been made from it: then
-        no operator counts.  Nor does one with a reason that stopped the target before.
+        If an operator that did not run is gone, any operator at a new place may have been made from it; then
+        the list is empty.  An operator does not count if the reason why it does not run is one that the
+        original had.
         """
         places = {finding.place for finding in self.before}
         reasons = {finding.reason for finding in self.before}

@@ -25,8 +25,8 @@ from circlekit.targets.target import Target
 def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> list[Finding]:
     """Return ``findings``, all of ``target``, each with the first remedy after which it is gone.
 
-    Remedies are, in this order: writing the model as a format that the target reads, a pipeline, a single
-    pass that keeps values and interface.  What makes unsupported operators of another kind is none.
+    Remedies are tried in this order: writing the model as a format that the target reads, a pipeline, a
+    single pass that keeps values and interface.  A remedy must not make unsupported operators of other kinds.
     ``model`` stays as it is.
     """
     remedies: dict[tuple[str, str], str] = {}
@@ -39,9 +39,11 @@ def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> 
 
 
 def _gone(before: Sequence[Finding], after: Sequence[Finding]) -> list[tuple[str, str]]:
-    """Return the places of the findings that are gone; of a kind only if it is known which they are.
+    """Return the places of the findings in ``before`` that are gone.
 
-    A place may be gone because the result of the operator has another name now.
+    A place may be missing only because the result of the operator has another name now.  So findings of an
+    operator's kind count only if as many places are missing as there are fewer findings of this kind, and
+    none if there are more findings of some kind.
     """
     old, new = (Counter(finding.operator for finding in findings) for findings in (before, after))
     if any(count > old[operator] for operator, count in new.items()):
@@ -53,9 +55,9 @@ def _gone(before: Sequence[Finding], after: Sequence[Finding]) -> list[tuple[str
 
 
 def optimized_delegation(model: Model, target: Target, passes: str = "O1") -> Delegation | None:
-    """Return what the delegate of ``target`` runs of ``model`` after ``passes`` for it; None without one.
+    """Return what the delegate of ``target`` runs of ``model`` after ``passes``.
 
-    ``model`` stays as it is.
+    Return None if there is no delegate.  ``model`` stays as it is.
     """
     if not target.delegated:
         return None
@@ -67,7 +69,7 @@ def optimized_delegation(model: Model, target: Target, passes: str = "O1") -> De
 
 
 def _candidates(model: Model, target: Target) -> Iterator[tuple[str, Model]]:
-    """Yield what a user can do, and the model after it."""
+    """Yield (remedy, changed model): the remedy is a sentence that says what a user can do."""
     for format in sorted(target.formats, key=lambda format: format != model.format):
         legal = legalize(model, format, targets=[target])
         yield f"circlekit convert --target {target.name} to .{format} replaces it", legal

@@ -29,7 +29,7 @@ from circlekit.passes.support.axis_indices import moved_operand
 from circlekit.rewrite.base import Context, GraphPass
 
 Layer = Conv2D | DepthwiseConv2D | TransposeConv | FullyConnected
-"""What has weights that can be multiplied."""
+"""The layers whose weights can be multiplied."""
 
 MAX_DEPTH = 24
 """The layer is looked for among this many operators before the factor, to limit the time."""
@@ -41,9 +41,10 @@ MAX_CHANNEL_NUMBERS = 1 << 22
 class ForwardNumber(GraphPass):
     """f(layer(x)) * c  ==  f(c * layer(x)) for linear operators f between the layer and the factor.
 
-    The product with the number c, or the quotient by it, disappears; the weights and bias of the layer are
-    multiplied, if only some channels reach the factor, only the rows of these.  f may have other operands,
-    for example keys or tables of sines; other users of the values between layer and factor are refused.
+    The product with the number c, or the quotient by it, disappears.  The weights and bias of the layer are
+    multiplied by c; if only some channels of the layer reach the factor, only the rows of these channels.  f
+    may have other operands, for example keys or tables of sines.  The rewrite is refused if other operators
+    read the values between layer and factor.
     """
 
     name = "forward_number"
@@ -143,15 +144,15 @@ class _Region:
         return self.nearest[1]
 
     def _refuse(self, depth: int, value: Value, sentence: str | None) -> str | None:
-        """Return ``sentence``, about ``value``; keep it if no other refusal is so far from ``root``."""
+        """Return ``sentence``, about ``value``; remember the one that is farthest from ``root``."""
         if sentence is not None and depth > self.nearest[0]:
             self.nearest = depth, sentence if sentence.startswith("%") else f"%{value.name}: {sentence}"
         return sentence
 
     def outside_user(self) -> str | None:
-        """Return a sentence on an operator that reads a multiplied value, but needs the old one, or None.
+        """Return a sentence on an operator that reads a multiplied value, but needs the old value; else None.
 
-        For values that are only moved after a layer, ``channels`` decides.
+        For values that data movement makes of the result of a layer, ``channels`` decides.
         """
         behind = {value for layer in self.layers for value, _ in _behind(layer)}
         for op in self.ops:

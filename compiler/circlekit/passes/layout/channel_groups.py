@@ -51,7 +51,7 @@ def channelwise(op: Op) -> Channelwise | None:
 
 @singledispatch
 def _channelwise(op: Op) -> Channelwise | None:
-    """Return what an operator of the default kind does: those that move whole rows of channels do."""
+    """Return how an operator without a case of its own works on channels; see ``channelwise``."""
     movement = movement_of(op)
     if movement is None or len(movement.sources) != 1 or movement.maps[0] is None:
         return None
@@ -116,7 +116,7 @@ def _depthwise(op: DepthwiseConv2D) -> Channelwise | None:
 
 @dataclass(eq=False, repr=False)
 class ChannelGroup:
-    """``values`` whose channels are in one order; ``obstacle``: why that cannot be any order, None if it can.
+    """``values`` whose channels are in one order; ``obstacle``: why the order is fixed, None if it is not.
 
     ``producers``, ``users``: the layers that compute or read the values, and whose weights take the order.
     ``constants``: of operators within the group: the operator, the index of the operand, and the axis.
@@ -161,7 +161,7 @@ class GroupFinder:
         return self.groups[value]
 
     def visit(self, group: ChannelGroup, value: Value) -> str | None:
-        """Add to ``group`` what must have the order of ``value``; return why there is one that cannot."""
+        """Add to ``group`` the values that must have the order of ``value``; return why it is fixed, or None."""
         quantization, producer = value.quantization, value.producer
         if self.graph.is_output(value):
             return f"%{value.name}: is an output of the graph"

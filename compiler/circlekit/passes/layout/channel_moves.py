@@ -33,7 +33,7 @@ Channels = list[Channel]
 
 
 class ChannelMoves:
-    """What the operators of a graph do that only move channels.
+    """The operators of a graph that only move channels, and what they do.
 
     ``sources``: for each value that is computed from channels of others, these channels; the others are not
     computed like that.  ``movers``: the operators that compute such values, if nothing needs their other

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences on what holds data movement in place: between which operators it moves data."""
+"""Sentences that say why data movement cannot be removed: between which operators it moves data."""
 
 from __future__ import annotations
 

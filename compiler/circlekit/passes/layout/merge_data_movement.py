@@ -74,9 +74,10 @@ _Form = tuple[Join | None, Plan, Order | None]
 class _Way(NamedTuple):
     """A cheaper way to compute the result of a chain.
 
-    ``new``, ``old``: what it costs, and what is written for the operators that it replaces.  ``is_simpler``:
-    whether it is also cheaper than these operators themselves.  ``join``: of the sources, if there are
-    several.  ``steps``: what follows.  ``order``: in which a layer at one end has its channels then.
+    ``new``: its cost.  ``old``: the cost of what legalization writes for the operators that it replaces.
+    ``is_simpler``: whether it is also cheaper than these operators without legalization.  ``join``: the join
+    of the sources, if there are several.  ``steps``: the operators after that.  ``order``: the new order of
+    the channels of a layer at one end, if there is one.
     """
 
     new: MovementCost
@@ -94,7 +95,7 @@ class _Way(NamedTuple):
 
     @property
     def pays(self) -> bool:
-        """Whether it costs less; or as much, and operators go for which legalization writes others."""
+        """Whether it costs less, or as much and removes operators that legalization would have to replace."""
         return self.new.improves_on(self.old) or (self.new == self.old and self.is_simpler)
 
     @property

@@ -58,7 +58,7 @@ def _obstacle(graph: Graph, plan: MemoryPlan, order: Sequence[Op] | None, is_low
 def lowest_order(graph: Graph, planner: Planner, peak: int) -> tuple[list[Op] | None, bool]:
     """Return an order with a lower peak than ``peak`` bytes, and whether no order has a lower one.
 
-    The order is None if none was found; if the second value is true, there is none.
+    The order is None if none was found.  If the second value is true, none exists.
     """
     ops = graph.ops
     number = {op: index for index, op in enumerate(ops)}
