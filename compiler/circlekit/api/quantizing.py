@@ -237,7 +237,7 @@ class _Choice:
         calibration: Calibration | None,
         find: Callable[[Model, MakeMixedPlan, Sequence[Sequence[Array]]], Raised],
     ) -> None:
-        """Choose the operators to raise; ``find`` returns them for a model, a planning function and samples."""
+        """Choose the operators to raise; ``find`` gets a model, a function that makes plans, and samples."""
         ranges = ranges_of(model, calibration or collect(model, samples), self.estimator)
 
         def make_plan(schemes: Mapping[str, str]) -> Plan:

@@ -195,9 +195,9 @@ class _Applier:
         return plan.rounds and value.dtype is f32 and not value.is_const
 
     def _convert_outputs(self, floats: set[Value], dtype: DType | None) -> None:
-        """Insert a DEQUANTIZE before each of ``floats`` that is an output now quantized; it keeps its name.
+        """Let each output in ``floats`` be the result of a DEQUANTIZE if it is quantized now; names stay.
 
-        ``dtype``: of the outputs; unless it is None, nothing is inserted.
+        ``dtype``: the dtype of the outputs, None for float; nothing changes for any other.
         """
         if dtype is not None:
             return

@@ -252,7 +252,7 @@ class GraphChooser(KernelForms):
             raise ModelError("its constants are so small that the file would grow")
 
     def _check(self, op: Op, rule: QuantizationRule) -> None:
-        """Raise UnsupportedError if the target cannot run the operator as planned, or not rightly."""
+        """Raise UnsupportedError if the target cannot run the operator as planned, or runs it wrongly."""
         arithmetic = self.scheme_of(op).arithmetic
         if arithmetic is Arithmetic.FLOATS:
             return

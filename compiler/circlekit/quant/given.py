@@ -89,10 +89,11 @@ def covered_range(form: TensorPlan) -> tuple[float, float]:
 
 
 def with_followed(graph: Graph, given: Mapping[str, TensorPlan]) -> dict[str, TensorPlan]:
-    """Return ``given``, and further forms for what passes changed.
+    """Return ``given`` and the forms that follow from them after passes have changed the graph.
 
-    They move the MINIMUM of a grid before operators that only move elements: its bound has the form, too, and
-    operands of such operators have the form of the result.
+    Passes move the MINIMUM that clips to a grid (see ``quant.fake.grids``) before operators that only move
+    elements, and name its result anew.  So its result gets the form of its bound, and an operand that is only
+    moved gets the form of the result.
     """
     forms = dict(given)
     for op in graph if given else ():
@@ -111,8 +112,9 @@ def with_followed(graph: Graph, given: Mapping[str, TensorPlan]) -> dict[str, Te
 def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
     """Add to ``ranges`` those of results that follow from the ranges of operands.
 
-    These are results of operators that move elements, and of functions of one tensor, which are computed on
-    256 equally spaced numbers of the range.  What only a MINIMUM reads needs no larger range than its result.
+    A result of moved elements has the range of all operands together.  A function of one tensor is computed
+    on 256 equally spaced numbers of the operand's range.  A tensor that only a MINIMUM reads gets the range
+    of its result.
     """
     for op in graph:
         if not op.results or op.results[0].name in ranges:

@@ -22,7 +22,7 @@ from circlekit.quant.tensor_forms import TensorForms
 from circlekit.quant.weights import bias_plan, fit_bias, form_of_stored, indices_of, product_of, wide_scheme
 
 LARGEST_SUM = 2.0**15
-"""Integers whose products with int16 numbers are summed in 32 bits: the sum of their magnitudes."""
+"""Largest sum of the magnitudes of integers if the sum of their products with int16 numbers has 32 bits."""
 
 
 class InnerForms(TensorForms):

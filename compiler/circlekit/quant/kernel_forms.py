@@ -24,9 +24,10 @@ from circlekit.quant.trial import trial_refusal
 from circlekit.quant.weights import indices_of, is_weight
 
 COARSE_STEPS = 1.5
-"""A kernel may round to this many steps of the grid to which its result is rounded then.
+"""Largest step of a kernel, as a multiple of the steps to which its result is then rounded.
 
-Half of them is less than one step, so that the rounded result differs by one step at most.
+The kernel is wrong by at most half of its own step.  That is less than one step of the result, so the rounded
+result is wrong by one step at most.
 """
 
 WIDE = "int16x8"
@@ -45,9 +46,10 @@ class KernelForms(InnerForms):
     widened: dict[Op, str]
 
     def widen(self, op: Op, rule: QuantizationRule) -> None:
-        """Let ``op`` compute in int16 where its 8-bit kernel has too coarse steps, if the target can.
+        """Let ``op`` compute in int16 if the steps of its 8-bit kernel are too coarse and the target can.
 
-        Raise UnsupportedError if it cannot, and the result always has these steps.
+        If the target cannot, the 8-bit kernel is used; but raise UnsupportedError if the rule of ``op`` fixes
+        the scale of the 8-bit result, because then a later operator cannot make up for it.
         """
         scheme = self.scheme_of(op)
         if scheme.activations not in (i8, u8) or not op.results:
@@ -101,9 +103,9 @@ class KernelForms(InnerForms):
         return rule.least_step[dtype] * max(scales, default=0.0)
 
     def keep_grid(self, op: Op, rule: QuantizationRule) -> None:
-        """Let an operator that does not scale read its operand with the given grid of its result.
+        """Let an operator that only moves or compares elements read its operand with the grid of its result.
 
-        Rounding the operand to that grid gives what rounding the result would give.
+        It does not matter whether the operand or the result is rounded to that grid.
         """
         source = followed_operand(op)
         if source is None or rule.averages or len(op.results) != 1 or source.dtype is not f32:
@@ -132,9 +134,10 @@ class KernelForms(InnerForms):
                 self.edges[op][index] = form.because(f"{form.reason}; {op.code} ignores the zero point")
 
     def cover_constants(self, op: Op, rule: QuantizationRule, index: int) -> None:
-        """Let ``op`` read operand ``index``, whose form its result has, so that constants beside it fit too.
+        """Let ``op`` read operand ``index`` in a form with room for its constant operands, too.
 
-        Numbers far outside of its range stand for infinity: they become its lowest or highest integer.
+        Its result and its constants have the form of this operand.  Constant numbers far outside of the range
+        stand for infinity: they become the lowest or the highest integer.
         """
         source, form = op.inputs[index], self.read_form(op, index)
         constants = [op.inputs[i] for i in indices_of(op, rule.operands_follow) if is_weight(op.inputs[i])]
@@ -151,7 +154,7 @@ class KernelForms(InnerForms):
             self.edges[op][index] = covering(low, high, self.scheme_of(op), reason)
 
     def guard(self, op: Op, rule: QuantizationRule) -> None:
-        """Choose forms without the zero points and integers on which the kernel of ``op`` is wrong.
+        """Choose forms that avoid the zero points and integers with which the kernel of ``op`` is wrong.
 
         Raise ModelError if that is not possible.
         """

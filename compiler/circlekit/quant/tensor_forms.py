@@ -37,7 +37,8 @@ from circlekit.quant.weights import (
 from circlekit.targets.target import Target
 
 INFINITE_FACTOR = 256
-"""A constant this many times as large as all other numbers is only there to be less, or more, than they."""
+"""A constant this many times as large as all other numbers stands for infinity: it only wins or loses
+comparisons."""
 
 
 class TensorForms:

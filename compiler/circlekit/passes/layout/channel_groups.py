@@ -161,7 +161,7 @@ class GroupFinder:
         return self.groups[value]
 
     def visit(self, group: ChannelGroup, value: Value) -> str | None:
-        """Add to ``group`` the values that must have the order of ``value``; return why it is fixed, or None."""
+        """Add to ``group`` all values that must have the order of ``value``; return why it is fixed."""
         quantization, producer = value.quantization, value.producer
         if self.graph.is_output(value):
             return f"%{value.name}: is an output of the graph"

@@ -65,7 +65,7 @@ class _Prepared:
 
 
 _ONE_AT_A_TIME = threading.Lock()
-"""Held while a worker process runs a sample: an engine, and the number of BLAS threads, serve one thread."""
+"""A lock for the jobs of a worker process, which share its engine and its number of BLAS threads."""
 
 
 def _observe(content: bytes, engine: str, selection: Selection, job: Job) -> Answer:

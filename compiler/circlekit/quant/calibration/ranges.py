@@ -76,7 +76,7 @@ def mean_of_samples(statistics: TensorStatistics) -> Range:
 
 
 def sample_percentile(statistics: TensorStatistics, low: float = 1.0, high: float = 99.0) -> Range:
-    """ONE's percentiles: of the minima of all samples ``low``, of their maxima ``high``, both 0 to 100."""
+    """ONE's percentiles, 0 to 100: ``low`` of the minima of all samples, ``high`` of their maxima."""
     return percentile(_seen(statistics.minima), low), percentile(_seen(statistics.maxima), high)
 
 
@@ -141,8 +141,8 @@ def mse(statistics: TensorStatistics, bits: int = 8, steps: int = 100) -> Range:
     """The range with the least mean squared error of rounding and clipping together.
 
     Each end is one of ``steps`` equally spaced fractions of the observed end; all pairs of ends are compared.
-    A number inside has the squared error s*s/12, where s is the scale of ``bits`` bits; a number outside that
-    of its distance from the range.
+    A number inside of the range counts with the squared error s*s/12, where s is the scale of ``bits`` bits;
+    a number outside counts with its squared distance from the range.
     """
     histogram, (low, high) = _histogram(statistics), _with_zero(min_max(statistics))
     centers, weights = np.clip(histogram.centers, low, high), histogram.counts / histogram.counts.sum()
@@ -207,7 +207,7 @@ def entropy(statistics: TensorStatistics, levels: int = 128) -> Range:
 
 
 def _divergence(counts: Array, end: int, levels: int) -> float:
-    """Return the KL divergence of ``counts``, cut at bin ``end``, from the same merged to ``levels`` bins."""
+    """Return the KL divergence of ``counts``, cut at bin ``end``, from their form merged to ``levels`` bins."""
     wanted = counts[:end].copy()
     level = np.arange(end) * levels // end if end > levels else np.arange(end)
     occupied = counts[:end] > 0

@@ -18,7 +18,7 @@ from circlekit.quant.calibration.observer import Observations, Selection
 from circlekit.quant.calibration.processes import Job, observe_in_processes
 
 SECONDS_ALONE = 0.5
-"""For so long this process runs samples alone by default: more processes pay only for more work."""
+"""By default this process runs samples alone for so long: starting others pays only for more work."""
 
 
 @dataclass(frozen=True)

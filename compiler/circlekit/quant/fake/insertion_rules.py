@@ -99,7 +99,7 @@ def _follows_no_rounding(match: Match) -> bool:
 
 
 def is_rounded(value: Value) -> bool:
-    """Return whether ``value`` is rounded, or moved from, a sum of or a product of a rounded value."""
+    """Return whether ``value`` is rounded, or moved, added or multiplied from values of which one is."""
     op = value.producer
     if op is None or isinstance(op, FakeQuant | Dequantize):
         return op is not None
