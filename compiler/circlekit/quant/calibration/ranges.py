@@ -207,7 +207,7 @@ def entropy(statistics: TensorStatistics, levels: int = 128) -> Range:
 
 
 def _divergence(counts: Array, end: int, levels: int) -> float:
-    """Return the KL divergence of ``counts``, cut at bin ``end``, from their form merged to ``levels`` bins."""
+    """Return the KL divergence of ``counts``, cut at bin ``end``, from the same in ``levels`` merged bins."""
     wanted = counts[:end].copy()
     level = np.arange(end) * levels // end if end > levels else np.arange(end)
     occupied = counts[:end] > 0
