@@ -183,6 +183,8 @@ def candidates(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constrain
         if good := _ranks(passed, name):
             least, most = _limits(good, _ranks(failed, name))
             yield {"ranks": {name: list(range(least or 0, (HIGHEST_RANK if most is None else most) + 1))}}
+    for first, second in permutations(operands, 2):
+        yield from _lengths(passed, failed, first, second)
     for first, second in combinations(operands, 2):
         yield {"same_dims": [[first, -1, second, -1]]}
     yield from ({"computed": [name]} for name in operands)
@@ -191,8 +193,6 @@ def candidates(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constrain
     yield from ({"row_multiple": {name: BYTE_ELEMENTS}} for name in sorted(packed))
     for first, second in permutations(names, 2):
         yield {"same_shape": [[first, second]]}
-    for first, second in permutations(operands, 2):
-        yield from _lengths(passed, failed, first, second)
 
 
 def _limits(good: Iterable[int], bad: Iterable[int]) -> tuple[int | None, int | None]:
