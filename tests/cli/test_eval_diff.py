@@ -45,6 +45,18 @@ def test_metrics_by_hand(words: list[str], capsys: pytest.CaptureFixture[str]) -
     ]
 
 
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [(["--print_sqnr"], "SQNR for y"), (["--print_topk_match", "1"], "Mean Top-1 match ratio for y")],
+)
+def test_the_default_metric_is_for_no_other_flag(
+    words: list[str], flags: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert circle_eval_diff([*words, *flags]) == 0
+    lines = [each for each in capsys.readouterr().out.splitlines() if " is " in each]
+    assert [each.partition(" is ")[0] for each in lines] == [line]
+
+
 def test_layers_dumps_and_defaults(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,6 +31,7 @@ from circlekit.quant.techniques.layer_rounding import (
     round_by_gptq,
     round_nearest,
 )
+from circlekit.quant.techniques.layer_sweep import Sweep
 from circlekit.quant.techniques.linear_layer import linear_layer
 from circlekit.quant.trials import with_margins
 
@@ -297,6 +298,17 @@ def test_techniques_of_layers_are_dropped_if_the_outputs_are_worse(monkeypatch: 
     plan, notes = best_rounding(model, lambda: plan_model(model, "int8", ranges), data, reference)
     assert "is kept" in notes[-1]
     assert all(weights.any() for weights in plan.main.constants.values())
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_single_technique_is_applied_without_a_comparison(count: int) -> None:
+    model, data = uneven(), samples(4)
+    plan = plan_model(model, "int8", ranges_of(model, collect(model, data)))
+    techniques = dict(list({"bias correction": correct_bias, "rounding": round_nearest}.items())[:count])
+    sweep = Sweep(model, plan, data, 1, techniques)
+    assert len(sweep.run()) == 1
+    assert len(sweep.choices) == (0 if count == 1 else 3)
+    assert len(plan.main.constants) > 0
 
 
 def test_margins_widen_ranges_of_few_numbers() -> None:

@@ -67,6 +67,9 @@ def test_gaussian_integers_stay_in_their_range() -> None:
     for dtype, low, high in ((DType.UINT8, 0, 255), (DType.INT8, -128, 127)):
         values = np.frombuffer(fill("gaussian", ["0", "1000"], dtype, 1000), dtype.numpy)
         assert (values.min(), values.max()) == (low, high)
+    for dtype, size in ((DType.INT32, 2**31 - 1), (DType.INT64, 2**63 - 1024)):  # the next float64 is 2**63
+        values = np.frombuffer(fill("gaussian", ["0", "1e300"], dtype, 100), dtype.numpy)
+        assert (values.max(), values.min()) == (size, -(2 ** (dtype.bits - 1)))
     nibbles = np.frombuffer(fill("gaussian", ["0", "30"], DType.UINT4, 100), np.uint8)
     assert {0, 15} <= {*(nibbles & 15).tolist()}
 

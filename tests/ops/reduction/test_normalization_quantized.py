@@ -44,6 +44,16 @@ def test_softmax(dtype: DType, output: DType, index: int) -> None:
     check(op, drawn(rng, dtype, shape, index))
 
 
+@pytest.mark.parametrize("scale", [31.0, 33.0, 1e4])
+def test_softmax_of_large_scales_has_the_maximum_only(scale: float) -> None:
+    """A step of 31 divides the exponential by more than 2^44; the input multiplier is limited from 32 on."""
+    data = quantized(i8, (1, 4), scale, 3)
+    op = Softmax(data, results=[softmax_result(data, i8)])
+    x = np.array([[5, -128, 127, 126]], np.int8)
+    assert kernel_results(op, [x])[0].tolist() == [[-128, -128, 127, -128]]
+    check(op, x)
+
+
 @pytest.mark.parametrize("dtype", [i8, u8])
 @pytest.mark.parametrize("index", range(14))
 def test_log_softmax(dtype: DType, index: int) -> None:
