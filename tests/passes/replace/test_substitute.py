@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+import circlekit
+from circlekit.passes.engine.explain import explain_pass
 from tests.passes.kit import check_pass, check_refusal
 
 
@@ -115,6 +117,26 @@ def test_division_by_a_root_becomes_a_product() -> None:
     one = text.replace("Div(%o", "Div(1.0").replace(" {act: RELU}", "")
     check_pass(one, "fuse_rsqrt", expect_ops=["Square", "Add", "Rsqrt"])
     check_pass(one.replace("Div(1.0", "Div(2.0"), "fuse_rsqrt", expect_ops=["Square", "Add", "Sqrt", "Div"])
+
+
+@pytest.mark.parametrize(
+    ("number", "zero_point", "sentence"),
+    [(16384, 0, ""), (16374, -10, ""), (16000, 0, "%one: expected 1, got 0.976562")],
+)
+def test_reciprocal_roots_of_int16(number: int, zero_point: int, sentence: str) -> None:
+    """1 is 16384 steps of 2^-14.  The kernels are not compared: LiteRT aborts at SQRT of int16."""
+    form = f"quant(scale: 0.00006103515625, zero_point: {zero_point})"
+    model = circlekit.parse(f"""
+        graph main(%x: i16[2,3] quant(scale: 0.0001220703125)) -> %z {{
+          %s = Sqrt(%x) : i16[2,3] quant(scale: 0.00006103515625)
+          %one = const i16[1] {form} [{number}]
+          %z = Div(%one, %s) : i16[2,3] quant(scale: 0.0001220703125)
+        }}
+        """)
+    refusals = [r.sentence for r in explain_pass(model, "fuse_rsqrt", "circle")]
+    assert refusals == ([sentence] if sentence else [])
+    circlekit.optimize(model, ["fuse_rsqrt"])
+    assert [op.code for op in model.main] == (["SQRT", "DIV"] if sentence else ["RSQRT"])
 
 
 def test_subtraction_becomes_an_addition() -> None:
