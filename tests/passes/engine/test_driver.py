@@ -10,6 +10,7 @@ import pytest
 from circlekit.errors import RewriteError
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.text import parse_model
+from circlekit.ops.arithmetic.unary import Abs, Neg
 from circlekit.passes.engine.driver import MAX_ROUNDS, run_passes
 from circlekit.passes.engine.registry import all_passes, only_pipelines, pass_names, select_passes
 from circlekit.passes.pipelines import ON_REQUEST, PIPELINES, Phase, in_order, pipeline_passes
@@ -101,6 +102,32 @@ def test_passes_that_never_converge_are_named(model: Model) -> None:
     endless, still = make_pass("endless", lambda graph: 1), make_pass("still", lambda graph: 0)
     with pytest.raises(RewriteError, match=f"after {MAX_ROUNDS} rounds .* still change the model: endless$"):
         run_passes(model, [endless, still], Context())
+
+
+@pytest.mark.parametrize("converges", [True, False])
+def test_a_deep_model_gets_a_round_for_each_operator(converges: bool) -> None:
+    """Unless it is again as it was: then the passes undo each other."""
+    lines = [f"%v{i + 1} = Abs(%v{i})" for i in range(MAX_ROUNDS + 20)]
+    text = "\n".join(lines)
+    deep = parse_model(f"graph main(%v0: f32[1]) -> %v{len(lines)} {{\n{text}\n}}")
+    rounds = []
+
+    def negate_one(graph: Graph) -> int:
+        rounds.append(1)
+        op = next((op for op in graph if converges and isinstance(op, Abs)), None)
+        if op is not None:
+            new = graph.insert_before(op, Neg(*filter(None, op.inputs)))
+            new.take_result(0, op.output)
+            graph.remove(op)
+        return int(op is not None or not converges)
+
+    if converges:
+        run_passes(deep, [make_pass("one_by_one", negate_one)], Context())
+        assert {op.code for op in deep.main} == {"NEG"}
+        return
+    with pytest.raises(RewriteError, match=r"still change the model: one_by_one$"):
+        run_passes(deep, [make_pass("one_by_one", negate_one)], Context())
+    assert len(rounds) == MAX_ROUNDS + 1
 
 
 def test_unknown_pass_is_refused_with_a_suggestion(model: Model) -> None:

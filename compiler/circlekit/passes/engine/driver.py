@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from circlekit.errors import RewriteError
-from circlekit.ir.graph import Model
+from circlekit.ir.graph import Graph, Model
 from circlekit.ir.shape_inference import settle_ranks
+from circlekit.ir.value import Value
 from circlekit.passes.engine.optimization_report import PassRecord
 from circlekit.passes.engine.registry import find_pass
 from circlekit.passes.engine.run_for_target import run_for_target
@@ -16,7 +18,7 @@ from circlekit.passes.pipelines import Phase
 from circlekit.rewrite.base import Context, Pass
 
 MAX_ROUNDS = 100
-"""How often a group of passes, or all groups, run at most."""
+"""How often a group of passes, or all groups, run at most; but see ``_rounds``."""
 
 BeforePass = Callable[[str], None]
 AfterPass = Callable[[str, int], None]
@@ -38,7 +40,7 @@ def run_passes(
     of a pass before it runs, ``after`` with its name and its number of changes after it has run.
 
     Return a record for each pass.  Raise RewriteError for an unknown name, or if passes still change the
-    model after MAX_ROUNDS rounds.
+    model after all ``_rounds``.
     """
     groups: list[list[_Step]] = []
     is_open = False
@@ -51,7 +53,7 @@ def run_passes(
         groups[-1] += [_Step(member, before, after) for member in members]
     if groups:
         settle_ranks(model, strict=False)
-    for _ in range(MAX_ROUNDS):
+    for _ in _rounds(model):
         changing = [name for group in groups for name in _fixed_point(group, model, context)]
         if not changing:
             if context.format == "circle":
@@ -96,7 +98,7 @@ class _Step:
 def _fixed_point(steps: Sequence[_Step], model: Model, context: Context) -> list[str]:
     """Run ``steps`` until a round changes nothing; return the names of those that changed something."""
     changed: dict[str, None] = {}
-    for _ in range(MAX_ROUNDS):
+    for _ in _rounds(model):
         changing = [step.record.name for step in steps if step.run(model, context)]
         if not changing:
             return list(changed)
@@ -104,8 +106,42 @@ def _fixed_point(steps: Sequence[_Step], model: Model, context: Context) -> list
     raise _no_fixed_point(changing)
 
 
+def _rounds(model: Model) -> Iterator[None]:
+    """Yield once for each round that passes may take until none of them changes ``model``.
+
+    These are MAX_ROUNDS, and up to one more for each operator, because in a deep model a rewrite may move an
+    operator by one place in each round.  After MAX_ROUNDS, they end where the model is again as it was.
+    """
+    states = set[int]()
+    for number in range(MAX_ROUNDS + sum(map(len, model.graphs))):
+        if number >= MAX_ROUNDS:
+            state = hash(tuple(_state(graph) for graph in model.graphs))
+            if state in states:
+                return
+            states.add(state)
+        yield
+
+
+def _state(graph: Graph) -> tuple[object, ...]:
+    """Return the operators of ``graph``, their attributes and how they are connected, without names."""
+    numbers: dict[Value | None, int] = {}
+    for value in chain(graph.inputs, *(op.results for op in graph)):
+        numbers[value] = len(numbers)
+    return tuple(
+        (
+            op.code,
+            repr(op.attribute_items()),
+            tuple(v.shape for v in op.results),
+            *map(numbers.get, op.inputs),
+        )
+        for op in graph
+    )
+
+
 def _no_fixed_point(names: Sequence[str]) -> RewriteError:
-    return RewriteError(f"after {MAX_ROUNDS} rounds these passes still change the model: {', '.join(names)}")
+    return RewriteError(
+        f"after {MAX_ROUNDS} rounds or more, these passes still change the model: {', '.join(names)}"
+    )
 
 
 def _clear_low_versions(model: Model) -> None:
