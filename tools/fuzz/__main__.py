@@ -26,10 +26,9 @@ from circlekit.passes.engine.registry import all_passes
 from tools.fuzz.case import KINDS, Job, case_of, make_case
 from tools.fuzz.pool import limit_memory, outcome_of, run_case, run_jobs, time_limit
 from tools.fuzz.report import Tally, keep
-from tools.fuzz.seeds import Seeds, all_seeds
+from tools.fuzz.seeds import all_seeds
 from tools.sweep import sweep
 
-PROGRESS_EVERY = 5000
 KEPT_PER_FAULT = 2
 REPLAY_SECONDS = 20
 
@@ -58,14 +57,13 @@ def main() -> int:
             tally.add(result)
             if result.outcome.is_fault:
                 print(f"{result.job} {result.outcome.key}", file=sys.stderr, flush=True)
-            if tally.count % PROGRESS_EVERY == 0:
-                print(f"{tally.count} cases, {tally.failed} failed", file=sys.stderr, flush=True)
     seconds = time.monotonic() - started
     print(f"{tally}\n{seconds:.0f} s, {tally.count / max(seconds, 1e-9):.0f} cases a second")
     if not tally.failed:
         return line.exit_code(False)
     folder = arguments.out or Path(tempfile.mkdtemp(prefix="fuzz-"))
-    keep_inputs(tally, seeds, folder)
+    for result in (result for results in tally.faults.values() for result in results[:KEPT_PER_FAULT]):
+        keep(folder, make_case(result.job, seeds), str(result.job).replace(":", "-"), result.outcome)
     print("\n".join([*tally.fault_lines(), f"the inputs are in {folder}"]))
     return line.exit_code(True)
 
@@ -74,13 +72,6 @@ def interleaved(counts: Mapping[str, int], seed: int) -> list[Job]:
     """Return so many jobs of each kind, evenly mixed: an interrupted run has a share of each."""
     jobs = [(n / count, Job(kind, seed, n)) for kind, count in counts.items() for n in range(count)]
     return [job for _, job in sorted(jobs, key=lambda item: item[0])]
-
-
-def keep_inputs(tally: Tally, seeds: Seeds, folder: Path) -> None:
-    """Write a few inputs of every fault."""
-    for results in tally.faults.values():
-        for result in results[:KEPT_PER_FAULT]:
-            keep(folder, make_case(result.job, seeds), str(result.job).replace(":", "-"), result.outcome)
 
 
 def replay(what: str) -> int:

@@ -116,7 +116,9 @@ def mutate_field(world: World, tree: Tree, spec: Table, item: Field) -> None:
     elif item.kind is Kind.SCALAR:
         tree[name] = scalar(world, item, tree.get(name, item.default))
     elif item.kind is Kind.STRING:
-        tree[name] = text(world, tree.get(name))
+        tensors = [t for graph in world.trees("subgraphs") for t in graph.get("tensors") or ()]
+        known = [t["name"] for t in tensors if t.get("name")] or TEXTS
+        tree[name] = world.rng.choice((world.rng.choice(known), world.rng.choice(TEXTS)))
     elif item.kind is Kind.VECTOR:
         values = vector(world, item, tree.get(name))
         tree[name] = np.array(values, np.uint8) if item.is_data else values
@@ -140,16 +142,10 @@ def scalar(world: World, item: Field, old: Any) -> Any:
     count = world.count(item.name)
     if count is not None and rng.random() < 0.8:
         return within(item.code, rng.randrange(-2, count + 2))
-    return integer(item.code, old if isinstance(old, int) else 0, rng)
-
-
-def integer(code: str, old: int, rng: random.Random) -> int:
-    kind = rng.random()
-    if kind < 0.5:
-        return within(code, rng.randrange(-4, 9))
-    if kind < 0.75:
-        return within(code, old + rng.choice((-1, 1, 2, old, -old // 2, -2 * old)))
-    return within(code, rng.choice((1, -1)) * rng.choice(LARGE))
+    number = old if isinstance(old, int) else 0
+    near = number + rng.choice((-1, 1, 2, number, -number // 2, -2 * number))
+    extreme = rng.choice((1, -1)) * rng.choice(LARGE)
+    return within(item.code, rng.choice((rng.randrange(-4, 9), rng.randrange(-4, 9), near, extreme)))
 
 
 def within(code: str, value: int) -> int:
@@ -157,35 +153,22 @@ def within(code: str, value: int) -> int:
     return min(max(value, low), high)
 
 
-def text(world: World, old: str | None) -> str:
-    rng = world.rng
-    names = [t.get("name") for g in world.trees("subgraphs") for t in g.get("tensors") or ()]
-    known = [name for name in names if name]
-    if known and rng.random() < 0.4:
-        return str(rng.choice(known))
-    return rng.choice(TEXTS) if rng.random() < 0.8 or not old else old + rng.choice(TEXTS)
-
-
 def vector(world: World, item: Field, old: Any) -> list[Any]:
     """Return another vector: empty, shorter, longer, reordered, or with another element."""
     rng = world.rng
     values = [] if old is None else old.tolist() if hasattr(old, "tolist") else list(old)
     del values[65536:]
-    kind = rng.randrange(10)
+    kind = rng.randrange(9)
     if kind == 0:
-        return []
+        return values[: rng.randrange(len(values) + 1)]
     if kind == 1 and values:
-        return values[: rng.randrange(len(values))]
+        return values + values[-1:] * rng.choice((1, 3))
     if kind == 2:
-        return values + values[-1:] * rng.choice((1, 3)) if values else [scalar(world, item, 0)] * 4
-    if kind == 3:
         return rng.sample(values, len(values))
+    if kind == 3 or not values:
+        return [scalar(world, item, 0) for _ in range(rng.choice((0, 1, 2, 3, 4, 5, 9, 40)))]
     if kind == 4:
-        return [scalar(world, item, 0) for _ in range(rng.choice((1, 2, 3, 4, 5, 9, 40)))]
-    if kind == 5:
         return [*values, scalar(world, item, 0)]
-    if not values:
-        return [scalar(world, item, 0)]
     at = rng.randrange(len(values))
     values[at] = scalar(world, item, values[at])
     return values

@@ -54,7 +54,7 @@ def set_options(world: World, operator: Tree, name: str) -> None:
         operator[field] = {**fields, "": options}
 
 
-def add_tensor(graph: Tree, kind: str, shape: Sequence[int]) -> int:
+def add_tensor(graph: Tree, kind: str | int, shape: Sequence[int]) -> int:
     """Append a tensor and return its index."""
     tensors = graph.setdefault("tensors", [])
     shape = [within("i", d) for d in shape]

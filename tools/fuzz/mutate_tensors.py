@@ -23,15 +23,17 @@ def shape_of(tensor: Tree) -> list[int]:
     return [] if shape is None else [int(d) for d in shape]
 
 
-def type_of(tensor: Tree) -> str:
-    return str(tensor.get("type", "FLOAT32"))
+def type_of(tensor: Tree) -> str | int:
+    """Return the type by name; a number that the schema lacks stays one."""
+    found: str | int = tensor.get("type", "FLOAT32")
+    return found
 
 
 def element_of(tensor: Tree) -> np.dtype[np.generic] | None:
     """Return how a constant is stored, strings as offsets; None for packed elements and unknown types."""
     if type_of(tensor) == "STRING":
         return np.dtype(np.int32)
-    dtype = DType.__members__.get(type_of(tensor))
+    dtype = DType.__members__.get(str(type_of(tensor)))
     return None if dtype is None else dtype.numpy
 
 

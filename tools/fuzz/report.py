@@ -46,10 +46,7 @@ class Tally:
         kinds = [kind for kind in KINDS if any(k == kind for k, _, _ in self.ends)]
         ends = sorted({(end, error) for _, end, error in self.ends})
         rows = [(end, error, *(self.ends[kind, end, error] for kind in kinds)) for end, error in ends]
-        sums = Counter[str]()
-        for (kind, _, _), count in self.ends.items():
-            sums[kind] += count
-        total = ("all", "", *(sums[kind] for kind in kinds))
+        total = ("all", "", *(sum(n for key, n in self.ends.items() if key[0] == kind) for kind in kinds))
         lines = [format_columns([("end", "error", *kinds), *rows, total], left=2)]
         if self.values:
             lines.append("values: " + ", ".join(f"{n} {what}" for what, n in sorted(self.values.items())))

@@ -64,6 +64,7 @@ class Names:
             not self.lossless
             and data is not None
             and data.size <= MAX_INLINE_ELEMENTS
+            and (data.size or data.ndim < 2)  # empty lists may be many
             and not _is_raw(value, data)
         ):
             texts = elements(data)
