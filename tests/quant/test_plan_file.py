@@ -76,7 +76,7 @@ def test_a_plan_applied_gives_the_bytes_of_its_run(scheme: str, tmp_path: Path) 
 
 
 def test_the_scales_of_a_plan_are_used_and_biases_follow() -> None:
-    document = edited(lambda graph: graph["tensors"]["c"].update(scale=0.25, zero_point=-100))
+    document = edited(lambda graph: graph["tensors"]["c"].update(scale=0.25, zero_point=-128))
     ops = applied(document).main.ops
     conv, other = (op for op in ops if op.code == "CONV_2D")
     assert conv.results[0].quantization is not None
@@ -95,6 +95,9 @@ def test_an_operator_of_a_plan_can_be_made_float() -> None:
 
 FAULTS: list[tuple[Callable[[Document], object], str]] = [
     (lambda g: g["tensors"]["c"].update(scale=-1), "%c: expected scales from"),
+    (lambda g: g["tensors"]["c"].update(scale=1e39), "%c: expected scales from"),
+    (lambda g: g["tensors"]["c"].update(zero_point=-129), "%c: expected zero points of -128 to"),
+    (lambda g: g["tensors"]["c"].update(zero_point=[1, 2]), "%c: expected 1 zero points, got 2"),
     (lambda g: g["tensors"]["c"].update(scale=[0.1, 0.2]), "%c: expected 1 scales, got 2"),
     (lambda g: g["tensors"]["c"].update(scale="big"), "%c: could not convert"),
     (lambda g: g["tensors"]["c"].update(dtype="int8"), "%c: no dtype is named int8"),

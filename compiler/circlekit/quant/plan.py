@@ -269,9 +269,11 @@ def _tensor_plan(tree: Mapping[str, Any], where: str) -> TensorPlan:
     """Return the form of one tensor; raise FormatError, which begins with ``where``, if it is wrong."""
     try:
         scale, zero_point = (np.atleast_1d(tree.get(name, [])) for name in ("scale", "zero_point"))
+        with np.errstate(over="ignore"):  # infinite scales are refused when the plan is applied
+            scales = tuple(scale.astype(np.float32).tolist())
         return TensorPlan(
             _dtype(tree["dtype"]),
-            tuple(scale.astype(np.float32).tolist()),
+            scales,
             tuple(int(z) for z in zero_point.tolist()),
             int(tree.get("axis", 0)),
             int(tree.get("block", 0)),
