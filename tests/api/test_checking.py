@@ -59,11 +59,11 @@ graph main(%x: f32[?,4,4,2]) -> %y {
         (
             BLOCKS,
             "onert",
-            "circlekit resize --shapes, with known sizes of the inputs, makes it one that runs; or",
+            "circlekit resize --shapes with known sizes of the inputs gives it a form that runs; or",
         ),
         (LRN, toy(), "luci runs it (--target luci); or export operators that Toy has instead"),
         (LRN, toy(), "litert runs it in a .tflite file (--target litert)"),
-        (INT8, "luci", "circlekit quantize --scheme uint8 --target luci, of the float model, makes it"),
+        (INT8, "luci", "circlekit quantize --scheme uint8 --target luci on the float model gives it"),
         (INT8, "luci", "export TRANSPOSE for f32,i32:f32 or i64,i32:i64 or u8,i32:u8 or u8q,i32:u8q instead"),
         (LRN, toy(LOCAL_RESPONSE_NORMALIZATION={"f32:f32": {"rank": 3}}), "NORMALIZATION with ranks up to 3"),
     ],

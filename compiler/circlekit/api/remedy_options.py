@@ -55,7 +55,7 @@ def _known_shapes(op: Op, target: Target) -> Iterator[str]:
         value.shape = value.shape and tuple(1 if dim is None else dim for dim in value.shape)
     (trial,) = model.main
     if target.refusal(trial) is None:
-        yield "circlekit resize --shapes, with known sizes of the inputs, makes it one that runs"
+        yield "circlekit resize --shapes with known sizes of the inputs gives it a form that runs"
 
 
 def _schemes(op: Op, target: Target) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _schemes(op: Op, target: Target) -> Iterator[str]:
             plan = choose(model, [ranges], {trial: scheme}, scheme.name, target).main.operators.get(name)
             if plan is not None and plan.scheme == scheme.name:
                 command = f"circlekit quantize --scheme {scheme.name} --target {target.name}"
-                yield f"{command}, of the float model, makes it one that runs"
+                yield f"{command} on the float model gives it a form that runs"
                 return
 
 

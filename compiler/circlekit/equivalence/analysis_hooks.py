@@ -45,7 +45,7 @@ ONE_OPCODES = {
     "CUMSUM": "CumSum",
     "CUSTOM": "Custom",
 }
-"""The argument ``opcode`` of operators that ONE names otherwise than the class here is named."""
+"""The argument ``opcode`` of operators for which it is not the name of their class here."""
 
 Tensor = dict[str, Any]
 
@@ -155,7 +155,7 @@ def _tensor(value: Value, array: Array | None) -> Tensor:
 
 
 def _hook(analysis: object, name: str, *arguments: Any) -> None:
-    """Call a method of the analysis, if it has it."""
+    """Call the method ``name`` of the analysis; do nothing if there is none."""
     method = getattr(analysis, name, None)
     if method is not None:
         _called(method, *arguments)

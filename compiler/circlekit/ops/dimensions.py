@@ -35,7 +35,10 @@ def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
 
 
 def merge_dims(a: Dim, b: Dim) -> Dim:
-    """Return the one dimension that both are: None if both are unknown.  Raise ShapeError if they differ."""
+    """Return the known one of two equal dimensions; None if both are unknown.
+
+    Raise ShapeError if they differ.
+    """
     if a is None or b is None:
         return b if a is None else a
     if a != b:
@@ -61,13 +64,15 @@ def product(dims: Sequence[Dim]) -> Dim:
 
 
 def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[int] | None:
-    """Return the shape, with at most one -1, of a reshape whose operand changes from ``before`` to ``after``.
+    """Return the new shape of a reshape whose operand changes from ``before`` to ``after``.
 
-    ``result``: the shape of the reshape of ``before``.  Both are divided into the shortest groups of
-    neighboring dimensions with equal products, and each group of ``result`` changes as its group of
-    ``before`` does: at its outermost dimension if the outermost one has changed there, at its innermost one
-    if that has changed.  A dimension of 1 changes only if the group has no other, or, with ``outer``, if it
-    is the first dimension of ``result``.  Return None if no such shape exists.
+    ``result``: the shape of the reshape for ``before``.  The new shape has at most one -1.
+
+    ``before`` and ``result`` are divided into groups of neighboring dimensions, as short as possible, so that
+    the groups have equal products in pairs.  If the outermost dimension of a group of ``before`` changes, the
+    outermost dimension of its group of ``result`` changes by the same factor; likewise for the innermost one.
+    Dimensions of 1 are passed over, unless a group has no others.  ``outer``: whether a 1 that is the first
+    dimension of ``result`` counts as an outermost dimension, too.  Return None if no such shape exists.
     """
     if len(before) != len(after) or {None, 0} & {*before, *result}:
         return None
@@ -173,7 +178,7 @@ def padded_window_count(size: Dim, taps: Dim, stride: int, dilation: int, paddin
 
 
 def conv_padding(size: int, taps: int, stride: int, dilation: int, padding: Padding) -> AxisWindows:
-    """Return the windows along one axis; if the number of padding elements is odd, one more is at the end.
+    """Return the windows along one axis; an odd number of padding elements has its extra one at the end.
 
     Raise ShapeError as ``padded_window_count`` does.  Source: TFLite kernels/padding.h.
     """

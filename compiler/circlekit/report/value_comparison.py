@@ -44,10 +44,12 @@ class Difference:
 class ValueComparison:
     """The differences of ``outputs``, and of ``layers``: results that both models name, on one set of inputs.
 
-    Layers are in the order of the second model.  ``verdict``: within what outputs are equal, which one
-    differs, or why they were not compared.  ``is_equal``: None if they were not compared; of a quantized
-    form, whether its error is small.  ``notes``: differences of the interface, and what the comparison does
-    not prove.  ``judgement``: the errors of a quantized model; None if the models have the same types.
+    Layers are in the order of the second model.
+    ``verdict``: a sentence: the largest difference of equal outputs, the output that differs, or why outputs
+    were not compared.  ``is_equal``: whether the outputs are equal; for a float model and its quantized form,
+    whether the error is small; None if nothing was compared.  ``notes``: differences of the interface, and
+    what the comparison does not prove.  ``judgement``: the errors of a quantized model; None if the models
+    have the same types.
     """
 
     verdict: str

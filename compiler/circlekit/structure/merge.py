@@ -19,9 +19,9 @@ def merge(
 
     Outputs of some models become inputs of others; a model runs after those from which it reads.
 
-    ``connect``: the name of an output for the name of an input.  An input that is not in it takes the output
-    of the same name.  An input that no output of another model fits becomes an input of the result, one for
-    all models that have an input of this name.
+    ``connect``: names of outputs, by the names of the inputs that take them.  Any other input takes the
+    output of the same name.  If there is none, the input becomes an input of the result; several models that
+    have an input of this name share it.
     ``outputs``: names of the outputs of the result; by default all outputs that no other model reads.
     Other values are renamed where two models use the same name.  Signatures and metadata are dropped.
 

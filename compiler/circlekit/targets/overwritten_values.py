@@ -29,11 +29,12 @@ class Overwritten(NamedTuple):
 def first_overwritten(graph: Graph, planner: Planner, settled: Container[Op] = ()) -> Overwritten | None:
     """Return the first operator that overwrites data which is read later through a view; None if none does.
 
-    ``settled``: operators that are left out.  Values of unknown shape are left out, too, because their sizes
-    are only known in a run.
+    ``settled``: operators that are not examined.  Nor are those on values of unknown shape, because their
+    sizes are only known in a run.
 
-    A planner counts the reads of the operand and of the first value in its buffer.  LiteRT 2.3 (``tflite``,
-    arena_planner.cc, IdentifyInPlaceTensors) ignores those of the values between the two.
+    Before LiteRT 2.3 lets an operator overwrite its operand, it counts how often the operand and the first
+    value in the same buffer are read.  It does not count reads of other views of this buffer.  Source:
+    ``tflite``, arena_planner.cc, IdentifyInPlaceTensors.
     """
     shared = shared_operands(graph, planner)
     writers = [

@@ -69,8 +69,9 @@ def read_workflow(path: str, warn: Callable[[str], None]) -> list[Step]:
 def _has_cycle_for_one(names: Sequence[str], waits: Mapping[str, Collection[str]]) -> bool:
     """Return whether ONE reports a cycle for these workflows, which have none.
 
-    In ONE all workflows share one list of waiting workflows.  So in its order, the reverse of a depth-first
-    search from the first workflow of the file, nothing may come after a workflow that waits.
+    ONE orders workflows by a depth-first search from the first one of the file, reversed.  By mistake all
+    workflows share one list of those that they wait for.  So ONE reports a cycle if any workflow comes after
+    one that waits.
     ``names``: in the order of the file.  ``waits``: for each name those that it runs after.
     """
     waiting = [name for name in names if waits[name]]

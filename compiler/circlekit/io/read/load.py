@@ -73,9 +73,9 @@ class Loader:
     is_complete: Whether nothing in the file was skipped so far.
     has_external_data: Whether any constant data is external (see ``io.origin``).
     trees: The decoded tables of the graphs; ``values``: the values of each graph.
-    has_rank: Whether the file says which ranks are known: a tensor is marked with ``has_rank``, or every one
-        has that field and no dimensions.  If so, unmarked tensors without dimensions have an unknown rank,
-        else they are scalars.
+    has_rank: Whether the file says which ranks are known.  It does if the field ``has_rank`` is true in some
+        tensor, or if every tensor has the field and no dimensions.  Then a tensor without dimensions has an
+        unknown rank unless its own ``has_rank`` is true.  In other files such a tensor is a scalar.
     """
 
     def __init__(self, data: memoryview, fmt: str, tree: Tree, name: str, is_complete: bool = True) -> None:
@@ -98,6 +98,7 @@ class Loader:
         self.values: list[list[Value]] = []
 
     def fail(self, rule: str, path: str, what: str) -> NoReturn:
+        """Raise InvalidFile: ``what`` breaks ``rule`` at ``path``, a place in the file."""
         raise InvalidFile.of(self.name, rule, path, what)
 
     def warn(self, path: str, what: str) -> None:
@@ -110,7 +111,7 @@ class Loader:
         warnings.warn(f"{self.name}: {path}: {what}", FormatWarning, stacklevel=3)
 
     def index(self, value: int, among: int, path: str, what: str) -> int:
-        """Return ``value`` if it is an index into a list of ``among`` things named ``what``; else fail."""
+        """Return ``value`` if it is an index of one of ``among`` things named ``what``; else fail."""
         if not 0 <= value < among:
             self.fail(f"{what}-index", path, f"index {value}, there are {among} {what}s")
         return value
@@ -234,7 +235,7 @@ class Loader:
 
     @staticmethod
     def record_unused(graph: Graph, values: list[Value]) -> None:
-        """Record unused values; make a constant of each tensor without elements that nothing produces."""
+        """Record unused values; give an empty array to each tensor without elements that nothing produces."""
         inputs, outputs = ({id(v) for v in side} for side in (graph.inputs, graph.outputs))
         unused = []
         for value in values:
@@ -330,7 +331,8 @@ class Loader:
             self.fail("data-size", path, expected)
         if not size and not _is_empty(value):
             sizes = list(value.static_shape)
-            self.fail("data-size", path, f"expected other dimensions of at most 2^58 elements, got {sizes}")
+            limit = "a product of at most 2^58 of the dimensions that are not 0"
+            self.fail("data-size", path, f"expected {limit}, got {sizes}")
         if size < len(data):
             self.note(path, f"{expected}; the last {len(data) - size} are not used")
             value.extra["stored_data"] = data

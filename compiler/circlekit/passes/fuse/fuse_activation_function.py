@@ -25,7 +25,7 @@ COMPOSED = {
 """(operator, activation fused before it) -> the one activation equal to both; not all pairs have one."""
 
 LIMITS = (NONE, RELU, RELU6, N1)
-"""Activations of a CONCATENATION that may be applied before or after those of the operators: all limit."""
+"""Activations that a CONCATENATION may have: as each only limits elements, RELU may be applied before it."""
 
 
 class FuseActivationFunction(GraphPass):
@@ -60,7 +60,11 @@ class FuseActivationFunction(GraphPass):
 
 
 def _sources(value: Value) -> list[Value]:
-    """Return ``value`` and the values moved into it; [] if one is from an operator without activation."""
+    """Return ``value``, and the values whose elements are only moved to it.
+
+    Return [] if one of them comes from an operator that cannot fuse an activation, or has other users between
+    that operator and ``value``.
+    """
     found, todo = list[Value](), [value]
     while todo:
         value = todo.pop()

@@ -20,7 +20,7 @@ from circlekit.ops.convolution.conv import Conv2D, TransposeConv
 from circlekit.ops.matmul.dense import FullyConnected
 
 MAX_DIGITS = 4
-"""Channels that are divided into more factors are left alone: the orders would be too many."""
+"""Largest number of factors of the channels for which orders are tried; more have too many orders."""
 
 
 def weights_of(op: Op | None) -> Value | None:
@@ -36,16 +36,17 @@ def weights_of(op: Op | None) -> Value | None:
 
 
 def has_weights_alone(layer: Op) -> bool:
-    """Return whether ``layer`` alone uses its weights and its bias."""
+    """Return whether no other operator uses the weights and the bias of ``layer``."""
     bias: Value | None = getattr(layer, "bias", None)
     has_own_bias = bias is None or (bias.is_plain and bias.use_count == 1 and bias.rank == 1)
     return has_own_bias and weights_of(layer) is not None
 
 
 def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iterator[tuple[IndexMap, Array]]:
-    """Yield maps that remain if the layer that produces ``source`` gives its channels in another order.
+    """Yield (what is left of ``index_map``, order) for orders of the channels that ``source`` can have.
 
-    The order: for each new channel, the old one.
+    The layer that produces ``source`` can compute its channels in each of these orders.  An order has the old
+    index of each new channel.
     """
     layer = source.producer
     if not has_known_channels(source):
@@ -74,7 +75,10 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
 
 
 def orders_of_user(index_map: IndexMap, result: Value, graph: Graph) -> Iterator[tuple[IndexMap, Array]]:
-    """Yield maps that remain if the only user of ``result``, a layer, takes its channels in another order."""
+    """Yield (what is left of ``index_map``, order) for orders in which the user of ``result`` can read it.
+
+    The user must be a layer, and the only user.  An order has the old index of each new channel.
+    """
     if not has_known_channels(result):
         return
     uses, shape = result.uses, dims_of(result)

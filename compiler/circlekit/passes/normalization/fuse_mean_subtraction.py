@@ -37,11 +37,12 @@ ROW_MOVEMENTS = (
 
 
 class FuseMeanSubtraction(GraphPass):
-    """x - mean(x)  ==  y, where y is x computed with centered weights: the mean over its last axis is 0.
+    """x - mean(x)  ==  y, where y is x computed with centered weights, so that its mean is 0 already.
 
-    x is a sum of results of layers, as in a transformer whose layer normalizations all read the sum of the
-    blocks before.  All readers of x must be such normalizations, further sums, or movements of rows.  An
-    operand of a sum that no layer computes is centered by operators, if more of them disappear.
+    The mean is over the last axis.  x is a sum of results of layers, as in a transformer whose layer
+    normalizations all read the sum of the blocks before.  All users of x must be such normalizations, further
+    sums, or movements of rows.  An operand of a sum that no layer computes gets a subtraction of its mean of
+    its own; the rewrite is refused unless more subtractions disappear than are added.
     """
 
     name = "fuse_mean_subtraction"
@@ -77,8 +78,8 @@ def _centered_operand(op: Op) -> Value | None:
 class _Stream:
     """Values that are connected by sums and movements of rows, of which some are normalized.
 
-    ``centered``: those that will have rows with a mean of 0.  ``seen``: all that were looked at.
-    ``obstacles``: why the others will not.
+    ``centered``: those whose rows will have a mean of 0.  ``seen``: all values that were examined.
+    ``obstacles``: for values that are not in ``centered``, why they cannot be.
     """
 
     def __init__(self, graph: Graph, start: Value) -> None:
@@ -139,7 +140,7 @@ class _Stream:
             return f"%{value.name}: is an input of the graph"
         ends = [user for user in value.users if _centered_operand(user) is value]
         if self.graph.is_output(value) or sum(self.graph.is_output(end.output) for end in ends) > 1:
-            return f"%{value.name}: is an output of the graph, or would become two"
+            return f"%{value.name}: is an output of the graph, or would be two outputs"
         if isinstance(op, Layer):
             sentence = _layer_refusal(op)
             if sentence is not None:

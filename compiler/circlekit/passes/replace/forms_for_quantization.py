@@ -14,7 +14,7 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 
 
 class ReplaceNegWithMul(Rewrite):
-    """neg(x)  ==  x * -1; LiteRT's quantized NEG ignores scales and zero points, and wraps at the lowest."""
+    """neg(x)  ==  x * -1; LiteRT's quantized NEG ignores scales and zero points, and can overflow."""
 
     name = "replace_neg_with_mul"
 
@@ -69,8 +69,8 @@ class ReplaceSumWithMean(Rewrite):
 class ReplaceAveragePoolWithMean(Rewrite):
     """average_pool of the whole image  ==  mean over height and width.
 
-    Quantized AVERAGE_POOL_2D keeps the scale of its operand, and rounds means, whose range is smaller, to
-    steps that are too large; MEAN has a scale of its own.
+    Quantized AVERAGE_POOL_2D keeps the scale of its operand, which is too coarse for means: their range is
+    smaller.  MEAN has a scale of its own.
     """
 
     name = "replace_average_pool_with_mean"

@@ -27,7 +27,10 @@ def provably_equal(a: Shape | None, b: Shape | None) -> bool:
 
 
 def same_shape(a: Value, b: Value) -> str | None:
-    """Refuse if the shapes of ``a`` and ``b``, which have the same elements in the same order, differ."""
+    """Refuse if the shapes of ``a`` and ``b`` differ, or have more than one unknown dimension.
+
+    Both values have the same elements in the same order.
+    """
     if a.shape != b.shape:
         expected = f"the shape of %{a.name}, {format_shape(a.shape)}"
         return f"%{b.name}: expected {expected}, got {format_shape(b.shape)}"
@@ -54,7 +57,7 @@ def all_equal(array: Array, number: int, name: str) -> str | None:
 
 
 def broadcast_refusal(x: Value, constant: Value) -> str | None:
-    """Refuse if an operator that broadcasts ``x`` and ``constant`` may have another shape than ``x``."""
+    """Refuse if broadcasting ``x`` and ``constant`` may give another shape than that of ``x``."""
     shape, other = x.shape, constant.static_shape
     if shape is not None and len(other) <= len(shape):
         last = shape[len(shape) - len(other) :]

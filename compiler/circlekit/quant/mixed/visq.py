@@ -58,7 +58,10 @@ METRICS: Mapping[str, Callable[[Array, Array], float]] = {
     "TAE": _total,
     "SRMSE": _mean_square,  # its root, divided by the scale, at the end
 }
-"""ONE's metrics: functions of the float tensor and its difference for one sample, whose mean is taken."""
+"""ONE's metrics: each returns the error for one sample, from the float tensor and the difference to it.
+
+The error of a tensor is the mean over all samples.
+"""
 
 
 @dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turn a quantized model into a float model that rounds likewise (circle-quantizer --fake_quantize)."""
+"""Turn a quantized model into a float model with the same rounding (circle-quantizer --fake_quantize)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _name_constants(editor: GraphEditor) -> None:
 
 
 def _fake_quantize_results(editor: GraphEditor, op: Op) -> None:
-    """Make the quantized results of ``op`` float32, with the rounding after them that they need."""
+    """Make the quantized results of ``op`` float32; insert the rounding after them if ONE does."""
     if isinstance(op, Quantize):
         if op.output.dtype in ACTIVATION_DTYPES and is_quantized(op.output):
             _insert_dequantize(editor, op.output)

@@ -30,7 +30,7 @@ from circlekit.recipes.prototext.message_types import (
 from circlekit.recipes.prototext.protobuf_text import RecipeText
 
 Key = tuple[str, str, int]
-"""What makes an operator code: operator, custom code, version (0 if all versions share a code)."""
+"""The key of an operator code: operator, custom code, version (0 if all versions share a code)."""
 
 MAX_DIMENSION = 2**31 - 1  # of the schema's int32
 
@@ -199,7 +199,11 @@ class _RecipeReader:
     # -- operands ------------------------------------------------------------------------------
 
     def tensor(self, recipe: Tree, graph: str, empty: dict[str, int]) -> Tree:
-        """Return the tree of an operand.  ``graph``: its name; ``empty``: buffers of inputs and outputs."""
+        """Return the tree of an operand.
+
+        ``graph``: the name of its graph.  ``empty``: the index of the empty buffer that is kept for each
+        input and output, by name.
+        """
         name, dims = recipe["name"], self.shape(recipe)
         tree: Tree = {"name": recipe.get("named", name), "type": recipe["type"], "shape": dims}
         tree |= _present(recipe, "is_variable", "has_rank", "compression_type")

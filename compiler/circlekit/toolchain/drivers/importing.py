@@ -124,7 +124,7 @@ one_import_pytorch = Driver(
 # -- ONNX ----------------------------------------------------------------------------------------
 
 EXTENSION = "one-import-onnx-ext"
-"""A user's program beside the commands, for models that onnx2tf cannot convert, or all with ``force_ext``."""
+"""A user's program beside the commands: it converts what onnx2tf cannot, or everything with ``force_ext``."""
 
 _ONNX_SWITCHES = {
     "unroll_rnn": "unroll RNN operators",
@@ -145,7 +145,7 @@ def _onnx_options() -> list[Option]:
 
 
 def _run_onnx(invocation: Invocation, session: Session) -> None:
-    """Convert with onnx2tf or with the user's extension: as options and variables say, or if that fails."""
+    """Convert with onnx2tf; if that fails, or if options or variables force it, with the user's extension."""
     values = invocation.values
     extension = session.installation.bin / EXTENSION
     has_extension = extension.is_file()

@@ -14,6 +14,8 @@ from circlekit.toolchain.option import INPUT_PATH, Kind, Option, UsageFault, Val
 from circlekit.toolchain.session import Session
 
 TYPES = ("onnx", "tflite")
+"""The kinds of models, which are also their extensions."""
+
 LAYOUT = "convert_nchw_to_nhwc"
 LAYOUT_SWITCHES = (LAYOUT, "nchw_to_nhwc_input_shape", "nchw_to_nhwc_output_shape")
 
@@ -58,7 +60,7 @@ def configuration_text(values: Values) -> str:
 
 
 ENDS = (".circle", ".opt.circle", ".q.circle")
-"""The ends of the names of the files that the steps write, after the name of the model."""
+"""What import, optimization and quantization append to the model's name for the files that they write."""
 
 
 def _run(invocation: Invocation, session: Session) -> None:
