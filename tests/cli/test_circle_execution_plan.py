@@ -11,7 +11,7 @@ import pytest
 
 import circlekit
 from circlekit.cli.one.circle_execution_plan import main
-from circlekit.targets.one_plan_table import METADATA, nodes_of
+from circlekit.targets.one_plan_table import METADATA
 
 NET = """
 graph main(%x: f32[1,4,4,2]) -> %y {
@@ -41,14 +41,6 @@ def table_of(path: Path) -> dict[int, tuple[int, ...]]:
         at += 2 + count
     assert at == len(words)
     return found
-
-
-def test_nodes_are_in_postorder() -> None:
-    names = [
-        node.op.code if node.op is not None else node.value.name if node.value is not None else "-"
-        for node in nodes_of(circlekit.parse(NET).main)
-    ]
-    assert names[1:] == ["x", "w", "-", "CONV_2D", "SPLIT", "a", "b", "MAXIMUM", "y"]
 
 
 @pytest.mark.parametrize(("flags", "scratch"), [([], 1), (["--platform", "mcu"], 0)])

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONE's execution plan: the order of nodes, their positions at run time, and the words of the table."""
+
+from __future__ import annotations
+
+import struct
+
+import circlekit
+from circlekit.targets.one_plan_table import (
+    allocations,
+    execution_plan,
+    micro_positions,
+    nodes_of,
+    plan_table,
+)
+
+GRAPH = circlekit.parse("""
+graph main(%x: f32[1,4,4,2]) -> %y {
+  %w = const f32[2,3,3,2] gaussian(0, 1)
+  %c = Conv2D(%x, %w, none)             : f32[1,4,4,2]
+  %a, %b = Split(3, %c) {num_splits: 2} : f32[1,4,4,1], f32[1,4,4,1]
+  %y = Maximum(%a, %b)                  : f32[1,4,4,1]
+}
+""").main
+NAMES = ["split_dim", "x", "w", "-", "CONV_2D", "SPLIT", "a", "b", "MAXIMUM", "y"]
+BYTES = {"x": 128, "CONV_2D": 128, "a": 64, "b": 64, "MAXIMUM": 64, "w": 144}
+ALIVE = {"x": (0, 10), "CONV_2D": (4, 5), "a": (6, 8), "b": (7, 8), "MAXIMUM": (8, 9)}
+"""The first and the last node at which a value must be in memory."""
+
+
+def rows_of(data: bytes) -> dict[str, tuple[int, ...]]:
+    """Decode the table, word by word as ``CircleImportMetadata.cpp`` of ONE does."""
+    words = struct.unpack(f"<{len(data) // 4}I", data)
+    found, at = {}, 1
+    for _ in range(words[0]):
+        number, count = words[at : at + 2]
+        found[NAMES[number]] = words[at + 2 : at + 2 + count]
+        at += 2 + count
+    assert at == len(words)
+    return found
+
+
+def test_nodes_are_in_postorder() -> None:
+    """ONE's order: the operands of an operator before it; results of SPLIT are nodes of their own."""
+    names = [
+        node.op.code if node.op is not None else node.value.name if node.value is not None else "-"
+        for node in nodes_of(GRAPH)
+    ]
+    assert names[1:] == NAMES[1:]
+
+
+def test_rows_have_position_offset_and_scratch() -> None:
+    nodes, plan = execution_plan(GRAPH, with_constants=False)
+    rows = rows_of(plan_table(nodes, plan, range(len(nodes))))
+    assert [row[0] for row in rows.values()] == list(range(10))
+    assert {name for name, row in rows.items() if len(row) == 3} == {"CONV_2D"}
+    assert rows["w"][1] == 0
+    for one, other in [(a, b) for a in ALIVE for b in ALIVE if a < b]:
+        is_apart = (
+            rows[one][1] >= rows[other][1] + BYTES[other] or rows[other][1] >= rows[one][1] + BYTES[one]
+        )
+        together = ALIVE[one][0] <= ALIVE[other][1] and ALIVE[other][0] <= ALIVE[one][1]
+        assert is_apart or not together
+    listed = {row["origin"]: row for row in allocations(plan)["segments"][0]["allocations"]}
+    assert {name: row["size"] for name, row in listed.items() if name in ("%x", "%c", "%a")} == {
+        "%x": 128, "%c": 128, "%a": 64,
+    }  # fmt: skip
+    assert listed["%c"]["offset"] == rows["CONV_2D"][1]
+    assert (listed["%c"]["alive_from"], listed["%c"]["alive_till"]) == (4, 5)
+
+
+def test_what_has_no_memory_is_at_0() -> None:
+    nodes, plan = execution_plan(GRAPH, with_constants=False, with_inputs=False, with_scratch=False)
+    rows = rows_of(plan_table(nodes, plan, range(len(nodes))))
+    assert {len(row) for row in rows.values()} == {2}
+    assert rows["x"][1] == rows["w"][1] == 0
+    planned = execution_plan(GRAPH, with_scratch=False)[1]
+    assert planned.size >= BYTES["x"] + BYTES["w"] + BYTES["CONV_2D"] > plan.size
+
+
+def test_onert_micro_has_inputs_and_outputs_first() -> None:
+    positions = micro_positions(GRAPH, nodes_of(GRAPH))
+    assert dict(zip(NAMES, positions, strict=True)) == {
+        "x": 0, "MAXIMUM": 1, "CONV_2D": 2, "SPLIT": 3, "a": 4, "b": 5, "y": 6,
+        "split_dim": None, "w": None, "-": None,
+    }  # fmt: skip
