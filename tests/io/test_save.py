@@ -18,6 +18,7 @@ from circlekit.io.read.flatbuffer_decoder import identify
 from circlekit.io.read.load import load, load_bytes
 from circlekit.io.write.file_writer import write_file
 from circlekit.io.write.save import encoded, save, to_bytes
+from circlekit.io.write.saved_format import assume_format
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.model_equality import difference
@@ -192,6 +193,19 @@ def test_tflite_to_circle_and_back(model_path: Path) -> None:
         for v, w in zip(g.values(), h.values(), strict=True):
             assert (v.name, v.dtype, v.shape, v.quantization) == (w.name, w.dtype, w.shape, w.quantization)
     assert to_bytes(changed, model.format) == to_bytes(load_bytes(to_bytes(changed, model.format)))
+
+
+@pytest.mark.parametrize("name", ["constants", "custom", "shapes", "variants", "unknown_code", "graphs"])
+def test_a_model_can_assume_the_format_of_its_file(name: str) -> None:
+    """Its operators then have the codes and versions that loading the file gives, and it is saved alike."""
+    model = load_bytes(recipe(f"{name}.tflite"))
+    assert bool(model.extra["origin"].unused_codes) == (name == "constants")
+    data = to_bytes(model, "circle")
+    assume_format(model, "circle")
+    loaded = load_bytes(data)
+    stored = [[(op.extra["stored_code"], op.version) for op in m.ops()] for m in (model, loaded)]
+    assert stored[0] == stored[1]
+    assert to_bytes(model) == to_bytes(loaded)
 
 
 def test_uint4_has_a_different_enum_value_in_each_format() -> None:

@@ -147,6 +147,10 @@ WHY = {
         "%a = Abs(%x) %b = Neg(%x) %c = Concatenation(%a, %b) {axis: 3} %y = Relu(%c)",
         "%c: moves data from Abs %a and Neg %b to Relu %y;",
     ),
+    "no map": (
+        "%a = Abs(%x) %b = Mean(%x, 3) {keep_dims: true} %c = Concatenation(%b, %a) {axis: 3} %y = Relu(%c)",
+        "%c: moves data from Mean %b and Abs %a to Relu %y",
+    ),
     "own layout": (
         f"%t = Transpose(%x, [0,3,1,2]) %y = MaxPool2D(%t) {POOL}",
         "to MaxPool2D %y, which works only in its own layout; no operators that do so are cheaper",
