@@ -6,14 +6,18 @@ from __future__ import annotations
 import csv
 import io
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 from circlekit import parse
 from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
-from circlekit.equivalence.judgement.judge import CSV_COLUMNS, is_quantized_form, judge
+from circlekit.equivalence.judgement.judge import CSV_COLUMNS, Judge, is_quantized_form, judge
+from circlekit.equivalence.layer_comparison import compare_models
+from circlekit.equivalence.verify import Verifier
 from circlekit.errors import ModelError, ShapeError
+from circlekit.interp.interpreter import Interpreter
 
 ROWS = "[[1.0, 0.5, 0.25, 0.1], [0.3, -0.7, 0.2, 0.9]]"
 FLOAT = f"""
@@ -85,6 +89,24 @@ def test_an_operator_adds_the_error_that_it_has_on_right_operands() -> None:
     assert [layer.op.code for layer in judgement.by_added_error()] == ["FULLY_CONNECTED", "RELU"]
     assert judgement.outputs["z"].sqnr == judgement.sqnr == z.error.sqnr
     assert judgement.findings == []
+
+
+def test_a_comparison_runs_each_model_once_on_each_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[object] = []
+    original = Interpreter.run
+
+    def run(self: Interpreter, *args: Any, **options: Any) -> Any:
+        ran.append(self.model)
+        return original(self, *args, **options)
+
+    monkeypatch.setattr(Interpreter, "run", run)
+    before, after, records = parse(FLOAT), parse(quantized()), {"first": [X], "second": [2 * X]}
+    judging = Judge(before, after, records, with_layers=True)
+    comparison = compare_models(Verifier(before, records, pair=judging), after)
+    assert [ran.count(before), ran.count(after)] == [2, 2]
+    assert len(comparison.outputs) == 2
+    assert [outcome.name for outcome in judging.layer_outcomes] == ["y", "z"]
+    assert judging.judgement.outputs["z"].count == 4
 
 
 def test_layers_as_csv() -> None:

@@ -11,8 +11,9 @@ from typing import BinaryIO
 import circlekit.ops  # noqa: F401  # declares the operators that ``parse`` knows
 from circlekit.equivalence.layer_comparison import compare_models
 from circlekit.equivalence.model_comparison import Comparison
-from circlekit.equivalence.verify import Inputs, Records, Verifier
+from circlekit.equivalence.verify import Records, Verifier
 from circlekit.errors import FileError, ModelError
+from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import run as run_model
 from circlekit.io.file_map import map_file, read_all, translated
 from circlekit.io.read.declare_opaque import declare_opaque

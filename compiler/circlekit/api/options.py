@@ -10,8 +10,8 @@ from typing import Any
 
 from circlekit.api.models import FilePath
 from circlekit.equivalence.data_files.tensor_files import check_folder
-from circlekit.equivalence.verify import Inputs
 from circlekit.errors import ParseError, RewriteError
+from circlekit.interp.evaluate import Inputs
 from circlekit.io.file_map import map_file
 from circlekit.passes.engine.explain import ALL_PASSES
 from circlekit.passes.engine.registry import (

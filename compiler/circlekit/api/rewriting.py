@@ -14,7 +14,7 @@ from circlekit.api.optimization import Optimization
 from circlekit.api.options import Options, checked_options
 from circlekit.api.structure_checks import blaming_model, check_structure
 from circlekit.equivalence.data_files.tensor_files import write_record
-from circlekit.equivalence.verify import Inputs
+from circlekit.interp.evaluate import Inputs
 from circlekit.io.origin import NO_ORIGIN, Origin
 from circlekit.io.write.file_growth import explain_growth
 from circlekit.io.write.flatbuffer_encoder import Encoded

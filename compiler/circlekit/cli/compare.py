@@ -20,7 +20,7 @@ from circlekit.cli.output.terminal import text_columns
 from circlekit.cli.result import source_name, source_of
 from circlekit.equivalence.data_files.array_files import ARRAY_SUFFIXES, compare_files
 from circlekit.equivalence.data_files.input_files import GIVEN
-from circlekit.equivalence.judgement.judge import Judgement, is_quantized_form, judge
+from circlekit.equivalence.judgement.judge import Judge, Judgement, is_quantized_form
 from circlekit.equivalence.layer_comparison import compare_layers, compare_models
 from circlekit.equivalence.model_comparison import Comparison, Outcome
 from circlekit.equivalence.verify import Verifier
@@ -122,16 +122,16 @@ def _compare_models(arguments: argparse.Namespace) -> Result:
     before, after = (load(source_of(path)) for path in (arguments.before, arguments.after))
     if arguments.by_position:
         after = _with_names_of(before, after)
-    progress().begin("running the first model")
-    verifier = Verifier(before, records_of(before, arguments.inputs))
-    progress().begin("running the second model")
-    comparison = compare_models(verifier, after)
-    result = Result(comparison)
-    if is_quantized_form(before, after):
-        records = {run.kind: run.inputs for run in verifier.runs if arguments.inputs or run.kind == "normal"}
-        progress().begin("judging the quantization")
-        result.judgement = judge(before, after, records)
+    records = records_of(before, arguments.inputs)
+    judge = Judge(before, after, records) if is_quantized_form(before, after) else None
+    progress().begin("running the first model" if judge is None else "running both models")
+    verifier = Verifier(before, records, pair=judge)
+    progress().begin("running the second model" if judge is None else "comparing the outputs")
+    result = Result(compare_models(verifier, after))
+    if judge is not None:
+        result.judgement = judge.judgement
         return result
+    comparison = result.comparison
     if arguments.csv is not None or arguments.min_sqnr is not None:
         arguments.refuse("--csv and --min-sqnr are for a float model and its quantized form")
     if arguments.per_layer and comparison.outputs:

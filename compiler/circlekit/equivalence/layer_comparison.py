@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from circlekit.equivalence.model_comparison import (
@@ -13,18 +13,18 @@ from circlekit.equivalence.model_comparison import (
     compare_arrays,
     similarity,
 )
+from circlekit.equivalence.named_results import results_by_name
 from circlekit.equivalence.real_numbers import have_equal_types, inputs_for, real_numbers
 from circlekit.equivalence.rounding import excused, with_moved_constants
-from circlekit.equivalence.seeded_inputs import with_seeds
-from circlekit.equivalence.verify import Inputs, Run, Verifier
-from circlekit.interp.interpreter import expect_runs
-from circlekit.interp.interpreter import run as run_model
+from circlekit.equivalence.verify import Run, Verifier
+from circlekit.interp.interpreter import select_kernels
 from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Model
-from circlekit.ir.op import Op
-from circlekit.ir.resources.resource_limits import count_memory, counted_memory, need_memory
+from circlekit.ir.resources.resource_limits import counted_memory
 from circlekit.ir.value import Array, Value
-from circlekit.ops.numerics.output_stage import Kernels
+
+Results = Mapping[str, Array]
+"""Results of operators by their names."""
 
 
 def compare_models(verifier: Verifier, after: Model) -> Comparison:
@@ -39,9 +39,8 @@ def compare_models(verifier: Verifier, after: Model) -> Comparison:
     old, new = _dtypes(before), _dtypes(after)
     if all(new[name] is dtype for name, dtype in old.items() if name in new):
         return comparison
-    names = [value.name for value in before.main.outputs]
     runs = verifier.runs[:1] if verifier.records is None else verifier.runs
-    outputs = [outcome for run in runs for outcome in compare_layers(before, after, run, names)]
+    outputs = [outcome for run in runs for outcome in _compare_outputs(verifier, after, run)]
     if outputs:
         comparison.outputs = outputs
         comparison.notes.append("inputs or outputs have different types: values are compared as real numbers")
@@ -53,33 +52,61 @@ def _dtypes(model: Model) -> dict[str, DType]:
     return {value.name: value.dtype for value in (*model.main.inputs, *model.main.outputs)}
 
 
-def compare_layers(
-    before: Model, after: Model, run: Run, names: Collection[str] | None = None
-) -> list[Outcome]:
+def _compare_outputs(verifier: Verifier, after: Model, run: Run) -> list[Outcome]:
+    """Compare the outputs that operators of both models compute, as ``compare_results`` does."""
+    before, pair = verifier.original, verifier.pair
+    names = [value.name for value in before.main.outputs]
+    inputs = inputs_for(after, before, run.inputs)
+    if inputs is None:
+        return []
+    if pair is not None and pair.after is after and run.kind in pair.outputs:
+        outputs = pair.outputs[run.kind]
+    else:
+        outputs = replace(run, inputs=inputs, kernels=select_kernels(after)).again(after)
+    left = dict(zip(names, run.outputs, strict=True))
+    right = dict(zip((value.name for value in after.main.outputs), outputs, strict=True))
+    return compare_results(before, after, run, left, right)
+
+
+def compare_layers(before: Model, after: Model, run: Run) -> list[Outcome]:
     """Compare the results in the main graphs that have the same name in both models.
 
-    The outcomes are in the order in which ``after`` computes the results.  ``run``: a run of ``before``;
-    ``after`` gets the same inputs, quantized if needed.  ``names``: the results to compare, by default all.
-    Differences are tolerated as for outputs of models; values of different types are compared as real
-    numbers.  Return [] if ``inputs_for`` has no inputs for ``after``.  Raise LimitError if the results do not
-    fit into memory, or another CirclekitError if a model cannot be run.
+    ``run``: a run of ``before``; ``after`` gets the same inputs, quantized if needed.  Return [] if
+    ``inputs_for`` has no inputs for ``after``.  Otherwise see ``compare_results``.
     """
     inputs = inputs_for(after, before, run.inputs)
     if inputs is None:
         return []
-    old, new = _results(before), _results(after)
-    shared = [name for name in new if name in old and (names is None or name in names)]
+    names = shared_results(before, after)
     kernels = run.kernels if inputs is run.inputs else None
     with counted_memory():
-        left = results_by_name(before, run.inputs, run.kernels, shared)
-        right = results_by_name(after, inputs, kernels, shared)
-        outcomes = [_compared(old[n], left[n], new[n], right[n]) for n in shared if n in left and n in right]
-        suspects = [outcome.name for outcome in outcomes if not outcome.equal and not outcome.reason]
-        if suspects:
-            moved = results_by_name(with_moved_constants(before), run.inputs, run.kernels, suspects)
-            noise = {name: excused(left[name], moved[name]) for name in suspects if name in moved}
-            outcomes = [_tolerating(outcome, noise.get(outcome.name, 0.0)) for outcome in outcomes]
+        left = results_by_name(before, run.inputs, run.kernels, names)
+        right = results_by_name(after, inputs, kernels, names)
+        return compare_results(before, after, run, left, right)
+
+
+def compare_results(before: Model, after: Model, run: Run, left: Results, right: Results) -> list[Outcome]:
+    """Compare results of ``before``, ``left``, and of ``after``, ``right``, in the order of ``after``.
+
+    ``run``: that of ``before``.  Differences are tolerated as for outputs of models; values of different
+    types are compared as real numbers.  Raise LimitError if the results do not fit into memory, or another
+    CirclekitError if a model cannot be run.
+    """
+    old, new = _results(before), _results(after)
+    shared = [name for name in shared_results(before, after) if name in left and name in right]
+    outcomes = [_compared(old[name], left[name], new[name], right[name]) for name in shared]
+    suspects = [outcome.name for outcome in outcomes if not outcome.equal and not outcome.reason]
+    if suspects:
+        moved = results_by_name(with_moved_constants(before), run.inputs, run.kernels, suspects)
+        noise = {name: excused(left[name], moved[name]) for name in suspects if name in moved}
+        outcomes = [_tolerating(outcome, noise.get(outcome.name, 0.0)) for outcome in outcomes]
     return [replace(outcome, inputs=run.kind) for outcome in outcomes]
+
+
+def shared_results(before: Model, after: Model) -> list[str]:
+    """Return the names of results of operators that both main graphs have, in the order of ``after``."""
+    known = _results(before)
+    return [name for name in _results(after) if name in known]
 
 
 def _compared(a: Value, left: Array, b: Value, right: Array) -> Outcome:
@@ -100,22 +127,3 @@ def _tolerating(outcome: Outcome, noise: float) -> Outcome:
 def _results(model: Model) -> dict[str, Value]:
     """Return the results of operators in the main graph by their names, which are unique in a graph."""
     return {value.name: value for op in model.main for value in op.results}
-
-
-def results_by_name(
-    model: Model, inputs: Inputs, kernels: Kernels | None, names: Collection[str]
-) -> dict[str, Array]:
-    """Run ``model`` and return the results of operators in the main graph that have these names."""
-    wanted, results = set(names), dict[str, Array]()
-    seeded = with_seeds(model)
-
-    def keep(op: Op, arrays: Sequence[Array]) -> None:
-        for value, array in zip(op.results, arrays, strict=True):
-            if value.name in wanted and op.graph is seeded.main:
-                need_memory(array.nbytes, "keeping the results of all operators")
-                count_memory(array.nbytes)
-                results[value.name] = array
-
-    expect_runs(model, 1)
-    run_model(seeded, inputs, observe=keep, kernels=kernels)
-    return results

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from circlekit.equivalence.judgement.judge import Judgement, is_quantized_form, judge
+from circlekit.equivalence.judgement.judge import Judge, Judgement, is_quantized_form
 from circlekit.equivalence.layer_comparison import compare_layers, compare_models
 from circlekit.equivalence.model_comparison import Comparison, Outcome
 from circlekit.equivalence.verify import Records, Verifier
@@ -70,19 +70,21 @@ def compare_values(before: Model, after: Model, records: Records | None = None) 
     not an error: the verdict says so.
     """
     try:
-        progress().begin("running the first model")
-        verifier = Verifier(before, records)
-        progress().begin("running the second model")
+        judge = Judge(before, after, records, with_layers=True) if is_quantized_form(before, after) else None
+        progress().begin("running the first model" if judge is None else "running both models")
+        verifier = Verifier(before, records, pair=judge)
+        progress().begin("running the second model" if judge is None else "comparing the outputs")
         comparison = compare_models(verifier, after)
         notes = comparison.interface + comparison.notes
         result = ValueComparison(_verdict(comparison), comparison.equal, notes=notes)
         result.outputs = _differences(comparison.outputs)
-        progress().begin("comparing layers")
-        result.layers = _differences(compare_layers(before, after, verifier.runs[0]), is_layer=True)
-        if is_quantized_form(before, after):
-            progress().begin("judging the quantization")
-            runs = verifier.runs if records is not None else verifier.runs[:1]
-            result.judgement = judge(before, after, {run.kind: run.inputs for run in runs})
+        if judge is None:
+            progress().begin("comparing layers")
+            layers = compare_layers(before, after, verifier.runs[0])
+        else:
+            layers, result.judgement = judge.layer_outcomes, judge.judgement
+        result.layers = _differences(layers, is_layer=True)
+        if result.judgement is not None:
             sqnr = result.judgement.sqnr
             if sqnr is not None:
                 result.verdict = (

@@ -13,7 +13,7 @@ from circlekit.cli.arguments import MODEL_HELP, Parser, positive_count
 from circlekit.cli.command import Command, OneCodes
 from circlekit.cli.one.one_files import load_model
 from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
-from circlekit.equivalence.layer_comparison import results_by_name
+from circlekit.equivalence.named_results import results_by_name
 from circlekit.equivalence.real_numbers import real_numbers
 from circlekit.errors import ModelError
 from circlekit.io.write.file_writer import write_file

@@ -12,15 +12,18 @@ import numpy as np
 
 from circlekit.equivalence.judgement.error_metrics import ErrorMetrics
 from circlekit.equivalence.judgement.layer_errors import LayerError, LayerErrors
-from circlekit.equivalence.layer_comparison import results_by_name
+from circlekit.equivalence.layer_comparison import compare_results, shared_results
+from circlekit.equivalence.model_comparison import Outcome
+from circlekit.equivalence.named_results import run_keeping, run_with_pair
 from circlekit.equivalence.real_numbers import inputs_for, real_numbers
-from circlekit.equivalence.verify import Records
+from circlekit.equivalence.verify import Records, Run
 from circlekit.errors import ModelError, ShapeError
+from circlekit.interp.evaluate import Inputs
 from circlekit.interp.interpreter import expect_runs, select_kernels
 from circlekit.ir.dtypes import i32
 from circlekit.ir.graph import Model
-from circlekit.ir.resources.resource_limits import counted_memory
 from circlekit.ir.value import Array, Value
+from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.ops.quantization import is_quantized
 
 MIN_CLIPPED = 1e-3
@@ -111,23 +114,58 @@ def judge(before: Model, after: Model, records: Records) -> Judgement:
     """
     if not records:
         raise ModelError("a quantized model is judged on inputs, expected at least one record")
-    pairs = _paired(before.main.outputs, after.main.outputs)
-    outputs = {reference.name: ErrorMetrics() for reference, _ in pairs}
-    layers = LayerErrors(before, after)
-    names = layers.names.union(v.name for pair in pairs for v in pair)
+    judge = Judge(before, after, records)
     expect_runs(before, len(records))
-    expect_runs(after, len(records))
     for label, inputs in records.items():
-        own = inputs_for(after, before, inputs)
+        run_with_pair(label, before, inputs, select_kernels(before), judge)
+    return judge.judgement
+
+
+class Judge:
+    """Runs the quantized form ``after`` of ``before`` right after each run of ``before``, and compares.
+
+    ``records``: all inputs count then; None: only the seeded ones with the label ``normal``.
+    ``with_layers``: also compare the layers of the first run, as ``compare_layers`` does.
+    ``names``, ``outputs``, ``add``: see ``PairedRuns``.
+    """
+
+    def __init__(
+        self, before: Model, after: Model, records: Records | None, with_layers: bool = False
+    ) -> None:
+        self.before, self.after, self.records, self.with_layers = before, after, records, with_layers
+        self.outputs: dict[str, list[Array]] = {}
+        self.layer_outcomes: list[Outcome] = []
+        self._pairs = _paired(before.main.outputs, after.main.outputs)
+        self._metrics = {reference.name: ErrorMetrics() for reference, _ in self._pairs}
+        self._layers = LayerErrors(before, after)
+        self.names = self._layers.names.union(v.name for pair in self._pairs for v in pair)
+        self.names.update(shared_results(before, after) if with_layers else ())
+
+    def wants(self, label: str) -> bool:
+        """Return whether a run on the inputs with this label is judged."""
+        return self.records is not None or label == "normal"
+
+    def add(
+        self, label: str, inputs: Inputs, outputs: list[Array], results: Mapping[str, Array], kernels: Kernels
+    ) -> None:
+        """Run ``after`` on ``inputs``; ``outputs``, ``results``, ``kernels``: of the run of ``before``."""
+        own = inputs_for(self.after, self.before, inputs)
         if own is None:
             raise ModelError("the models have different inputs, so they cannot be compared")
-        with counted_memory():
-            left = results_by_name(before, inputs, select_kernels(before), names)
-            right = results_by_name(after, own, select_kernels(after), names)
-            for reference, result in pairs:
-                _add_output(outputs[reference.name], label, reference, left, result, right)
-            layers.add(left, right)
-    return Judgement(outputs, layers.layers, [*_bias_findings(after), *_layer_findings(layers.layers)])
+        expect_runs(self.after, 1)
+        self.outputs[label], right = run_keeping(self.after, own, select_kernels(self.after), self.names)
+        for reference, result in self._pairs:
+            _add_output(self._metrics[reference.name], label, reference, results, result, right)
+        self._layers.add(results, right)
+        if self.with_layers and len(self.outputs) == 1:
+            run = Run(label, inputs, outputs, kernels)
+            self.layer_outcomes = compare_results(self.before, self.after, run, results, right)
+
+    @property
+    def judgement(self) -> Judgement:
+        """What the runs so far show."""
+        layers = self._layers.layers
+        return Judgement(self._metrics, layers, [*_bias_findings(self.after), *_layer_findings(layers)])
 
 
 def _paired(before: Sequence[Value], after: Sequence[Value]) -> list[tuple[Value, Value]]:

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a model and keep the results of operators that have certain names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from circlekit.equivalence.seeded_inputs import with_seeds
+from circlekit.interp.evaluate import Inputs
+from circlekit.interp.interpreter import expect_runs, run
+from circlekit.ir.graph import Model
+from circlekit.ir.op import Op
+from circlekit.ir.resources.resource_limits import count_memory, counted_memory, need_memory
+from circlekit.ir.value import Array
+from circlekit.ops.numerics.output_stage import Kernels
+
+
+class PairedRuns(Protocol):
+    """Runs of a second model, each on the inputs of a run of the first one and right after it.
+
+    ``after``: the second model.  ``names``: of the results that ``add`` needs of the first model.
+    ``outputs``: those of the second model, by the label of the inputs.
+    """
+
+    @property
+    def after(self) -> Model: ...
+
+    @property
+    def names(self) -> Collection[str]: ...
+
+    @property
+    def outputs(self) -> Mapping[str, list[Array]]: ...
+
+    def wants(self, label: str) -> bool:
+        """Return whether the second model runs on the inputs with this label."""
+
+    def add(
+        self, label: str, inputs: Inputs, outputs: list[Array], results: Mapping[str, Array], kernels: Kernels
+    ) -> None:
+        """Run the second model; ``outputs``, ``results``, ``kernels``: of the run of the first one."""
+
+
+def run_with_pair(
+    label: str, model: Model, inputs: Inputs, kernels: Kernels, pair: PairedRuns | None = None
+) -> list[Array]:
+    """Return the outputs of ``model``; ``pair``, if it wants to, runs its model on the same inputs."""
+    with np.errstate(all="ignore"):  # boundary inputs may overflow
+        if pair is None or not pair.wants(label):
+            return run(with_seeds(model), inputs, kernels=kernels)
+        with counted_memory():
+            outputs, results = run_keeping(model, inputs, kernels, pair.names)
+            pair.add(label, inputs, outputs, results, kernels)
+            return outputs
+
+
+def run_keeping(
+    model: Model, inputs: Inputs, kernels: Kernels | None, names: Collection[str]
+) -> tuple[list[Array], dict[str, Array]]:
+    """Run ``model``; return its outputs, and the results in the main graph that have these names."""
+    wanted, results = set(names), dict[str, Array]()
+    seeded = with_seeds(model)
+
+    def keep(op: Op, arrays: Sequence[Array]) -> None:
+        for value, array in zip(op.results, arrays, strict=True):
+            if value.name in wanted and op.graph is seeded.main:
+                need_memory(array.nbytes, "keeping the results of all operators")
+                count_memory(array.nbytes)
+                results[value.name] = array
+
+    return run(seeded, inputs, observe=keep, kernels=kernels), results
+
+
+def results_by_name(
+    model: Model, inputs: Inputs, kernels: Kernels | None, names: Collection[str]
+) -> dict[str, Array]:
+    """Run ``model`` and return the results of operators in the main graph that have these names."""
+    expect_runs(model, 1)
+    return run_keeping(model, inputs, kernels, names)[1]
