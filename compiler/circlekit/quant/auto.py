@@ -70,12 +70,6 @@ LEAST_GAIN_OF_WIDENING_DB = 1.0
 It is so large because it is measured on few samples, in which few numbers are outside of the range.
 """
 
-LEAST_GAIN_OF_MARGIN_DB = -0.5
-"""Margins of the ranges of small tensors are kept unless they cost more than this, in dB.
-
-They are for numbers that other samples have, so that their gain hardly shows on the calibration samples.
-"""
-
 TRIAL_PART = 0.06
 """The part of the budget for a trial; the number of its samples follows from it."""
 
@@ -214,6 +208,8 @@ class Auto:
         is_wide = self.activations.bits > EQUALIZED_BITS
         best = replace(best, widening=SAFE_WIDENING) if is_wide else best
         if len(self.trial_samples) >= QUARTERS:
+            if not is_wide:
+                best = replace(best, margin=True)  # for numbers that few of the samples held back have
             changes = self._changes_of_ranges(is_wide)
             best = self._best(best, changes, self._held_back, "on samples held back")
         return best
@@ -224,10 +220,8 @@ class Auto:
         widenings = [{"widening": factor} for factor in WIDENINGS[self.activations.bits]]
         if is_wide:
             return [(change, LEAST_GAIN_OF_WIDENING_DB) for change in widenings]
-        others: list[Mapping[str, Any]] = [*widenings, {"by_readers": True}]
-        estimator: Change = ({"estimator": PER_TENSOR}, LEAST_GAIN_DB)
-        margin: Change = ({"margin": True}, LEAST_GAIN_OF_MARGIN_DB)
-        return [estimator, margin, *((change, LEAST_GAIN_DB) for change in others)]
+        first: list[Mapping[str, Any]] = [{"estimator": PER_TENSOR}, {"margin": False}]
+        return [(change, LEAST_GAIN_DB) for change in (*first, *widenings, {"by_readers": True})]
 
     def _best(
         self, first: Settings, changes: Sequence[Change], run: Callable[[Settings], Outcome], measure: str
