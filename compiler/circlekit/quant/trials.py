@@ -34,8 +34,8 @@ PER_TENSOR = "the best estimator of each tensor"
 """The name in ``Settings`` for an estimator that ``range_choice`` has chosen for each tensor."""
 
 
-FEW_NUMBERS = 5000
-"""Tensors of which calibration observed fewer numbers get margins."""
+FEW_NUMBERS = 1000
+"""Tensors of which calibration observed fewer numbers get margins; in larger ones few numbers are clipped."""
 
 UNSEEN = 4
 """Margins are for this many times the observed numbers."""
