@@ -157,8 +157,9 @@ MERGE_MOVEMENT = Phase(
     "merge data movement",
     "What is left between operators is written as the fewest operators that move data. This comes after "
     "fusion, which absorbs some of them one by one. NEG between slices and a concatenation disappears when "
-    "the slices are a SPLIT; before, they would become a chain of data movement.",
-    ("order_channels", "merge_data_movement", "join_slices", "fuse_neg_with_factor"),
+    "the slices are a SPLIT; before, they would become a chain of data movement. Slices that a SPLIT does "
+    "not take move up last.",
+    ("order_channels", "merge_data_movement", "join_slices", "backward_slice", "fuse_neg_with_factor"),
 )
 
 LEGALIZE = Phase(

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Move slices before the operators whose results they take, so that these compute fewer elements."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from circlekit.index_maps.chains import present_cost
+from circlekit.index_maps.of_operators import movement_of
+from circlekit.index_maps.steps import MovementCost, Reshaped, Sliced, sum_of
+from circlekit.index_maps.unknown_dim import dims_of
+from circlekit.index_maps.write_back import sliced
+from circlekit.ir.graph import Graph
+from circlekit.ir.op import Op
+from circlekit.ir.value import Shape, Value
+from circlekit.ops.movement.gather import Gather
+from circlekit.ops.movement.slice import Slice, StridedSlice
+from circlekit.passes.layout.movement_writer import MovementWriter, drop
+from circlekit.passes.layout.permute_channels import taken
+from circlekit.passes.slices.kept_axes import needed_for
+from circlekit.passes.support.axes import is_movable
+from circlekit.passes.support.conditions import remove_unused
+from circlekit.rewrite.base import Context, GraphPass
+
+MAX_OPS = 64
+"""The most operators that a slice moves before at once.  The limit keeps the time linear for long chains."""
+
+
+class BackwardSlice(GraphPass):
+    """slice(f(x))  ==  f(slice(x)), where f is one operator or several between x and the slice.
+
+    The slice must be the only user of f's result.  Constants are sliced.  Neither the bytes moved nor the
+    number of operators increases: where several operands need a slice, they must meet in one value before.
+    """
+
+    name = "backward_slice"
+    obeys_target = True
+
+    def run_graph(self, graph: Graph, context: Context) -> int:
+        slices = [op for op in graph.ops if isinstance(op, Slice | StridedSlice | Gather)]
+        position = {op: index for index, op in enumerate(graph.ops)} if slices else {}
+        return sum(op.graph is graph and self.move(graph, op, position, context) for op in slices)
+
+    def move(self, graph: Graph, op: Op, position: dict[Op, int], context: Context) -> bool:
+        """Move a slice before operators if that costs no more; return whether it did.
+
+        ``position``: of each operator in the graph, to which the new ones are added.
+        """
+        movement = movement_of(op)
+        index_map = None if movement is None else movement.maps[0]
+        if movement is None or index_map is None or movement.sources[0].producer is None:
+            return False
+        source = movement.sources[0]
+        found = sliced(index_map, dims_of(source))
+        if found is None or not found[1].is_identity or index_map.size == index_map.source_size:
+            return False
+        shape, keeps_shape = dims_of(op.output), found[0].shape == dims_of(op.output)
+        writer = MovementWriter(graph, context)
+        cone = _Cone(graph, op, found[0].ranges, position)
+        cone.grow(MovementCost(present_cost(op).bytes, 1 if keeps_shape else 0))
+        new = cone.build(writer) if cone.ops else []
+        if cone.ops and not keeps_shape:
+            new += [(made, op) for made in writer.built((Reshaped(shape),), new[-1][0].output, op.output)]
+        sentence: str | None = f"%{source.name}: {cone.obstacle}"
+        if cone.ops:
+            sentence = writer.refusal([op, *cone.ops], [made for made, _ in new])
+        if not context.accepts(self.name, op, sentence, 1):
+            drop([made for made, _ in new])
+            return False
+        for made, anchor in new:
+            graph.insert_before(anchor, made)
+            position[made] = position[anchor]
+        new[-1][0].take_result(0, op.output)
+        graph.remove(op)
+        remove_unused(graph, source)
+        return True
+
+
+class _Cone:
+    """The operators before which the slice ``last`` can move, the last one first.
+
+    ``needed``: for each of them, the parts of its operands that it needs, by index; None stands for an
+    operand that it does not need.  ``obstacle``: why there are no operators.
+    """
+
+    def __init__(self, graph: Graph, last: Op, ranges: Sequence[range], position: Mapping[Op, int]) -> None:
+        self.graph, self.last, self.position = graph, last, position
+        self.ops: list[Op] = []
+        self.needed: dict[Op, dict[int, Part | None]] = {}
+        self.obstacle = "slices of the operands would move more bytes, or be more operators"
+        self.parts: dict[Value, dict[Part, None]] = {}
+        self.waiting: list[tuple[int, int, Op]] = []  # heap of producers of parts; the last one comes first
+        source = last.inputs[0]
+        assert source is not None  # the operand of a slice
+        self.need(part_of(source, dict(enumerate(ranges))))
+
+    def grow(self, limit: MovementCost) -> None:
+        """Add operators; keep the most of them for which slices of operands cost at most ``limit``."""
+        count = 0
+        while self.waiting and len(self.ops) < MAX_OPS:
+            op = heapq.heappop(self.waiting)[-1]
+            needed = self.needed_by(op)
+            if isinstance(needed, str):
+                self.obstacle = self.obstacle if self.ops else needed
+                continue
+            self.ops.append(op)
+            self.needed[op] = needed
+            for part in needed.values():
+                if part is not None:
+                    self.need(part)
+            cost = sum_of(MovementCost(_bytes_of(part), 1) for part in self.to_slice())
+            if cost.bytes <= limit.bytes and cost.ops <= limit.ops:
+                count = len(self.ops)
+        del self.ops[count:]
+
+    def need(self, part: Part) -> None:
+        """Note that an operator needs ``part``."""
+        value = part.value
+        if value not in self.parts and value.producer is not None:
+            heapq.heappush(self.waiting, (-self.position[value.producer], len(self.parts), value.producer))
+        self.parts.setdefault(value, {})[part] = None
+
+    def to_slice(self) -> Iterator[Part]:
+        """Yield the parts that slices must take: of values that none of the operators computes."""
+        for value, parts in self.parts.items():
+            if not value.is_const and value.producer not in self.needed:
+                yield from (part for part in parts if part.ranges)
+
+    def needed_by(self, op: Op) -> dict[int, Part | None] | str:
+        """Return which parts of its operands ``op`` needs, or why slices cannot move before it."""
+        kind, value = type(op).__name__, op.results[0]
+        parts = list(self.parts[value])
+        other = next(
+            (user for user in value.users if user not in self.needed and user is not self.last), None
+        )
+        if other is not None:
+            return f"is also read by {type(other).__name__} %{other.output.name}"
+        if self.graph.is_output(value):
+            return "is an output of the graph"
+        if len(op.results) > 1 or not op.pure or len(parts) > 1 or not is_movable(value):
+            return f"{kind} has other results, or is not needed in one part"
+        if value.quantization is not None and value.quantization.is_per_channel:
+            return "has different scales for its channels"
+        found: dict[int, dict[int, range]] = {}
+        for axis, taken_indices in parts[0].ranges:
+            needed = needed_for(op, axis, taken_indices)
+            if needed is None:
+                return f"{kind} does not compute each index of axis {axis} alone"
+            for index, (own, part) in needed.items():
+                found.setdefault(index, {})[own] = part
+        operands = {i: part_of(v, found.get(i, {})) for i, v in enumerate(op.inputs) if v is not None}
+        if any(p.ranges and p.value.is_const and not _is_sliceable(p.value) for p in operands.values()):
+            return f"{kind} shares a constant with other operators"
+        present = [part for part in operands.values() if part.size]
+        if len(present) < len(operands) and len(present) == 1:
+            return f"{kind} would have one operand"
+        return {i: part if part.size else None for i, part in operands.items()}
+
+    def build(self, writer: MovementWriter) -> list[tuple[Op, Op]]:
+        """Return the new operators, each with the operator of the graph that it must stand before."""
+        new: list[tuple[Op, Op]] = []
+        made: dict[Part, Value] = {}
+
+        def value_of(part: Part | None, user: Op) -> Value | None:
+            if part is None or not part.ranges:
+                return None if part is None else part.value
+            if part not in made and part.value.is_const:
+                made[part] = part.value
+                for axis, indices in part.ranges:
+                    made[part] = taken(self.graph, made[part], np.array(indices), axis)
+            elif part not in made:
+                cut = Sliced(
+                    tuple(dict(part.ranges).get(a, range(n)) for a, n in enumerate(dims_of(part.value)))
+                )
+                ops = writer.built((cut,), part.value, part.value)
+                new.extend((op, user) for op in ops)
+                made[part] = ops[-1].output
+            return made[part]
+
+        for op in reversed(self.ops):
+            (part,) = self.parts[op.output]
+            needed = self.needed[op]
+            operands = [
+                None if value is None else value_of(needed[index], op)
+                for index, value in enumerate(op.inputs)
+                if value is None or needed[index] is not None
+            ]
+            old = op.output
+            name = self.graph.unique_name(f"{old.name}/part")
+            result = Value(name, old.dtype, part.shape, None, old.quantization)
+            new.append((type(op)(*operands, results=[result], **op.attribute_values), op))
+            made[part] = result
+        return new
+
+
+class Part(NamedTuple):
+    """The indices ``ranges`` of a value along some axes, all of them along the others."""
+
+    value: Value
+    ranges: tuple[tuple[int, range], ...]
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of a slice that takes this part."""
+        ranges = dict(self.ranges)
+        return tuple(len(ranges[a]) if a in ranges else dim for a, dim in enumerate(self.value.shape or ()))
+
+    @property
+    def size(self) -> int:
+        """The number of elements; an unknown dimension counts as 1."""
+        return math.prod(1 if dim is None else dim for dim in self.shape)
+
+
+def part_of(value: Value, ranges: Mapping[int, range]) -> Part:
+    """Return the part of ``value`` with the indices ``ranges`` along each axis, all where it has none."""
+    dims = dims_of(value)
+    return Part(
+        value, tuple((axis, ranges[axis]) for axis in sorted(ranges) if ranges[axis] != range(dims[axis]))
+    )
+
+
+def _bytes_of(part: Part) -> int:
+    """Return the bytes of a slice that takes ``part``."""
+    return (part.size * (part.value.dtype.bits or 8) + 7) // 8
+
+
+def _is_sliceable(value: Value) -> bool:
+    """Return whether one operator alone uses a constant whose elements are known."""
+    return value.is_plain and value.use_count == 1 and is_movable(value)

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Axes along which an operator works on each index alone: a slice of its result is its result for slices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import singledispatch
+
+from circlekit.ir.op import Op
+from circlekit.ir.value import Value
+from circlekit.ops.arithmetic.activation import PRelu
+from circlekit.ops.arithmetic.comparison import Selection
+from circlekit.ops.constant_operands import static_int_vector
+from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
+from circlekit.ops.convolution.pool import AveragePool2D, L2Pool2D, MaxPool2D
+from circlekit.ops.dimensions import normalized_axis
+from circlekit.ops.elementwise import Elementwise
+from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
+from circlekit.ops.movement.join import Concatenation
+from circlekit.ops.movement.shape import Transpose, checked_perm
+from circlekit.ops.movement.slice import Padded
+from circlekit.ops.movement.space import Resize
+from circlekit.ops.reduction.normalization import L2Normalization, LogSoftmax, RmsNorm, Softmax
+from circlekit.ops.reduction.reduce import Reduction, reduced_axes
+from circlekit.passes.layout.permute_channels import has_weights_alone, weights_of
+
+Needed = dict[int, tuple[int, range]]
+"""For operands that are not needed as a whole, by index: the axis, and the indices that are needed."""
+
+
+def needed_for(op: Op, axis: int, taken: range) -> Needed | None:
+    """Return what the indices ``taken`` of the result along ``axis`` need; None if ``op`` mixes indices.
+
+    ``op`` has one result, of known rank, and ``axis`` counts from 0.
+    """
+    if isinstance(op, Concatenation) and normalized_axis(op.axis, op.output.rank or 0) == axis:
+        return _parts(op.values, axis, taken)
+    axes = _axes(op, axis)
+    return None if axes is None else {index: (own, taken) for index, own in axes.items()}
+
+
+def _parts(values: Sequence[Value], axis: int, taken: range) -> Needed | None:
+    """Return which indices of each of the joined ``values`` are ``taken``."""
+    needed, start = Needed(), 0
+    for index, value in enumerate(values):
+        dim = None if value.shape is None else value.shape[axis]
+        if dim is None or taken.step != 1:
+            return None
+        first = min(max(taken.start - start, 0), dim)
+        needed[index] = axis, range(first, max(first, min(taken.stop - start, dim)))
+        start += dim
+    return needed
+
+
+@singledispatch
+def _axes(op: Op, axis: int) -> dict[int, int] | None:
+    """Return the axes of operands, by index, of which each index is needed for the same one of the result."""
+    return None
+
+
+@_axes.register(Elementwise)
+@_axes.register(PRelu)
+@_axes.register(Selection)
+def _elementwise(op: Op, axis: int) -> dict[int, int] | None:
+    found, rank = {}, op.output.rank or 0
+    for index, value in enumerate(op.inputs):
+        if value is None or value.shape is None:
+            return None
+        own = axis - rank + len(value.shape)
+        if own >= 0 and value.shape[own] != 1:
+            found[index] = own
+    return found
+
+
+@_axes.register
+def _reduction(op: Reduction, axis: int) -> dict[int, int] | None:
+    axes, rank = static_int_vector(op.axis), op.input.rank
+    if axes is None or rank is None:
+        return None
+    reduced = reduced_axes(axes, rank)
+    kept = [a for a in range(rank) if op.keep_dims or a not in reduced]
+    return {0: kept[axis]} if kept[axis] not in reduced else None
+
+
+@_axes.register(L2Normalization)
+@_axes.register(Softmax)
+@_axes.register(LogSoftmax)
+@_axes.register(RmsNorm)
+def _on_last_axis(op: Op, axis: int) -> dict[int, int] | None:
+    return {0: axis} if axis != (op.output.rank or 0) - 1 else None
+
+
+@_axes.register
+def _fully_connected(op: FullyConnected, axis: int) -> dict[int, int] | None:
+    rank = op.output.rank or 0
+    if axis == rank - 1:
+        return _output_channels(op)
+    return {0: axis} if op.input.rank == rank and (op.keep_num_dims or rank == 2) else None
+
+
+@_axes.register
+def _batch_matmul(op: BatchMatMul, axis: int) -> dict[int, int] | None:
+    if op.x.dtype is not op.y.dtype or op.x.shape is None or op.y.shape is None:
+        return None
+    from_end = axis - (op.output.rank or 0)
+    if from_end == -2:
+        return {0: len(op.x.shape) - (1 if op.adj_x else 2)}
+    if from_end == -1:
+        return {1: len(op.y.shape) - (2 if op.adj_y else 1)}
+    owns = [(index, from_end + len(shape), shape) for index, shape in enumerate((op.x.shape, op.y.shape))]
+    return {index: own for index, own, shape in owns if own >= 0 and shape[own] != 1}
+
+
+@_axes.register
+def _convolution(op: Conv2D, axis: int) -> dict[int, int] | None:
+    return {0: 0} if axis == 0 else _output_channels(op) if axis == 3 else None
+
+
+def _output_channels(op: Op) -> dict[int, int] | None:
+    """Return axis 0 of the weights and of the bias if ``op`` alone uses them."""
+    if weights_of(op) is None or not has_weights_alone(op):
+        return None
+    return {index: 0 for index, value in enumerate(op.inputs) if index and value is not None}
+
+
+@_axes.register(DepthwiseConv2D)
+def _depthwise(op: DepthwiseConv2D, axis: int) -> dict[int, int] | None:
+    return {0: 0} if axis == 0 else None
+
+
+@_axes.register(AveragePool2D)
+@_axes.register(L2Pool2D)
+@_axes.register(MaxPool2D)
+@_axes.register(Resize)
+def _image(op: Op, axis: int) -> dict[int, int] | None:
+    return {0: axis} if axis in (0, 3) else None
+
+
+@_axes.register
+def _padded(op: Padded, axis: int) -> dict[int, int] | None:
+    paddings = static_int_vector(op.paddings)
+    return {0: axis} if paddings and paddings[2 * axis : 2 * axis + 2] == [0, 0] else None
+
+
+@_axes.register
+def _joined(op: Concatenation, axis: int) -> dict[int, int] | None:
+    return dict.fromkeys(range(len(op.inputs)), axis)
+
+
+@_axes.register
+def _transposed(op: Transpose, axis: int) -> dict[int, int] | None:
+    perm = static_int_vector(op.perm)
+    return None if perm is None else {0: checked_perm(perm, op.output.rank or 0)[axis]}

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slices move before operators: through which, along which axes, and when they stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.kit import check_pass
+
+MOVED = {
+    "broadcast constants": (
+        "%a = Mul(%x, [[[0.5], [0.6], [0.7], [0.8]]]) %h = Tanh(%a) %y = Slice(%h, [0, 1, 0], [2, 2, 5])",
+        ["Slice", "Mul", "Tanh"],
+    ),
+    "every second index": (
+        "%a = Relu(%x) %y = StridedSlice(%a, [0, 0, 0], [2, 4, 5], [1, 2, 1])",
+        ["StridedSlice", "Relu"],
+    ),
+    "gather": ("%a = Relu(%x) %y = Gather(%a, [1, 2]) {axis: 1}", ["Slice", "Relu"]),
+    "normalization": (
+        """%m = Mean(%x, [-1]) {keep_dims: true} %d = Sub(%x, %m) %q = Mul(%d, %d)
+           %v = Mean(%q, [-1]) {keep_dims: true} %r = Rsqrt(%v) %n = Mul(%d, %r)
+           %y = Slice(%n, [0, 3, 0], [2, 1, 5])""",
+        ["Slice", "Mean", "Sub", "Mul", "Mean", "Rsqrt", "Mul"],
+    ),
+    "softmax": ("%a = Softmax(%x) {beta: 1.0} %y = Slice(%a, [0, 1, 0], [2, 2, 5])", ["Slice", "Softmax"]),
+    "rows of a layer": (
+        "%a = FullyConnected(%x, %w, none) {keep_num_dims: true} %y = Slice(%a, [0, 1, 0], [2, 2, 6])",
+        ["Slice", "FullyConnected"],
+    ),
+    "channels of a layer": (
+        "%a = FullyConnected(%x, %w, %b) {keep_num_dims: true} %y = Slice(%a, [0, 0, 2], [2, 4, 3])",
+        ["FullyConnected"],
+    ),
+    "one channel of a layer, without its axis": (
+        """%a = FullyConnected(%x, %w, none) {keep_num_dims: true}
+           %y = StridedSlice(%a, [0, 0, 2], [2, 4, 3], [1, 1, 1]) {shrink_axis_mask: 4}""",
+        ["FullyConnected", "Reshape"],
+    ),
+    "rows of a product": (
+        "%a = BatchMatMul(%x, %z) %y = Slice(%a, [0, 1, 0], [2, 2, 7])",
+        ["Slice", "BatchMatMul"],
+    ),
+    "channels of a convolution": (
+        "%i = Conv2D(%u, %f, %b) %y = Slice(%i, [0, 0, 0, 1], [1, 3, 3, 2])",
+        ["Conv2D"],
+    ),
+    "channels of a pool": (
+        """%a = MaxPool2D(%u)
+             {padding: VALID, filter_height: 2, filter_width: 2, stride_h: 2, stride_w: 2}
+           %h = Relu6(%a) %i = Pad(%h, [[0, 0], [1, 1], [1, 1], [0, 0]])
+           %y = Slice(%i, [0, 0, 0, 1], [1, 3, 3, 1])""",
+        ["Slice", "MaxPool2D", "Relu6", "Pad"],
+    ),
+    "some of the joined parts": (
+        "%j = Concatenation(%x, %x, %o) {axis: 1} %a = Neg(%j) %y = Slice(%a, [0, 4, 0], [2, 8, 5])",
+        ["Concatenation", "Neg"],
+    ),
+    "part of a joined part": (
+        "%j = Concatenation(%x, %o) {axis: 1} %a = Neg(%j) %y = Slice(%a, [0, 2, 0], [2, 6, 5])",
+        ["Slice", "Concatenation", "Neg"],
+    ),
+    "a transpose between": (
+        "%t = Transpose(%x, [1, 0, 2]) %a = Relu(%t) %y = Slice(%a, [1, 0, 0], [2, 2, 5])",
+        ["Slice", "Transpose", "Relu"],
+    ),
+    "a reduction of another axis": (
+        """%a = Neg(%x) %m = ReduceMax(%a, [2]) {keep_dims: true} %e = Mul(%m, %x)
+           %y = Slice(%e, [0, 1, 0], [2, 1, 5])""",
+        ["Slice", "Neg", "ReduceMax", "Mul"],
+    ),
+}
+
+
+def model(body: str, outputs: str = "%y") -> str:
+    return f"""graph main(%x: f32[2,4,5], %z: f32[2,5,7], %o: f32[2,4,5], %u: f32[1,3,3,3]) -> {outputs} {{
+                 %w = const f32[6,5] gaussian(0, 1)
+                 %b = const f32[6] gaussian(0, 1)
+                 %f = const f32[6,1,1,3] gaussian(0, 1)
+                 {body}
+               }}"""
+
+
+@pytest.mark.parametrize(("body", "expected"), MOVED.values(), ids=MOVED)
+def test_slices_move_before(body: str, expected: list[str]) -> None:
+    check_pass(model(body), "backward_slice", expected)
+
+
+STAY = {
+    "two operands": (
+        "%a = Add(%x, %o) %y = Slice(%a, [0, 1, 0], [2, 2, 5])",
+        "slices of the operands would move",
+    ),
+    "softmax along the axis": (
+        "%a = Softmax(%x) {beta: 1.0} %y = Slice(%a, [0, 0, 1], [2, 4, 2])",
+        "Softmax does not compute each index of axis 2 alone",
+    ),
+    "a padded axis": (
+        "%a = Pad(%x, [[0, 0], [0, 0], [1, 0]]) %y = Slice(%a, [0, 0, 1], [2, 4, 2])",
+        "Pad does not compute each index of axis 2 alone",
+    ),
+    "more bytes before a reduction": (
+        "%a = Sum(%x, [2]) {keep_dims: true} %y = Slice(%a, [0, 1, 0], [2, 2, 1])",
+        "slices of the operands would move",
+    ),
+    "an axis that the slice drops": (
+        "%a = Relu(%x) %y = StridedSlice(%a, [0, 1, 0], [2, 2, 5], [1, 1, 1]) {shrink_axis_mask: 2}",
+        "slices of the operands would move",
+    ),
+    "weights of two layers": (
+        """%a = FullyConnected(%x, %w, none) {keep_num_dims: true} %y = Slice(%a, [0, 0, 2], [2, 4, 3])
+           %v = FullyConnected(%o, %w, none) {keep_num_dims: true}""",
+        "FullyConnected does not compute each index of axis 2 alone",
+    ),
+    "a shared constant": (
+        """%k = const f32[4,1] gaussian(0, 1) %a = Mul(%x, %k) %v = Mul(%o, %k)
+           %y = Slice(%a, [0, 1, 0], [2, 2, 5])""",
+        "Mul shares a constant with other operators",
+    ),
+    "another reader": (
+        "%a = Relu(%x) %v = Neg(%a) %y = Slice(%a, [0, 1, 0], [2, 2, 5])",
+        "%a: is also read by Neg %v",
+    ),
+    "an output": ("%v = Relu(%x) %y = Slice(%v, [0, 1, 0], [2, 2, 5])", "%v: is an output of the graph"),
+    "one joined part": (
+        "%j = Concatenation(%x, %o) {axis: 1, act: RELU} %y = Slice(%j, [0, 2, 0], [2, 2, 5])",
+        "Concatenation would have one operand",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "sentence"), STAY.values(), ids=STAY)
+def test_slices_stay(body: str, sentence: str) -> None:
+    outputs = "%y, %v" if "%v =" in body else "%y"
+    check_pass(model(body, outputs), "backward_slice", refused=sentence)
