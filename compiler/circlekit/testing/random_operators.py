@@ -142,6 +142,8 @@ def derived_attributes(m: ModelBuilder, kind: type[Op], operands: Sequence[Value
         shape = m.shape(operands[0])
         found["axis"] = m.below(2 * len(shape)) - len(shape)
         found["num"] = shape[found["axis"]]
+    if "depth_multiplier" in names:  # onert and XNNPACK read it, LiteRT's kernels do not
+        found["depth_multiplier"] = max(_last_dim(m, operands[1]) // max(_last_dim(m, operands[0]), 1), 1)
     if kind.code == "TRANSPOSE_CONV":
         found |= _transposed_windows(m, operands)
     if kind.code == "FAKE_QUANT":
@@ -150,6 +152,10 @@ def derived_attributes(m: ModelBuilder, kind: type[Op], operands: Sequence[Value
         found["in_data_type"] = operands[0].dtype
         found["out_data_type"] = (f32, i32, f32, boolean, DType.INT64)[m.below(5)]
     return found
+
+
+def _last_dim(m: ModelBuilder, value: Value | None) -> int:
+    return m.shape(value)[-1] if value is not None and m.shape(value) else 1
 
 
 def random_attribute(m: ModelBuilder, spec: Attribute) -> Any:
