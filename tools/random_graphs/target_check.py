@@ -29,7 +29,7 @@ from circlekit.targets.target import find_target
 from circlekit.testing.model_builder import UNKNOWN_SIZE, Rejected
 from tools.random_graphs.checks import Original, count_ops
 from tools.random_graphs.examine import PASSES, Finding, Result, Tell
-from tools.random_graphs.graphs import PARTS, make, random_steps, unknown_custom
+from tools.random_graphs.graphs import ALL_PARTS, make, random_steps, unknown_custom
 from tools.random_graphs.litert_check import TARGET, PassFile, litert_faults
 from tools.random_graphs.retype import RETYPES, retype
 
@@ -52,7 +52,7 @@ def model_of(seed: int, recipes: Sequence[Path] = ()) -> tuple[Model, list[Array
             model = load_recipe(recipes[seed % len(recipes)])
             kind = (None, *RETYPES)[seed // len(recipes) % (len(RETYPES) + 1)]
         else:
-            steps = [step for step in random_steps(seed) if PARTS[step.part] is not unknown_custom]
+            steps = [step for step in random_steps(seed) if ALL_PARTS[step.part] is not unknown_custom]
             model, inputs = make(seed, steps)
             kind = RETYPES[seed // 2 % len(RETYPES)] if seed % 2 else None
         try:
