@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewriting: pictures (graphs as text), their matcher, which says why they do not match, and base classes.
 
-A pass of your own needs these names alone: a class with a ``name`` is known to ``circlekit.optimize`` from
+A pass of your own needs only these names: a class with a ``name`` is known to ``circlekit.optimize`` from
 the moment that it is defined, in whatever package.
 """
 

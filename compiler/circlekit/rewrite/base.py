@@ -237,7 +237,7 @@ class Pass(ABC):
     ``makes_special_forms``: whether it makes on purpose what only some runtimes or later tools take; then
     only a target that the user names restricts it.
     ``obeys_target``: whether the pass itself makes only operators that the target of the context takes.  The
-    run of a pass that does not is examined, and undone if it made another operator.
+    runs of other passes are examined, and undone if they made an operator that the target does not take.
     """
 
     name: ClassVar[str] = ""

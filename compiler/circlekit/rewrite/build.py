@@ -110,11 +110,11 @@ def type_refusal(old: Value, new: Value) -> str | None:
 
 
 def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) -> str | None:
-    """Return the sentence on a constant in ``computed`` that is unusable; None if all can be used.
+    """Return a sentence if a constant in ``computed`` is unusable; None if all can be used.
 
     The product of two large constants of the model may be infinite, that of two small ones may be zero.  A
     constant is unusable if an element is not finite, or if all its elements are too small for normal numbers
-    of its dtype.  ``underflow``: whether numpy has reported an underflow; only then elements are too small.
+    of its dtype.  ``underflow``: whether numpy has reported one; otherwise no element is too small.
     """
     numbers = {n: np.asarray(a) for n, a in computed.items() if isinstance(a, np.ndarray | np.generic)}
     arrays = {n: a for n, a in numbers.items() if a.dtype.kind == "f"}

@@ -135,7 +135,7 @@ class Rewrite(GraphPass):
 
     @property
     def _stays_in_place(self) -> bool:
-        """Whether one operator is replaced where it stands: the new ones read variables when it did."""
+        """Whether a single operator is replaced: the new ones then read variables at the same time as it."""
         return len(self.old.nodes) == 1 and self.new.alias is None
 
     def wants(self, op: Op) -> bool:

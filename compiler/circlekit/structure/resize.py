@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give the inputs of a model other shapes; other shapes, and constants that state shapes, are updated."""
+"""Give the inputs of a model other shapes; update all results, and the constants that state shapes."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def resize(model: Model, shapes: Shapes) -> Model:
 
 
 def _changes_leading_ones(model: Model, shapes: Sequence[Shape | None]) -> bool:
-    """Return the ``outer`` of ``Op.for_new_shapes`` with which the operators fit each other.
+    """Return the argument ``outer`` of ``Op.for_new_shapes`` with which the operators fit each other.
 
-    False if they do with both.  True: a RESHAPE may change a leading dimension of 1 in its result.  It is
-    tried on shapes without unknown dimensions, because an unknown dimension fits everything.
+    Return False if they fit with both or with none.  Both are tried on shapes without unknown dimensions,
+    because an unknown dimension fits everything.
     """
     probe = [
         shape if v.shape is None or shape is None or len(shape) != len(v.shape) else _probe(v.shape, shape)
@@ -226,9 +226,9 @@ class _Resizer:
             self.partial.update(op.results if partial else ())
 
     def _compute_from_shapes(self, op: Op) -> None:
-        """Compute results that depend on shapes alone; an element that depends on an unknown one is -1.
+        """Compute results that depend only on shapes; elements that depend on an unknown dimension become -1.
 
-        Such elements are those that differ for two values of the unknown dimensions.
+        These are the elements that differ for two sizes of the unknown dimensions.
         """
         if any(v is not None and (v.shape is None or v.dtype.numpy is None) for v in op.inputs):
             return

@@ -74,7 +74,7 @@ class CutFinder:
     def is_cut(self, ops: Collection[Op]) -> bool:
         """Return whether ``ops``, operators of one graph, may divide a partition.
 
-        The delegate refuses one of them, and would not form more partitions if it ran all of them.
+        They may if the delegate refuses one of them, and would not form more partitions if it ran them all.
         """
         graph = next(iter(ops)).graph
         if graph is None or all(self.refusal(op) is None for op in ops):

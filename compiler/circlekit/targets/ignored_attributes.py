@@ -38,8 +38,8 @@ def tolerated(graph: Graph, target: Target) -> set[Op]:
 class _Shapes:
     """The shapes of results in a runtime that ignores attributes of ``ops``.
 
-    ``shapes``: the shape of each value that has another one than declared.  ``origins``: those of ``ops``
-    that are the cause of it.
+    ``shapes``: the shape of each value that has another one than declared.  ``origins``: for each such value
+    the operators in ``ops`` that cause this.
     """
 
     def __init__(self, graph: Graph, target: Target, ops: set[Op]) -> None:

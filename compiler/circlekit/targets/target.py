@@ -9,7 +9,7 @@ A table is JSON:
 
 ``version`` of an operator is the highest version that runs; null: every version.  A form (see
 ``operator_form``) may have constraints (see ``constraints``) and a ``source`` that differs from that of the
-table.  If ``forms`` is "any", every form runs.  ``ignores``, beside ``forms``: see ``ignored_attributes``.
+table.  If ``forms`` is "any", every form runs.  ``ignores``, next to ``forms``: see ``ignored_attributes``.
 
 ``extends`` names a table whose operators the target also has.  ``custom`` lists the custom operators that
 run.  ``delegated`` has the layout of ``operators`` and lists what a delegate of the runtime runs.

@@ -133,7 +133,9 @@ class SkipGram(Op, code="SKIP_GRAM"):
             need_bytes = 0
             for group in self.groups(words):  # their number is not limited by the input size
                 grams.append(b" ".join(group))
-                need_bytes += len(grams[-1]) + 64  # a bytes object takes about 64 bytes beside its characters
+                need_bytes += (
+                    len(grams[-1]) + 64
+                )  # a bytes object takes about 64 bytes in addition to its characters
                 need_memory(need_bytes, "the groups of SKIP_GRAM")
         out = np.empty(len(grams), object)
         out[:] = grams

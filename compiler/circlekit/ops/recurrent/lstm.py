@@ -171,7 +171,7 @@ class FullLstm(LstmLayer, states=("output_state", "cell_state")):
             return f"{self.code} on integers always has the activation TANH, expected {self.act.name}"
         outputs, cells = self.output_width(""), self.input_to_forget_weights.static_shape[0]
         if self.cell_to_forget_weights is not None and outputs != cells:
-            return f"{self.code} on integers misreads peephole weights beside a projection to another size"
+            return f"{self.code} on integers misreads peephole weights if a projection has another size"
         return None
 
     def required_version(self) -> int:

@@ -96,7 +96,7 @@ def _explain(copy: Model, name: str, context: Context, rewrote: int = 0, partial
 
 
 def _remarks(item: type[Pass], context: Context, is_explained: bool) -> Iterable[str]:
-    """Yield sentences, beside refusals, on why the pass did not do more."""
+    """Yield reasons, other than refusals, why the pass did not do more."""
     obstacle = target_obstacle(item.name, context)
     if obstacle:
         yield obstacle

@@ -93,7 +93,10 @@ class Legalization(GraphPass):
         return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
     def is_cut(self, ops: Collection[Op]) -> bool:
-        """Return whether a delegate has more partitions because of ``ops``; in an excerpt: refuses one."""
+        """Return whether a delegate refuses one of ``ops``, and has no more partitions if it runs them all.
+
+        In an excerpt, whose partitions are unknown, a refusal is enough.
+        """
         if self.is_excerpt:
             return any(self.delegate_obstacle(op) is not None for op in ops)
         return self.cuts.is_cut(ops)

@@ -40,10 +40,11 @@ Measured with LiteRT and XNNPACK: joined queries, keys and values of 64 to 768 c
 class JoinFullyConnected(GraphPass):
     """fc(x, w1), fc(x, w2), ...  ==  split(fc(x, the rows of w1, w2, ...)), as for queries, keys and values.
 
-    A pipeline joins layers only if that removes operators at a low cost: two or more, counting those that
-    read the results in the same way (see forward_split), where the SPLIT is small beside the products, or one
-    without moving more bytes.  So it does not join the gate and up projections of a SwiGLU: that removes
-    nothing, and LiteRT with XNNPACK takes 2 to 6 % longer.  The pass by its own name always joins.
+    A pipeline joins layers only if that removes operators at a low cost: one operator if no more bytes are
+    moved; or two or more if the SPLIT is small compared with the products.  Operators that read the results
+    in the same way count, too (see forward_split).  So a pipeline does not join the gate and up projections
+    of a SwiGLU: that removes nothing, and LiteRT with XNNPACK takes 2 to 6 % longer.  The pass by its own
+    name always joins.
     """
 
     name = "join_fully_connected"

@@ -174,7 +174,7 @@ class ConvertNchwToNhwc(GraphPass):
                 rank = "unknown" if op.output.rank is None else op.output.rank
                 context.refuse(self.name, op, f"%{op.output.name}: expected rank 4, got {rank}", 1)
             elif op.results and op.code not in ALWAYS_NHWC:
-                sentence = f"%{op.output.name}: {op.code} changes only together with operators beside it"
+                sentence = f"%{op.output.name}: {op.code} changes only together with its neighbors"
                 context.refuse(self.name, op, sentence, 1)
 
 

@@ -18,7 +18,7 @@ LONG_RUNS = 4
 """Runs of this many times the ``run_bytes`` of the runtime cost little besides the work on their elements."""
 
 MAX_WIDE_BYTES = 1 << 14
-"""Largest constant that is made: it has to stay in the cache beside the data."""
+"""Largest constant that is made: it has to stay in the cache together with the data."""
 
 
 class WidenConstant(Replacement):

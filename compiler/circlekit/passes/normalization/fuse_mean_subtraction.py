@@ -134,7 +134,7 @@ class _Stream:
                 todo += self.neighbors(value)
 
     def _obstacle(self, value: Value) -> str | None:
-        """Return why ``value`` cannot be centered as things stand; None if it can."""
+        """Return why ``value`` cannot be centered with the other values in ``centered``; None if it can."""
         op = value.producer
         if op is None:
             return f"%{value.name}: is an input of the graph"

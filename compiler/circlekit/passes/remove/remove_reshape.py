@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove Reshapes that change nothing, or that the operators beside them make unnecessary."""
+"""Remove Reshapes that change nothing, or that neighboring operators make unnecessary."""
 
 from __future__ import annotations
 

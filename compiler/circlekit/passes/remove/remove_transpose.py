@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove Transposes that, alone or together with operators beside them, keep the order of the elements."""
+"""Remove Transposes that, alone or together with neighboring operators, keep the order of the elements."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ TRANSPOSE_RESHAPE_TRANSPOSE = """w = Transpose(x, first: const)
 
 
 class RemoveUnnecessaryTranspose(Rules):
-    """Remove Transposes that, alone or together with Reshapes beside them, keep the order of the elements."""
+    """Remove Transposes that, alone or together with neighboring Reshapes, keep the order of the elements."""
 
     name = "remove_unnecessary_transpose"
     rules = (

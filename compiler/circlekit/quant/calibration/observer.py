@@ -99,6 +99,6 @@ class Observer:
         self._seen[key] = joined(self._seen.get(key), seen)
 
     def take(self) -> Observations:
-        """Return the statistics since the last call of ``take``, and begin anew."""
+        """Return the statistics since the last call of ``take``, and forget them."""
         seen, self._seen = self._seen, {}
         return seen

@@ -192,7 +192,7 @@ class _Inserter:
         """Insert ``ops``, of which the first reads ``value``, and let its users read the result of the last.
 
         They stand after the producer of ``value``, or, for weights, before ``layer`` and other users.  If
-        ``value`` is a graph output, its name goes over to the rounded value.
+        ``value`` is a graph output, the rounded value gets its name.
         """
         users = [(op, index) for op, index in value.uses if op not in ops]
         for op in ops:

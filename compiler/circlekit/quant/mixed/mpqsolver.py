@@ -103,7 +103,7 @@ class Solver:
         target is the error of int16 plus ``ratio`` (0 to 1) times what uint8 adds to it.
         ``is_int16_front``: True: the operators near the inputs become int16; False: those near the outputs;
         None: the half where the sum of ``errors`` (of the tensors, by name) is larger.
-        ``observer``: is told the steps.
+        ``observer``: called with a report of each step.
 
         Raise ModelError without samples, and the errors of ``quantize_with_minmax`` and the interpreter.
         """
