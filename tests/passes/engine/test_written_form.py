@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators in the form in which legalization writes them, judged for targets."""
+
+from __future__ import annotations
+
+import circlekit
+from circlekit.ir.op import Op
+from circlekit.passes.engine.written_form import rules_of_targets, written_refusal
+from circlekit.targets.findings import choose_targets
+
+
+def op_of(call: str) -> Op:
+    return circlekit.parse(f"graph main(%x: f32[1,2,2,3]) -> %y {{ %y = {call} }}").main.ops[0]
+
+
+def test_operators_run_as_what_is_written_for_them() -> None:
+    """TFLite has no RMS_NORM; legalization writes five operators that LiteRT has."""
+    targets = choose_targets("litert", "tflite")
+    refusal = written_refusal(targets, "tflite")
+    custom = op_of('Opaque(%x) {code: "CUSTOM", custom_code: "Mine"} : f32[1,2,2,3]')
+    norm, plain = op_of("RmsNorm(%x, [1.0])"), op_of("Abs(%x)")
+    assert targets.refusal(norm) is not None
+    assert refusal(norm) is None
+    assert refusal(plain) is None
+    assert refusal(custom) == targets.refusal(custom) == "LiteRT has no custom Mine"
+    rules = rules_of_targets(targets, "tflite")
+    assert rules is not None
+    assert [op.code for op in rules.written(norm)] == ["SQUARE", "MEAN", "ADD", "RSQRT", "MUL"]
+    assert list(rules.written(custom)) == [custom]
+    assert list(rules.written(plain)) == [plain]
+
+
+def test_without_targets_there_are_no_rules() -> None:
+    assert rules_of_targets(choose_targets("none", "tflite"), "tflite") is None
