@@ -37,6 +37,11 @@ MOVED = {
            %y = StridedSlice(%a, [0, 0, 2], [2, 4, 3], [1, 1, 1]) {shrink_axis_mask: 4}""",
         ["FullyConnected", "Reshape"],
     ),
+    "channels of a layer behind another slice": (
+        """%s = Slice(%x, [0, 1, 0], [2, 2, 5]) %a = FullyConnected(%s, %w, %b) {keep_num_dims: true}
+           %y = Slice(%a, [0, 0, 2], [2, 2, 3])""",
+        ["Slice", "FullyConnected"],
+    ),
     "rows of a product": (
         "%a = BatchMatMul(%x, %z) %y = Slice(%a, [0, 1, 0], [2, 2, 7])",
         ["Slice", "BatchMatMul"],
@@ -116,6 +121,11 @@ STAY = {
         """%k = const f32[4,1] gaussian(0, 1) %a = Mul(%x, %k) %v = Mul(%o, %k)
            %y = Slice(%a, [0, 1, 0], [2, 2, 5])""",
         "Mul shares a constant with other operators",
+    ),
+    "a factor on its way to a layer": (
+        """%i = Conv2D(%u, %f, %b) %p = Pad(%i, [[0, 0], [1, 1], [0, 0], [0, 0]]) %a = Mul(%p, 2.0)
+           %y = Slice(%a, [0, 1, 0, 0], [1, 2, 3, 6])""",
+        "slices of the operands would move",
     ),
     "another reader": (
         "%a = Relu(%x) %v = Neg(%a) %y = Slice(%a, [0, 1, 0], [2, 2, 5])",

@@ -18,6 +18,7 @@ from circlekit.index_maps.write_back import sliced
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Shape, Value
+from circlekit.ops.arithmetic.binary import Add, Mul
 from circlekit.ops.movement.gather import Gather
 from circlekit.ops.movement.slice import Slice, StridedSlice
 from circlekit.passes.layout.movement_writer import MovementWriter, drop
@@ -25,6 +26,7 @@ from circlekit.passes.layout.permute_channels import taken
 from circlekit.passes.slices.kept_axes import needed_for
 from circlekit.passes.support.axes import is_movable
 from circlekit.passes.support.conditions import remove_unused
+from circlekit.passes.support.linear_producer import producer_refusal
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_OPS = 64
@@ -114,14 +116,15 @@ class _Cone:
                 if part is not None:
                     self.need(part)
             cost = sum_of(MovementCost(_bytes_of(part), 1) for part in self.to_slice())
-            if cost.bytes <= limit.bytes and cost.ops <= limit.ops:
+            if cost.bytes <= limit.bytes and cost.ops <= limit.ops and not self.is_moved_back():
                 count = len(self.ops)
         del self.ops[count:]
 
     def need(self, part: Part) -> None:
         """Note that an operator needs ``part``."""
         value = part.value
-        if value not in self.parts and value.producer is not None:
+        is_first = all(not known.ranges for known in self.parts.get(value, ()))
+        if part.ranges and is_first and value.producer is not None:
             heapq.heappush(self.waiting, (-self.position[value.producer], len(self.parts), value.producer))
         self.parts.setdefault(value, {})[part] = None
 
@@ -130,6 +133,16 @@ class _Cone:
         for value, parts in self.parts.items():
             if not value.is_const and value.producer not in self.needed:
                 yield from (part for part in parts if part.ranges)
+
+    def is_moved_back(self) -> bool:
+        """Return whether forward_batchnorm would move a factor or an offset before a slice again."""
+        sliced_values = {part.value for part in self.to_slice()}
+        return any(
+            isinstance(op, Add | Mul)
+            and any(value is not None and value.is_const for value in op.inputs)
+            and any(producer_refusal(v, isinstance(op, Add)) is None for v in op.inputs if v in sliced_values)
+            for op in self.ops
+        )
 
     def needed_by(self, op: Op) -> dict[int, Part | None] | str:
         """Return which parts of its operands ``op`` needs, or why slices cannot move before it."""
