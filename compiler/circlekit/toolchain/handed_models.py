@@ -56,7 +56,7 @@ def _real(path: str) -> str:
 
 
 def _stamp(path: str) -> Stamp | None:
-    """Return the stamp of the file at ``path``, which another content changes; None if there is no file."""
+    """Return the stamp of the file at ``path``, which changes with its content; None if there is no file."""
     try:
         status = os.stat(_real(path))  # noqa: PTH116  # as above
     except OSError:

@@ -129,7 +129,7 @@ class ConvolutionLayer(Op):
         return True
 
     def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
-        """Return whether LiteRT's optimized kernel rounds halves up: for all output channels, or for each."""
+        """Return whether LiteRT's optimized kernel rounds halves up: one bool, or one per output channel."""
         return True
 
     def sums(self, data: Array, filter: Array, output_shape: Array | None = None) -> Array:
