@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import circlekit
+from circlekit.quant.plan import Plan
 from circlekit.testing import is_available, run_litert, tflite_of
 
 CONV = """
@@ -86,6 +87,9 @@ def test_results_with_a_finer_grid_than_the_8_bit_kernel(code: str) -> None:
     report = circlekit.quantize(model, "int8")
     kinds = {op.code: op.scheme for op in report.plan.main.operators.values()}
     assert (kinds.get(code) == "int16x8") == (code in IN_INT16)
+    again = circlekit.parse(text)
+    circlekit.quantize(again, plan=Plan.from_json(report.plan.to_json()))
+    assert str(again) == str(model)
     result = circlekit.run(model, data)[0]
     assert np.abs(result - expected).max() < 1.01 * 0.6 / 255
     if is_available():

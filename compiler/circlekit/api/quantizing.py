@@ -196,10 +196,12 @@ def _by_plan(model: Model, plan: Plan) -> QuantizationReport:
     if chosen is None or chosen.follows_one:
         raise UnsupportedError(f"a plan of the scheme {plan.scheme} only says what was done")
     before = _summary(model)
-    _prepare(model, chosen, plan.preparation)
+    given = _prepare(model, chosen, plan.preparation)
     replay(model, plan.preparation.techniques)
     fit_plan(model, plan, find_target(plan.preparation.target))
     apply(model, plan)
+    if any(given):
+        remove_idle_bounds(model)
     report = QuantizationReport(plan.scheme, plan, before, _summary(model))
     report.seconds = time.monotonic() - started
     return report
