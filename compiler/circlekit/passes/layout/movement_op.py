@@ -96,16 +96,21 @@ def collapse(graph: Graph, perms: Sequence[Perm], writer: MovementWriter) -> Non
 
 
 def _chains(graph: Graph) -> Iterator[list[Op]]:
-    """Yield the longest chains of operators that move data, and whose results between have one use."""
+    """Yield the longest chains of operators that move data, and whose results between have one use.
+
+    A chain stands where its first operator does, so the other operands of all further ones are constants.
+    """
     seen: set[Op] = set()
     for op in graph.ops:
         if op in seen or not _is_link(op):
             continue
         chain = [op]
         while len(users := chain[-1].output.uses) == 1 and not graph.is_output(chain[-1].output):
-            if not _is_link(users[0][0]):
+            user, index = users[0]
+            others = (v for i, v in enumerate(user.inputs) if v is not None and i != index)
+            if not _is_link(user) or not all(v.is_const for v in others):
                 break
-            chain.append(users[0][0])
+            chain.append(user)
         seen.update(chain)
         yield chain
 
