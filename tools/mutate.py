@@ -89,11 +89,6 @@ class Mutation(NamedTuple):
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.old} -> {self.new} in `{self.text}`"
 
-    @property
-    def part(self) -> str:
-        """The folder of the package: ``ops``, ``io``; a module at the top is a part of its own."""
-        return self.path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-
 
 def mutations(path: Path) -> Iterator[Mutation]:
     """Every mutation of a file, in the order of the file."""
@@ -219,22 +214,10 @@ def is_found(mutation: Mutation, copy: Path) -> bool:
         target.write_bytes(original)
 
 
-def equivalents() -> dict[tuple[str, str], str]:
-    """Reasons by (path and replacement, line of source); the replacement ``*`` means every mutation."""
+def equivalents() -> set[tuple[str, str]]:
+    """(Path and replacement, line of source) of what changes nothing; ``*`` is every replacement."""
     entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["mutation"]
-    return {(f"{e['path']}: {e['change']}", e["line"]): e["reason"] for e in entries}
-
-
-def is_equivalent(mutation: Mutation, reasons: dict[tuple[str, str], str]) -> bool:
-    """Whether a mutation is listed among those that change nothing."""
-    changes = (f"{mutation.old} -> {mutation.new}", "*")
-    return any((f"{mutation.path}: {change}", mutation.text) in reasons for change in changes)
-
-
-def is_in(mutation: Mutation, parts: list[str]) -> bool:
-    """Whether the file is below one of the folders (``ops``, ``ops/movement``); no folder means all."""
-    path = mutation.path.relative_to(PACKAGE).with_suffix("").as_posix() + "/"
-    return not parts or any(path.startswith(part.rstrip("/") + "/") for part in parts)
+    return {(f"{e['path']}: {e['change']}", e["line"]) for e in entries}
 
 
 def try_all(chosen: list[Mutation], jobs: int) -> Iterator[tuple[Mutation, bool, float]]:
@@ -257,12 +240,10 @@ def try_all(chosen: list[Mutation], jobs: int) -> Iterator[tuple[Mutation, bool,
             copies.put(copy)
         files = sorted({path for mutation in chosen for group in tests_of(mutation) for path in group})
         parts = [list(group) for _, group in groupby(files, lambda path: Path(path).parts[1])]
-        results = pool.map(lambda part: passes(part, copy), parts)
-        broken = [
-            Path(part[0]).parts[1] for part, is_green in zip(parts, results, strict=True) if not is_green
-        ]
+        are_green = pool.map(lambda part: passes(part, copy), parts)
+        broken = [part[0] for part, is_green in zip(parts, are_green, strict=True) if not is_green]
         if broken:
-            sys.exit("without a mutation these tests fail: " + ", ".join(broken))
+            sys.exit("without a mutation tests fail beside: " + ", ".join(broken))
         yield from pool.map(tried, chosen)
 
 
@@ -278,10 +259,13 @@ def main() -> int:
     asked = parser.parse_args()
     files = sorted((ROOT / PACKAGE).rglob("*.py"))
     every = [m for f in files if f.name != "tables.py" for m in mutations(f.relative_to(ROOT))]
-    possible = [m for m in every if is_in(m, asked.part)]
+    folders = tuple(f"{PACKAGE / part}".removesuffix(".py") for part in asked.part or [""])
+    possible = [m for m in every if f"{m.path.with_suffix('')}/".startswith(tuple(f"{f}/" for f in folders))]
     drawn = random.Random(asked.seed).sample(possible, min(asked.count, len(possible)))
-    reasons = equivalents()
-    chosen = [m for m in drawn if not is_equivalent(m, reasons)]
+    known = equivalents()
+    chosen = [
+        m for m in drawn if not {(f"{m.path}: {c}", m.text) for c in (f"{m.old} -> {m.new}", "*")} & known
+    ]
     killed = number = 0
     with sweep(len(chosen), "mutations") as line:
         for number, (mutation, found, seconds) in enumerate(line.each(try_all(chosen, asked.jobs)), 1):

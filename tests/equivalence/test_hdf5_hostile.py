@@ -195,3 +195,8 @@ def test_arrays_and_a_chunk_must_fit_into_memory_together(
                 hdf5.read(tmp_path / "a.h5")
         else:
             assert len(hdf5.read(tmp_path / "a.h5")) == 2
+
+
+def test_a_file_with_a_damaged_attribute_is_refused() -> None:
+    with pytest.raises(FormatError):
+        list(hdf5.read_records(Path(__file__).with_name("attribute_without_end.h5")))

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from circlekit.ir.resources.byte_sizes import parse_size
+from circlekit.ir.text.columns import format_markdown
 from tools.bench.large_model import make_model
 from tools.bench.processes import Run, command_path, machine, run_in_turns
 
@@ -26,14 +27,11 @@ SMALL_MODEL = Path(__file__).parents[2] / "recipes" / "nets" / "tconv_bn.ck"
 def table(runs: Mapping[str, Run], ratio_to: str) -> str:
     """Measured commands as a Markdown table; the first one is the reference of the ratios."""
     reference = next(iter(runs.values())).seconds
-    lines = [
-        f"| command | seconds | times {ratio_to} | resident | anonymous |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ]
+    rows: list[tuple[str, ...]] = [("command", "seconds", f"times {ratio_to}", "resident", "anonymous")]
     for name, run in runs.items():
-        memory = f"{run.resident_bytes / MIB:,.0f} MiB | {run.anonymous_bytes / MIB:,.0f} MiB"
-        lines.append(f"| {name} | {run.seconds:.2f} | {run.seconds / reference:.2f} | {memory} |")
-    return "\n".join(lines) + "\n"
+        memory = (f"{size / MIB:,.0f} MiB" for size in (run.resident_bytes, run.anonymous_bytes))
+        rows.append((name, f"{run.seconds:.2f}", f"{run.seconds / reference:.2f}", *memory))
+    return format_markdown(rows)
 
 
 def measure_starts(folder: Path, rounds: int) -> str:

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Model files of any size, written without holding their constants in memory.
 
-    python -m tools.bench.large_model PATH BYTES [--external]
-
 A chain of fully connected layers with seeded random weights.  One layer is followed by a multiplication and
 an addition, which O1 folds into it; all other layers stay unchanged.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,20 +92,3 @@ def _pieces(file: Encoded, seed: int, width: int) -> Iterator[bytes | bytearray 
             numbers *= scale
             yield numbers.data.cast("B")
             left -= count
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("path", type=Path)
-    parser.add_argument("size", type=int, help="bytes")
-    parser.add_argument(
-        "--external", action="store_true", help="constant data outside of the flatbuffer, as beyond 2 GiB"
-    )
-    arguments = parser.parse_args()
-    print(f"{make_model(arguments.path, arguments.size, arguments.external or None)} bytes")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzz circlekit: mutated models and recipes run through load, verify, O1 and save, HDF5 files through
-their readers.  Every run must end in success or in an error that says what is wrong.
+"""Fuzz circlekit: mutated models and recipes run through load, verify, O1 and save.  Every run must end in
+success or in an error that says what is wrong.
 
-python -m tools.fuzz --structured 100000 --blind 100000 --text 20000 --hdf5 2000 --seed 7
+python -m tools.fuzz --structured 100000 --blind 100000 --text 20000 --seed 7
 python -m tools.fuzz --verifier 20000                  (the decoder against LiteRT's C++ verifier)
 python -m tools.fuzz --replay structured:7:31          (one case, with its outcome)
 python -m tools.fuzz --replay tests/fuzz/corpus/x.tflite

@@ -7,15 +7,14 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.fuzz.hdf5_file import SAMPLE
 from tools.fuzz.mutate_bytes import mutate_bytes
 from tools.fuzz.mutate_model import mutate_model
 from tools.fuzz.mutate_text import mutate_text
 from tools.fuzz.seeds import Seeds
 from tools.fuzz.verifier import damaged_file
 
-KINDS = ("structured", "blind", "verifier", "text", "hdf5")
-"""Models, changed by their schema or byte by byte, or for verifiers alone; recipes; HDF5 files."""
+KINDS = ("structured", "blind", "verifier", "text")
+"""Models, changed by their schema or byte by byte, or for verifiers alone; recipes."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,6 @@ def make_case(job: Job, seeds: Seeds) -> Case:
         text, done = mutate_text(text, [seeds.text(rng)[1] for _ in range(2)], rng)
         suffix = ".ck" if name.endswith(".ck") else ".recipe"
         return Case(text.encode("utf-8", "surrogatepass"), suffix, name, tuple(done))
-    if job.kind == "hdf5":
-        data, done = mutate_bytes(SAMPLE, SAMPLE[::-1], rng)
-        return Case(data, ".h5", job.kind, tuple(done))
     if job.kind == "verifier":
         data, done = damaged_file(seeds, rng)
         return Case(data, ".tflite", job.kind, tuple(done))

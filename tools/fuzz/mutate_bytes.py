@@ -86,13 +86,7 @@ def splice(out: bytearray, other: bytes, rng: random.Random) -> None:
         out[at : at + size] = other[there : there + size]
 
 
-def fill(out: bytearray, other: bytes, rng: random.Random) -> None:
-    """Overwrite a piece with zeros or ones."""
-    at, size = _position(out, rng), rng.choice((4, 8, 32, 256))
-    out[at : at + size] = rng.choice((b"\0", b"\xff")) * len(out[at : at + size])
-
-
 MUTATIONS: dict[Mutation, float] = {
-    flip_bit: 4, set_byte: 4, set_word: 6, copy_word: 3, insert: 2, delete: 1.5, splice: 2.5, fill: 0.5,
+    flip_bit: 4, set_byte: 4, set_word: 6, copy_word: 3, insert: 2, delete: 1.5, splice: 2.5,
 }  # fmt: skip
 """Mutations with their weights."""

@@ -23,7 +23,6 @@ from tools.fuzz.mutate_operators import (
 )
 from tools.fuzz.mutate_tensors import (
     constant,
-    external_buffers,
     fit_constants,
     quantization,
     replace_everywhere,
@@ -34,7 +33,7 @@ MAX_MUTATIONS = 5
 MUTATIONS: dict[Callable[[World], None] | str, float] = {
     "*": 11, "*Options.*": 10, "Operator.inputs": 4, "Operator.outputs": 1.3, "SubGraph.inputs": 1,
     "SubGraph.outputs": 1, "SubGraph.operators": 2, "Tensor.shape*": 5, "Tensor.type": 2, "Sig*": 1,
-    "*Quantization*": 1.5, replace_everywhere: 4, constant: 8, quantization: 3, external_buffers: 0.6,
+    "*Quantization*": 1.5, replace_everywhere: 4, constant: 8, quantization: 3, "Buffer.*": 1,
     change_operator: 4, drop_operator: 3, insert_operators: 8,
 }  # fmt: skip
 """Mutations, or patterns of fields of which one is changed, with their weights."""

@@ -135,16 +135,3 @@ def quantization(world: World) -> None:
     tensor["quantization"] = {"scale": scales, "zero_point": points, "quantized_dimension": axis}
     if rng.random() < 0.3:
         tensor["type"] = rng.choice(("INT4", "INT8", "UINT8", "INT16", "INT32", "FLOAT32"))
-
-
-def external_buffers(world: World) -> None:
-    """Place the data of several buffers after, within or across the flatbuffer and each other."""
-    rng, buffers = world.rng, world.trees("buffers")
-    start = rng.choice((2, 4, 16, 64, 256, 1024, 4096, 2**31, 2**63, 2**64 - 8))
-    for buffer in rng.sample(buffers, min(len(buffers), rng.choice((1, 2, 3, 9)))):
-        size = len(buffer["data"]) if buffer.get("data") is not None else 0
-        if rng.random() < 0.8:
-            buffer.pop("data", None)
-        buffer["offset"] = min(start, 2**64 - 1)
-        buffer["size"] = rng.choice((size, size, size, size + 4, 2**63, 2**64 - 1))
-        start += rng.choice((0, 1, 4, size, size // 2))

@@ -33,12 +33,11 @@ VALUES_EVERY = 8
 
 @dataclass
 class Result:
-    """How a case ended.  ``seconds``: processor time; ``memory``: peak bytes of its process so far."""
+    """How a case ended.  ``seconds``: processor time."""
 
     job: Job
     outcome: Outcome
     seconds: float
-    memory: int = 0
 
 
 def run_case(job: Job, seeds: Seeds) -> Result:
@@ -49,8 +48,7 @@ def run_case(job: Job, seeds: Seeds) -> Result:
     with time_limit(CASE_SECONDS * (4 if with_values else 1)):
         is_for_verifiers = job.kind == "verifier"
         outcome = compare_verifiers(case.data) if is_for_verifiers else outcome_of(case, with_values)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return Result(job, outcome, time.process_time() - started, memory)
+    return Result(job, outcome, time.process_time() - started)
 
 
 def outcome_of(case: Case, with_values: bool) -> Outcome:

@@ -21,7 +21,6 @@ class Tally:
         self.values: Counter[str] = Counter()
         self.faults: dict[str, list[Result]] = {}
         self.slowest: Result | None = None
-        self.memory = 0
         self.count = 0
 
     def add(self, result: Result) -> None:
@@ -33,7 +32,6 @@ class Tally:
             self.values[outcome.values.partition(":")[0]] += 1
         if outcome.is_fault:
             self.faults.setdefault(outcome.key, []).append(result)
-        self.memory = max(self.memory, result.memory)
         if self.slowest is None or result.seconds > self.slowest.seconds:
             self.slowest = result
 
@@ -52,7 +50,6 @@ class Tally:
             lines.append("values: " + ", ".join(f"{n} {what}" for what, n in sorted(self.values.items())))
         if self.slowest is not None:
             lines.append(f"slowest: {self.slowest.job}, {self.slowest.seconds:.2f} s of processor time")
-            lines.append(f"peak memory of a process: {self.memory >> 20} MiB")
         return "\n".join(lines)
 
     def fault_lines(self) -> list[str]:

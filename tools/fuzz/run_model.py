@@ -31,7 +31,6 @@ from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.registry import pass_names, select_passes
 from circlekit.recipes.load import recipe_in
 from circlekit.rewrite.base import Context
-from tools.fuzz.hdf5_file import read_hdf5
 from tools.fuzz.values import MAX_CALLS, can_run, compare_values, set_random_seeds
 
 T = TypeVar("T")
@@ -79,9 +78,6 @@ class ModelRun:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                if suffix == ".h5":
-                    read_hdf5(data)
-                    return Outcome(SAVED, "saved")
                 return self._run(data, suffix in TEXT_SUFFIXES, with_values)
         except RewriteError as error:  # a fault of the passes, whatever the model is
             return self._fault(error, "RewriteError")
@@ -130,7 +126,8 @@ class ModelRun:
                 raise AssertionError(f"a valid model has wrong shapes after O1: {error.message}") from error
             raise
         self.stage = "save"
-        self._load_again(to_bytes(legal, target), has_known_rank(legal))
+        has_rank = any(v.shape is not None for graph in legal.graphs for v in graph.values())
+        self._load_again(to_bytes(legal, target), has_rank)  # a file without any is read as one of scalars
         self.stage = "values"
         values = ""
         if original is not None:
@@ -180,11 +177,6 @@ def require_valid(model: Model) -> None:
     findings = verify(model)
     if findings:
         raise AssertionError(f"invalid after O1: {findings[0]}")
-
-
-def has_known_rank(model: Model) -> bool:
-    """Return whether some rank is known; a file without any is read as one of scalars."""
-    return any(v.shape is not None for graph in model.graphs for v in graph.values())
 
 
 def has_wrong_shapes(model: Model, target: str) -> bool:

@@ -62,15 +62,12 @@ def all_seeds(shared: Path | None = SHARED) -> Seeds:
     for name in ("nets", "ops", "passes"):
         _add_recipes(seeds, sorted((ROOT / "recipes" / name).glob("*.ck")), 8.0 if name == "nets" else 0.4)
     if shared is not None and shared.is_dir():
-        _add_models(seeds, sorted(p for s in ("circle", "tflite") for p in shared.glob(f"models/*/*.{s}")))
+        for path in sorted(p for s in ("circle", "tflite") for p in shared.glob(f"models/*/*.{s}")):
+            data = path.read_bytes()
+            weight = 2.0 if len(data) > HEAVY_BYTES else 6.0
+            seeds.files.append(Seed(path.name, data, path.suffix[1:], weight))
         _add_recipes(seeds, sorted(shared.glob("peer/one/*/*/test.recipe")), 0.2)
     return seeds
-
-
-def _add_models(seeds: Seeds, paths: Sequence[Path]) -> None:
-    for path in paths:
-        data = path.read_bytes()
-        seeds.files.append(Seed(path.name, data, path.suffix[1:], 2.0 if len(data) > HEAVY_BYTES else 6.0))
 
 
 def _add_recipes(seeds: Seeds, paths: Sequence[Path], weight: float) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from circlekit.ir.text.columns import format_columns, format_markdown
+from circlekit.ir.text.columns import format_markdown
 from tools.kit.case import Done, Job, Verdict
 
 COLUMNS = (Verdict.PASSED, Verdict.FAILED, Verdict.NOT_OURS, Verdict.NOT_LITERT, Verdict.NOT_MADE)
@@ -40,22 +40,6 @@ def rows_of(outcomes: Iterable[Done]) -> list[Row]:
     return [rows[key] for key in sorted(rows)]
 
 
-def terminal(rows: Sequence[Row], all_reasons: bool) -> str:
-    """Return the table, the reasons of failures (of all verdicts, if ``all_reasons``), and the totals."""
-    head = ("operator", "data", *(verdict.value for verdict in COLUMNS))
-    lines = [format_columns([head, *((r.code, r.label, *(r.counts[v] for v in COLUMNS)) for r in rows)], 2)]
-    lines += [
-        f"{row.code} {row.label}: {verdict.value}: {reason}  (case {job.number} of seed {job.seed})"
-        for row in rows
-        for verdict, (reason, job) in row.first.items()
-        if verdict in (COLUMNS[1:] if all_reasons else COLUMNS[1:3])
-    ]
-    total: Counter[Verdict] = sum((row.counts for row in rows), Counter())
-    compared = sum(row.compared for row in rows)
-    lines.append(f"{total[Verdict.PASSED]} of {compared} cases that LiteRT runs have equal results")
-    return "\n".join(lines)
-
-
 HEAD = """# Operators
 
 Written by `python -m tools.kit --cases {cases} --seed {seed} --table FILE`. A row is an operator on one
@@ -72,9 +56,9 @@ def document(rows: Sequence[Row], cases: int, seed: int) -> str:
     for row in rows:
         if row.compared:
             remarks = [
-                f"{row.counts[verdict]} {verdict.value}: {row.first[verdict][0]}"
-                for verdict in (Verdict.FAILED, Verdict.NOT_OURS)
-                if row.counts[verdict]
+                f"{row.counts[verdict]} {verdict.value}: {reason} (case {job.number})"
+                for verdict, (reason, job) in row.first.items()
+                if verdict in (Verdict.FAILED, Verdict.NOT_OURS)
             ]
             figures = str(row.compared), str(row.counts[Verdict.PASSED])
             lines.append((row.code, row.label, *figures, "; ".join(remarks)))

@@ -11,9 +11,10 @@ import numpy as np
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, u8
 from circlekit.ir.enums import Activation, LSTMKernelType
 from circlekit.ir.op import REGISTRY, Op
-from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ir.value import Array, Value
 from circlekit.testing.model_builder import graph_of
 from tools.samples.typed_operator import Sample
+from tools.samples.types import per_tensor
 
 RECURRENT = ("LSTM", "RNN", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN")
 """Those in both directions are not measured: whether LiteRT runs a form depends on attributes and memory."""
@@ -74,10 +75,10 @@ class _Maker:
         for value, found in zip(op.results, op.inferred(), strict=True):
             value.shape = found.shape
             if self.data is i8:
-                value.quantization = found.quantization or _quantized(0.05)
+                value.quantization = found.quantization or per_tensor(0.05, 0)
         if self.data is i8 and op.inner_tensors():
             op.extra["intermediates"] = [
-                Value(inner.name, i8 if inner.name == "hidden" else i16, (0,), None, _quantized(0.004))
+                Value(inner.name, i8 if inner.name == "hidden" else i16, (0,), None, per_tensor(0.004, 0))
                 for inner in op.inner_tensors()
             ]
         graph = graph_of(op)
@@ -90,7 +91,7 @@ class _Maker:
     def operand(self, name: str) -> Value:
         """Return the operand ``name``; quantized as its name and the dtypes of data and weights say."""
         dtype, scale = self.type_of(name)
-        value = Value("", dtype, self.shape_of(name), None, None if dtype is f32 else _quantized(scale))
+        value = Value("", dtype, self.shape_of(name), None, None if dtype is f32 else per_tensor(scale, 0))
         value.is_variable = name.endswith("state")
         if not value.is_variable and name != "input":
             numbers = self.rng.normal(1 if "norm" in name else 0, 0.3, value.static_shape)
@@ -139,7 +140,7 @@ def _basic(dtype: DType, seed: int) -> Sample:
     wide = (f32, f32) if is_float else (i32, i16)
 
     def value(shape: tuple[int, ...], kind: DType, scale: float, zero: int = 0) -> Value:
-        return Value("", kind, shape, None, None if is_float else _quantized(scale, zero))
+        return Value("", kind, shape, None, None if is_float else per_tensor(scale, zero))
 
     x, last = value((BATCH, INPUTS), dtype, 1 / 128, 128), value((BATCH, CELLS), dtype, 1 / 128, 128)
     weights = value((4 * CELLS, INPUTS + CELLS), dtype, 0.01, 128)
@@ -157,7 +158,3 @@ def _basic(dtype: DType, seed: int) -> Sample:
     graph = graph_of(op)
     elements = rng.normal(0 if is_float else 128, 0.5 if is_float else 40, (BATCH, INPUTS))
     return Sample(graph, [np.asarray(elements if is_float else elements.clip(0, 255), dtype.numpy)])
-
-
-def _quantized(scale: float, zero_point: int = 0) -> Quantization:
-    return Quantization(np.array([scale], np.float32), np.array([zero_point]))

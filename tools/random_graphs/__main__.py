@@ -4,7 +4,7 @@
 python -m tools.random_graphs --graphs 2000 --seed 7 [--jobs 2] [--passes fuse_gelu ...]
 python -m tools.random_graphs --moving --graphs 3000 --seed 7 --passes merge_data_movement optimize_layout
 python -m tools.random_graphs --show 7000123        (the model of one seed as text, and its findings)
-python -m tools.random_graphs --litert --graphs 3000 --seed 7 [--recipes recipes ...] [--show 7000123]
+python -m tools.random_graphs --litert --graphs 3000 --seed 7 [--show 7000123]
     (instead: does LiteRT run O1 and every pass of what it ran before, also with other dtypes?)
 """
 
@@ -28,7 +28,7 @@ from circlekit.equivalence.workers import Loss, Tell, Workers, silence_stderr
 from circlekit.ir.text import print_model
 from tools.random_graphs.examine import PASSES, Finding, Result, examine, reproduces
 from tools.random_graphs.graphs import FIRST_MOVING_SEED, make, random_steps
-from tools.random_graphs.target_check import examine_in_litert, model_of, recipes_below
+from tools.random_graphs.target_check import examine_in_litert, model_of
 from tools.sweep import sweep
 
 Examination = partial[Result]
@@ -58,20 +58,17 @@ def main() -> int:
     parser.add_argument("--show", type=int, metavar="SEED", help="one graph as text, with its findings")
     parser.add_argument("--checksums", type=int, nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--litert", action="store_true", help="run the results in LiteRT, and nothing else")
-    parser.add_argument("--recipes", nargs="+", default=[], metavar="FOLDER", help="with --litert")
-    parser.add_argument("--no-reduce", action="store_true", help="print seeds alone")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     if arguments.checksums is not None:
         return print_checksums(arguments.checksums)
-    recipes = recipes_below(arguments.recipes)
     if arguments.litert:
-        examination = partial(examine_in_litert, passes=arguments.passes, recipes=recipes)
+        examination = partial(examine_in_litert, passes=arguments.passes)
     else:
         examination = partial(examine, passes=arguments.passes)
     if arguments.show is not None:
-        return show(arguments.show, examination, recipes)
-    first = 0 if recipes else arguments.seed * SEEDS_PER_RUN + arguments.moving * FIRST_MOVING_SEED
+        return show(arguments.show, examination)
+    first = arguments.seed * SEEDS_PER_RUN + arguments.moving * FIRST_MOVING_SEED
     started = time.monotonic()
     results = []
     with sweep(arguments.graphs, "graphs") as line:
@@ -85,8 +82,7 @@ def main() -> int:
     findings = [f for r in results for f in r.findings]
     findings += with_other_hashes({r.seed: r.checksum for r in sample})
     summarize(results, findings, time.monotonic() - started)
-    if not arguments.no_reduce:
-        reduce_all(findings)
+    reduce_all(findings)
     return line.exit_code(bool(findings))
 
 
@@ -148,10 +144,10 @@ def reduced(finding: Finding) -> str:
         return print_model(reduce_model(model, test, REDUCTION_ATTEMPTS))
 
 
-def show(seed: int, examination: Examination, recipes: Sequence[Path]) -> int:
+def show(seed: int, examination: Examination) -> int:
     """Print the model of one seed and its findings."""
     is_litert = examination.func is examine_in_litert
-    made = model_of(seed, recipes) if is_litert else make(seed, random_steps(seed))
+    made = model_of(seed) if is_litert else make(seed, random_steps(seed))
     print(print_model(made[0]) if made is not None else "no model")
     result = examination(seed, lambda phase: None)
     for f in result.findings:

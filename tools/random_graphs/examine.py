@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from circlekit.equivalence.workers import Tell
 from circlekit.errors import CirclekitError
 from circlekit.ir.clone import clone
 from circlekit.ir.graph import Model
@@ -30,8 +31,6 @@ PASSES = tuple(name for name in all_passes() if name not in NEEDS_SETTINGS)
 LISTS_PER_GRAPH = 2
 PAIRS_EVERY, MAX_PAIRS = 12, 100
 """Of one in so many graphs, at most so many pairs of passes are run."""
-
-Tell = Callable[[str], None]
 
 
 class Finding(NamedTuple):
@@ -180,6 +179,5 @@ def reproduces(finding: Finding, folder: Path) -> Callable[[Model], bool]:
 
 
 def _fits(array: Array, shape: tuple[int | None, ...] | None) -> bool:
-    if shape is None or len(shape) != array.ndim:
-        return False
-    return all(a is None or a == b for a, b in zip(shape, array.shape, strict=True))
+    is_known = shape is not None and len(shape) == array.ndim
+    return is_known and all(a in (None, b) for a, b in zip(shape or (), array.shape, strict=True))

@@ -238,17 +238,11 @@ def make(seed: int, steps: Sequence[Step]) -> tuple[Model, list[Array]]:
     if not m.graph.ops:
         m.add(Relu(m.graph.inputs[0]))
     model, arrays = m.model()
-    if m.chance(0.03):
-        _give_same_name(model.main)
+    inner = [v for op in model.main for v in op.results if not model.main.is_output(v)]
+    if len(inner) > 1 and m.chance(0.03):
+        inner[0].name = inner[1].name  # as a file may
     if m.chance(0.3):
         inputs = {f"in{i}": v for i, v in enumerate(model.main.inputs)}
         outputs = {f"out{i}": v for i, v in enumerate(model.main.outputs)}
         model.signatures.append(Signature("serving_default", model.main, inputs, outputs))
     return model, arrays
-
-
-def _give_same_name(graph: Graph) -> None:
-    """Give two inner values one name, as a file may."""
-    inner = [v for op in graph for v in op.results if not graph.is_output(v)]
-    if len(inner) > 1:
-        inner[0].name = inner[1].name

@@ -162,7 +162,7 @@ def change_somewhere(m: ModelBuilder, graph: Graph) -> None:
     if not ops:
         raise Rejected
     op = ops[m.below(len(ops))]
-    kind = m.below(5)
+    kind = m.below(4)
     if kind == 0 and op.fuses_activation:
         op.act = (Activation.RELU, Activation.RELU6, Activation.NONE)[m.below(3)]  # type: ignore[attr-defined]
     elif kind == 1:
@@ -173,8 +173,6 @@ def change_somewhere(m: ModelBuilder, graph: Graph) -> None:
         op.set_input(1, first)
     elif kind == 3:
         graph.outputs = (*graph.outputs, *op.results)
-    elif kind == 4:
-        _share_constant(op)
 
 
 def _change_constant(m: ModelBuilder, op: Op) -> None:
@@ -202,20 +200,3 @@ def _change_constant(m: ModelBuilder, op: Op) -> None:
     made = Value.constant(value.name, np.asarray(changed), value.quantization)
     made.dtype = value.dtype
     op.set_input(index, made)
-
-
-def _share_constant(op: Op) -> None:
-    """Use one constant for two operands of the same type."""
-    constants = [v for v in op.inputs if v is not None and v.is_plain]
-    for index, value in enumerate(op.inputs):
-        for other in constants:
-            if (
-                value is not None
-                and value is not other
-                and value.is_plain
-                and other.dtype is value.dtype
-                and other.shape == value.shape
-                and other.quantization == value.quantization
-            ):
-                op.set_input(index, other)
-                return

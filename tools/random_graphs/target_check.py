@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does LiteRT run the result of O1 and of every pass, for every model that it ran before, with equal values?
 
-Models are random graphs or recipes, as they are and with other dtypes; the target of the passes is litert.
+Models are random graphs, as they are and with other dtypes; the target of the passes is litert.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
-import circlekit
-from circlekit.equivalence.seeded_inputs import InputSet, make_inputs
+from circlekit.equivalence.workers import Tell
 from circlekit.errors import CirclekitError
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.clone import clone
@@ -22,13 +20,12 @@ from circlekit.passes.engine.driver import run_passes
 from circlekit.passes.engine.legalize import legalize
 from circlekit.passes.engine.registry import find_pass, select_passes
 from circlekit.passes.engine.written_form import rules_of_targets
-from circlekit.recipes.load import load_recipe
 from circlekit.rewrite.base import Context
 from circlekit.targets.findings import TargetSet
 from circlekit.targets.target import find_target
-from circlekit.testing.model_builder import UNKNOWN_SIZE, Rejected
+from circlekit.testing.model_builder import Rejected
 from tools.random_graphs.checks import Original, count_ops
-from tools.random_graphs.examine import PASSES, Finding, Result, Tell
+from tools.random_graphs.examine import PASSES, Finding, Result
 from tools.random_graphs.graphs import ALL_PARTS, make, random_steps, unknown_custom
 from tools.random_graphs.litert_check import TARGET, PassFile, litert_faults
 from tools.random_graphs.retype import RETYPES, retype
@@ -36,40 +33,26 @@ from tools.random_graphs.retype import RETYPES, retype
 NO_PASS, PIPELINE = "no pass", "O1"
 
 
-def recipes_below(folders: Sequence[str]) -> list[Path]:
-    """Return all recipes in ``folders``."""
-    found = (path for folder in folders for path in sorted(Path(folder).rglob("*")))
-    return [path for path in found if path.suffix == ".ck" or path.name == "test.recipe"]
+def model_of(seed: int) -> tuple[Model, list[Array]] | None:
+    """Return the random graph of ``seed`` with inputs, half of them with other dtypes.
 
-
-def model_of(seed: int, recipes: Sequence[Path] = ()) -> tuple[Model, list[Array]] | None:
-    """Return model ``seed`` with inputs: a random graph, or one of ``recipes``; mostly with other dtypes.
-
-    None if it does not run, or has no form with the other dtypes.
+    None if it has no form with the other dtypes.
     """
     with np.errstate(all="ignore"):
-        if recipes:
-            model = load_recipe(recipes[seed % len(recipes)])
-            kind = (None, *RETYPES)[seed // len(recipes) % (len(RETYPES) + 1)]
-        else:
-            steps = [step for step in random_steps(seed) if ALL_PARTS[step.part] is not unknown_custom]
-            model, inputs = make(seed, steps)
-            kind = RETYPES[seed // 2 % len(RETYPES)] if seed % 2 else None
+        steps = [step for step in random_steps(seed) if ALL_PARTS[step.part] is not unknown_custom]
+        model, inputs = make(seed, steps)
+        if seed % 2 == 0:
+            return model, inputs
         try:
-            if recipes:
-                inputs = make_inputs(model.main, InputSet("normal"), unknown=UNKNOWN_SIZE)
-                circlekit.run(model, inputs)
-            return (model, inputs) if kind is None else retype(model, inputs, kind, seed)
+            return retype(model, inputs, RETYPES[seed // 2 % len(RETYPES)], seed)
         except (CirclekitError, Rejected, KeyError):  # KeyError: variables are not retyped
             return None
 
 
-def examine_in_litert(
-    seed: int, tell: Tell = lambda _: None, passes: Sequence[str] = PASSES, recipes: Sequence[Path] = ()
-) -> Result:
+def examine_in_litert(seed: int, tell: Tell = lambda _: None, passes: Sequence[str] = PASSES) -> Result:
     """Examine the model of ``seed``; ``tell`` is called with the name of each step before it starts."""
     tell("making")
-    made = model_of(seed, recipes)
+    made = model_of(seed)
     return Result(seed) if made is None else check_target(seed, *made, passes, tell)
 
 
