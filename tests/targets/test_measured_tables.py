@@ -5,9 +5,19 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 
+from circlekit.ir.dtypes import f32
+from circlekit.ir.value import Value
+from circlekit.ops.arithmetic.unary import Ceil
+from circlekit.ops.movement.space import BatchToSpaceND
+from circlekit.targets.target import find_target
+from circlekit.testing.model_builder import graph_of
 from tools.probe_targets.check import check
+from tools.probe_targets.constraints import Observation, learn
+from tools.probe_targets.probe import content_of
+from tools.probe_targets.runtimes import RUNTIMES, Job, run_jobs
 
 SEED = 5
 
@@ -24,3 +34,42 @@ def test_table_and_runtime_agree(name: str, package: str) -> None:
     found = check(name, MODELS, SEED)
     assert not found.differences, found.differences
     assert found.counts[True, True] > MODELS / 4
+
+
+def to_space(rank: int, blocks: int) -> BatchToSpaceND:
+    """Return an operator on an input of 2s that halves the batch."""
+    sizes, crops = np.array([2, *[1] * (blocks - 1)], np.int32), np.zeros((blocks, 2), np.int32)
+    x = Value("x", f32, (2,) * rank)
+    return BatchToSpaceND(x, Value.constant("b", sizes), Value.constant("c", crops))
+
+
+def ceil(rank: int) -> Ceil:
+    return Ceil(Value("x", f32, (2,) * rank))
+
+
+@pytest.mark.parametrize(("rank", "blocks"), [(2, 1), (3, 1), (3, 2), (4, 1), (4, 2), (4, 3), (5, 3)])
+def test_litert_has_one_number_of_blocks_for_each_rank(rank: int, blocks: int) -> None:
+    op, runtime = to_space(rank, blocks), RUNTIMES["litert"]
+    if find_spec(runtime.package.replace("-", "_")) is not None:
+        job = Job(content_of(graph_of(to_space(rank, blocks)), "tflite"), [np.ones((2,) * rank, np.float32)])
+        (ran,) = run_jobs(runtime, [job])
+        assert (ran.outputs is not None) == (find_target("litert").refusal(op) is None)
+    assert (find_target("litert").refusal(op) is None) == ((rank, blocks) in ((3, 1), (4, 2)))
+
+
+def test_a_length_for_each_rank_is_learned() -> None:
+    observed = [Observation(to_space(3, 1), True), Observation(to_space(4, 2), True)]
+    observed += [
+        Observation(to_space(rank, blocks), False) for rank, blocks in ((3, 2), (4, 1), (4, 3), (5, 2))
+    ]
+    three = {"ranks": {"input": [3]}, "dims": [["block_shape", 0, 1]]}
+    four = {"ranks": {"input": [4]}, "dims": [["block_shape", 0, 2]]}
+    assert learn(observed) == {"any_of": [[three, four]]}
+
+
+def test_ranks_that_were_not_tried_are_allowed() -> None:
+    passed = [Observation(ceil(rank), True) for rank in (2, 3)]
+    assert learn([*passed, Observation(ceil(6), False)]) == {"rank": 5}
+    ranks = learn([*passed, Observation(ceil(0), False)])["ranks"]
+    assert ranks in ({"input": list(range(1, 9))}, {"output": list(range(1, 9))})
+    assert learn(passed) == {}
