@@ -13,7 +13,7 @@ import numpy as np
 from circlekit.index_maps.chains import present_cost
 from circlekit.index_maps.of_operators import movement_of
 from circlekit.index_maps.steps import MovementCost, Reshaped, Sliced, sum_of
-from circlekit.index_maps.unknown_dim import dims_of
+from circlekit.index_maps.unknown_dim import dims_of, is_unknown
 from circlekit.index_maps.write_back import sliced
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
@@ -63,6 +63,11 @@ class BackwardSlice(GraphPass):
             return False
         shape, keeps_shape = dims_of(op.output), found[0].shape == dims_of(op.output)
         writer = MovementWriter(graph, context)
+        pairs = zip(dims_of(source), found[0].ranges, strict=True)
+        if any(is_unknown(dim) and len(indices) != dim for dim, indices in pairs):
+            sentence = f"%{source.name}: what the slice leaves out of an axis of unknown size is not known"
+            context.refuse(self.name, op, sentence, 1)
+            return False
         cone = _Cone(graph, op, found[0].ranges, position)
         cone.grow(MovementCost(present_cost(op).bytes, 1 if keeps_shape else 0))
         new = cone.build(writer) if cone.ops else []
@@ -147,6 +152,8 @@ class _Cone:
     def needed_by(self, op: Op) -> dict[int, Part | None] | str:
         """Return which parts of its operands ``op`` needs, or why slices cannot move before it."""
         kind, value = type(op).__name__, op.results[0]
+        if len(op.results) > 1:
+            return f"{kind} has other results"
         parts = list(self.parts[value])
         other = next(
             (user for user in value.users if user not in self.needed and user is not self.last), None
@@ -155,8 +162,8 @@ class _Cone:
             return f"is also read by {type(other).__name__} %{other.output.name}"
         if self.graph.is_output(value):
             return "is an output of the graph"
-        if len(op.results) > 1 or not op.pure or len(parts) > 1 or not is_movable(value):
-            return f"{kind} has other results, or is not needed in one part"
+        if not op.pure or len(parts) > 1 or not is_movable(value):
+            return f"{kind} is not needed in one part"
         if value.quantization is not None and value.quantization.is_per_channel:
             return "has different scales for its channels"
         found: dict[int, dict[int, range]] = {}
