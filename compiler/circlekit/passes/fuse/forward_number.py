@@ -154,10 +154,10 @@ class _Region:
 
         For values that data movement makes of the result of a layer, ``channels`` decides.
         """
-        behind = {value for layer in self.layers for value, _ in _behind(layer)}
+        moved_values = {value for layer in self.layers for value, _ in _moved_values(layer)}
         for op in self.ops:
             for value in () if op is self.root else op.results:
-                if value not in behind and (sentence := self._outside(value)):
+                if value not in moved_values and (sentence := self._outside(value)):
                     return sentence
         return next((sentence for layer in self.layers if (sentence := self.channels(layer)[1])), None)
 
@@ -172,7 +172,7 @@ class _Region:
         """Return the channels of ``layer`` to multiply, None for all; and a sentence if others read them."""
         multiplied: list[Array | None] = []
         others: list[tuple[Array | None, str]] = []
-        for value, numbers in _behind(layer):
+        for value, numbers in _moved_values(layer):
             users = [user for user in value.users if moved_operand(user) is not value]
             if any(value in self.ops.get(user, ()) for user in users):
                 multiplied.append(numbers)
@@ -236,7 +236,7 @@ def _layer_refusal(layer: Layer) -> str | None:
     return None
 
 
-def _behind(layer: Layer) -> Iterator[tuple[Value, Array | None]]:
+def _moved_values(layer: Layer) -> Iterator[tuple[Value, Array | None]]:
     """Yield the result of ``layer``, and values whose elements are moved from it, with channel numbers.
 
     The second item has for each element the number of its channel in ``layer``; None if shapes are unknown or

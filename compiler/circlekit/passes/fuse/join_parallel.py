@@ -201,7 +201,7 @@ class ForwardSplit(GraphPass):
             sentence = users if isinstance(users, str) else None
             if not context.accepts(self.name, split, sentence, progress=3) or isinstance(users, str):
                 return count
-            split = _move_behind(graph, split, *users)
+            split = _move_past(graph, split, *users)
             count += 1
 
 
@@ -227,7 +227,7 @@ def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[lis
             return f"%{result.name}: expected the quantization of %{other.name}, per tensor"
     moved: int | None = None
     if isinstance(first, Reshape):
-        moved = _axis_behind_reshape([v.shape for v in parts], [op.output.shape for op in users], axis)
+        moved = _axis_after_reshape([v.shape for v in parts], [op.output.shape for op in users], axis)
     elif isinstance(first, Transpose):
         perms = {constant_perm(op) for op in users}
         perm = perms.pop()
@@ -241,7 +241,7 @@ def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[lis
     return users, moved
 
 
-def _axis_behind_reshape(olds: Sequence[Shape | None], news: Sequence[Shape | None], axis: int) -> int | None:
+def _axis_after_reshape(olds: Sequence[Shape | None], news: Sequence[Shape | None], axis: int) -> int | None:
     """Return the axis along which Reshapes of parts along ``axis`` can be joined; None if there is none.
 
     ``olds``, ``news``: the shapes of the parts before and after their Reshapes.
@@ -267,7 +267,7 @@ def _elements(shape: Shape) -> tuple[int, int] | None:
     return (prod(d for d in shape if d is not None), unknown) if unknown < 2 else None
 
 
-def _move_behind(graph: Graph, split: SplitOperator, users: Sequence[Op], axis: int) -> SplitOperator:
+def _move_past(graph: Graph, split: SplitOperator, users: Sequence[Op], axis: int) -> SplitOperator:
     """Apply the first of ``users`` to the operand of ``split``, and split the result along ``axis``."""
     first, results = users[0], [op.output for op in users]
     new = Inserter(graph, split)

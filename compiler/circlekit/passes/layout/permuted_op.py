@@ -77,7 +77,7 @@ def _runs(op: Op, data: Sequence[Value], perm: Perm) -> int:
 def _copied_runs(source: Shape, result: Shape) -> int:
     """Return the number of contiguous runs that are copied between tensors of these shapes.
 
-    All elements behind the last axis in which they differ are one run; unknown dimensions count as 1.
+    All elements after the last axis in which they differ are one run; unknown dimensions count as 1.
     """
     different = [axis for axis, (a, b) in enumerate(zip(source, result, strict=True)) if a != b]
     before = [min(a or 1, b or 1) for a, b in zip(source, result, strict=True)][: max(different, default=0)]

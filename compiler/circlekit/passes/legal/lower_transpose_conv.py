@@ -15,7 +15,7 @@ from circlekit.ops.convolution.conv import Conv2D, TransposeConv
 from circlekit.ops.movement.slice import Pad, Slice
 from circlekit.ops.movement.space import DepthToSpace
 from circlekit.passes.engine.legalize import Lowering, Replacement
-from circlekit.passes.fuse.fuse_behind_convolution import leading_pad
+from circlekit.passes.fuse.fuse_movement_into_convolution import leading_pad
 from circlekit.passes.support.insertion import Inserter
 
 

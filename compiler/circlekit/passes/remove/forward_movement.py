@@ -74,7 +74,7 @@ def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
     return None
 
 
-def put_behind(graph: Graph, op: Op, movement: Op, inner: Value) -> None:
+def put_after(graph: Graph, op: Op, movement: Op, inner: Value) -> None:
     """Insert ``movement`` after ``op``: it then produces the result of ``op``, which produces ``inner``."""
     result = op.output
     op.take_result(0, inner)
@@ -113,7 +113,7 @@ class ForwardReshapeToUnaryOp(SinkPass):
         name = graph.unique_name(f"{result.name}/{type(op).__name__}")
         inner = Value(name, result.dtype, source.shape, None, result.quantization)
         target = Value.constant(graph.unique_name(f"{result.name}/shape"), np.array(shape, np.int32))
-        put_behind(graph, op, Reshape(inner, target, results=[], new_shape=tuple(shape)), inner)
+        put_after(graph, op, Reshape(inner, target, results=[], new_shape=tuple(shape)), inner)
         if isinstance(op, Mean):
             rank = len(value.shape or ())
             axes = np.array([a % rank for a in op.axis.array().reshape(-1)], np.int32)
@@ -191,5 +191,5 @@ class ForwardTranspose(SinkPass):
         result = op.output
         name = graph.unique_name(f"{result.name}/{type(op).__name__}")
         inner = Value(name, result.dtype, op.inferred()[0].shape, None, result.quantization)
-        put_behind(graph, op, Transpose(inner, permutation, results=[]), inner)
+        put_after(graph, op, Transpose(inner, permutation, results=[]), inner)
         remove_unused(graph, *moved)

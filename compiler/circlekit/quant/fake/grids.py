@@ -142,7 +142,7 @@ def _can_have(value: Value, form: TensorPlan, grids: Grids) -> bool:
     return is_free and _can_have(followed, form, grids)
 
 
-def _grids_behind(value: Value) -> Iterator[Grid | None]:
+def _rounding_grids(value: Value) -> Iterator[Grid | None]:
     """Yield the grids of the operators that round ``value``."""
     for op in value.users:
         if isinstance(op, FakeQuant):
@@ -174,7 +174,7 @@ def _give(value: Value, form: TensorPlan, grids: Grids) -> None:
     If FAKE_QUANT operators round ``value`` to several grids, other users read numbers that are not rounded
     to this one, and the plan says so (``rounds`` is false).
     """
-    is_only = all(grid is not None and form.same_as(grid.form) for grid in _grids_behind(value))
+    is_only = all(grid is not None and form.same_as(grid.form) for grid in _rounding_grids(value))
     grids[value.name] = form if is_only else replace(form, rounds=False)
     followed = None if value.producer is None else followed_operand(value.producer)
     if followed is None or followed.name in grids or followed.use_count != 1:
