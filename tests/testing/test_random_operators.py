@@ -43,7 +43,7 @@ def m() -> ModelBuilder:
     return ModelBuilder(Graph("main", [x]), [np.zeros(SHAPE, np.float32)], np.random.default_rng(5))
 
 
-def drawn(draw: Callable[[], Any]) -> set[Hashable]:
+def drawn(draw: Callable[[], Any]) -> set[Any]:
     """Return all results of many draws, arrays and lists as tuples."""
 
     def plain(result: Any) -> Hashable:
