@@ -45,6 +45,12 @@ from circlekit.quant.trials import PER_TENSOR, QUARTERS, MakePlan, Samples, Sett
 LEAST_GAIN_DB = 0.05
 """A choice that gains less than this, in dB, is not kept."""
 
+FEW_SAMPLES_DB = 3.0
+"""This number of dB, divided by the number of samples, is added to the gain that a choice needs.
+
+Few samples may all lack what others have, and then agree with each other, so that the error looks small.
+"""
+
 EQUALIZED_BITS = 8
 """Equalization is tried for activations of this many bits; with 16 bits small channels lose little."""
 
@@ -240,7 +246,8 @@ class Auto:
                 self.notes.append(f"{settings}: not tried, the budget is spent")
                 continue
             outcome = run(settings)
-            is_better = paired_gain(best_outcome, outcome) > least_gain
+            needed = least_gain + FEW_SAMPLES_DB / len(outcome)
+            is_better = paired_gain(best_outcome, outcome) > needed
             verdict = "better" if is_better else "rejected"
             self.notes.append(f"{settings}: {decibels(outcome):.2f} dB, {verdict}")
             if is_better:
