@@ -39,9 +39,13 @@ class MergeDataMovement(GraphPass):
     obeys_target = True
 
     def run_graph(self, graph: Graph, context: Context) -> int:
-        ops = [op for op in graph.ops if op.data_movement and len(op.results) == 1]
+        ops = sorted((op for op in graph.ops if op.data_movement), key=lambda op: len(op.results) > 1)
+        ends = [result for op in ops for result in _only_result(graph, op)]  # of one result: longer chains
         writer = MovementWriter(graph, context)
-        count = sum(op.graph is graph and _Chain(writer, op, context).shorten() for op in ops)
+        count = 0
+        for result in ends:
+            op = result.producer
+            count += op is not None and op.graph is graph and _Chain(writer, op, result, context).shorten()
         if context.refusals is not None:
             self._explain_parts(graph, context)
         return count
@@ -49,7 +53,7 @@ class MergeDataMovement(GraphPass):
     def _explain_parts(self, graph: Graph, context: Context) -> None:
         """Refuse each operator of several results, which no chain ends at."""
         for op in graph.ops:
-            if op.data_movement and len(op.results) > 1:
+            if op.data_movement and not _only_result(graph, op):
                 sentence = why_no_map(op) if movement_of(op) is None else ends_of(graph, op)
                 context.accepts(self.name, op, f"%{op.results[0].name}: {sentence}", EXPLAINED)
 
@@ -105,11 +109,11 @@ class _Way(NamedTuple):
 
 
 class _Chain:
-    """The operators that move data up to ``last``, which has one result."""
+    """The operators that move data up to ``result``, the only one of the results of ``last`` that is used."""
 
-    def __init__(self, writer: MovementWriter, last: Op, context: Context) -> None:
+    def __init__(self, writer: MovementWriter, last: Op, result: Value, context: Context) -> None:
         self.graph, self.writer, self.last, self.context = writer.graph, writer, last, context
-        self.result = last.results[0]
+        self.result = result
 
     def shorten(self) -> bool:
         """Replace the chain by the cheapest operators that the target runs; return whether it changed."""
@@ -230,6 +234,12 @@ class _Chain:
             ops[0].output.quantization = self.result.quantization
         source = ops[0].output if ops else way.origin.sources[0]
         return ops + self.writer.built(way.steps, source, self.result)
+
+
+def _only_result(graph: Graph, op: Op) -> list[Value]:
+    """Return the result of ``op`` if it has one, or if one of several is used; else nothing."""
+    used = [value for value in op.results if value.use_count or graph.is_output(value)]
+    return list(op.results) if len(op.results) == 1 else used if len(used) == 1 else []
 
 
 def _forms(origin: Origin, result: Value) -> Iterator[_Form]:
