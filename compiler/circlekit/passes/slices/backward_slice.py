@@ -65,8 +65,8 @@ class BackwardSlice(GraphPass):
         writer = MovementWriter(graph, context)
         pairs = zip(dims_of(source), found[0].ranges, strict=True)
         if any(is_unknown(dim) and len(indices) != dim for dim, indices in pairs):
-            sentence = f"%{source.name}: what the slice leaves out of an axis of unknown size is not known"
-            context.refuse(self.name, op, sentence, 1)
+            unknown = f"%{source.name}: what the slice leaves out of an axis of unknown size is not known"
+            context.refuse(self.name, op, unknown, 1)
             return False
         cone = _Cone(graph, op, found[0].ranges, position)
         cone.grow(MovementCost(present_cost(op).bytes, 1 if keeps_shape else 0))
