@@ -333,6 +333,21 @@ def test_scalars_quantize_and_run(scheme: str) -> None:
     assert abs(circlekit.run(model, data[1])[0] - 4) < 0.05
 
 
+@pytest.mark.parametrize("scheme", ["int8", "int16x8", "uint8"])
+def test_a_bias_with_a_leading_axis_has_its_scales_on_the_last_one(scheme: str) -> None:
+    text = """
+    graph main(%x: f32[2,8]) -> %y {
+      %w = const f32[4,8] gaussian(0, 0.3)
+      %b = const f32[1,4] gaussian(0, 1)
+      %y = FullyConnected(%x, %w, %b)
+    }
+    """
+    model, data = circlekit.parse(text), [[np.linspace(-1, 1, 16, dtype=np.float32).reshape(2, 8)]]
+    expected = circlekit.run(model, data[0])[0]
+    circlekit.quantize(model, scheme, data, auto=False)
+    np.testing.assert_allclose(circlekit.run(model, data[0])[0], expected, atol=0.04)
+
+
 def test_ranges_near_the_largest_float_and_infinite_results_do_not_stop_the_choice() -> None:
     data = [[np.full((1, 8), 3.4e38, np.float32)]] * 4
     circlekit.quantize(circlekit.parse(LAYER), "int16x8", data, seconds=1)

@@ -226,7 +226,7 @@ class GraphChooser(KernelForms):
                 form = finer_form(self.edges[op][index], value.array(), LARGEST_BIAS_STEP * step)
                 fitted = fit_bias(form, bias, data, scheme.bias, value.array(), LEAST_MULTIPLIER * step)
                 self.edges[op][index] = fitted
-            plan = bias_plan(data, self.read_form(op, index), scheme.bias)
+            plan = bias_plan(bias, data, self.read_form(op, index), scheme.bias)
             self.edges[op][next(indices_of(op, [str(rule.bias)]))] = plan
 
     def _weights(self, value: Value, scheme: Scheme, axis: int | None) -> TensorPlan:

@@ -160,7 +160,7 @@ class _GraphChecker:
             bias, old = op.inputs[index], plan.operands.get(index)
             if bias is None or data is None or weights is None or scheme.bias is None:
                 continue
-            form = bias_plan(data, weights, scheme.bias)
+            form = bias_plan(bias, data, weights, scheme.bias)
             if old is not None and np.array_equal(old.scales, form.scales) and old.dtype is form.dtype:
                 continue
             numbers = self.plan.constants.get(bias.name)

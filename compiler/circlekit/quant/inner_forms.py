@@ -138,7 +138,7 @@ class InnerForms(TensorForms):
         assert weights is not None
         if weights.dtype.is_float:
             self.edges[op][at] = fit_bias(self.read_form(op, at), bias, data, scheme.bias, weights.array())
-        self.edges[op][index] = bias_plan(data, self._factor(op, last), scheme.bias)
+        self.edges[op][index] = bias_plan(bias, data, self._factor(op, last), scheme.bias)
 
     def _factor(self, op: Op, name: str) -> TensorPlan:
         """Return the form of the operand or inner tensor ``name``."""

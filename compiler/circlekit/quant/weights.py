@@ -167,14 +167,15 @@ def bfloat16_at_least(scales: Array) -> Array:
     return np.asarray(((bits + 0xFFFF) & 0xFFFF0000).astype(np.uint32).view(np.float32))
 
 
-def bias_plan(data: TensorPlan, weights: TensorPlan, dtype: DType) -> TensorPlan:
-    """Return the form of a bias: its scale is that of the data times that of the weights.
+def bias_plan(bias: Value, data: TensorPlan, weights: TensorPlan, dtype: DType) -> TensorPlan:
+    """Return the form of ``bias``: its scale is that of the data times that of the weights.
 
-    ``data``: with one scale.  ``dtype``: of the bias.
+    The channels are its last axis.  ``data``: with one scale.  ``dtype``: of the bias.
     """
     scales = data.scales[0] * weights.scales  # float32, as LiteRT multiplies them
     reason = "the scale of the data times that of the weights"
-    return TensorPlan(dtype, tuple(scales.tolist()), (0,) * scales.size, reason=reason)
+    axis = max((bias.rank or 0) - 1, 0)
+    return TensorPlan(dtype, tuple(scales.tolist()), (0,) * scales.size, axis=axis, reason=reason)
 
 
 def fit_bias(
