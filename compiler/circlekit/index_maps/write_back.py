@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise, product
 
 from circlekit.index_maps.index_map import Factor, IndexMap, strides_of
@@ -27,14 +28,15 @@ from circlekit.index_maps.steps import (
 from circlekit.index_maps.unknown_dim import UNKNOWN_DIM, is_unknown
 
 
-def plans_for(index_map: IndexMap, shape: Shape, result: Shape, bits: int) -> list[Plan]:
+@lru_cache(maxsize=4096)  # the blocks of a deep model have the same maps, and a pass asks in each round
+def plans_for(index_map: IndexMap, shape: Shape, result: Shape, bits: int) -> tuple[Plan, ...]:
     """Return plans that compute a tensor of shape ``result`` by ``index_map`` from one of ``shape``.
 
     The cheapest comes first: fewest bytes copied, then fewest operators, for elements of ``bits`` bits.  The
-    list is empty if no plan was found, because the strides of the map fit no axes.
+    tuple is empty if no plan was found, because the strides of the map fit no axes.
     """
     plans = dict.fromkeys(filter(_is_writable, _plans(index_map, shape, result)))
-    return sorted(plans, key=lambda plan: (cost_of(plan, bits), _rank(plan)))
+    return tuple(sorted(plans, key=lambda plan: (cost_of(plan, bits), _rank(plan))))
 
 
 def _is_writable(plan: Plan) -> bool:
