@@ -99,7 +99,7 @@ def factors(size: int) -> list[int]:
     return found or [1]
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.data())
 def test_chains_equal_numpy_and_are_written_back(data: st.DataObject) -> None:
     """The map of a chain takes the elements that the kernels take; each plan computes the same."""

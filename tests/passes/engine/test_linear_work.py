@@ -47,8 +47,8 @@ def build(shape: str, size: int) -> Model:
 
 @pytest.mark.parametrize("shape", ["chain", "tree", "factors", "calls"])
 def test_the_number_of_calls_is_linear(shape: str) -> None:
-    """With quadratic work, eight times the operators need eight times the calls per operator."""
-    few, many = (calls(build(shape, size)) / size for size in (60, 480))
+    """With quadratic work, six times the operators need six times the calls per operator."""
+    few, many = (calls(build(shape, size)) / size for size in (40, 240))
     assert many < 2 * few
 
 

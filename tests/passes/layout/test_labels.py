@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from circlekit.passes.layout.labels import Cost, Demand, Problem
 from circlekit.passes.layout.minimum_cut import SINK, SOURCE, Network
 
-EXAMPLES = settings(max_examples=150, derandomize=True, deadline=None)
+EXAMPLES = settings(max_examples=75, derandomize=True, deadline=None)
 NODES = 6
 
 Edge = tuple[int, int, int, int]
