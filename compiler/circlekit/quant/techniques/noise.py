@@ -40,8 +40,8 @@ def decibels(runs: Outcome) -> float:
     return float(np.mean(ratios)) if ratios else 0.0
 
 
-def paired_gain(before: Outcome, after: Outcome) -> float:
-    """Return by how many dB ``after`` has less noise than ``before``, minus STANDARD_ERRORS of that number.
+def paired_gain(before: Outcome, after: Outcome, errors: float = STANDARD_ERRORS) -> float:
+    """Return by how many dB ``after`` has less noise than ``before``, minus ``errors`` standard errors.
 
     ``before``, ``after``: of the same samples.  The amplitudes of the noise are summed over the samples: of
     powers, the largest few would decide.  The gain is the mean over the outputs.  Its standard error is that
@@ -55,7 +55,7 @@ def paired_gain(before: Outcome, after: Outcome) -> float:
         return _gain(*sums)
     without = np.array([_gain(*(sums - amplitudes[:, sample])) for sample in range(count)])
     error = np.sqrt((count - 1) * np.square(without - without.mean()).mean())
-    return float(_gain(*sums) - STANDARD_ERRORS * error)
+    return float(_gain(*sums) - errors * error)
 
 
 def _amplitudes(outcome: Outcome) -> Array:
