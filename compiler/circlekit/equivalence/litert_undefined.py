@@ -22,15 +22,15 @@ def undefined(model: Model) -> str | None:
 
 def _undefined(op: Op) -> str | None:
     if isinstance(op, Transpose) and op.input.shape == ():
-        return "a scalar is transposed: nothing is copied"
+        return "expected an operand of rank 1 or more, got a scalar, of which LiteRT copies nothing"
     if isinstance(op, BatchMatMul) and op.x.dtype is f32 and op.y.dtype is i8 and len(op.y.shape or ()) > 4:
-        return "a hybrid product of more than 4 axes reads sums of rows that were not computed"
+        return "a hybrid BATCH_MATMUL of rank 5 or more reads sums of rows that were not computed"
     if op.code == "ATAN2" and op.inputs[0].shape != op.inputs[1].shape:  # type: ignore[union-attr]
-        return "operands of other shapes are read beyond their ends, not broadcast"
+        return "expected operands of one shape: LiteRT does not broadcast them, but reads beyond the end"
     if isinstance(op, DepthwiseConv2D) and op.input.dtype is f32 and op.filter.dtype is i8:
         scale = op.filter.quantization.scale if op.filter.quantization else np.zeros(0)
         if scale.size != (op.output.shape or (0,))[-1]:
-            return "a hybrid convolution reads a scale for each channel, and there is one"
+            return f"expected a scale for each channel of a hybrid filter, got {scale.size}"
     return _undefined_slice(op) if isinstance(op, StridedSlice) else None
 
 
@@ -39,21 +39,22 @@ def _undefined_slice(op: StridedSlice) -> str | None:
     shape = op.input.shape
     count = next((len(x) for x in (begin, end, strides) if x is not None), 0)
     if op.new_axis_mask >> count:
-        return "a new axis is wanted for no entry of begin: it takes the place of an axis"
+        got = f"got {op.new_axis_mask:#b}, with a bit for no entry of begin"
+        return f"new_axis_mask: expected bits for {count} entries, {got}"
     if not op.offset:
         return None
     if shape is None or begin is None or end is None or strides is None:
-        return "sizes are not looked at, and these are not known"
+        return "LiteRT does not check sizes, and these are not known"
     slices = op.axis_slices(begin, end, strides, len(shape))
     if len(slices) > count - bool(op.ellipsis_mask & ((1 << count) - 1)):
-        return "there is no size for an axis without an entry of begin"
+        return "LiteRT reads a size for each axis: expected one, got an axis without an entry of begin"
     for part, dim in zip((s for s in slices if s is not None), shape, strict=True):
         if part.shrink:
             continue
         if part.end is None:
-            return "an axis is taken up to its end, where there is room for the size alone"
+            return "LiteRT reads a size for each axis: expected one, got an axis that is taken up to its end"
         if dim is None or part.stride < 0:
-            return "sizes are not looked at, and this one is not known"
+            return "LiteRT does not check sizes, and this one is not known"
         if slice(part.begin, None, part.stride).indices(dim)[0] + part.end > dim:
-            return "sizes are not looked at, and this one goes beyond the axis"
+            return "LiteRT does not check sizes, and this one goes beyond the axis"
     return None

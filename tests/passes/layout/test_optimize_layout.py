@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from circlekit.io.read.load import load
 from circlekit.ir.graph import Model
 from circlekit.ir.text import parse_model
 from circlekit.ir.value import Quantization, Value
-from circlekit.passes.layout.labels import MAX_LABELS
 from circlekit.passes.layout.optimize import OptimizeLayout, transposes_by
 from circlekit.passes.layout.region_finder import RegionFinder
 from circlekit.passes.support.axes import (
@@ -27,33 +25,9 @@ from circlekit.passes.support.axes import (
 )
 from circlekit.rewrite.base import Context, TargetRules
 from tests.passes.kit import assert_close, check_pass, interface_of
+from tests.passes.layout.pooled_models import NCHW, NHWC, POOL, kinds, last, pooled
 
 LAYOUT = "optimize_layout"
-
-NHWC, NCHW = "[0, 2, 3, 1]", "[0, 3, 1, 2]"
-
-POOL = "{padding: SAME, filter_height: 2, filter_width: 2, stride_h: 1, stride_w: 1}"
-"""A max pool: it works on NHWC alone, whatever its operands are."""
-
-
-def pooled(body: str, inputs: str = "%x: f32[1,4,5,3]", outputs: str = "%y") -> str:
-    """A model in which a pool makes %n; %m, the same in NCHW, is what ``body`` starts with."""
-    return f"""graph main({inputs}) -> {outputs} {{
-                 %n = MaxPool2D(%x) {POOL}
-                 %m = Transpose(%n, {NCHW})
-                 {body}
-               }}"""
-
-
-def last(value: str) -> str:
-    """Return the lines back to NHWC, and a pool with the output."""
-    return f"""%t = Transpose({value}, {NHWC})
-               %y = MaxPool2D(%t) {POOL}"""
-
-
-def kinds(model: Model) -> list[str]:
-    return [type(op).__name__ for op in model.main]
-
 
 BETWEEN = {
     "unary": "%z = Relu(%m)",
@@ -495,69 +469,3 @@ def test_runs_that_are_copied_count(channels: int, run_bytes: int, kept: int) ->
     rules = TargetRules([], run_bytes=run_bytes)
     OptimizeLayout().run(model, Context(target=rules))
     assert kinds(model).count("Transpose") == kept
-
-
-def test_two_transposes_that_follow_each_other_become_one() -> None:
-    text = """graph main(%x: f32[1,4,4,2]) -> %y {
-        %n = Neg(%x)
-        %t = Transpose(%n, [0, 2, 1, 3])
-        %u = Transpose(%t, [0, 1, 3, 2])
-        %y = Neg(%u)
-    }"""
-    check_pass(text, LAYOUT, ["Neg", "Neg", "Transpose"])
-
-
-THREE_LAYOUTS = """graph main(%a: f32[2,3,4,5], %b: f32[3,4,5,2]) -> %y {
-    %s = Transpose(%a, [0, 2, 3, 1])
-    %t = Transpose(%b, [3, 1, 2, 0])
-    %m = Add(%s, %t)
-    %y = Transpose(%m, [3, 2, 1, 0])
-}"""
-
-
-def test_a_layout_among_several_is_found() -> None:
-    """Of three layouts around Add none is its own; it takes one of them."""
-    model = check_pass(THREE_LAYOUTS, LAYOUT)
-    assert kinds(model).count("Transpose") == 2
-
-
-def test_a_layout_that_another_user_needs_is_kept() -> None:
-    """In another layout, Add would need a transpose to its second output as well."""
-    model = check_pass(THREE_LAYOUTS.replace("-> %y", "-> %y, %m"), LAYOUT)
-    assert kinds(model).count("Transpose") == 3
-
-
-def test_a_transpose_within_one_layout_moves_with_it() -> None:
-    """Add reads %r and its transpose, so that both are in one layout, whichever that is."""
-    text = f"""graph main(%x: f32[1,4,4,3]) -> %y {{
-                 %n = MaxPool2D(%x) {POOL}
-                 %m = Transpose(%n, {NCHW})
-                 %r = Relu(%m)
-                 %s = Transpose(%r, [0, 1, 3, 2])
-                 %z = Add(%r, %s)
-                 {last("%z")}
-               }}"""
-    check_pass(text, LAYOUT, ["MaxPool2D", "Relu", "Transpose", "Add", "MaxPool2D"])
-
-
-def test_parts_that_any_layout_has_are_joined_in_few_runs() -> None:
-    """Along the last axis the join would need no Transpose, but merge_data_movement moves it back."""
-    text = """graph main(%x: f32[1,1,4,1], %z: f32[1,1,4,1], %w: f32[2,3,4,5]) -> %y, %v {
-        %a = Tanh(%x)
-        %j = Concatenation(%a, %z) {axis: 0}
-        %y = Transpose(%j, [2, 0, 1, 3])
-        %b = Mul(%a, %w)
-        %v = Transpose(%b, [3, 1, 2, 0])
-    }"""
-    check_pass(
-        text, [LAYOUT, "merge_data_movement"], ["Tanh", "Concatenation", "Transpose", "Mul", "Transpose"]
-    )
-
-
-def test_more_layouts_than_are_compared() -> None:
-    """Each operator is between layouts of its own; those beyond MAX_LABELS stay as they are."""
-    perms = list(itertools.islice(itertools.permutations(range(4)), 1, MAX_LABELS + 4))
-    links = [f"%t{i} = Transpose(%v{i}, {list(p)})\n%v{i + 1} = Relu(%t{i})" for i, p in enumerate(perms)]
-    body = "\n".join(links)
-    model = check_pass(f"graph main(%v0: f32[2,3,4,5]) -> %v{len(perms)} {{ {body} }}", LAYOUT)
-    assert 1 <= kinds(model).count("Transpose") <= 4

@@ -45,14 +45,18 @@ class BackwardSlice(GraphPass):
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         slices = [op for op in graph.ops if isinstance(op, Slice | StridedSlice | Gather)]
-        position = {op: index for index, op in enumerate(graph.ops)} if slices else {}
-        return sum(op.graph is graph and self.move(graph, op, position, context) for op in slices)
+        if not slices:
+            return 0
+        position = {op: index for index, op in enumerate(graph.ops)}
+        writer = MovementWriter(graph, context)
+        return sum(op.graph is graph and self.move(writer, op, position, context) for op in slices)
 
-    def move(self, graph: Graph, op: Op, position: dict[Op, int], context: Context) -> bool:
+    def move(self, writer: MovementWriter, op: Op, position: dict[Op, int], context: Context) -> bool:
         """Move a slice before operators if that costs no more; return whether it did.
 
         ``position``: of each operator in the graph, to which the new ones are added.
         """
+        graph = writer.graph
         movement = movement_of(op)
         index_map = None if movement is None else movement.maps[0]
         if movement is None or index_map is None or movement.sources[0].producer is None:
@@ -62,7 +66,6 @@ class BackwardSlice(GraphPass):
         if found is None or not found[1].is_identity or index_map.size == index_map.source_size:
             return False
         shape, keeps_shape = dims_of(op.output), found[0].shape == dims_of(op.output)
-        writer = MovementWriter(graph, context)
         pairs = zip(dims_of(source), found[0].ranges, strict=True)
         if any(is_unknown(dim) and len(indices) != dim for dim, indices in pairs):
             unknown = f"%{source.name}: what the slice leaves out of an axis of unknown size is not known"

@@ -102,6 +102,11 @@ class LayerData:
         return scale
 
     @cached_property
+    def gptq_fit(self) -> LayerFit:
+        """The layer rounded by GPTQ with ``clipped_scale``; more than one technique may ask for it."""
+        return _gptq_fit(self, self.weights, self.clipped_scale)
+
+    @cached_property
     def factored(self) -> Factored:
         """The factored ``hessian``, for GPTQ."""
         return factored(self.hessian)
@@ -203,7 +208,7 @@ def clip_weights(layer: LayerData) -> LayerFit:
 
 def round_by_gptq(layer: LayerData) -> LayerFit:
     """Round by GPTQ with the scales of least squared error; correct the bias."""
-    return _gptq_fit(layer, layer.weights, layer.clipped_scale)
+    return layer.gptq_fit
 
 
 def compensate(layer: LayerData) -> LayerFit:

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models between two pools, which hold the layout of what stands between them."""
+
+from __future__ import annotations
+
+from circlekit.ir.graph import Model
+
+NHWC, NCHW = "[0, 2, 3, 1]", "[0, 3, 1, 2]"
+
+POOL = "{padding: SAME, filter_height: 2, filter_width: 2, stride_h: 1, stride_w: 1}"
+"""A max pool: it works on NHWC alone, whatever its operands are."""
+
+
+def pooled(body: str, inputs: str = "%x: f32[1,4,5,3]", outputs: str = "%y") -> str:
+    """A model in which a pool makes %n; %m, the same in NCHW, is what ``body`` starts with."""
+    return f"""graph main({inputs}) -> {outputs} {{
+                 %n = MaxPool2D(%x) {POOL}
+                 %m = Transpose(%n, {NCHW})
+                 {body}
+               }}"""
+
+
+def last(value: str) -> str:
+    """Return the lines back to NHWC, and a pool with the output."""
+    return f"""%t = Transpose({value}, {NHWC})
+               %y = MaxPool2D(%t) {POOL}"""
+
+
+def kinds(model: Model) -> list[str]:
+    return [type(op).__name__ for op in model.main]
