@@ -129,6 +129,7 @@ def test_record_minmax_without_data_says_so(
         ("--input_data_format csv", "Unsupported input data format 'csv'"),
         ("--input_data in.circle --input_data_format dir", "expected a folder of raw files"),
         ("--min_percentile 101", "from 0 to 100, got 101"),
+        ("--min_percentile 90 --max_percentile 10", "min_percentile <= max_percentile, got 90 and 10"),
         ("--mode moving_average --moving_avg_const 2", "from 0 to 1, got 2"),
     ],
 )

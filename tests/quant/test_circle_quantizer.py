@@ -20,11 +20,19 @@ INT8 = """graph main(%x: i8[2] quant(scale: 0.5, zero_point: -3)) -> %y {
   %y = Relu(%x) : i8[2] quant(scale: 0.5, zero_point: -3)
 }"""
 
+ONNX = """graph main(%x: f32[2]) -> %y {
+  %z = const u8[] 3
+  %q = Opaque(%x, 0.5, %z) {code: "CUSTOM", custom_code: "ONNXQuantizeLinear"} : u8[2]
+  %d = Opaque(%q, 0.5, %z) {code: "CUSTOM", custom_code: "ONNXDequantizeLinear"} : f32[2]
+  %y = Reshape(%d, [1, 2]) : f32[1,2]
+}"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     save(parse(MODEL), tmp_path / "in.circle")
     save(parse(INT8), tmp_path / "int8.circle")
+    save(parse(ONNX), tmp_path / "onnx.circle")
     (tmp_path / "text").write_text("#!/bin/sh\n")
     (tmp_path / "mixed.json").write_text(
         '{"layers": [{"name": "y", "dtype": "int16", "granularity": "channel"}]}'
@@ -48,7 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "--force_quantparam x 2.3 33 --force_quantparam y 0.5 -4 in.circle",
         "--copy_quantparam x y int8.circle",
         "--fake_quantize int8.circle",
-        "--quantize_onnx_fq_model in.circle",
+        "--quantize_onnx_fq_model onnx.circle",
     ],
 )
 def test_modes(folder: Path, words: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from circlekit.api import parse, run
-from circlekit.errors import CirclekitError
+from circlekit.errors import CirclekitError, ModelError
 from circlekit.ir.clone import clone
 from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.graph import Model, Signature
@@ -380,3 +380,18 @@ def test_onnx_models() -> None:
     assert weights.dtype is DType.INT4
     assert constant_elements(weights).tolist() == [[-8, 7], [0, 1]]
     assert [v.dtype for v in (*model.main.inputs, *model.main.outputs)] == [i16, i16]
+
+
+def test_onnx_models_need_the_operators_of_onnx() -> None:
+    with pytest.raises(ModelError, match="ONNXQuantizeLinear and ONNXDequantizeLinear, found none"):
+        quantize_onnx_model(parse(FC.format(w=0.25, b=0.5, r=4.0)))
+    model = parse(
+        """graph main(%x: f32[2]) -> %y {
+          %w = Opaque([1, 2], 0.5, 0) {code: "CUSTOM", custom_code: "ONNXDequantizeLinear"} : f32[2]
+          %a = Add(%x, %w)
+          %y = Mul(%a, [2.0, 3.0])
+        }"""
+    )
+    with pytest.raises(ModelError, match="got f32 and i32") as error:
+        quantize_onnx_model(model)
+    assert "tensors without ONNXQuantizeLinear and ONNXDequantizeLinear stay float" in str(error.value)

@@ -49,8 +49,13 @@ def quantize_onnx_model(model: Model) -> None:
     """Give tensors the parameters of the ONNX operators after them, and remove these operators, in place.
 
     Raise UnsupportedError for operators with other operands than those above, ModelError if the two operators
-    of a pair have different parameters.
+    of a pair have different parameters, if the model has no such operators, or if a tensor lacks them.
     """
+    if not any(_is_custom(op, name) for op in model.ops() for name in (QUANTIZE, DEQUANTIZE)):
+        raise ModelError(
+            f"expected a model with the custom operators {QUANTIZE} and {DEQUANTIZE}, found none; a float "
+            "model is quantized by record-minmax and --quantize_with_minmax"
+        )
     for graph in model.graphs:
         editor = GraphEditor(model, graph)
         _read_activations(editor)
@@ -60,7 +65,11 @@ def quantize_onnx_model(model: Model) -> None:
         editor.finish()
         touch_ops(graph)
         remove_ranges(graph)
-    check_shapes(model)
+    try:
+        check_shapes(model)
+    except ModelError as error:
+        note = f"tensors without {QUANTIZE} and {DEQUANTIZE} stay float; constants become int16"
+        raise error.note(note) from None
 
 
 def _is_custom(op: Op | None, name: str) -> bool:

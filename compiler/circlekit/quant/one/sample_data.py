@@ -55,10 +55,12 @@ def _in_words_of_one() -> Iterator[None]:
 
 
 def check_percentiles(low: float, high: float) -> None:
-    """Raise UnsupportedError, in ONE's words, if a percentile is not from 0 to 100."""
+    """Raise UnsupportedError if a percentile is not from 0 to 100 (ONE's words), or if ``low`` > ``high``."""
     for end in (low, high):
         if not 0 <= end <= 100:
             raise UnsupportedError(f"Percentile must be ranged from 0 to 100, got {end:g}")
+    if low > high:
+        raise UnsupportedError(f"expected min_percentile <= max_percentile, got {low:g} and {high:g}")
 
 
 def recording_lines(count: int) -> list[str]:
