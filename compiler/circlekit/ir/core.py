@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from circlekit.errors import ModelError, did_you_mean
 from circlekit.ir.declaration import Declaration, comparable
 from circlekit.ir.dtypes import DType
-from circlekit.ir.tensor import Array, Quantization, Shape, Tensor
+from circlekit.ir.tensor import Array, Quantization, Shape, Tensor, TensorType
 
 
 @singledispatch
@@ -51,6 +51,11 @@ class Value(Tensor):
     def constant(name: str, array: Array, quantization: Quantization | None = None) -> Value:
         """Return a constant with the dtype and shape of ``array``, which is kept, not copied."""
         return Value(name, DType.of(array.dtype), array.shape, array, quantization)
+
+    @staticmethod
+    def of_type(type: TensorType | Tensor, name: str = "") -> Value:
+        """Return a new value of ``type``, or of the type of another value; it has no data and no producer."""
+        return Value(name, type.dtype, type.shape, None, type.quantization)
 
     @property
     def uses(self) -> tuple[tuple[Op, int], ...]:
@@ -110,7 +115,7 @@ class Op(Declaration):
         self.inputs = list(operands)
         self.results = []
         if results is None:  # inferred first: an operator that does not fit must not become a user
-            results = [Value("", t.dtype, t.shape, None, t.quantization) for t in self.inferred()]
+            results = list(map(Value.of_type, self.inferred()))
         for index, value in enumerate(operands):
             if value is not None:
                 value._uses[self, index] = None
@@ -176,7 +181,7 @@ class Op(Declaration):
             return old
         if value.producer is not None:
             other, at = value.producer, value.result_index
-            stub = Value("", value.dtype, value.shape, None, value.quantization)
+            stub = Value.of_type(value)
             stub.producer, stub.result_index = other, at
             other.results[at] = stub
         self.results[index] = value

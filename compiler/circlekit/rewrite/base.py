@@ -138,6 +138,7 @@ class Context:
     it; a pass that is run by its own name applies these rewrites, too.
     ``folded``: the work of constant folding, of all passes together.
     ``target``: what the target allows, None for no restriction.
+    ``default_rules``: what passes that need a target all the same use then, made when the first one asks.
     """
 
     format: str = "circle"
@@ -149,6 +150,7 @@ class Context:
     exact: bool = False
     folded: FoldedWork = field(default_factory=FoldedWork)
     target: TargetRules | None = None
+    default_rules: TargetRules | None = None
 
     @property
     def may_rewrite(self) -> bool:

@@ -43,7 +43,7 @@ class Builder:
         kind, declared = node.kinds[0], None
         if node.like is not None and type(like := self.match.ops[node.like]) in node.kinds:
             kind = type(like)  # some operators, such as QUANTIZE, have results of a declared type
-            declared = [Value("", v.dtype, v.shape, None, v.quantization) for v in like.results]
+            declared = list(map(Value.of_type, like.results))
         operands = [self._operand(kind, i, pattern) for i, pattern in enumerate(node.operands)]
         while operands and operands[-1] is None:
             operands.pop()

@@ -88,9 +88,14 @@ def written_delegation(model: Model, format: str, target: Target) -> Delegation 
 
 
 def rules_for(context: Context) -> TargetRules:
-    """Return the target rules in ``context``; if it has none, those of the default target of its format."""
-    found = context.target or rules_of_targets(choose_targets(None, context.format), context.format)
-    return found or TargetRules([])
+    """Return the target rules in ``context``; if it has none, those of the default target of its format.
+
+    The latter are made once for ``context``: they remember how operators are written.
+    """
+    if context.target is None and context.default_rules is None:
+        found = rules_of_targets(choose_targets(None, context.format), context.format)
+        context.default_rules = found or TargetRules([])
+    return context.target or context.default_rules or TargetRules([])
 
 
 def rules_of_targets(targets: TargetSet, format: str) -> TargetRules | None:

@@ -168,8 +168,7 @@ class Applier:
         source, result = copy.base.value, copy.value
         perm = self.finder.perm(copy.base.side, copy.side)
         if result.producer is not None:
-            stub = Value("", result.dtype, result.shape, None, result.quantization)
-            result.producer.take_result(result.result_index, stub)
+            result.producer.take_result(result.result_index, Value.of_type(result))
         is_view = tensor.orders[copy.side] == tensor.orders[copy.base.side]
         if not is_view or result.shape is None or source.shape is None:
             return Transpose(source, self.constants.vector("perm", perm), results=[result])

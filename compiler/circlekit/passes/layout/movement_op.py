@@ -139,7 +139,7 @@ def _replace(graph: Graph, chain: list[Op], rank: int, writer: MovementWriter) -
     versions = tuple((op, op.version) for op in chain)
     cost, runs = writer.cost(chain), writer.refusal((), chain) is None
     index = chain[0].inputs.index(source)
-    chain[-1].take_result(0, Value("", result.dtype, result.shape, None, result.quantization))
+    chain[-1].take_result(0, Value.of_type(result))
     move = MovementOp(
         source, results=[result], map=whole, chain=versions, cost=cost, runs=runs, writer=writer
     )

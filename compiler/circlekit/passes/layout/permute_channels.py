@@ -112,7 +112,7 @@ def permute_outputs(graph: Graph, layer: Op, order: Array) -> Value:
         if value is not None:
             setattr(layer, name, taken(graph, value, order, 0))
     name = graph.unique_name(old.name)
-    result = Value(name, old.dtype, old.shape, None, old.quantization)
+    result = Value.of_type(old, name)
     layer.take_result(0, result)
     return result
 

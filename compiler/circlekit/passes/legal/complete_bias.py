@@ -35,7 +35,7 @@ class _CompleteBias(Replacement):
         if dtype is not f32 and data.quantization is not None and weights.quantization is not None:
             scale = np.asarray(data.quantization.scale * weights.quantization.scale, np.float32).reshape(-1)
             bias.quantization = Quantization(scale, np.zeros(scale.size, np.int64))
-        result = Value("", op.output.dtype, op.output.shape, None, op.output.quantization)
+        result = Value.of_type(op.output)
         return [insert.make(type(op)(data, weights, bias, results=[result], **op.attribute_items()))]
 
 

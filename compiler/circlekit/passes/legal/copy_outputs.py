@@ -54,5 +54,4 @@ def _copy_of(graph: Graph, value: Value) -> Op | None:
     is_stated = -1 not in dims or (dims.count(-1) == 1 and 0 not in dims)  # RESHAPE infers one
     name = graph.unique_name(f"{value.name}/{'shape' if is_stated else 'perm'}")
     operand = Value.constant(name, np.array(dims if is_stated else range(len(dims)), np.int32))
-    result = Value("", value.dtype, value.shape, None, value.quantization)
-    return (Reshape if is_stated else Transpose)(value, operand, results=[result])
+    return (Reshape if is_stated else Transpose)(value, operand, results=[Value.of_type(value)])

@@ -50,7 +50,7 @@ class KeepOverwritten(Legalization):
                 views[old] = found.operand
             elif old not in views:
                 name = graph.unique_name(f"{old.name}/kept")
-                view = Value(name, old.dtype, old.shape, None, old.quantization)
+                view = Value.of_type(old, name)
                 shape = Value.constant(graph.unique_name(f"{name}/shape"), np.array(old.shape, np.int32))
                 graph.insert_after(found.writer, Reshape(found.operand, shape, results=[view]))
                 views[old] = view

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
@@ -13,7 +11,7 @@ from circlekit.ir.dtypes import f32
 from circlekit.ir.op import Op
 from circlekit.ir.value import Shape, Value
 from circlekit.ops.constant_operands import static_int_vector
-from circlekit.ops.dimensions import broadcast_shapes
+from circlekit.ops.dimensions import broadcast_shapes, product
 from circlekit.ops.matmul.dense import BatchMatMul, FullyConnected
 from circlekit.ops.reduction.reduce import Cumsum
 from circlekit.passes.engine.legalize import Replacement
@@ -94,8 +92,8 @@ class MergeBatches(Replacement):
         pairs = zip((op.x, op.y), merged, strict=True)
         operands = [_reshaped(value, shape, insert) for value, shape in pairs]
         batch = broadcast_shapes(*(shape[:-2] for shape in merged)) or ()
-        product = Value("", result.dtype, (*batch, *result.shape[-2:]), None, result.quantization)
-        value = insert.make(BatchMatMul(*operands, results=[product], **op.attribute_items()))
+        merged_result = Value("", result.dtype, (*batch, *result.shape[-2:]), None, result.quantization)
+        value = insert.make(BatchMatMul(*operands, results=[merged_result], **op.attribute_items()))
         return [insert.reshaped(value, result.shape)]
 
 
@@ -130,14 +128,9 @@ def _merged_batches(x: Shape, y: Shape) -> tuple[Shape, Shape] | None:
     if len(groups) == len(x) - 2:
         return None
     first, second = (
-        (*(_product([shape[axis] for axis in group]) for group in groups), *shape[-2:]) for shape in (x, y)
+        (*(product([shape[axis] for axis in group]) for group in groups), *shape[-2:]) for shape in (x, y)
     )
     return first, second
-
-
-def _product(dims: Sequence[int | None]) -> int | None:
-    """Return the product of ``dims``; None if one is unknown."""
-    return None if None in dims else math.prod(dim for dim in dims if dim is not None)
 
 
 class ConstantAsSecondOperand(Replacement):

@@ -44,7 +44,7 @@ class _Step(NamedTuple):
         """Return the operator on ``value``; its result has the same type."""
         others = () if self.number is None else (self.number,)
         fused = {} if self.act is Activation.NONE else {"act": self.act}
-        return self.kind(value, *others, results=[_like(value)], **fused)
+        return self.kind(value, *others, results=[Value.of_type(value)], **fused)
 
 
 class _Split(Replacement):
@@ -65,7 +65,7 @@ class _Split(Replacement):
             value = op.values[0]  # without the activation it would do nothing
         else:
             attributes = {**op.attribute_items(), "act": Activation.NONE}
-            value = insert.make(type(op)(*op.inputs, results=[_like(result)], **attributes))
+            value = insert.make(type(op)(*op.inputs, results=[Value.of_type(result)], **attributes))
         for step in steps:
             value = insert.make(step.op(value))
         return [value]
@@ -84,7 +84,7 @@ class _Split(Replacement):
 
     def runs(self, steps: Sequence[_Step], value: Value) -> bool:
         """Return whether the format and all runtimes have ``steps`` for values like ``value``."""
-        ops = [step.op(_like(value)) for step in steps]
+        ops = [step.op(Value.of_type(value)) for step in steps]
         sentences = [self.obstacle(op) for op in ops]
         for op in ops:
             op.drop_inputs()
@@ -117,11 +117,6 @@ class SplitConcatenationActivation(_Split):
 
 def _has_type(value: Value, other: Value) -> bool:
     return value.type == other.type and value.quantization == other.quantization
-
-
-def _like(value: Value) -> Value:
-    """Return a new value of the type of ``value``."""
-    return Value("", value.dtype, value.shape, None, value.quantization)
 
 
 def _activation(op: Op) -> Activation:

@@ -51,7 +51,7 @@ class WidenConstant(Replacement):
         constant = insert.constant("wide", wide)
         constant.quantization = old.quantization
         operands = [constant if value is old else value for value in op.inputs]
-        result = Value("", op.output.dtype, op.output.shape, None, op.output.quantization)
+        result = Value.of_type(op.output)
         return [insert.make(type(op)(*operands, results=[result], **op.attribute_values))]
 
     def _widened(self, array: Array, shape: Sequence[int]) -> Array | None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.value import Shape, Value
 from circlekit.ops.arithmetic.binary import Add, Mul
+from circlekit.ops.dimensions import element_count
 from circlekit.ops.movement.gather import Gather
 from circlekit.ops.movement.slice import Slice, StridedSlice
 from circlekit.passes.layout.movement_writer import MovementWriter, drop
@@ -236,7 +236,7 @@ class Part(NamedTuple):
     @property
     def size(self) -> int:
         """The number of elements; an unknown dimension counts as 1."""
-        return math.prod(1 if dim is None else dim for dim in self.shape)
+        return element_count(self.shape)
 
 
 def part_of(value: Value, ranges: Mapping[int, range]) -> Part:

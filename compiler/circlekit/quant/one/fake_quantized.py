@@ -88,7 +88,7 @@ def _fake_quantize(editor: GraphEditor, value: Value) -> None:
     if value.dtype not in ACTIVATION_DTYPES or not is_quantized(value):
         return
     name = editor.graph.unique_name(f"{value.name}_FQ_Quantize")
-    quantized = Value(name, value.dtype, value.shape, None, value.quantization)
+    quantized = Value.of_type(value, name)
     op = editor.graph.insert_after(value.producer, Quantize(value, results=[quantized]))
     editor.redirect(value, quantized)
     assert op.output is quantized  # the users of ``value`` read it now

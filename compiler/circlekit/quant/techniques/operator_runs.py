@@ -53,7 +53,7 @@ class OperatorRuns:
             v and Value(v.name, v.dtype, v.shape, c if isinstance(c, np.ndarray) else None, v.quantization)
             for v, c in zip(op.inputs, columns, strict=True)
         ]
-        results = [Value(v.name, v.dtype, v.shape, None, v.quantization) for v in op.results]
+        results = [Value.of_type(v, v.name) for v in op.results]
         copy = type(op)(*copies, results=results, **op.attribute_values) if not op.called_graphs() else op
         kernel = prepare(copy)
         run = GraphRunner(State(), self.model)
