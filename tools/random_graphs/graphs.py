@@ -168,13 +168,14 @@ def _sub_graph(m: ModelBuilder, x: Value, name: str) -> Graph:
     inner = ModelBuilder(graph, [m.array(x)], m.random)
     grow(inner, [Step(m.below(len(SINGLE)), m.below(2**31)) for _ in range(m.below(5))])
     fits = [v for v in inner.pool if v.dtype is f32 and v.shape == x.shape and v is not start]
-    if fits:
-        graph.outputs = (fits[-1],)
-    else:
-        op = Relu(start)
-        graph.append(op)
-        graph.outputs = (op.output,)
+    graph.outputs = (fits[-1] if fits else graph.append(Relu(start)).output,)
     return graph
+
+
+def hidden_operand(m: ModelBuilder) -> None:
+    """Append a slice of a value that no other operator will use, so that the slice may move up."""
+    y = random_operator(m, REGISTRY[("SLICE", "STRIDED_SLICE", "GATHER")[m.below(3)]])
+    m.pool = [v for v in m.pool if y.producer is None or v not in y.producer.inputs]
 
 
 SINGLE: tuple[Part, ...] = (
@@ -200,10 +201,11 @@ FAMILIES: tuple[tuple[Part, ...], ...] = (
 
 MOVING: tuple[Part, ...] = (
     *[layout] * 9, *[movement] * 4, *[regroup] * 4, *[arithmetic] * 2, activation, reduction, product,
+    *[hidden_operand] * 4,
 )  # fmt: skip
 """The parts of models that mainly move data."""
 
-ALL_PARTS: tuple[Part, ...] = (*PARTS, product, regroup)
+ALL_PARTS: tuple[Part, ...] = (*PARTS, product, regroup, hidden_operand)
 
 FIRST_MOVING_SEED = 1 << 50
 """From this seed on, models are made of MOVING."""

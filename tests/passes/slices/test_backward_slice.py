@@ -37,6 +37,23 @@ MOVED = {
            %y = StridedSlice(%a, [0, 0, 2], [2, 4, 3], [1, 1, 1]) {shrink_axis_mask: 4}""",
         ["FullyConnected", "Reshape"],
     ),
+    "a row of a normalization, without its axis": (
+        """%m = Mean(%x, [0, 2]) {keep_dims: true} %d = Sub(%x, %m) %q = Mul(%d, %d)
+           %v = Sum(%q, [-1]) {keep_dims: true} %r = Rsqrt(%v) %n = Mul(%d, %r)
+           %y = StridedSlice(%n, [0, 3, 0], [2, 4, 5], [1, 1, 1]) {shrink_axis_mask: 2}""",
+        ["StridedSlice", "Mean", "Sub", "Mul", "Sum", "Rsqrt", "Mul"],
+    ),
+    "a row of constants and of a layer, without its axis": (
+        """%p = const f32[4,6] gaussian(0, 1) %c = const f32[2,1,6] gaussian(0, 1)
+           %l = FullyConnected(%x, %w, none) {keep_num_dims: true} %a = Add(%l, %p) %h = Mul(%a, %c)
+           %k = Softmax(%h) {beta: 1.0} %t = Mul(%k, [0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+           %y = StridedSlice(%t, [0, 3, 0], [2, 4, 6], [1, 1, 1]) {shrink_axis_mask: 2}""",
+        ["StridedSlice", "FullyConnected", "Add", "Mul", "Softmax", "Mul"],
+    ),
+    "one index of a gather, without its axis": (
+        "%a = Neg(%x) %s = Abs(%a) %y = Gather(%s, 2) {axis: 1}",
+        ["StridedSlice", "Neg", "Abs"],
+    ),
     "channels of a layer behind another slice": (
         """%s = Slice(%x, [0, 1, 0], [2, 2, 5]) %a = FullyConnected(%s, %w, %b) {keep_num_dims: true}
            %y = Slice(%a, [0, 0, 2], [2, 2, 3])""",
@@ -108,9 +125,16 @@ STAY = {
         "%a = Sum(%x, [2]) {keep_dims: true} %y = Slice(%a, [0, 1, 0], [2, 2, 1])",
         "slices of the operands would move",
     ),
-    "an axis that the slice drops": (
-        "%a = Relu(%x) %y = StridedSlice(%a, [0, 1, 0], [2, 2, 5], [1, 1, 1]) {shrink_axis_mask: 2}",
-        "slices of the operands would move",
+    "an axis that the slice drops, and a pool needs": (
+        """%a = MaxPool2D(%u)
+             {padding: VALID, filter_height: 2, filter_width: 2, stride_h: 2, stride_w: 2}
+           %y = StridedSlice(%a, [0, 0, 0, 1], [1, 1, 1, 2], [1, 1, 1, 1]) {shrink_axis_mask: 8}""",
+        "MaxPool2D needs axis 3, which the slice drops",
+    ),
+    "an axis that the slice drops, and an operand repeats": (
+        """%m = Mean(%x, [1]) {keep_dims: true} %e = Exp(%x) %a = Sub(%e, %m)
+           %y = StridedSlice(%a, [0, 1, 0], [2, 2, 5], [1, 1, 1]) {shrink_axis_mask: 2}""",
+        "Sub repeats an operand along an axis that the slice drops",
     ),
     "weights of two layers": (
         """%a = FullyConnected(%x, %w, none) {keep_num_dims: true} %y = Slice(%a, [0, 0, 2], [2, 4, 3])

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,14 +15,15 @@ from circlekit.index_maps.unknown_dim import dims_of, is_unknown
 from circlekit.index_maps.write_back import sliced
 from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
-from circlekit.ir.value import Shape, Value
+from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.binary import Add, Mul
-from circlekit.ops.dimensions import element_count
+from circlekit.ops.constant_operands import static_int_vector
 from circlekit.ops.movement.gather import Gather
 from circlekit.ops.movement.slice import Slice, StridedSlice
+from circlekit.ops.reduction.reduce import Reduction, reduced_axes
 from circlekit.passes.layout.movement_writer import MovementWriter, drop
-from circlekit.passes.layout.permute_channels import taken
-from circlekit.passes.slices.kept_axes import needed_for
+from circlekit.passes.slices.kept_axes import needed_for, without_axis
+from circlekit.passes.slices.part import Part, part_of
 from circlekit.passes.support.axes import is_movable
 from circlekit.passes.support.conditions import remove_unused
 from circlekit.passes.support.linear_producer import producer_refusal
@@ -65,17 +65,16 @@ class BackwardSlice(GraphPass):
         found = sliced(index_map, dims_of(source))
         if found is None or not found[1].is_identity or index_map.size == index_map.source_size:
             return False
-        shape, keeps_shape = dims_of(op.output), found[0].shape == dims_of(op.output)
         pairs = zip(dims_of(source), found[0].ranges, strict=True)
         if any(is_unknown(dim) and len(indices) != dim for dim, indices in pairs):
             unknown = f"%{source.name}: what the slice leaves out of an axis of unknown size is not known"
             context.refuse(self.name, op, unknown, 1)
             return False
-        cone = _Cone(graph, op, found[0].ranges, position)
-        cone.grow(MovementCost(present_cost(op).bytes, 1 if keeps_shape else 0))
+        cone = _cone_of(graph, op, found[0], position)
         new = cone.build(writer) if cone.ops else []
-        if cone.ops and not keeps_shape:
-            new += [(made, op) for made in writer.built((Reshaped(shape),), new[-1][0].output, op.output)]
+        if new and new[-1][0].output.shape != op.output.shape:
+            reshaped = (Reshaped(dims_of(op.output)),)
+            new += [(made, op) for made in writer.built(reshaped, new[-1][0].output, op.output)]
         sentence: str | None = f"%{source.name}: {cone.obstacle}"
         if cone.ops:
             sentence = writer.refusal([op, *cone.ops], [made for made, _ in new])
@@ -91,6 +90,25 @@ class BackwardSlice(GraphPass):
         return True
 
 
+def _cone_of(graph: Graph, op: Op, cut: Sliced, position: Mapping[Op, int]) -> _Cone:
+    """Return the operators before which the slice ``op``, which takes what ``cut`` does, can move.
+
+    If the slice drops axes, the operators then work without them, or no slice remains but a Reshape does.
+    """
+    pairs = enumerate(zip(cut.ranges, cut.shape, dims_of(op.inputs[0]), strict=True))  # type: ignore[arg-type]
+    single = frozenset(axis for axis, (_, dim, before) in pairs if dim == 1 != before)
+    ways = [(frozenset[int](), 1)]
+    if cut.shape != dims_of(op.output):
+        kept = tuple(dim for axis, dim in enumerate(cut.shape) if axis not in single)
+        ways = [(single, 1)] * (kept == dims_of(op.output)) + [(frozenset(), 0)]
+    cones = [_Cone(graph, op, cut.ranges, dropped, position) for dropped, _ in ways]
+    for cone, (_, limit) in zip(cones, ways, strict=True):
+        cone.grow(MovementCost(present_cost(op).bytes, limit))
+        if cone.ops:
+            return cone
+    return cones[0]
+
+
 class _Cone:
     """The operators before which the slice ``last`` can move, the last one first.
 
@@ -98,7 +116,14 @@ class _Cone:
     operand that it does not need.  ``obstacle``: why there are no operators.
     """
 
-    def __init__(self, graph: Graph, last: Op, ranges: Sequence[range], position: Mapping[Op, int]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        last: Op,
+        ranges: Sequence[range],
+        dropped: frozenset[int],
+        position: Mapping[Op, int],
+    ) -> None:
         self.graph, self.last, self.position = graph, last, position
         self.ops: list[Op] = []
         self.needed: dict[Op, dict[int, Part | None]] = {}
@@ -107,7 +132,7 @@ class _Cone:
         self.waiting: list[tuple[int, int, Op]] = []  # heap of producers of parts; the last one comes first
         source = last.inputs[0]
         assert source is not None  # the operand of a slice
-        self.need(part_of(source, dict(enumerate(ranges))))
+        self.need(part_of(source, dict(enumerate(ranges)), dropped))
 
     def grow(self, limit: MovementCost) -> None:
         """Add operators; keep the most of them for which slices of operands cost at most ``limit``."""
@@ -123,7 +148,7 @@ class _Cone:
             for part in needed.values():
                 if part is not None:
                     self.need(part)
-            cost = sum_of(MovementCost(_bytes_of(part), 1) for part in self.to_slice())
+            cost = sum_of(MovementCost(part.bytes, 1) for part in self.to_slice())
             if cost.bytes <= limit.bytes and cost.ops <= limit.ops and not self.is_moved_back():
                 count = len(self.ops)
         del self.ops[count:]
@@ -170,15 +195,27 @@ class _Cone:
         if value.quantization is not None and value.quantization.is_per_channel:
             return "has different scales for its channels"
         found: dict[int, dict[int, range]] = {}
+        lost: dict[int, set[int]] = {}
         for axis, taken_indices in parts[0].ranges:
             needed = needed_for(op, axis, taken_indices)
             if needed is None:
                 return f"{kind} does not compute each index of axis {axis} alone"
             for index, (own, part) in needed.items():
                 found.setdefault(index, {})[own] = part
-        operands = {i: part_of(v, found.get(i, {})) for i, v in enumerate(op.inputs) if v is not None}
-        if any(p.ranges and p.value.is_const and not _is_sliceable(p.value) for p in operands.values()):
+            without = without_axis(op, axis) if axis in parts[0].dropped else {}
+            if without is None:
+                return f"{kind} needs axis {axis}, which the slice drops"
+            for index, own in without.items():
+                lost.setdefault(index, set()).add(own)
+        operands = {
+            i: part_of(v, found.get(i, {}), frozenset(lost.get(i, ())))
+            for i, v in enumerate(op.inputs)
+            if v is not None
+        }
+        if any(p.is_new and p.value.is_const and not p.has_data for p in operands.values()):
             return f"{kind} shares a constant with other operators"
+        if any(p.is_new and not (p.ranges or p.value.is_const) for p in operands.values()):
+            return f"{kind} repeats an operand along an axis that the slice drops"
         present = [part for part in operands.values() if part.size]
         if len(present) < len(operands) and len(present) == 1:
             return f"{kind} would have one operand"
@@ -190,17 +227,14 @@ class _Cone:
         made: dict[Part, Value] = {}
 
         def value_of(part: Part | None, user: Op) -> Value | None:
-            if part is None or not part.ranges:
+            if part is None or not part.is_new:
                 return None if part is None else part.value
             if part not in made and part.value.is_const:
-                made[part] = part.value
-                for axis, indices in part.ranges:
-                    made[part] = taken(self.graph, made[part], np.array(indices), axis)
+                made[part] = part.constant(self.graph)
             elif part not in made:
-                cut = Sliced(
-                    tuple(dict(part.ranges).get(a, range(n)) for a, n in enumerate(dims_of(part.value)))
-                )
-                ops = writer.built((cut,), part.value, part.value)
+                ranges = dict(part.ranges)
+                indices_taken = (ranges.get(a, range(n)) for a, n in enumerate(dims_of(part.value)))
+                ops = writer.built((Sliced(tuple(indices_taken), part.dropped),), part.value, part.value)
                 new.extend((op, user) for op in ops)
                 made[part] = ops[-1].output
             return made[part]
@@ -213,6 +247,8 @@ class _Cone:
                 for index, value in enumerate(op.inputs)
                 if value is None or needed[index] is not None
             ]
+            if isinstance(op, Reduction) and part.dropped:
+                operands[1] = self.kept_axes(op)
             old = op.output
             name = self.graph.unique_name(f"{old.name}/part")
             result = Value(name, old.dtype, part.shape, None, old.quantization)
@@ -220,38 +256,11 @@ class _Cone:
             made[part] = result
         return new
 
-
-class Part(NamedTuple):
-    """The indices ``ranges`` of a value along some axes, all of them along the others."""
-
-    value: Value
-    ranges: tuple[tuple[int, range], ...]
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of a slice that takes this part."""
-        ranges = dict(self.ranges)
-        return tuple(len(ranges[a]) if a in ranges else dim for a, dim in enumerate(self.value.shape or ()))
-
-    @property
-    def size(self) -> int:
-        """The number of elements; an unknown dimension counts as 1."""
-        return element_count(self.shape)
-
-
-def part_of(value: Value, ranges: Mapping[int, range]) -> Part:
-    """Return the part of ``value`` with the indices ``ranges`` along each axis, all where it has none."""
-    dims = dims_of(value)
-    return Part(
-        value, tuple((axis, ranges[axis]) for axis in sorted(ranges) if ranges[axis] != range(dims[axis]))
-    )
-
-
-def _bytes_of(part: Part) -> int:
-    """Return the bytes of a slice that takes ``part``."""
-    return (part.size * (part.value.dtype.bits or 8) + 7) // 8
-
-
-def _is_sliceable(value: Value) -> bool:
-    """Return whether one operator alone uses a constant whose elements are known."""
-    return value.is_plain and value.use_count == 1 and is_movable(value)
+    def kept_axes(self, op: Reduction) -> Value:
+        """Return the axes of ``op``, which the slice does not drop, as they are numbered without those."""
+        axes, part = static_int_vector(op.axis), self.needed[op][0]
+        assert axes is not None  # needed_for has read them
+        assert part is not None
+        reduced = reduced_axes(axes, part.value.rank or 0)
+        numbers = [axis - sum(lost < axis for lost in part.dropped) for axis in reduced]
+        return Value.constant(self.graph.unique_name(op.axis.name), np.array(numbers, np.int32))

@@ -39,6 +39,21 @@ def needed_for(op: Op, axis: int, taken: range) -> Needed | None:
     return None if axes is None else {index: (own, taken) for index, own in axes.items()}
 
 
+def without_axis(op: Op, axis: int) -> dict[int, int] | None:
+    """Return the axes of operands, by index, that ``op`` must lose if its result loses ``axis``.
+
+    None if ``op`` does not work on fewer dimensions.
+    """
+    rank = op.output.rank or 0
+    if isinstance(op, Elementwise | Selection):
+        owns = {i: axis - rank + (value.rank or 0) for i, value in enumerate(op.inputs) if value is not None}
+        return {index: own for index, own in owns.items() if own >= 0}
+    works = isinstance(op, Reduction | L2Normalization | Softmax | LogSoftmax | RmsNorm)
+    if isinstance(op, FullyConnected):
+        works = op.keep_num_dims and rank > 2 and axis < rank - 1
+    return _axes(op, axis) if works else None
+
+
 def _parts(values: Sequence[Value], axis: int, taken: range) -> Needed | None:
     """Return which indices of each of the joined ``values`` are ``taken``."""
     needed, start = Needed(), 0

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A part of a value, which a slice takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from circlekit.index_maps.unknown_dim import dims_of
+from circlekit.ir.graph import Graph
+from circlekit.ir.value import Shape, Value
+from circlekit.ops.dimensions import element_count
+from circlekit.passes.layout.permute_channels import taken
+from circlekit.passes.support.axes import is_movable
+
+
+class Part(NamedTuple):
+    """The indices ``ranges`` of a value along some axes, all of them along the others.
+
+    ``dropped``: axes with one index, which the part does not have.
+    """
+
+    value: Value
+    ranges: tuple[tuple[int, range], ...]
+    dropped: frozenset[int] = frozenset()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it is not the value itself."""
+        return bool(self.ranges or self.dropped)
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of a slice that takes this part."""
+        ranges, dims = dict(self.ranges), enumerate(self.value.shape or ())
+        return tuple(len(ranges[a]) if a in ranges else dim for a, dim in dims if a not in self.dropped)
+
+    @property
+    def size(self) -> int:
+        """The number of elements; an unknown dimension counts as 1."""
+        return element_count(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of a slice that takes this part."""
+        return (self.size * (self.value.dtype.bits or 8) + 7) // 8
+
+    @property
+    def has_data(self) -> bool:
+        """Whether ``constant`` can return it, and no other operator needs the rest of the constant."""
+        value = self.value
+        is_split = value.quantization is not None and value.quantization.is_per_channel and self.dropped
+        return value.is_plain and value.use_count == 1 and is_movable(value) and not is_split
+
+    def constant(self, graph: Graph) -> Value:
+        """Return a new constant with the data of the part."""
+        made = self.value
+        for axis, indices in self.ranges:
+            made = taken(graph, made, np.array(indices), axis)
+        if not self.dropped:
+            return made
+        data = made.array().squeeze(tuple(self.dropped))
+        return Value.constant(graph.unique_name(self.value.name), data, made.quantization)
+
+
+def part_of(value: Value, ranges: Mapping[int, range], dropped: frozenset[int]) -> Part:
+    """Return the part of ``value`` with the indices ``ranges`` along each axis, all where it has none."""
+    dims = dims_of(value)
+    taken_axes = (axis for axis in sorted(ranges) if ranges[axis] != range(dims[axis]))
+    return Part(value, tuple((axis, ranges[axis]) for axis in taken_axes), dropped)
