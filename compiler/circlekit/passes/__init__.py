@@ -12,7 +12,7 @@ from typing import Any
 
 
 class _CallablePackage(ModuleType):
-    """The package ``circlekit.passes``, which is the public function of that name too."""
+    """The class of the module ``circlekit.passes``, which can be called: see ``__call__``."""
 
     def __call__(self) -> dict[str, Any]:
         """Return the class of every pass, those of installed packages included, by name."""

@@ -33,7 +33,7 @@ CLEAN_UP_IMPORT = Phase(
     "clean up the import",
     "Exporters leave operators without users, custom operators that have a builtin form, and operators that "
     "do nothing. The other phases look for builtin operators that are next to each other, and count users. "
-    "What rewrites leave without users is removed in the next round.",
+    "Operators that rewrites leave without users are removed in the next round.",
     ("remove_dead", *RESOLVE_CUSTOM, "remove_identity", "remove_unnecessary_cast"),
 )
 
@@ -148,17 +148,17 @@ FUSE = Phase(
 
 JOIN = Phase(
     "join parallel operators",
-    "Layers of one input become one layer and a SPLIT, and this moves past equal operators on all parts. "
-    "This comes after fusion, which folds factors and offsets into each layer alone.",
+    "Layers that read the same input become one layer and a SPLIT. The SPLIT then moves past equal operators "
+    "on its results. This comes after fusion, which folds factors and offsets into each layer alone.",
     ("join_grouped_convolution", "join_fully_connected", "forward_split"),
 )
 
 MERGE_MOVEMENT = Phase(
     "merge data movement",
-    "What is left between operators is written as the fewest operators that move data. This comes after "
-    "fusion, which absorbs some of them one by one. NEG between slices and a concatenation disappears when "
-    "the slices are a SPLIT; before, they would become a chain of data movement. Slices that a SPLIT does "
-    "not take move up last.",
+    "Chains of operators that move data are written as the fewest such operators. This comes after fusion, "
+    "which absorbs some of them one by one. Slices first become a SPLIT, if possible; the others move up. "
+    "Then a NEG between slices and a concatenation disappears: before, slices and concatenation would become "
+    "one chain.",
     ("order_channels", "merge_data_movement", "join_slices", "backward_slice", "fuse_neg_with_factor"),
 )
 
@@ -184,7 +184,7 @@ CLEAN_UP = Phase(
 
 ORDER = Phase(
     "order",
-    "The order with the lowest peak of memory depends on which operators there are, so that this comes last.",
+    "The order with the lowest peak of memory depends on which operators there are, so this comes last.",
     ("reorder_for_memory",),
 )
 

@@ -24,11 +24,12 @@ MAX_FOLDED_BYTES = 64 << 20
 class Refusal:
     """Why a pass did not rewrite an operator.
 
-    ``progress``: how much of the picture matched: 2 for each operator, 1 for one of which only the class
-    matched, 0 if the pass does not say.  ``missing``: how much did not match, counted in the same way.
+    ``op``: the operator, in the graph named ``graph``.  ``sentence``: the reason.
+    ``progress``: how much of the picture matched: 2 for each operator, 1 for an operator of which only the
+    class matched, 0 if the pass does not say.  ``missing``: how much did not match, counted in the same way.
     ``is_partial``: whether only a part of the picture is in the graph, so that this is no near miss.
-    ``ops``: the operators that matched, as far as the pass says.  ``text``: ``op`` as text, printed before
-    later rewrites; "" for a partial match.
+    ``ops``: the operators that matched, as far as the pass says.  ``text``: ``op`` as text, as it was when it
+    was refused; "" for a partial match.
     """
 
     pass_name: str
@@ -43,13 +44,19 @@ class Refusal:
 
     @property
     def distance(self) -> tuple[bool, int, int]:
-        """A key that orders refusals of all passes, the nearest first: what is missing less what matched."""
-        progress = self.progress or PROGRESS_OF_CODE
+        """A key that sorts refusals of all passes, the nearest first.
+
+        Partial matches come last.  Then ``missing - progress`` decides, and if that is equal, ``progress``.
+        """
+        progress = self.progress or DEFAULT_PROGRESS
         return self.is_partial, self.missing - progress, -progress
 
 
-PROGRESS_OF_CODE = 3
-"""Progress of a pass that gives none: that of a picture of one operator that only a condition refuses."""
+DEFAULT_PROGRESS = 3
+"""The progress of a refusal that states none.
+
+A picture of one operator has this progress if the operator matches and only a condition refuses it.
+"""
 
 
 @dataclass
@@ -57,7 +64,7 @@ class Budget:
     """Counts rewrites and limits them, so that a wrong one can be found by bisection.
 
     ``left``: how many more are allowed, None for any number.  ``made``: how many were made.  ``last``: the
-    operator at which the latest rewrite started, printed before the rewrite.
+    text of the operator at which the latest rewrite started, as it was before the rewrite.
     """
 
     left: int | None = None
@@ -67,9 +74,10 @@ class Budget:
 
 @dataclass
 class FoldedWork:
-    """What constant folding has used of its allowance: bytes of results, and multiply-accumulates.
+    """How much constant folding has computed, and how much it may compute.
 
-    ``max_bytes`` and ``max_macs`` are 0 until the first folding pass sets them for the model.
+    ``bytes``: size of the results so far.  ``macs``: multiply-accumulates so far.  The limits ``max_bytes``
+    and ``max_macs`` are 0 until the first folding pass sets them for the model.
     """
 
     bytes: int = 0
@@ -87,19 +95,19 @@ class TargetRules:
     """What the target of an optimization allows.
 
     ``checks``: functions that return why the target does not take an operator, None if it does.  The first
-    one says whether the runtime has the operator; the second, if there is a delegate, whether that takes it.
-    ``names``: of the runtimes.
+    says whether the runtimes have the operator; the second, if there is a delegate, whether it takes it.
+    ``names``: the names of the runtimes.
     ``accepted``: the operators that ``Context.accepts`` has accepted in the current run of a pass, by the
     names of their first results.
-    ``barred``: why a pass must not rewrite an operator: when it did, it made an operator that the target does
-    not take, and its run was undone.  The key is the name of the pass and the name of the operator's first
-    result, or "" for all operators.
-    ``snapshot``: the latest state of the model to which a run can be undone.  ``run_bytes``: the cost of a
-    run of contiguous elements, see ``Target``.
-    ``is_default``: the user did not name the target.  Then passes with ``makes_special_forms`` may make what
-    the target cannot run.
-    ``written``: returns the operators that the file will have for an operator: those that legalization
-    replaces it by if the runtime lacks it, else the operator itself.
+    ``barred``: why a pass must not rewrite an operator: an earlier run of the pass rewrote it, made an
+    operator that the target does not take, and was undone.  The key is the name of the pass and the name of
+    the operator's first result, or "" for all operators.
+    ``snapshot``: the state of the model to which the current run can be undone.
+    ``run_bytes``: the cost of copying one run of contiguous elements, see ``Target``.
+    ``is_default``: the user did not name the target.  Then passes with ``makes_special_forms`` may make
+    operators that the target cannot run.
+    ``written``: a function that returns the operators that the file will have in place of an operator: those
+    by which legalization replaces it if the runtime lacks it, else the operator itself.
     """
 
     checks: Sequence[Callable[[Op], str | None]]
@@ -114,7 +122,7 @@ class TargetRules:
     def refusal(self, old: Iterable[Op], new: Iterable[Op]) -> str | None:
         """Return why the target does not take the operators ``new``, which replace ``old``.
 
-        Return None if it takes them, or if it did not take ``old`` either, so that nothing is lost.
+        Return None if it takes ``new``, or if it did not take ``old`` either, so that nothing is lost.
         """
         before, after = list(old), list(new)
         for check in self.checks:
@@ -128,15 +136,15 @@ class TargetRules:
 class Context:
     """What all passes of one optimization share.
 
-    ``format``: what the model will be written as; no pass creates an operator that this lacks.
+    ``format``: the format as which the model will be written; passes create only operators that it has.
     ``max_folded_bytes``: size of the largest constant that a pass may compute.
     ``refusals``: the list of recorded near misses; None records none.
     ``partial_matches``: whether operators that match only a part of a picture are recorded too.
     ``budget``: counts and limits single rewrites; None: they are neither counted nor limited.
     ``settings``: values of the passes' options, by name.
-    ``exact``: omit rewrites that are only approximately right, or cost more than they gain.  Pipelines set
-    it; a pass that is run by its own name applies these rewrites, too.
-    ``folded``: the work of constant folding, of all passes together.
+    ``exact``: whether to omit rewrites that are only approximately right, or cost more than they gain.
+    Pipelines omit them; a pass that is run by its own name applies them.
+    ``folded``: the work of constant folding in all passes together.
     ``target``: what the target allows, None for no restriction.
     ``default_rules``: what passes that need a target all the same use then, made when the first one asks.
     """
@@ -166,10 +174,10 @@ class Context:
                 self.budget.left -= 1
 
     def accepts(self, pass_name: str, op: Op, sentence: str | None, progress: int = 0) -> bool:
-        """Return whether ``op`` may be rewritten, and count the rewrite.
+        """Return whether the pass may rewrite ``op``; if so, count the rewrite.
 
-        ``sentence``: why it may not, recorded as a near miss; None if the pass has no objection.  Then the
-        budget and the target decide.
+        ``sentence``: why the pass itself refuses, which is recorded as a near miss; None if it does not
+        refuse.  Then the target and the budget decide.
         """
         result = op.results[0].name if op.results else ""
         if sentence is None and result and self.target is not None:
@@ -210,8 +218,9 @@ class Option(NamedTuple):
     """A setting of a pass: ``--name METAVAR`` on the command line, or ``--name`` for a switch (no metavar).
 
     An option with the name of its pass is the flag of the pass itself.  ``parse``: converts the text of the
-    command line; the message of its ValueError is shown to the user.  ``default``: the value if not set.
-    ``records``: the value is the path of an HDF5 file of input records; the pass gets the records.
+    command line, and may raise ValueError, whose message is shown to the user.  ``default``: the value if the
+    user gives none.  ``records``: the user gives the path of an HDF5 file of input records, and the pass gets
+    the records.
     """
 
     name: str
@@ -232,14 +241,16 @@ class Pass(ABC):
     Defining a subclass with a ``name`` registers it in PASSES.
 
     ``formats``: the formats for which the pass makes sense; pipelines skip it for others, for example if it
-    creates operators that only circle has.  ``undoes``: passes whose result this one reverts; pipelines skip
-    this one if a user asks for one of them.  ``changes_values``, ``changes_interface``: whether it changes
-    them on purpose; its docstring says how, and verification starts again after it.  ``options``: what the
-    user may set.
-    ``makes_special_forms``: whether it makes on purpose what only some runtimes or later tools take; then
-    only a target that the user names restricts it.
+    creates operators that only circle has.
+    ``undoes``: passes whose result this pass reverts; pipelines skip it if a user asks for one of them.
+    ``changes_values``, ``changes_interface``: whether the pass changes values or the interface on purpose.
+    Its docstring says how, and verification starts again after it.
+    ``options``: what the user may set.
+    ``makes_special_forms``: whether the pass makes, on purpose, operators that only some runtimes or later
+    tools take; then only a target that the user names restricts it.
     ``obeys_target``: whether the pass itself makes only operators that the target of the context takes.  The
-    runs of other passes are examined, and undone if they made an operator that the target does not take.
+    driver examines the runs of other passes, and undoes a run that made an operator that the target does not
+    take.
     """
 
     name: ClassVar[str] = ""
@@ -263,8 +274,8 @@ class Pass(ABC):
     def notes(cls, model: Model, context: Context, changes: int | None) -> Iterable[str]:
         """Return sentences for the user about the optimized ``model``; called once after the last pass.
 
-        It is called for every class in PASSES.  ``changes``: the number of changes that this pass made; None
-        if it was not run.
+        The method is called for every class in PASSES.  ``changes``: the number of changes that this pass
+        made; None if it was not run.
         """
         return ()
 

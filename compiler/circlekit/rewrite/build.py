@@ -23,8 +23,9 @@ from circlekit.rewrite.picture import Node, OperandPattern
 class Builder:
     """Creates the operators of ``after`` for one match.
 
-    ``computed``: what the method ``constants`` of the rewrite returned.  ``base_name``: begins the names of
-    new constants.  ``values``: the new values by their names in the picture.
+    ``computed``: what the method ``constants`` of the rewrite returned.  ``base_name``: the first part of the
+    names of new constants.  ``values``: the new values by their names in the picture.  ``ops``: the operators
+    created so far.
     """
 
     def __init__(self, graph: Graph, match: Match, computed: Mapping[str, Any], base_name: str) -> None:
@@ -42,7 +43,7 @@ class Builder:
         """
         kind, declared = node.kinds[0], None
         if node.like is not None and type(like := self.match.ops[node.like]) in node.kinds:
-            kind = type(like)  # some operators, such as QUANTIZE, have results of a declared type
+            kind = type(like)  # the result of QUANTIZE, for example, has the dtype with which it is declared
             declared = list(map(Value.of_type, like.results))
         operands = [self._operand(kind, i, pattern) for i, pattern in enumerate(node.operands)]
         while operands and operands[-1] is None:
@@ -57,6 +58,7 @@ class Builder:
         return op
 
     def _operand(self, kind: type[Op], index: int, pattern: OperandPattern) -> Value | None:
+        """Return the value for operand ``index`` of a new operator of class ``kind``; None if absent."""
         spec = kind.operands[min(index, len(kind.operands) - 1)]
         if pattern.name is None:
             array = np.asarray(pattern.literal)
@@ -79,6 +81,7 @@ class Builder:
         return Value.constant(self.graph.unique_name(f"{self.base_name}/{operand}"), moved_to_file(array))
 
     def _attributes(self, node: Node, kind: type[Op]) -> dict[str, Any]:
+        """Return the attributes that ``node`` copies with ``like`` or gives itself; others have defaults."""
         values: dict[str, Any] = {}
         if node.like is not None:
             names = {a.name for a in kind.attributes}
@@ -97,7 +100,10 @@ class Builder:
 
 
 def type_refusal(old: Value, new: Value) -> str | None:
-    """Return how the type of ``new`` contradicts that of ``old``, which it would replace; else None."""
+    """Return why ``new`` must not replace ``old``: another dtype or shape; None if it may.
+
+    A dimension that is unknown in one of the shapes agrees with every size.
+    """
     if old.dtype is not new.dtype:
         return f"%{old.name}: is {old.dtype.short}, the rewrite gives {new.dtype.short}"
     if old.shape is None or new.shape is None:
@@ -110,11 +116,12 @@ def type_refusal(old: Value, new: Value) -> str | None:
 
 
 def range_refusal(computed: Mapping[str, Any], underflow: bool, match: Match) -> str | None:
-    """Return a sentence if a constant in ``computed`` is unusable; None if all can be used.
+    """Return why a constant in ``computed`` is unusable, as a sentence; None if all can be used.
 
-    The product of two large constants of the model may be infinite, that of two small ones may be zero.  A
-    constant is unusable if an element is not finite, or if all its elements are too small for normal numbers
-    of its dtype.  ``underflow``: whether numpy has reported one; otherwise no element is too small.
+    The product of two large constants of the model may be infinite, and the product of two small ones zero.
+    A constant is unusable if an element is not finite, or if all its elements are too small for normal
+    numbers of its dtype.  ``underflow``: whether numpy reported an underflow while the constants were
+    computed; if not, no element is too small.
     """
     numbers = {n: np.asarray(a) for n, a in computed.items() if isinstance(a, np.ndarray | np.generic)}
     arrays = {n: a for n, a in numbers.items() if a.dtype.kind == "f"}
@@ -142,7 +149,8 @@ def quantized_refusal(match: Match) -> str | None:
 def variable_refusal(match: Match) -> str | None:
     """Return the refusal that names a variable of the match; None if there is none.
 
-    An operator between those of the match may change the variable, which the new operators read later.
+    The new operators may read the variable later than the matched ones did, and an operator in between may
+    change it.
     """
     for value in match.values.values():
         if value is not None and value.is_variable:
@@ -151,5 +159,5 @@ def variable_refusal(match: Match) -> str | None:
 
 
 def _largest(array: Array) -> float:
-    """Return the largest magnitude without a temporary array: 0 if empty, NaN if an element is NaN."""
+    """Return the largest magnitude, without a temporary array: 0 if empty, NaN if an element is NaN."""
     return max(-float(array.min()), float(array.max())) if array.size else 0.0

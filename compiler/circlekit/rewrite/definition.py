@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from string import Template
@@ -53,7 +53,7 @@ Kinds = tuple[str, ...]
 """The names of the operators that one node of a picture accepts."""
 
 _CALL = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|=\s*(\w+(?:\s*\|\s*\w+)*)\s*\(')
-"""A string, a comment, or the operator names between ``=`` and ``(``."""
+"""Matches a string, a comment, or (as group 1) the operator names between ``=`` and ``(``."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,7 +61,8 @@ class Definition:
     """The pictures of a rewrite class and facts about its methods.
 
     ``conditions``: names of the methods marked as conditions.  ``constant_names``: operands of
-    ``before`` that must be constant.  ``parameters``: names of the parameters of each method, by its name.
+    ``before`` that must be constant.  ``parameters``: for each of these methods and for ``constants``, the
+    names of its parameters.
     """
 
     before: Picture
@@ -83,8 +84,8 @@ def define(owner: type, before: str, after: str, computes_constants: bool) -> De
     old = parse_picture(before, label + ".before")
     new = parse_picture(after, label + ".after", sorted(old.bound()), free=True)
     _check_results(old, new, label)
-    in_pictures = {*_operand_names(old), *old.producer, *new.producer}
-    others = [name for name in _operand_names(new) if name not in in_pictures]
+    in_pictures = {*old.operand_names(), *old.producer, *new.producer}
+    others = [name for name in new.operand_names() if name not in in_pictures]
     if others and not computes_constants:
         raise RewriteError(f"{label}: after reads {others[0]}, which is neither in before nor computed")
     if operator_names(before) != tuple(tuple(map(kind_name, node.kinds)) for node in old.nodes):
@@ -109,7 +110,7 @@ def may_match(text: str, kinds: frozenset[type[Op]]) -> bool:
 
 @lru_cache(maxsize=1024)
 def operator_names(text: str) -> tuple[Kinds, ...]:
-    """Return, without parsing, the names that each operator of a picture accepts, in order."""
+    """Return the operator names that each node of the picture ``text`` accepts, without parsing the text."""
     choices = (match.group(1) for match in _CALL.finditer(text))
     return tuple(tuple(name.strip() for name in kinds.split("|")) for kinds in choices if kinds)
 
@@ -124,17 +125,12 @@ def _names_of(kinds: frozenset[type[Op]]) -> frozenset[str]:
 # -- checks --------------------------------------------------------------------------------------
 
 
-def _operand_names(picture: Picture) -> Iterator[str]:
-    for node in picture.nodes:
-        yield from (o.name for o in node.operands if o.name)
-
-
 def _check_results(old: Picture, new: Picture, label: str) -> None:
     """Raise RewriteError if results, alias or ``like`` of ``after`` do not fit ``before``."""
     if not old.nodes:
         raise RewriteError(f"{label}: before has no operator")
     if new.alias is not None:
-        if new.alias not in set(_operand_names(old)) | set(old.producer):
+        if new.alias not in {*old.operand_names(), *old.producer}:
             raise RewriteError(f"{label}: after is {new.alias}, which before does not have")
         return
     for name in old.root.results:
@@ -149,9 +145,9 @@ def _check_results(old: Picture, new: Picture, label: str) -> None:
 
 
 def _parameters(owner: type, old: Picture, method: str, label: str) -> tuple[str, ...]:
-    """Return the parameter names of a method; raise RewriteError if the picture does not bind one."""
+    """Return the parameter names of a method; raise RewriteError for one that ``old`` does not bind."""
     dims = {str(d).split("|")[0] for n in old.nodes for o in n.operands for d in o.dims or ()}
-    bound = old.operand_names() | set(old.producer) | old.bound() | dims | {"match"}
+    bound = {*old.operand_names(), *old.producer, *old.bound(), *dims, "match"}
     code = inspect.unwrap(getattr(owner, method)).__code__  # inspect.signature is slow
     names: tuple[str, ...] = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     for name in names:

@@ -52,11 +52,11 @@ class Match(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Failure:
-    """Why the attempt at a match that had the most progress failed.
+    """Why the attempt at a match failed that had the most progress.
 
-    ``progress``: 2 for each operator that matched until then, 1 for one of which only the class matched.
+    ``progress``: 2 for each operator that matched, 1 for an operator of which only the class matched.
     ``is_vague``: whether the reason may only be that the operands were tried in the wrong order.
-    ``ops``: the operators that matched until then.
+    ``ops``: the operators that matched.
     """
 
     progress: int = 0
@@ -96,9 +96,10 @@ class Matcher:
         yield from self._match_op(self.picture.root, root, Match({}, {}, {}, {}))
 
     def part(self, node: Node, op: Op) -> tuple[int, str, int]:
-        """Match the part of the picture that ends with ``node``, with ``op`` as this last operator.
+        """Match the part of the picture that ends with ``node``; ``op`` stands for ``node``.
 
-        Returns the number of its operators, 0 if it does not match; sentence and progress of the failure.
+        Return the number of operators that matched, 0 if the part does not match; and, for that case, the
+        sentence and the progress of the failure.
         """
         self.failure = Failure()
         match = next(self._match_op(node, op, Match({}, {}, {}, {})), None)
@@ -106,7 +107,7 @@ class Matcher:
         return count, self.failure.sentence, self.failure.progress
 
     def refuse(self, match: Match, progress: int, sentence: str, is_vague: bool = False) -> None:
-        """Record that ``match`` failed if it has more progress than the last failure, or is less vague."""
+        """Record why ``match`` failed if it has more progress than the recorded failure, or is less vague."""
         last = self.failure
         if progress > last.progress or (progress == last.progress and last.is_vague and not is_vague):
             self.failure = Failure(progress, sentence, is_vague, tuple(dict.fromkeys(match.ops.values())))
@@ -159,7 +160,7 @@ class Matcher:
     # -- attributes ----------------------------------------------------------------------------
 
     def _bind_attributes(self, node: Node, op: Op, match: Match, progress: int) -> dict[str, Any] | None:
-        """Return the attribute values that the picture names; None if an attribute does not match."""
+        """Return the attribute values to which ``node`` gives names; None if an attribute does not match."""
         bound: dict[str, Any] = {}
         for spec in op.attributes:
             pattern = node.attributes.get(spec.name)
@@ -183,7 +184,7 @@ class Matcher:
     def _match_operands(
         self, node: Node, inputs: list[Value | None], done: int, match: Match
     ) -> Iterator[Match]:
-        """Match the operands of ``node``, of which ``done`` have been matched."""
+        """Yield each way to extend ``match`` by the operands of ``node``, of which ``done`` have matched."""
         if done == len(node.operands):
             yield match
             return
@@ -193,6 +194,7 @@ class Matcher:
             yield from self._match_operands(node, inputs, done + 1, further)
 
     def _match_operand(self, pattern: OperandPattern, value: Value | None, match: Match) -> Iterator[Match]:
+        """Yield each way to extend ``match`` by ``value`` (None: absent) in the place of ``pattern``."""
         progress = self._progress(match)
         if pattern.name is None:
             if value is not None and _equals_literal(value, pattern.literal):
@@ -231,7 +233,7 @@ class Matcher:
     def _match_type(
         self, pattern: OperandPattern, value: Value, match: Match, progress: int
     ) -> dict[str, int] | None:
-        """Return ``match.dims`` and the sizes that ``value`` adds; None if its type does not match."""
+        """Return ``match.dims`` with the sizes that ``value`` adds; None if its type does not match."""
         if pattern.const and (value.data is None or value.is_variable):
             found, expected = "is not constant", pattern.type_text()
         elif pattern.const and not value.is_plain:
@@ -257,7 +259,8 @@ def unify(
 ) -> dict[str, int] | None:
     """Match ``shape`` against ``pattern``, the dimensions in a picture.
 
-    Returns ``dims``, the known sizes by letter, with those that ``shape`` adds; None if it does not match.
+    ``dims``: the sizes by capital letter that are known so far.  Return them with the sizes that ``shape``
+    adds; None if ``shape`` does not match.
     """
     if shape is None:
         return None
@@ -290,7 +293,10 @@ def unify(
 def _expected_values(
     pattern: AttributePattern | None, spec: Attribute, match: Match, bound: dict[str, Any]
 ) -> tuple[Any, ...] | None:
-    """Return the attribute values that match, None for any.  A name with a value matches only this value."""
+    """Return the attribute values that match, None for any.
+
+    A name that already stands for a value matches only this value.
+    """
     if pattern is None:
         return (spec.default,)
     values = bound | match.attributes
@@ -318,14 +324,17 @@ PartialMatch = tuple[Op, str, int]
 
 
 def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
-    """Yield operators that match a node of the picture before the root but lack the user that it shows."""
+    """Yield operators that match a node of the picture before the root, but lack the user that it shows.
+
+    If the root is a custom operator, also yield the operators with other custom codes.
+    """
     picture = matcher.picture
     for node in picture.nodes[:-1]:
         for at, name in enumerate(node.results):
             users = [n for n in picture.nodes if any(o.name == name for o in n.operands)]
             for op in graph:
                 if users and node.fits(op) and at < len(op.results):
-                    yield from _other_user(matcher, node, op, op.results[at], users[0])
+                    yield from _missing_user(matcher, node, op, op.results[at], users[0])
     root = picture.root
     for op in graph:
         if root.custom is not None and isinstance(op, root.kinds) and not root.fits(op) and op.results:
@@ -333,10 +342,12 @@ def partial_matches(matcher: Matcher, graph: Graph) -> Iterator[PartialMatch]:
             yield op, f"%{op.output.name}: is {code}, expected {root.kind_names()}", 1
 
 
-def _other_user(matcher: Matcher, node: Node, op: Op, value: Value, expected: Node) -> Iterator[PartialMatch]:
+def _missing_user(
+    matcher: Matcher, node: Node, op: Op, value: Value, expected: Node
+) -> Iterator[PartialMatch]:
     """Yield ``op``, which may match ``node``, if no user of its result ``value`` fits ``expected``."""
     if any(expected.fits(user) for user in value.users):
-        return  # the refusal of the match with that user as root says more
+        return  # then the refusal of a match that includes this user says more
     size, sentence, progress = matcher.part(node, op)
     if size:
         user = next(iter(value.users), None)

@@ -3,12 +3,14 @@
 
 Names without a producer in the picture are its inputs.  The grammar is that of ``ir.text.syntax``.  Examples:
 
-    w: const f32[*, O, _, 3]    a constant of dtype f32; O is equal to every other O, _ is any dimension,
-                                a leading * is any number of ones (or all is a scalar), ``O|1`` is O or 1
-    b?: const                   an operand that may be absent; of several operators, some may lack it
+    w: const f32[*, O, _, 3]    a constant of dtype f32; every O is the same size, _ is any size, ``O|1`` is O
+                                or 1, a leading * is any number of ones (then a scalar counts as all ones)
+    b?: const                   an operand that may be absent; where a node names several operators, some of
+                                them may have no such operand
     0.5   [0, 2, 3, 1]          a constant with these elements (a number matches any shape of one element)
     {act: any = a}              any value, which is bound to the name ``a``;  {act: RELU|RELU6} one of these
-    {like y}                    in after: all attributes of ``y``; of several operators, the one of ``y``
+    {like y}                    in after: all attributes of the operator that produces ``y`` in before; where
+                                a node names several operators, it becomes the one that produces ``y``
     Custom("Erf", x)            in before: an operator with this custom code, or with one of "A|B"
 """
 
@@ -33,7 +35,7 @@ CUSTOM = "Custom"
 
 
 class OperandPattern(NamedTuple):
-    """One operand: a ``name``, or else a ``literal``.  ``dtype``, ``dims``: None for any."""
+    """One operand: a ``name``, or else a ``literal``.  ``dtype`` and ``dims`` are None for any."""
 
     name: str | None
     literal: Any = None
@@ -59,8 +61,9 @@ class AttributePattern(NamedTuple):
 class Node:
     """One operator of a picture.
 
-    ``kinds``: the operator classes that match.  ``carried``: attributes that ``after`` copies, so that any
-    value matches.  ``custom``: the custom code, or several separated by ``|``.
+    ``kinds``: the operator classes that match.  ``like``: the result after ``like``, None if there is none.
+    ``carried``: attributes that ``after`` copies, so that any value matches.  ``custom``: the custom code, or
+    several separated by ``|``.
     """
 
     kinds: tuple[type[Op], ...]
@@ -102,9 +105,9 @@ class Picture:
         """Return the names that are bound to attribute values."""
         return {a.bind for n in self.nodes for a in n.attributes.values() if a.bind}
 
-    def operand_names(self) -> set[str]:
-        """Return the names of all operands."""
-        return {o.name for n in self.nodes for o in n.operands if o.name}
+    def operand_names(self) -> list[str]:
+        """Return the names of all operands, in order; a name may occur several times."""
+        return [o.name for n in self.nodes for o in n.operands if o.name]
 
 
 def kind_name(kind: type[Op]) -> str:
@@ -135,7 +138,7 @@ def parse_picture(text: str, label: str, variables: Sequence[str] = (), free: bo
 
 @cache
 def query(text: str, label: str) -> Picture:
-    """Parse a picture that is only matched: attributes that it does not name may have any value."""
+    """Parse a picture that is only matched, never replaced: attributes that it omits may have any value."""
     picture = parse_picture(text, label)
     for node in picture.nodes:
         names = {attribute.name for kind in node.kinds for attribute in kind.attributes}
@@ -155,11 +158,12 @@ class _Reader:
         self.by_name = {cls.__name__: cls for cls in REGISTRY.values()}
 
     def add(self, call: Call) -> None:
+        """Check the statement ``call`` and add its node; raise ParseError for a mistake."""
         custom = self._custom_code(call)
         kinds = tuple(self._kind(token) for token in call.kinds)
         required = count = len(call.operands)
         while len(kinds) > 1 and required and call.operands[required - 1].optional:
-            required -= 1  # of several operators, some may lack the last operands
+            required -= 1  # where a node names several operators, some of them may lack the last operands
         for kind in kinds:
             specs = kind.operands
             maximum = count if specs and specs[-1].variadic else len(specs)

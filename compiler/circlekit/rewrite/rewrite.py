@@ -36,7 +36,7 @@ MAX_USERS_COMPARED = 32
 """At most this many users of a value in ``spread`` are checked for being rewritten in the same way."""
 
 MAX_GROWING_REWRITES = 100
-"""One value may be rewritten this many times, and once more per operator of the graph."""
+"""A value may be rewritten at most this many times, and once more for each operator of the graph."""
 
 
 def condition(method: F) -> F:
@@ -48,15 +48,16 @@ def condition(method: F) -> F:
 class Rewrite(GraphPass):
     """Replace each match of the picture ``before`` by the picture ``after`` (docs/design.md).
 
-    Parameters of the methods are filled by name: a constant of the picture as its array (None if absent), any
-    other operand or result as its Value, a capital letter as the size of that dimension, a bound attribute as
-    its value, ``match`` as the Match.  ``constants`` returns, by name, what ``after`` uses and ``before``
-    lacks: arrays become constants, other objects are values of attributes.
+    The engine calls ``constants`` and the conditions with what the names of their parameters stand for: a
+    constant of the picture as its array (None if absent), any other operand or result as its Value, a capital
+    letter as the size of that dimension, a bound attribute as its value, ``match`` as the Match.
+    ``constants`` returns, by name, what ``after`` uses and ``before`` lacks: arrays become constants, other
+    objects are values of attributes.
 
     A class whose texts contain ``$words`` is a template; its subclasses give the words as class keywords.
 
     ``shared``: interior results that may have users outside the match; their producers then stay.
-    ``spread``: interior results that may have other users if all of these are rewritten alike.
+    ``spread``: interior results that may have other users, if this rewrite applies to each of them, too.
     ``approximate``: values may change beyond rounding, as in ONE; no pipeline applies the rewrite then.
     ``quantized``: quantized values may take part; the rewrite must keep their parameters right.
     """
@@ -135,7 +136,7 @@ class Rewrite(GraphPass):
 
     @property
     def _stays_in_place(self) -> bool:
-        """Whether a single operator is replaced: the new ones then read variables at the same time as it."""
+        """Whether a single operator is replaced: the new ones then read variables when it would read them."""
         return len(self.old.nodes) == 1 and self.new.alias is None
 
     def wants(self, op: Op) -> bool:
@@ -147,9 +148,10 @@ class Rewrite(GraphPass):
         return None
 
     def _rewrite_root(self, graph: Graph, op: Op, matcher: Matcher, context: Context, limit: int) -> int:
-        """Rewrite matches with root ``op``, then with the operator that replaced it; return how many.
+        """Rewrite a match with root ``op``, then one with the operator that replaced it, and so on.
 
-        Raise RewriteError after more than ``limit`` rewrites, of a picture that matches its own result.
+        Return the number of rewrites.  Raise RewriteError if there are more than ``limit``, because the
+        picture matches its own result.
         """
         root: Op | None = op
         changes = 0
@@ -234,6 +236,7 @@ class Rewrite(GraphPass):
         return any(m.value(name) is value and self._refusal(graph, m, False) is None for m in found)
 
     def _call(self, name: str, match: Match) -> Any:
+        """Call the method ``name`` with what its parameters stand for in ``match``."""
         expected = self.definition().parameters[name]
         return getattr(self, name)(**{p: self._argument(p, match) for p in expected})
 
@@ -336,7 +339,7 @@ class Rules(GraphPass):
 
 
 def _shape_error(op: Op) -> str | None:
-    """Return why ``op`` does not fit its operands, which constant folding may reveal; None if it fits."""
+    """Return why ``op`` cannot take its operands, which constant folding may reveal; None if it can."""
     try:
         check_op(op)
     except UnsupportedError:  # there is no shape rule

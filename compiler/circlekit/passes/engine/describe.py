@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describe passes from their classes."""
+"""Describe passes as text, made from their classes: a reference page, sections of it, and a short table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def page(passes: Mapping[str, type[Pass]]) -> str:
 
 
 def section(item: type[Pass]) -> Iterator[str]:
-    """Yield the lines of the section about one pass; except for pictures, they fit into PAGE_COLUMNS."""
+    """Yield the lines of the section about one pass; all lines but pictures fit into PAGE_COLUMNS."""
     yield f"## {item.name}"
     yield ""
     yield from paragraphs(inspect.cleandoc(item.__doc__ or ""), PAGE_COLUMNS)
@@ -93,7 +93,7 @@ def summary(item: type[Pass]) -> str:
 
 
 def pipeline_of(name: str) -> str:
-    """Return the first pipeline that runs the pass, "" if none does; later ones extend earlier ones."""
+    """Return the first pipeline that runs the pass ``name``; "" if none does."""
     return next((pipeline for pipeline in PIPELINES if name in pipeline_passes(pipeline)), "")
 
 
@@ -104,6 +104,7 @@ def rules_of(item: type[Pass]) -> list[type[Rewrite]]:
 
 
 def _picture(head: str, text: str) -> Iterator[str]:
+    """Yield the lines of a picture, indented below ``head``."""
     lines = textwrap.dedent(text).strip("\n").rstrip().splitlines()
     yield head
     yield from (f"    {line.strip() if len(lines) == 1 else line}".rstrip() for line in lines)
@@ -139,6 +140,6 @@ def groups(passes: Mapping[str, type[Pass]]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _suffix(item: type[Pass]) -> str:
-    """Return the note on a pass that has approximate rules besides those that pipelines apply."""
+    """Return a note for a pass of a pipeline that also has approximate rules; "" for other passes."""
     has_more = pipeline_of(item.name) and any(rule.approximate for rule in rules_of(item))
     return " (Asked for by name: approximate rewrites too.)" if has_more else ""

@@ -18,12 +18,12 @@ from circlekit.passes.pipelines import Phase
 from circlekit.rewrite.base import Context, Pass
 
 MAX_ROUNDS = 100
-"""How often a group of passes, or all groups, run at most; but see ``_rounds``."""
+"""How often a group of passes, and the sequence of all groups, runs at most; ``_rounds`` adds some."""
 
 BeforePass = Callable[[str], None]
 AfterPass = Callable[[str, int], None]
 Epochs = tuple[int, ...]
-"""For each graph a number that increases with every change of the graph."""
+"""For each graph of a model, a number that increases with every change of the graph."""
 
 
 def run_passes(
@@ -109,8 +109,9 @@ def _fixed_point(steps: Sequence[_Step], model: Model, context: Context) -> list
 def _rounds(model: Model) -> Iterator[None]:
     """Yield once for each round that passes may take until none of them changes ``model``.
 
-    These are MAX_ROUNDS, and up to one more for each operator, because in a deep model a rewrite may move an
-    operator by one place in each round.  After MAX_ROUNDS, they end where the model is again as it was.
+    There are at most MAX_ROUNDS rounds and one more for each operator, because in a deep model a rewrite may
+    move an operator by one place in each round.  After MAX_ROUNDS, the rounds end as soon as the model is
+    again in an earlier state.
     """
     states = set[int]()
     for number in range(MAX_ROUNDS + sum(map(len, model.graphs))):
@@ -123,7 +124,7 @@ def _rounds(model: Model) -> Iterator[None]:
 
 
 def _state(graph: Graph) -> tuple[object, ...]:
-    """Return the operators of ``graph``, their attributes and how they are connected, without names."""
+    """Return the operators of ``graph``, their attributes, and how they are connected; not their names."""
     numbers: dict[Value | None, int] = {}
     for value in chain(graph.inputs, *(op.results for op in graph)):
         numbers[value] = len(numbers)

@@ -39,11 +39,11 @@ def explain_passes(
     changes: Mapping[str, int] | None = None,
     targets: TargetSet = NO_TARGETS,
 ) -> list[Explanation]:
-    """Return the explanation of a pass, or with ALL_PASSES those of all, the nearest miss first.
+    """Return the explanation of the pass ``passes``, or of every pass if that is ALL_PASSES.
 
-    ``model``: the optimized model, which stays as it is.  ``changes``: by name of a pass, the number of its
-    rewrites when the model was optimized.  ``targets``: what the model has to run on.  Raise RewriteError for
-    an unknown pass.
+    The explanation with the nearest miss comes first.  ``model``: the optimized model, which stays as it is.
+    ``changes``: by name of a pass, the number of its rewrites when the model was optimized.  ``targets``:
+    what the model has to run on.  Raise RewriteError for an unknown pass.
     """
     names = in_order(every_pass()) if passes == ALL_PASSES else [find_pass(passes).name]
     found = []
@@ -64,20 +64,20 @@ def explain_passes(
 def explain_pass(
     model: Model, name: str, format: str, settings: Mapping[str, Any] | None = None
 ) -> list[Refusal]:
-    """Run the pass ``name`` on a copy of ``model`` and return what it refuses then, the nearest miss first.
+    """Run the pass ``name`` on a copy of ``model`` and return what it then still refuses, nearest miss first.
 
-    There is one refusal for each operator, the one with the highest progress.  If the pass changes nothing
-    and has no near miss, the partial matches of highest progress are returned.  Raise RewriteError for an
-    unknown pass.
+    For each operator, only the refusal with the highest progress is returned.  If the pass changes nothing
+    and has no near miss, the partial matches with the highest progress are returned.  Raise RewriteError for
+    an unknown pass.
     """
     return _explain(clone(model), name, Context(format, settings=settings or {})).refusals
 
 
 def _explain(copy: Model, name: str, context: Context, rewrote: int = 0, partial: bool = True) -> Explanation:
-    """Return the explanation of a pass, which runs on the model ``copy`` and may change it.
+    """Run the pass ``name`` on the model ``copy`` and return its explanation.
 
-    ``rewrote``: the number of its rewrites when the model was optimized.  ``partial``: whether to look for
-    partial matches if the pass changes nothing and has no near miss.
+    ``rewrote``: the number of rewrites of the pass when the model was optimized.  ``partial``: whether to
+    look for partial matches if the pass changes nothing and has no near miss.
     """
     explained = find_pass(name)
     changes = sum(record.changes for record in run_passes(copy, [name], context))
@@ -110,9 +110,9 @@ def _remarks(item: type[Pass], context: Context, is_explained: bool) -> Iterable
 
 
 def _missing_root(model: Model, item: type[Pass]) -> list[Refusal]:
-    """Return a refusal if no operator of the model can be the root of a picture; else [].
+    """Return a refusal if no operator of the model can be the root of a picture of the pass; else [].
 
-    The refusal is about the producer of the model's first output, because there is no operator to name.
+    The refusal names the producer of the model's first output, because no operator is of the right kind.
     """
     roots = [rule.definition().before.root for rule in rules_of(item)]
     outputs = [value for value in model.main.outputs if value.producer is not None]
@@ -125,7 +125,7 @@ def _missing_root(model: Model, item: type[Pass]) -> list[Refusal]:
 
 
 def _furthest(refusals: list[Refusal]) -> list[Refusal]:
-    """Return for each operator the first of the refusals with the highest progress."""
+    """Return, for each operator, the refusal with the highest progress; the first of several such."""
     best: dict[Op, Refusal] = {}
     for refusal in refusals:
         known = best.setdefault(refusal.op, refusal)
@@ -145,7 +145,7 @@ def explain_op(
     removed: Collection[str] = (),
     targets: TargetSet = NO_TARGETS,
 ) -> list[OpExplanation]:
-    """Return which passes come nearest to an operator of ``model``, for each operator that ``which`` names.
+    """Return, for each operator of ``model`` that ``which`` names, the passes that come nearest to it.
 
     ``which``: the name of a result (``%name`` or ``name``), a code of the schema or of a custom operator, or
     the name of an operator's class.  ``removed``: names and kinds of operators that passes may have removed.
@@ -195,7 +195,7 @@ def names_of_op(op: Op) -> set[str]:
 
 
 def _refusals_of(item: type[Pass], model: Model, context: Context) -> tuple[int, list[Refusal]]:
-    """Run a pass; return the number of changes, near misses and partial matches."""
+    """Run a pass; return the number of its changes, and its near misses and partial matches."""
     refusals: list[Refusal] = []
     context = replace(context, refusals=refusals)
     changes = run_for_target(item(), model, context)
@@ -204,9 +204,10 @@ def _refusals_of(item: type[Pass], model: Model, context: Context) -> tuple[int,
 
 
 def _nearest(ops: Collection[Op], refusals: Iterable[Refusal]) -> dict[Op, Refusal]:
-    """Return for each of ``ops`` the nearest refusal that is about it, if there is any.
+    """Return, for each of ``ops``, the nearest refusal that is about this operator, if there is any.
 
-    A refusal is about its operator, the other operators that matched, and the one whose result it names.
+    A refusal is about the operator at which it starts, about the other operators that matched, and about the
+    operator whose result begins its sentence.
     """
     by_name = {f"%{value.name}": op for op in ops for value in op.results}
     nearest: dict[Op, Refusal] = {}
@@ -219,5 +220,5 @@ def _nearest(ops: Collection[Op], refusals: Iterable[Refusal]) -> dict[Op, Refus
 
 
 def _with_text(refusal: Refusal, pass_name: str) -> Refusal:
-    """Return a refusal of the pass, or of one of its rules, with its operator as text."""
+    """Return ``refusal`` with the text of its operator, as a refusal of the pass ``pass_name``."""
     return replace(refusal, pass_name=pass_name, text=refusal.text or print_op(refusal.op))

@@ -18,11 +18,11 @@ MAX_SENTENCES = 5
 
 @dataclass
 class Explanation:
-    """What a pass did to a model, and why not more; ``print`` shows it as a block of text.
+    """What a pass changed in a model, and why it changed no more; ``print`` shows it as a block of text.
 
     ``rewrote``: the number of its rewrites when the model was optimized.  ``would_rewrite``: the number of
     rewrites that it would make in the optimized model, if it was asked for by name.  ``refusals``: what it
-    refuses after these, the nearest misses first.  ``remarks``: sentences on what the pass needs, or why
+    would still refuse then, the nearest misses first.  ``remarks``: sentences on what the pass needs, or why
     nothing is known.
     """
 
@@ -76,10 +76,10 @@ class Explanation:
 
 @dataclass
 class OpExplanation:
-    """Which passes came nearest to one operator that is left; ``print`` shows it as a block of text.
+    """Which passes came nearest to rewriting one operator; ``print`` shows it as a block of text.
 
-    ``op``: the operator as text.  ``passes``: those that would rewrite it if they were asked for by name.
-    ``refusals``: one of each pass that came near, the nearest first.
+    ``op``: the operator as text, in the graph named ``graph``.  ``passes``: the passes that would rewrite it
+    if they were asked for by name.  ``refusals``: at most one refusal of each pass, the nearest first.
     """
 
     graph: str
@@ -131,7 +131,7 @@ def places(count: int) -> str:
 
 
 def _more(rest: int, what: str) -> Iterator[str]:
-    """Yield a line that says that ``rest`` more are not shown, if there are any."""
+    """Yield a line that says how many things named ``what`` are not shown, if ``rest`` is above 0."""
     if rest > 0:
         plural = "" if rest == 1 else "es" if what.endswith(("s", "ch")) else "s"
         yield f"  and {rest} more {what}{plural}"

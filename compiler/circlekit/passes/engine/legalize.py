@@ -31,25 +31,27 @@ LITERT = frozenset({"litert", "litert-xnnpack"})
 """Names of the targets that are LiteRT."""
 
 MAX_ROUNDS = 30
-"""How often all legalizations run at most; they repeat because one may make what another one replaces."""
-
+"""How often all legalizations run at most; one may make an operator that another one replaces."""
 
 MAX_DEPTH = 2
 """Largest ``depth`` of a legalization: how often the operators that it makes may be replaced again."""
 
 
 class Legalization(GraphPass):
-    """A replacement of an operator that the format or a runtime refuses by operators that all of them run.
+    """A pass that replaces operators that the format or a runtime refuses by operators that both accept.
 
-    It has no ``name`` as a pass: run by a user or a pipeline, it would remove operators that later passes
-    look for.  It also replaces an operator that runs, but that the delegate of a runtime refuses, by
-    operators that the delegate takes.
+    It also replaces an operator that runs, but that the delegate of a runtime refuses, by operators that the
+    delegate takes.  It has no ``name``, so users and pipelines cannot run it: it would remove operators that
+    later passes look for.
 
     ``targets``: runtimes for which it replaces operators even if their tables accept them, because the tables
     cannot express what is wrong with the form.
     ``lowers``: the word in the argument ``keep`` of ``legalize`` that leaves it out; "" if none does.
-    ``depth``: how often the operators that it makes may be replaced again before they run.
-    ``changes_more``: whether it runs after the legalizations with False here, because it changes more.
+    ``depth``: how often the operators that it makes may be replaced again until they run.
+    ``changes_more``: whether it runs after the legalizations for which this is False, because it changes more
+    of the model.
+
+    For the arguments, see ``legalize_in_place``; ``runtimes``: the targets; ``names``: their names.
     """
 
     targets: ClassVar[frozenset[str]] = frozenset()
@@ -93,7 +95,7 @@ class Legalization(GraphPass):
         return next(filter(None, (runtime.delegate_refusal(op) for runtime in self.runtimes)), None)
 
     def is_cut(self, ops: Collection[Op]) -> bool:
-        """Return whether a delegate refuses one of ``ops``, and has no more partitions if it runs them all.
+        """Return whether a delegate refuses one of ``ops``, and running all of them adds no partition.
 
         In an excerpt, whose partitions are unknown, a refusal is enough.
         """
@@ -102,10 +104,10 @@ class Legalization(GraphPass):
         return self.cuts.is_cut(ops)
 
     def result_obstacle(self, old: Collection[Op], new: Sequence[Op]) -> str | None:
-        """Return the first obstacle of the operators ``new`` that replace ``old``; None if there is none.
+        """Return why the operators ``new`` must not replace ``old``; None if there is no obstacle.
 
-        If the operators ``old`` run, the replacement is for a delegate, which has to take the new ones.  If
-        the replacement is forced by ``targets``, the operators are not examined.
+        If the operators ``old`` run, they are replaced for a delegate, which then has to take the new ones.
+        If ``targets`` forces the replacement, the operators are not examined.
         """
         if self.is_forced:
             return None
@@ -114,7 +116,7 @@ class Legalization(GraphPass):
         return next((sentence for check in checks for sentence in map(check, new) if sentence), None)
 
     def lasting_obstacle(self, op: Op) -> str | None:
-        """Return why ``op`` does not run, not even after legalization; None if it runs."""
+        """Return why ``op`` does not run, even if it is itself legalized again; None if it runs."""
         sentence = self.obstacle(op)
         if sentence is None or not self.depth or not can_stand_alone(op):
             return sentence
@@ -124,9 +126,9 @@ class Legalization(GraphPass):
 
 
 class Lowering(Legalization, Rewrite):
-    """A legalization that is declared by a picture; its root is the operator that is replaced.
+    """A legalization that is declared by a picture; the format or a runtime refuses the root of the picture.
 
-    For a delegate, all operators of the picture count: together they may cut a partition.
+    A delegate may refuse any operator of the picture: together they may cut a partition.
     """
 
     def wants(self, op: Op) -> bool:
@@ -141,7 +143,7 @@ class Lowering(Legalization, Rewrite):
 
 
 class Replacement(Legalization):
-    """A legalization of single operators of the classes ``kinds``, by a function."""
+    """A legalization that replaces single operators of the classes ``kinds`` with a function."""
 
     kinds: ClassVar[tuple[type[Op], ...]] = ()
 
@@ -163,7 +165,7 @@ class Replacement(Legalization):
     def results(self, op: Op, insert: Inserter) -> Sequence[Value] | None:
         """Insert the operators that replace ``op`` and return the values that replace its results.
 
-        Return None if that is not possible.
+        Return None if ``op`` cannot be replaced.
         """
 
 
@@ -193,11 +195,12 @@ def legalize_in_place(
     Return how often each legalization was applied, by its ``title``.  An operator stays if no legalization
     gives a result that the format and all runtimes have.
 
-    ``keep``: the ``lowers`` of the legalizations to leave out.  ``targets``: the runtimes; None if the user
-    named none.  Then operators are replaced only for the format, and by the legalizations that name the
-    default runtime in their own ``targets``.  The table of that runtime is not asked, because ONE's compiler
-    may take more than ONE's interpreter.  ``is_excerpt``: whether ``model`` stands for a part of another one,
-    whose partitions are unknown.  ``depth``: the highest ``depth`` of a legalization.
+    ``keep``: the ``lowers`` of the legalizations to leave out.
+    ``targets``: the runtimes; None if the user named none.  Then an operator is replaced only if the format
+    lacks it, or by a legalization that has the default runtime in its own ``targets``.  The table of the
+    default runtime is not consulted, because ONE's compiler may take more than ONE's interpreter.
+    ``is_excerpt``: whether ``model`` is a part of another model, whose partitions are unknown.
+    ``depth``: the highest ``depth`` of a legalization.
     """
     _import_all()
     names = [DEFAULT_TARGETS[format]] if targets is None else [target.name for target in targets]
@@ -205,7 +208,7 @@ def legalize_in_place(
     kinds = sorted(LEGALIZATIONS, key=lambda kind: kind.changes_more)
     members = [kind(format, runtimes, names, is_excerpt) for kind in kinds if kind.lowers not in keep]
     made: Counter[str] = Counter()
-    level = 0  # first what runs at once, then what has to be replaced again
+    level = 0  # at level 0 new operators must run as they are, at higher levels they may be replaced again
     for _ in range(MAX_ROUNDS):
         for member in members:
             member.depth = level

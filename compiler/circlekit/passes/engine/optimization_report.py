@@ -19,7 +19,7 @@ from circlekit.targets.memory_plan import arena_bytes
 from circlekit.targets.planners import Planner, default_planner
 
 DOCUMENT_SCHEMA = 1
-"""Increases when ``Report.document`` changes in a way that breaks readers; docs/guide/results.md."""
+"""Increases when ``Report.document`` changes in a way that breaks readers; see docs/guide/results.md."""
 
 MAX_VERDICTS = 12
 """If more outputs were compared, only the one with the largest difference is named."""
@@ -60,7 +60,7 @@ class Summary:
     ``ops``: number of operators in all graphs, by the name of their kind in the schema.
     ``parameters``: elements of float and quantized constants; shapes, axes and indices do not count.
     ``macs``: multiply-accumulates of one run of every graph; unknown dimensions, mostly a batch, count as 1.
-    ``arena_bytes``: size of the arenas of all graphs, as ``arena_planner``, that of a target, places them.
+    ``arena_bytes``: size of the arenas of all graphs, as the planner named ``arena_planner`` places them.
     ``file_size``: bytes, None if there is no file.  ``format``: circle or tflite.
     """
 
@@ -95,7 +95,7 @@ class Summary:
 
 
 def equal_within(difference: float, tolerance: float) -> str:
-    """Return the text on equal arrays, whose largest absolute ``difference`` is at most ``tolerance``."""
+    """Return words for arrays whose largest absolute ``difference`` is at most ``tolerance``."""
     if difference == 0:
         return "exactly equal"
     return f"equal within {difference:.2g}, allowed {tolerance:.2g}"
@@ -119,10 +119,10 @@ class OutputDifference:
 
 @dataclass(frozen=True)
 class TargetCheck:
-    """What a target cannot run of a model, ``before`` and ``after`` it was optimized.
+    """The operators of a model that a target cannot run, ``before`` and ``after`` it was optimized.
 
     ``name`` and ``title`` are those of the target.  ``delegations``: what its delegate runs before and after,
-    None if it has none.
+    None if the target has no delegate.
     """
 
     name: str
@@ -147,8 +147,8 @@ class TargetCheck:
         """The operators that do not run, but were made from operators that ran.
 
         If an operator that did not run is gone, any operator at a new place may have been made from it; then
-        the list is empty.  An operator does not count if the reason why it does not run is one that the
-        original had.
+        the list is empty.  An operator does not count if an operator of the original model did not run for
+        the same reason.
         """
         places = {finding.place for finding in self.before}
         reasons = {finding.reason for finding in self.before}
@@ -157,7 +157,7 @@ class TargetCheck:
         return [f for f in self.after if f.place not in places and f.reason not in reasons]
 
     def __str__(self) -> str:
-        """Return the numbers of operators as sentences, "" if the target runs all and has no delegate."""
+        """Return the numbers of operators in words, "" if the target runs all and has no delegate."""
         return "; ".join(filter(None, (self._unsupported(), self._delegated())))
 
     def _delegated(self) -> str:
@@ -180,16 +180,16 @@ class TargetCheck:
 class Report:
     """The result of ``optimize`` and ``convert``; ``print`` shows it as a table.
 
-    ``before``, ``after``: the model.  ``passes``: what each pass did, in order.
-    ``explanations``, ``op_explanations``: of the passes and of the operators to be explained, the nearest
-    misses first.
+    ``before``, ``after``: size and interface of the model.  ``passes``: what each pass did, in order.
+    ``explanations``, ``op_explanations``: the explanations that the user asked for, of passes and of
+    operators, the nearest misses first.
     ``notes``: remarks for the user, for example what could not be verified.
     ``verified``: whether outputs were compared; ``differences``: how far each of them differed.
-    ``source``, ``target``: the files.  ``seconds``: the time that the work took.
+    ``source``, ``target``: the input file and the output file.  ``seconds``: the time that the work took.
     ``unchanged``: whether the output file is a copy of the input file.
     ``legalizations``: by name, how often each replaced an operator that the format or a target lacks.
-    ``growth``: why the output file is larger, "" if it is not.
-    ``targets``: what each target cannot run.
+    ``growth``: why the output file is larger than the input file, "" if it is not.
+    ``targets``: the operators that each target cannot run.
     """
 
     before: Summary
@@ -235,7 +235,7 @@ class Report:
         )
 
     def verdicts(self) -> list[str]:
-        """Return a sentence for each compared output, or a single one if it is the same for all."""
+        """Return a sentence for each compared output, or only one if all sentences say the same."""
         if not self.verified:
             return []
         if not self.differences:

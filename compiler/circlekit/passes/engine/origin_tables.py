@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONE's profile data: from which original operators each operator of the optimized model was made.
 
-The metadata ``ONE_source_table`` gives each original operator a number and a name, ``ONE_op_table`` lists
-these numbers for each operator of the written model.  All words are 32 bits, little-endian, ``*`` repeats:
+The metadata ``ONE_source_table`` gives each original operator a number and a name.  ``ONE_op_table`` lists
+these numbers for each operator of the written model.  Numbers and counts are 32-bit words, little-endian;
+``(...)*`` repeats:
 
     source table := count, (number, byte count, text with a zero byte at its end)*
     op table     := count, (number, origin count, (number of an original operator)*)*
@@ -26,8 +27,8 @@ def add_profile(original: Model, model: Model) -> None:
     """Put the two tables into the metadata of ``model``; existing ones are replaced.
 
     An operator is attributed to the operators of ``original`` that lie between its operands and its results;
-    values of the two models correspond if they have the same name.  If ``original`` has tables itself, the
-    new ones lead, as in ONE, to the model from which it was made.
+    values of the two models correspond if they have the same name.  If ``original`` has such tables itself,
+    the new tables refer, as in ONE, to the model from which ``original`` was made.
     """
     earlier = _earlier_tables(original)
     names = [op.results[0].name if op.results else op.code for op in original.ops()]
@@ -49,7 +50,10 @@ def add_profile(original: Model, model: Model) -> None:
 
 
 def _origins(original: Graph, graph: Graph, numbers: dict[int, int]) -> list[list[int]]:
-    """Return for each operator of ``graph`` the ``numbers`` (by id) of its original operators, sorted."""
+    """Return, for each operator of ``graph``, the numbers of its original operators, sorted.
+
+    ``numbers``: the number of each operator of ``original``, by ``id``.
+    """
     producers = {value.name: op for op in original for value in op.results}
     known = {value.name for value in original.values()}
     found: dict[int, list[int]] = {}
@@ -85,9 +89,9 @@ def _table(entries: Mapping[int, tuple[int, bytes]]) -> bytes:
 
 
 def _earlier_tables(model: Model) -> tuple[dict[int, bytes], list[list[int]]] | None:
-    """Return the texts of the source table of ``model``, and its origins of each operator.
+    """Return the texts of the source table of ``model`` by number, and for each operator its origins.
 
-    None if it has no such tables, or if they do not fit its operators.
+    Return None if ``model`` has no such tables, or if they do not fit its operators.
     """
     metadata = dict(model.metadata)
     try:
@@ -103,7 +107,7 @@ def _earlier_tables(model: Model) -> tuple[dict[int, bytes], list[list[int]]] | 
 def _entries(table: bytes, unit_bytes: int) -> dict[int, bytes]:
     """Return the content of each entry of ``table`` by number; raise struct.error if it is damaged.
 
-    ``unit_bytes``: the size of what the lengths in the table count.
+    ``unit_bytes``: the lengths in the table count units of this size.
     """
     data, at, found = bytes(table), 4, {}
     for _ in range(*struct.unpack_from("<I", data)):

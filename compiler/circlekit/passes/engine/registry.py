@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes, pipelines and settings by name.
+"""Find passes, pipelines and settings by name.
 
 No list of passes is kept: every module below ``circlekit.passes`` is imported when passes are first needed,
 and defining a class with a ``name`` registers it.  Another package declares its modules of passes as entry

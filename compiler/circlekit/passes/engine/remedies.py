@@ -41,9 +41,9 @@ def with_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> 
 def _gone(before: Sequence[Finding], after: Sequence[Finding]) -> list[tuple[str, str]]:
     """Return the places of the findings in ``before`` that are gone.
 
-    A place may be missing only because the result of the operator has another name now.  So findings of an
-    operator's kind count only if as many places are missing as there are fewer findings of this kind, and
-    none if there are more findings of some kind.
+    A place may be missing only because the result of the operator has another name now.  So the findings of
+    one kind of operator count only if the number of missing places equals the number by which the findings of
+    this kind have decreased.  If the findings of any kind have increased, none counts.
     """
     old, new = (Counter(finding.operator for finding in findings) for findings in (before, after))
     if any(count > old[operator] for operator, count in new.items()):

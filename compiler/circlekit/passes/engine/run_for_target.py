@@ -22,8 +22,9 @@ WHOLE_PASS = ""
 def run_for_target(item: Pass, model: Model, context: Context) -> int:
     """Run a pass as ``Pass.run`` does, without rewrites whose result the target does not take.
 
-    If the pass makes such an operator, the run is undone and repeated; then ``Context.accepts`` refuses the
-    operator from which it was made.  If the pass did not ask ``Context.accepts``, it is not run any more.
+    If the pass makes an operator that the target does not take, the run is undone and repeated; in the new
+    run, ``Context.accepts`` refuses the operator from which the pass made it.  If the pass did not ask
+    ``Context.accepts``, the pass is not run any more.
     """
     rules = context.target
     if rules is None or item.obeys_target:
@@ -44,9 +45,11 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
         made: dict[str, str] = {}
         for check, sentences in zip(rules.checks, wrong, strict=True):
             wrong_before = {op for op in then if check(op) is not None}
-            if wrong_before <= sentences.keys():  # else made of operators that were not taken either
+            if (
+                wrong_before <= sentences.keys()
+            ):  # else the pass replaced operators that were not taken either
                 made |= {places[op]: text for op, text in sentences.items() if op not in wrong_before}
-        if made:  # what stopped the target before the pass too is no loss
+        if made:  # an obstacle that the model had before the run, too, is no loss
             known = {check(op) for op in model.ops() for check in rules.checks}
             made = {place: text for place, text in made.items() if text not in known}
         if not made:
@@ -84,9 +87,10 @@ class _Start:
 
 
 def _bar(name: str, made: Mapping[str, str], rules: TargetRules) -> None:
-    """Bar the pass ``name`` from the operators that became unsupported ones, or from running at all.
+    """Bar the pass ``name`` from rewriting the operators from which it made unsupported ones.
 
-    ``made``: by name of their first result, why the unsupported operators do not run.
+    If these are not known, bar the pass from running at all.  ``made``: why the unsupported operators do not
+    run, by the names of their first results.
     """
     found = {
         (name, result): sentence

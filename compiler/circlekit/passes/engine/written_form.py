@@ -19,7 +19,7 @@ from circlekit.targets.target import Target
 class _WrittenForms:
     """The operators that legalization for ``targets`` and ``format`` writes for single operators.
 
-    Operators that are alike are legalized once, because that is slow.
+    Operators that are alike are legalized only once, because legalization is slow.
     """
 
     def __init__(self, targets: TargetSet, format: str) -> None:
@@ -29,9 +29,9 @@ class _WrittenForms:
     def ops(self, op: Op, check: Refusal, sentence: str) -> list[Op] | None:
         """Return the operators that legalization writes instead of ``op``, which ``check`` refuses.
 
-        Return None if ``check`` refuses one of them, too, or if ``op`` cannot be legalized on its own (see
-        ``can_stand_alone``).  ``sentence``: why ``check`` refuses ``op``.  An operand that constant folding
-        will compute counts as constant.
+        Return None if ``check`` refuses one of the written operators, too, or if ``op`` cannot be legalized
+        on its own (see ``can_stand_alone``).  ``sentence``: why ``check`` refuses ``op``.  An operand that
+        constant folding will compute counts as constant.
         """
         if not can_stand_alone(op):
             return None
@@ -59,7 +59,7 @@ class _WrittenForms:
     def written(self, op: Op) -> Sequence[Op]:
         """Return the operators that are written for ``op``.
 
-        That is ``op`` itself if the targets run it, or if they do not run what legalization would write.
+        Return ``op`` itself if the targets run it, or if they do not run what legalization would write.
         """
         check = self.targets.refusal
         sentence = check(op)
@@ -78,8 +78,8 @@ def written_refusal(targets: TargetSet, format: str) -> Refusal:
 def written_delegation(model: Model, format: str, target: Target) -> Delegation | None:
     """Return the part of the main graph of ``model`` that the delegate of ``target`` runs.
 
-    The model is legalized for ``format`` first, or, if the target does not read that, for a format that it
-    reads; no pass changes it.  Return None if the target has no delegate.
+    The model is legalized first, for ``format``, or for a format that the target reads if it does not read
+    ``format``; no other pass runs.  Return None if the target has no delegate.
     """
     if not target.delegated:
         return None

@@ -32,16 +32,20 @@ SMALL_BYTES = 64 << 10
 """Results of at most this size are computed whatever the size of the operands."""
 
 MIN_TOTAL_BYTES, MAX_TOTAL_BYTES, MAX_TOTAL_GROWTH = 128 << 20, 4 << 30, 16
-"""All results of one optimization: at most MAX_TOTAL_GROWTH times the model's constants, in this range."""
+"""Limits for all results of one optimization: MAX_TOTAL_GROWTH times the bytes of the model's constants.
+
+The limit is never below MIN_TOTAL_BYTES nor above MAX_TOTAL_BYTES.
+"""
 
 MIN_TOTAL_MACS, MAX_TOTAL_MACS, MACS_PER_BYTE = 1_000_000_000, 200_000_000_000, 1024
-"""All work of one optimization: at most MIN_TOTAL_MACS, plus MACS_PER_BYTE for each byte of constants.
+"""Limits for all multiply-accumulates of one optimization: MIN_TOTAL_MACS, and MACS_PER_BYTE more for each
+byte of the model's constants.
 
 The limit is never above MAX_TOTAL_MACS.  Products of LoRA (low-rank) adapters of rank 1000 stay below it.
 """
 
 MAX_VIRTUAL_ELEMENTS = 1 << 58
-"""Limit for an operand of which only the shape is used, so that numpy can count its bytes in 63 bits."""
+"""The most elements of an operand of which only the shape is used: numpy counts its bytes in 63 bits."""
 
 
 class FoldConstants(Pass):
@@ -139,7 +143,7 @@ def code_of(op: Op) -> str:
 
 
 def _is_foldable(op: Op) -> bool:
-    """Return whether ``op`` is pure, calls no graph, and all that it reads of its operands is known."""
+    """Return whether ``op`` is pure, calls no graph, and reads only known elements and shapes."""
     if not op.inputs or not is_pure(op) or op.called_graphs():
         return False
     return all(v is None or is_plain_constant(v) or _is_shape_enough(op, v) for v in op.inputs)
@@ -194,7 +198,7 @@ def _replace_by_constants(graph: Graph, op: Op, arrays: Sequence[Array]) -> dict
 
 
 def _owned(array: Array) -> Array:
-    """Return ``array``, in a file if large; a view is copied, because it would keep its base in memory."""
+    """Return ``array``, in a file if it is large; a view is copied: it would keep its base in memory."""
     return moved_to_file(array) if array.flags.owndata and array.flags.c_contiguous else copied_to_file(array)
 
 

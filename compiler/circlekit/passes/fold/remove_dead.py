@@ -79,7 +79,7 @@ def _remove_values(graph: Graph, in_signatures: set[int]) -> int:
 
 
 def _values_in(thing: Any) -> Iterator[Value]:
-    """Yield the values in a field of the file that is kept as it is, such as the intermediates of an LSTM."""
+    """Yield the values in ``thing``, a field that is kept as the file has it: intermediates of an LSTM."""
     if isinstance(thing, Value):
         yield thing
     elif isinstance(thing, Mapping):

@@ -70,7 +70,7 @@ class CommonSubexpressionElimination(GraphPass):
 
 
 class ValueNumbers:
-    """Numbers of the values of a graph; values that are known to be equal have the same number."""
+    """Numbers for the values of a graph; values that are known to be equal have the same number."""
 
     def __init__(self, graph: Graph) -> None:
         self.known: dict[Value, int] = {}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fold a factor of one number into the weights of the layer from which its operand comes, far up the graph.
+"""Fold a product with one number into the weights of a layer that may be far up the graph.
 
-For example the scale of an attention: after the product of queries and keys, before a mask, after a rotary
-embedding, or on the part of a layer that also computes keys and values.
+An example is the scale of an attention.  The product may be after the product of queries and keys, before a
+mask, after a rotary embedding, or only on the queries if one layer computes queries, keys and values.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ MAX_DEPTH = 24
 """The layer is looked for among this many operators before the factor, to limit the time."""
 
 MAX_CHANNEL_NUMBERS = 1 << 22
-"""Largest result of a layer whose channels are followed through the operators that move them."""
+"""The most elements of the result of a layer whose channels are followed through data movement."""
 
 
 class ForwardNumber(GraphPass):
     """f(layer(x)) * c  ==  f(c * layer(x)) for linear operators f between the layer and the factor.
 
-    The product with the number c, or the quotient by it, disappears.  The weights and bias of the layer are
-    multiplied by c; if only some channels of the layer reach the factor, only the rows of these channels.  f
-    may have other operands, for example keys or tables of sines.  The rewrite is refused if other operators
-    read the values between layer and factor.
+    c is a constant of one element; a division by such a constant counts as a product.  The weights and the
+    bias of the layer are multiplied by c, and the product disappears.  If only some channels of the layer
+    reach the product, only the rows of these channels are multiplied.  f may have other operands, for example
+    keys or tables of sines.  The pass refuses if another operator reads one of the changed values.
     """
 
     name = "forward_number"
@@ -61,7 +61,7 @@ class ForwardNumber(GraphPass):
         region = _Region(graph, op, data)
         sentence = (
             _factor_refusal(op, data, number)
-            or (region.add(data) and region.nearest[1])
+            or (region.add(data) and region.deepest[1])
             or region.outside_user()
         )
         constants = [] if sentence else region.constants(_factor(op, number))
@@ -78,6 +78,7 @@ class ForwardNumber(GraphPass):
 
 
 def _factor(op: Op, number: Value) -> float:
+    """Return the number by which ``op``, a MUL or DIV, multiplies its data; inf for a division by 0."""
     value = float(number.array().reshape(-1)[0])
     if isinstance(op, Div):
         return 1 / value if value else np.inf
@@ -85,6 +86,7 @@ def _factor(op: Op, number: Value) -> float:
 
 
 def _factor_refusal(op: Mul | Div, data: Value, number: Value) -> str | None:
+    """Return why ``data`` cannot take the place of the result of ``op``; None if it can."""
     factor = _factor(op, number)
     if not np.isfinite(factor):
         return f"%{number.name}: expected a finite factor, got {factor:g}"
@@ -100,22 +102,22 @@ def _factor_refusal(op: Mul | Div, data: Value, number: Value) -> str | None:
 class _Region:
     """The linear operators between some layers and ``root``, the product or quotient with the number.
 
-    ``data``: the other operand of ``root``.  ``ops``: for each operator the operands that must be multiplied.
-    ``layers``: the layers whose results reach ``root``.  ``nearest``: depth and sentence of the refusal that
-    is farthest from ``root``.
+    ``data``: the other operand of ``root``.  ``ops``: for each operator, the operands that must be
+    multiplied.  ``layers``: the layers whose results reach ``root``.  ``deepest``: depth and sentence of the
+    refusal that is farthest from ``root``.
     """
 
     def __init__(self, graph: Graph, root: Op, data: Value) -> None:
         self.graph, self.root = graph, root
         self.ops: dict[Op, list[Value]] = {root: [data]}
         self.layers: dict[Layer, None] = {}
-        self.nearest = -1, ""
+        self.deepest = -1, ""
 
     def add(self, value: Value, depth: int = 0) -> str | None:
-        """Add the operators and layers to multiply so that ``value`` is multiplied by the number.
+        """Add what has to be multiplied so that ``value`` is multiplied by the number.
 
-        ``depth``: the number of operators between ``value`` and ``root``.  Return why that is not possible;
-        None if it is.
+        ``depth``: the number of operators between ``value`` and ``root``.  Return why ``value`` cannot be
+        multiplied; None if it can.
         """
         op = value.producer
         if op is None or depth > MAX_DEPTH:
@@ -141,18 +143,18 @@ class _Region:
             if not any(self.add(operand, depth + 1) for operand in operands):
                 return None
             self.ops, self.layers = saved
-        return self.nearest[1]
+        return self.deepest[1]
 
     def _refuse(self, depth: int, value: Value, sentence: str | None) -> str | None:
-        """Return ``sentence``, about ``value``; remember the one that is farthest from ``root``."""
-        if sentence is not None and depth > self.nearest[0]:
-            self.nearest = depth, sentence if sentence.startswith("%") else f"%{value.name}: {sentence}"
+        """Return ``sentence``, about ``value``; remember the sentence with the largest ``depth``."""
+        if sentence is not None and depth > self.deepest[0]:
+            self.deepest = depth, sentence if sentence.startswith("%") else f"%{value.name}: {sentence}"
         return sentence
 
     def outside_user(self) -> str | None:
-        """Return a sentence on an operator that reads a multiplied value, but needs the old value; else None.
+        """Return a sentence on an operator that needs the old elements of a multiplied value; else None.
 
-        For values that data movement makes of the result of a layer, ``channels`` decides.
+        For the result of a layer, and for values that data movement makes of it, ``channels`` decides.
         """
         moved_values = {value for layer in self.layers for value, _ in _moved_values(layer)}
         for op in self.ops:
@@ -169,7 +171,10 @@ class _Region:
         return f"%{value.name}: is also read by {type(outside).__name__}" if outside else None
 
     def channels(self, layer: Layer) -> tuple[Array | None, str | None]:
-        """Return the channels of ``layer`` to multiply, None for all; and a sentence if others read them."""
+        """Return the channels of ``layer`` to multiply, None for all; and why they must not change, or None.
+
+        They must not change if an operator reads them that needs their old elements.
+        """
         multiplied: list[Array | None] = []
         others: list[tuple[Array | None, str]] = []
         for value, numbers in _moved_values(layer):
@@ -192,7 +197,7 @@ class _Region:
     def constants(self, factor: float) -> list[tuple[Layer, int, Array]] | None:
         """Return the new weights and biases, each with its layer and the index of the operand.
 
-        None if they leave the range of f32.
+        Return None if they leave the range of f32.
         """
         found: list[tuple[Layer, int, Array]] = []
         for layer in self.layers:
@@ -204,7 +209,7 @@ class _Region:
 
 
 def _operands_to_multiply(op: Op) -> Iterator[list[Value]]:
-    """Yield choices of operands of ``op``: if all operands of a choice are multiplied, so is the result."""
+    """Yield lists of operands of ``op``: if all operands of one list are multiplied, so is the result."""
     values = [value for value in op.inputs if value is not None]
     if isinstance(op, Add | Sub | Concatenation | Pack):
         yield values
@@ -237,10 +242,10 @@ def _layer_refusal(layer: Layer) -> str | None:
 
 
 def _moved_values(layer: Layer) -> Iterator[tuple[Value, Array | None]]:
-    """Yield the result of ``layer``, and values whose elements are moved from it, with channel numbers.
+    """Yield (value, channels) for the result of ``layer``, and for the values that data movement makes of it.
 
-    The second item has for each element the number of its channel in ``layer``; None if shapes are unknown or
-    large.
+    ``channels`` has, for each element of the value, the number of its channel in ``layer``; it is None if
+    shapes are unknown or large.
     """
     result = layer.output
     channels = (result.shape or (None,))[-1]
@@ -262,7 +267,10 @@ def _moved_values(layer: Layer) -> Iterator[tuple[Value, Array | None]]:
 
 
 def _multiplied(layer: Layer, channels: Array | None, factor: float) -> dict[int, Array] | None:
-    """Return the new weights and bias of ``layer``, by operand index; None if they leave the range of f32."""
+    """Return the new weights and bias of ``layer``, by operand index; None if they leave the range of f32.
+
+    ``channels``: the output channels to multiply by ``factor``, None for all.
+    """
     constants: dict[int, Array] = {}
     weights = _weights(layer)
     for index, value in enumerate(layer.inputs):

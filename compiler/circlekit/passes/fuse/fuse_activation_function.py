@@ -22,10 +22,13 @@ COMPOSED = {
     ("RELU_N1_TO_1", NONE): N1,
     ("RELU_N1_TO_1", N1): N1,
 }
-"""(operator, activation fused before it) -> the one activation equal to both; not all pairs have one."""
+"""(operator, activation fused before it) -> the one activation that equals both, for pairs that have one."""
 
 LIMITS = (NONE, RELU, RELU6, N1)
-"""Activations that a CONCATENATION may have: as each only limits elements, RELU may be applied before it."""
+"""Activations that a CONCATENATION between may have.
+
+They limit each element to an interval, so it makes no difference which of two activations comes first.
+"""
 
 
 class FuseActivationFunction(GraphPass):
@@ -60,10 +63,9 @@ class FuseActivationFunction(GraphPass):
 
 
 def _sources(value: Value) -> list[Value]:
-    """Return ``value``, and the values whose elements are only moved to it.
+    """Return ``value`` and the values that data movement makes it of, up to results of other operators.
 
-    Return [] if one of them comes from an operator that cannot fuse an activation, or has other users between
-    that operator and ``value``.
+    Return [] if one of these operators cannot fuse an activation, or if a moved value has other users.
     """
     found, todo = list[Value](), [value]
     while todo:

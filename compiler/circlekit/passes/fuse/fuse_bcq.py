@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace layers by BCQ operators, which read binary-coded quantized weights, if a model contains these."""
+"""Replace layers by BCQ operators, which read binary-coded quantized weights, if a model has such weights."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Operands = tuple[Value, Value, Value]
 
 
 class FuseBcq(Pass):
-    """Replace FULLY_CONNECTED and GATHER on weights with binary codes by BCQ operators, which read the codes.
+    """Replace FULLY_CONNECTED and GATHER by BCQ operators if the model has binary codes of their weights.
 
-    The codes are extra outputs of the model, after a marker (``passes/support/binary_codes.py``).  These
-    outputs are removed at the end, but not if obstacles have prevented every replacement.  Values change by
-    the error of the codes; codes with a large error belong to other weights and are refused.
+    The codes are extra outputs of the model, after a marker (``passes/support/binary_codes.py``).  The pass
+    removes these outputs at the end, unless obstacles have prevented every replacement.  Values change by the
+    error of the codes; codes with a large error belong to other weights and are refused.
     """
 
     name = "fuse_bcq"
@@ -41,7 +41,7 @@ class FuseBcq(Pass):
         if isinstance(info, str) or context.format != "circle":
             name = model.main.outputs[0].name
             sentence = info if isinstance(info, str) else f"%{name}: TFLite has no operators on binary codes"
-            context.refuse(self.name, first_op, sentence)  # not about this operator, but a refusal needs one
+            context.refuse(self.name, first_op, sentence)  # every refusal has to name some operator
             return 0
         for sentence in info.wrong:
             context.refuse(self.name, first_op, sentence)
@@ -90,7 +90,7 @@ class _Replacer:
         return True
 
     def find(self, op: FullyConnected | Gather) -> tuple[Coded, Value] | None:
-        """Return the codes of a constant that ``op`` reads, and the constant; None if there are no codes."""
+        """Return the codes of a constant that ``op`` reads, and this constant; None if there are no codes."""
         for value in (op.params,) if isinstance(op, Gather) else (op.weights, op.input):
             if value.is_plain and value.rank == 2 and value.dtype is f32:
                 array = value.array()
@@ -135,7 +135,10 @@ class _Replacer:
         return y if op.output.rank == 2 else new.reshaped(y, op.output.shape or ())
 
     def gathered(self, new: Inserter, op: Gather, coded: Coded, transposed: bool) -> Value:
-        """Insert BCQ_GATHER, return its result; ``transposed``: the codes are of the transposed constant."""
+        """Insert BCQ_GATHER and return its result.
+
+        ``transposed``: whether the codes are of the transposed constant; then a Transpose follows.
+        """
         scales, binary, clusters = self.codes(coded)
         axis, rank = normalized_axis(op.axis, 2), op.indices.rank or 0
         hidden = op.params.static_shape[0 if transposed else 1]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fold per-channel arithmetic before or after a convolution or fully connected layer into its constants.
 
-Each kind of arithmetic is one template.  Tables list the values of its $words: one row per kind of layer.
+Each kind of arithmetic is one template.  A table has one row for each kind of layer, with the values of the
+``$words`` of the template.
 """
 
 from __future__ import annotations
@@ -61,20 +62,20 @@ class BeforeLinear(Rewrite):
         return f"%{c.name}: expected one number per channel after the Transpose, got shape {shape}"
 
     def numbers(self, match: Match) -> Array:
-        """Return the constant in the layout of the layer's input: transposed if a Transpose is in between."""
+        """Return the constant in the layout of the layer's input: transposed like ``a``, if ``a`` is."""
         c, perm = match.value("c").array(), match.values.get("perm")
         return c if perm is None else permuted_array(c, perm.array())
 
     def for_filter(self, values: Array, w: Array) -> Array:
-        """Return ``values``, one per input channel, repeated for the last axis of ``w``.
+        """Return ``values``, one per input channel, repeated so that they fit the last axis of ``w``.
 
-        Only in a depthwise filter this axis is longer: it has several output channels per input channel.
+        Only a depthwise filter needs the repetition: it may have several output channels per input channel.
         """
         return values.repeat(w.shape[-1] // max(values.size, 1))
 
 
 class _Sum(BeforeLinear):
-    """$layer(x + c, w) + b  ==  $layer(x, w) + (b + sum(w * c)); for x - c, it is b - sum(w * c)."""
+    """$layer(x + c, w) + b  ==  $layer(x, w) + (b + sum(w * c)); for x - c, the bias is b - sum(w * c)."""
 
     before = """
         a = Add|Sub(x: f32$data, c: const f32$numbers)
@@ -129,7 +130,7 @@ class FuseAddToFullyConnectedBias(BeforeLinear):
 
 
 class _Product(BeforeLinear):
-    """$layer(x * c, w)  ==  $layer(x, w * c), and the same for x / c; the padding may be SAME: 0 * c is 0."""
+    """$layer(x * c, w)  ==  $layer(x, w * c), and the same for x / c; zeros of padding stay 0 times c."""
 
     before = """
         a = $arithmetic(x: f32$data, c: const f32$numbers)
@@ -210,7 +211,7 @@ class FuseMul(AfterLinear):
 
 
 class FuseBatchNorm(AfterLinear):
-    """$layer(x, w) * scale + shift  ==  $layer(x, w * scale) + shift, with one of each per output channel."""
+    """$layer(x, w) * scale + shift  ==  $layer(x, w * scale) + shift, for one scale and shift per channel."""
 
     name = "fuse_batchnorm_with_$layer"
 

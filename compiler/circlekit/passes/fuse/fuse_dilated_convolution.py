@@ -19,8 +19,8 @@ Pads = list[tuple[int, int]]
 def total_padding(pads: Array, crops: Array, block: Array, inner: Padding, w: Value) -> Pads:
     """Return the padding with which one dilated convolution gives the result of the three operators.
 
-    ``pads`` and ``crops`` [dims, 2]: those of the whole image; a crop cancels padding.  ``inner``: padding of
-    the convolution with filter ``w`` between them; each row of it counts for ``block`` rows of the image.
+    ``pads`` and ``crops`` [dims, 2]: rows before and after the image; a crop cancels padding.  ``inner``: the
+    padding of the convolution with filter ``w``; one padded row of it is ``block`` rows of the image.
     """
     total = []
     for pad, crop, step, size in zip(pads, crops, block, w.static_shape[1:], strict=False):
@@ -164,7 +164,7 @@ class _Dilated1D(_Blocks):
 
 
 def _height_axis(low: Value, high: Value) -> int | None:
-    """Return 1 or 2, the axis of ``high`` that is 1 and that ``low`` [N, W, C] lacks; None if neither is."""
+    """Return the axis, 1 or 2, of the height of 1 that ``high`` has and ``low`` [N, W, C] lacks, or None."""
     flat, shape = low.static_shape, high.static_shape
     return next((axis for axis in (1, 2) if shape == (*flat[:axis], 1, *flat[axis:])), None)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge elementwise operators: product and quotient, NEG and what reads it, quotient and square root."""
+"""Merge elementwise operators: product and quotient, NEG and the operator that reads it, 1 / sqrt(x)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,10 @@ class _FloatRsqrt(Rewrite):
 
 
 class _Int16Rsqrt(Rewrite):
-    """1 / sqrt(x)  ==  rsqrt(x) for quantized int16, with one rounding less; no runtime has SQRT of int16."""
+    """1 / sqrt(x)  ==  rsqrt(x) for quantized int16, rounded once instead of twice.
+
+    No runtime has SQRT of int16.
+    """
 
     quantized = True
     approximate = True

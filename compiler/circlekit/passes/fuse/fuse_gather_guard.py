@@ -11,7 +11,8 @@ from circlekit.rewrite.rewrite import Rewrite, condition
 class FuseGatherGuard(Rewrite):
     """gather(p, select(i < 0, i + n, i))  ==  gather(p, floor_mod(i, n)) for n rows of p.
 
-    Equal for indices from -n to n - 1.  With others GATHER fails before; afterwards they count modulo n.
+    Both are equal for indices from -n to n - 1.  Other indices make the first GATHER fail; the second one
+    takes them modulo n.
     """
 
     name = "fuse_gather_guard"

@@ -34,7 +34,7 @@ class FuseHorizontalFullyConnected(Rewrite):
 class _Rows(Rewrite):
     """fc(transpose(x), w)  ==  fc(x, w with permuted columns), if elements move only within a row."""
 
-    spread = ("t",)  # t may have other users if all are rewritten alike
+    spread = ("t",)
 
     before = """
         t = Transpose(x: f32, perm: const)
@@ -60,7 +60,7 @@ class _Rows(Rewrite):
 class _FlattenedRows(_Rows):
     """fc(reshape(transpose(x)), w)  ==  fc(x, w with permuted columns): FULLY_CONNECTED reshapes to rows."""
 
-    spread = ("r",)  # r may have other users if all are rewritten alike
+    spread = ("r",)
 
     before = """
         t = Transpose(x: f32, perm: const)
@@ -71,7 +71,10 @@ class _FlattenedRows(_Rows):
 
 
 def first_axis(perm: Array, value: Value, size: int) -> int | None:
-    """Return the axis where rows of ``size`` elements begin; None if ``perm`` moves an axis before it."""
+    """Return the axis where rows of ``size`` elements begin; None if ``perm`` moves an axis before it.
+
+    Return None also if no axis begins such rows.
+    """
     shape = value.shape
     if shape is None:
         return None
@@ -113,7 +116,7 @@ class _Transposed(Rewrite):
 
 
 class _RowsStay(Rewrite):
-    """batch_matmul(x, transpose(y))  ==  batch_matmul(x, u) with adj_y, where u keeps the rows of y whole."""
+    """batch_matmul(x, transpose(y))  ==  batch_matmul(x, u) with adj_y, where u has the whole rows of y."""
 
     before = """
         t = Transpose(y, perm: const)

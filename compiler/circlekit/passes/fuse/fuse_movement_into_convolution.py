@@ -33,7 +33,7 @@ def forward_size(padding: Padding, output: int, kernel: int, stride: int) -> int
 
 
 class FuseSliceWithTransposeConv(Rewrite):
-    """slice(tconv(x, w))  ==  tconv(x, sliced output channels of w), where padding omits the sliced rows."""
+    """slice(tconv(x, w))  ==  tconv(x, sliced output channels of w), if padding omits the same rows."""
 
     name = "fuse_slice_with_tconv"
 
@@ -69,14 +69,14 @@ class FuseSliceWithTransposeConv(Rewrite):
 
 
 def _slice_bounds(shape: Array, begin: Array, size: Array) -> tuple[list[int], list[int]]:
-    """Return begin and size of a slice of data of ``shape``; a size of -1 becomes all from begin on."""
+    """Return begin and size of a slice of data of ``shape``; a size of -1 stands for all from begin on."""
     first = [int(b) for b in begin]
     out = [int(n) if n != -1 else int(full) - b for n, full, b in zip(size, shape, first, strict=True)]
     return first, out
 
 
 def _padding(match: Match, first: list[int], out: list[int]) -> Padding | None:
-    """Return the padding that gives the slice that begins at ``first`` and has size ``out``; else None."""
+    """Return the padding that gives the slice from ``first`` on, of size ``out``; None if neither does."""
     old, shape = match.attributes["padding"], match.value("shape").array()
     for new in (Padding.SAME, Padding.VALID):
         if all(

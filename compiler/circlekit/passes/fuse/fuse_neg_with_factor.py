@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move a NEG that follows data movement into the factor of a product, as the sines of rotary embeddings."""
+"""Move a NEG into a factor by which its result is multiplied after data movement.
+
+In a rotary embedding, for example, the factor is the table of sines.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from circlekit.rewrite.base import Context, GraphPass
 class FuseNegWithFactor(GraphPass):
     """concat(-hi, lo) * sin  ==  concat(hi, lo) * (sin with the sign of each part), for any data movement.
 
-    A factor that is not constant is multiplied by the signs, if it is not larger than what NEG reads.
+    A factor that is not constant is multiplied by the signs, if it is not larger than the operand of NEG.
     """
 
     name = "fuse_neg_with_factor"
@@ -48,9 +51,9 @@ class FuseNegWithFactor(GraphPass):
 
 
 def _tree(graph: Graph, value: Value) -> dict[Value, list[Value]]:
-    """Return ``value`` and the values whose elements are only moved to it, and nowhere else.
+    """Return ``value`` and the values from which data movement makes it, if they have no other users.
 
-    Each has the operands from which its elements are moved; none where the movements begin.
+    The list of each value has the operands that its producer moves; it is empty where the movements begin.
     """
     producer = value.producer
     operands: list[Value] = []
@@ -69,7 +72,7 @@ def _tree(graph: Graph, value: Value) -> dict[Value, list[Value]]:
 
 
 def _is_removable(graph: Graph, value: Value) -> bool:
-    """Return whether the product can read the operand of NEG instead; a variable may change until then."""
+    """Return whether NEG produces ``value`` and can be removed.  A variable may change until the product."""
     neg = value.producer
     is_neg = isinstance(neg, Neg) and not neg.input.is_variable
     return is_neg and value.use_count == 1 and not graph.is_output(value)

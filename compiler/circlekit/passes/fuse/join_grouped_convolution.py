@@ -31,8 +31,8 @@ IN_PLACE = (0, 1, 2, CHANNELS)
 class JoinGroupedConvolution(GraphPass):
     """concatenation(conv(slice 1 of x), ..., conv(slice G of x))  ==  conv(x) of G groups.
 
-    Transposes may stand between the slices and the convolutions, and after these.  No picture, because the
-    number of groups is not fixed.  Of the targets, only LiteRT has the grouped form.
+    Transposes may stand before and after the convolutions.  There is no picture, because the number of groups
+    is not fixed.  Of the targets, only LiteRT has the grouped form.
     """
 
     name = "join_grouped_convolution"
@@ -76,7 +76,7 @@ def _refusal(op: Concatenation, groups: Sequence[_Group]) -> str | None:
 
 
 def _replace(graph: Graph, op: Concatenation, groups: Sequence[_Group]) -> None:
-    """Put one convolution in the place of ``op``, and remove what only the old ones used."""
+    """Put one convolution in the place of ``op``, and remove the operators that only ``op`` used."""
     insert, first = Inserter(graph, op), groups[0]
     data = insert.transposed(first.data, first.before) if first.before else first.data
     filter = insert.constant("filter", np.concatenate([group.conv.filter.array() for group in groups]))
@@ -90,8 +90,8 @@ def _replace(graph: Graph, op: Concatenation, groups: Sequence[_Group]) -> None:
 class _Group(NamedTuple):
     """The convolution of one group.
 
-    ``before``, ``after``: the transposes around it, None for none.  ``indices``: for each axis of ``data``,
-    the indices that it reads.
+    ``before``, ``after``: the permutations of the transposes around it, None for none.  ``data``: the value
+    of which the group reads a part.  ``indices``: for each axis of ``data``, the indices of this part.
     """
 
     conv: Conv2D
@@ -114,7 +114,7 @@ class _Group(NamedTuple):
 
 
 def _group(graph: Graph, value: Value) -> _Group | None:
-    """Return the group whose result is ``value``; None if it is no plain convolution of part of a value."""
+    """Return the group that computes ``value``; None if that is no plain convolution of a part of a value."""
     result, after = _without_transpose(value)
     conv = result.producer
     is_alone = all(v.use_count == 1 and not graph.is_output(v) for v in (value, result))
@@ -133,12 +133,16 @@ def _group(graph: Graph, value: Value) -> _Group | None:
 
 
 def _without_transpose(value: Value) -> tuple[Value, Perm | None]:
-    """Return the operand of the transpose that produces ``value``, and its permutation, if there is one."""
+    """Return the operand and the permutation of the transpose that produces ``value``.
+
+    Return ``value`` and None if another operator produces it.
+    """
     op = value.producer
     perm = None if op is None else constant_perm(op)
     return (value, None) if not isinstance(op, Transpose) or perm is None else (op.input, perm)
 
 
 def _bias(conv: Conv2D) -> Array:
+    """Return the bias [output channels], zeros if there is none."""
     size = conv.filter.static_shape[0]
     return np.zeros(size, np.float32) if conv.bias is None else conv.bias.array().reshape(-1)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Join operators that do the same in parallel: layers of one input, and operators on the parts of a SPLIT.
 
-No pictures, because the number of operators is not fixed.
+There are no pictures, because the number of operators is not fixed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from circlekit.rewrite.base import Context, GraphPass
 
 
 MACS_PER_BYTE = 3
-"""The fewest multiply-accumulates of joined layers for each byte that is moved more, in a pipeline.
+"""In a pipeline, joined layers must have this many multiply-accumulates for each additional byte moved.
 
 Measured with LiteRT and XNNPACK: joined queries, keys and values of 64 to 768 channels take up to 3 % longer.
 """
@@ -40,11 +40,11 @@ Measured with LiteRT and XNNPACK: joined queries, keys and values of 64 to 768 c
 class JoinFullyConnected(GraphPass):
     """fc(x, w1), fc(x, w2), ...  ==  split(fc(x, the rows of w1, w2, ...)), as for queries, keys and values.
 
-    A pipeline joins layers only if that removes operators at a low cost: one operator if no more bytes are
-    moved; or two or more if the SPLIT is small compared with the products.  Operators that read the results
-    in the same way count, too (see forward_split).  So a pipeline does not join the gate and up projections
-    of a SwiGLU: that removes nothing, and LiteRT with XNNPACK takes 2 to 6 % longer.  The pass by its own
-    name always joins.
+    A pipeline joins layers only if that removes operators at a low cost: at least one operator if no more
+    bytes are moved, at least two if the SPLIT is small compared with the products.  If the results are read
+    in the same way, the operators that forward_split would remove count, too.  So a pipeline does not join
+    the gate and up projections of a SwiGLU: that removes nothing, and LiteRT with XNNPACK takes 2 to 6 %
+    longer.  A pass that is run by its own name always joins.
     """
 
     name = "join_fully_connected"
@@ -57,7 +57,7 @@ class JoinFullyConnected(GraphPass):
         return sum(self._join_alike(graph, ops, context) for ops in layers.values() if len(ops) > 1)
 
     def _join_alike(self, graph: Graph, ops: list[FullyConnected], context: Context) -> int:
-        """Join the layers ``ops`` of one input, as far as they are alike; return how many were made."""
+        """Join those of the layers ``ops`` of one input that are alike; return how many layers were made."""
         groups: dict[Hashable, list[FullyConnected]] = {}
         for op in ops:
             sentence = _layer_refusal(op)
@@ -80,7 +80,7 @@ class JoinFullyConnected(GraphPass):
 
 
 def _layer_refusal(op: FullyConnected) -> str | None:
-    """Return why the constants of ``op`` cannot be joined with those of another layer."""
+    """Return why the constants of ``op`` cannot be joined with those of another layer; None if they can."""
     if len(op.results) > 1 or op.weights_format is not WeightsFormat.DEFAULT:
         return f"%{op.output.name}: weights_format is {op.weights_format.name}, expected DEFAULT"
     if not op.output.shape or op.output.shape[-1] is None:
@@ -98,10 +98,10 @@ def _layer_refusal(op: FullyConnected) -> str | None:
 
 
 def _kind(op: FullyConnected) -> Hashable:
-    """Return what layers of one input have in common if they can be joined."""
+    """Return a key that is equal for layers of one input that can be joined."""
     bias = None if op.bias is None else op.bias.dtype
     if bias is None and op.weights.quantization is None:
-        bias = op.weights.dtype  # zeros can stand for it
+        bias = op.weights.dtype  # the bias can be zeros
     scales = [
         "per channel" if v is not None and v.quantization is not None and v.quantization.is_per_channel
         else None if v is None else v.quantization
@@ -121,7 +121,7 @@ def _kind(op: FullyConnected) -> Hashable:
 
 
 def _gain_refusal(graph: Graph, ops: Sequence[FullyConnected]) -> str | None:
-    """Refuse to join ``ops`` in a pipeline if too little is gained."""
+    """Return why joining ``ops`` gains too little for a pipeline; None if it gains enough."""
     results = [op.output for op in ops]
     is_read_alike = not isinstance(parallel_users(graph, results, len(results[0].shape or ()) - 1), str)
     removed = len(ops) - 2 + (len(ops) - 1) * is_read_alike
@@ -134,7 +134,7 @@ def _gain_refusal(graph: Graph, ops: Sequence[FullyConnected]) -> str | None:
 
 
 def _join(graph: Graph, ops: Sequence[FullyConnected]) -> None:
-    """Replace ``ops``, which _kind maps to the same key, by one layer and a split of its result."""
+    """Replace ``ops``, for which ``_kind`` gives the same key, by one layer and a split of its result."""
     first = ops[0]
     new = Inserter(graph, first)
     weights = _joined(new, "weights", [op.weights for op in ops])
@@ -166,7 +166,7 @@ def _joined(new: Inserter, name: str, values: Sequence[Value]) -> Value:
 
 
 def _joined_quantization(parameters: Sequence[Quantization | None]) -> Quantization | None:
-    """Return the parameters of joined rows: the common ones, or one scale per row."""
+    """Return the parameters of joined rows: those of the first part, or one scale per row of all parts."""
     first = parameters[0]
     if first is None or not first.is_per_channel:
         return first
@@ -206,9 +206,10 @@ class ForwardSplit(GraphPass):
 
 
 def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[list[Op], int] | str:
-    """Return the users of ``parts`` of a value along ``axis``, and the axis of the parts in their results.
+    """Return the users of ``parts``, and the axis along which their results are parts of one result.
 
-    Return a sentence if one operator on the whole value could not replace the users.
+    ``parts``: all parts of a value along ``axis``.  Return a sentence if one operator on the whole value
+    could not replace the users.
     """
     for value in parts:
         if graph.is_output(value) or value.use_count != 1:
@@ -242,9 +243,9 @@ def parallel_users(graph: Graph, parts: Sequence[Value], axis: int) -> tuple[lis
 
 
 def _axis_after_reshape(olds: Sequence[Shape | None], news: Sequence[Shape | None], axis: int) -> int | None:
-    """Return the axis along which Reshapes of parts along ``axis`` can be joined; None if there is none.
+    """Return the axis along which the reshaped parts of a value are parts of the reshaped value, or None.
 
-    ``olds``, ``news``: the shapes of the parts before and after their Reshapes.
+    ``olds``, ``news``: the shapes of the parts along ``axis`` before and after their Reshapes.
     """
     first = news[0]
     if first is None or any(new is None or len(new) != len(first) for new in news):
@@ -262,7 +263,7 @@ def _axis_after_reshape(olds: Sequence[Shape | None], news: Sequence[Shape | Non
 
 
 def _elements(shape: Shape) -> tuple[int, int] | None:
-    """Return the product of the known dimensions and the number of unknown ones; None for more than one."""
+    """Return the product of the known dimensions, and the number of unknown ones; None if that exceeds 1."""
     unknown = shape.count(None)
     return (prod(d for d in shape if d is not None), unknown) if unknown < 2 else None
 

@@ -88,7 +88,7 @@ class FuseGelu(Rules):
 
 
 class ReplaceWithFcGeluFc(Rewrite):
-    """fc(h * (1 + erf(s)), w)  ==  fc(gelu(h), 2 * w), for layers h and s of x with s = sqrt(1/2) * h."""
+    """fc(h * (1 + erf(s)), w)  ==  fc(gelu(h), 2 * w), if h and s are layers of x and s = sqrt(1/2) * h."""
 
     name = "replace_with_fc_gelu_fc"
 
@@ -184,7 +184,7 @@ NEGATIVE_PARTS = (
     "a = Abs(x)  d = Sub(x, a)  h = Mul(d, 0.5)  n = Mul(h, alpha: const f32)",
     "m = Minimum(x, 0.0)  n = Mul(m, alpha: const f32)",
 )
-"""Forms of n = alpha * min(x, 0); x - |x| is twice that minimum."""
+"""Forms of n = alpha * min(x, 0); x - |x| is 2 * min(x, 0)."""
 
 OPPOSITE = "m = Neg(x)  p = Relu(m)  n = Mul(p, alpha: const f32)"  # n = alpha * relu(-x)
 
@@ -210,7 +210,7 @@ class FusePRelu(Rules):
 
 
 class _Clamp(Rewrite):
-    """m = $first and $second  ==  relu6(x)."""
+    """$second, where m = $first  ==  relu6(x)."""
 
     before = """
         m = $first

@@ -115,10 +115,10 @@ def _transposed_refusal(c: Array, x: Value, match: Match) -> str | None:
 
 
 def _repeated(c: Array, x: Value, y: Value) -> Array | None:
-    """Return the row, with one number per channel of ``x``, that ``c`` repeats along ``y``, a reshaped ``x``.
+    """Return the numbers per channel of ``x`` that the constant ``c`` repeats; ``y`` is ``x`` reshaped.
 
-    Return None if it repeats no row, or may be broadcast so that an element of ``y`` meets the number of
-    another channel.
+    Return None if ``c`` repeats no such row, or if an element of ``y`` may be combined with the number of
+    another channel when ``c`` is broadcast to the shape of ``y``.
     """
     channels = x.shape[-1] if x.shape else None
     if not channels or c.size % channels:
@@ -132,7 +132,7 @@ def _repeated(c: Array, x: Value, y: Value) -> Array | None:
 
 
 class _Product(Rewrite):
-    """(a + b) * c  ==  a * d + b * d; ``d`` has the numbers of ``c`` in rank 1."""
+    """(a + b) * c  ==  a * d + b * d, where d is c reshaped to rank 1."""
 
     before = """
         y = Add(a, b)
@@ -196,8 +196,8 @@ class ForwardBatchNormOverAdd(Rules):
 class ForwardBatchNormOverConcat(GraphPass):
     """concat(x, y) * c  ==  concat(x * c1, y * c2) along the channels, and the same for sums.
 
-    All parts must come from linear operators, for example those of a grouped convolution that an exporter
-    has split.  This is no picture, because a picture has a fixed number of operands.
+    All parts must come from linear operators, for example from the convolutions into which an exporter has
+    split a grouped convolution.  There is no picture, because a picture has a fixed number of operands.
     """
 
     name = "forward_batchnorm_over_concat"

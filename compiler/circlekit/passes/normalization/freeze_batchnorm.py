@@ -93,7 +93,7 @@ class FreezeBatchNorm(Pass):
 
     The statistics are moving averages over the batches of the data, as in training:
     average = decay * average + (1 - decay) * statistic.  The first batches, the warm-up, have equal weights.
-    If the main graph has such batch norms, data is required: without the option, RewriteError.
+    Raise RewriteError if the main graph has such batch norms and the user gives no data.
     """
 
     name = "freeze_batchnorm"
@@ -114,7 +114,7 @@ class FreezeBatchNorm(Pass):
                 yield (
                     f"%{norm.mean.name} and %{norm.variance.name} are the statistics of a batch norm of "
                     f"%{norm.input.name} in training mode: results depend on what else is in the batch, and "
-                    f"it cannot be folded; export the model in inference mode{freeze}"
+                    f"no pass can fold them; export the model in inference mode{freeze}"
                 )
 
     def run(self, model: Model, context: Context) -> int:

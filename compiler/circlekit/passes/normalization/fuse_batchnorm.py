@@ -88,7 +88,7 @@ class NormalizeBatchNorm(Rules):
 
 
 class IntoConvBefore(Rewrite):
-    """relu(conv(x, w) * gamma + beta)  ==  relu(conv(x, w * gamma) + beta); RELU becomes an operator."""
+    """relu(conv(x, w) * gamma + beta)  ==  relu(conv(x, w * gamma) + beta), with RELU as an operator."""
 
     before = """
         c = Conv2D(x: f32, w: const f32[C, _, _, _], b?: const f32[*, C])
@@ -106,7 +106,7 @@ class IntoConvBefore(Rewrite):
 
 
 class ThroughMaxPool(IntoConvBefore):
-    """IntoConvBefore with a max pool between convolution and factors, of which none may be negative."""
+    """IntoConvBefore with a max pool between the convolution and the factors; no factor may be negative."""
 
     before = """
         c = Conv2D(x: f32, w: const f32[C, _, _, _], b?: const f32[*, C])

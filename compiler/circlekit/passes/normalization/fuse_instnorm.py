@@ -19,17 +19,18 @@ from circlekit.rewrite.match import Match
 from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 NEGLIGIBLE_EPSILON = 1e-8
-"""Largest epsilon e, added to the standard deviation d instead of the variance, that a pipeline accepts.
+"""The largest epsilon e that a pipeline accepts where e is added to the standard deviation d.
 
-The rewrite replaces d + e by sqrt(d^2 + e^2), which differs by at most e: for d >= 1e-3, the relative error
-of (x - mean) / (d + e) is at most 1e-5.  If d is 0, x - mean is 0 too, and nothing changes.
+INSTANCE_NORM adds e^2 to the variance instead, so d + e becomes sqrt(d^2 + e^2), which differs by at most e.
+For d >= 1e-3, the relative error of (x - mean) / (d + e) is at most 1e-5.  If d is 0, x - mean is 0, too, and
+nothing changes.
 """
 
 SMALL_EPSILON = 1e-5
-"""Largest epsilon, added to the standard deviation, that the pass accepts if it is requested by name.
+"""The largest epsilon e, added to the standard deviation d, that the pass accepts if requested by name.
 
-(d + e)^2 = d^2 + 2 e d + e^2, and the rewrite assumes a typical d of 1/4 in the middle term: the relative
-error of the quotient is about 15 e or less for d from 0.1 to 10, and there is none if d is 0.
+INSTANCE_NORM then adds e / 2 + e^2 to the variance: that is 2 e d + e^2, from (d + e)^2, for a typical d of
+1/4.  The relative error of the quotient is about 15 e or less for d from 0.1 to 10, and 0 if d is 0.
 """
 
 

@@ -53,7 +53,7 @@ class _LayerNorm(Rewrite):
 
     @condition
     def saves_passes_over_the_data(self, match: Match) -> str | None:
-        """A factor f and an offset h that are smaller than x cost less than gamma and beta on their own."""
+        """The factor f and the offset h have the shape of x; smaller ones cost less than gamma and beta."""
         x = match.value("x")
         for name, constant in (("f", "g"), ("h", "b")):
             small = match.values.get(name)
@@ -104,7 +104,7 @@ OTHER_FORMS_OF_D = _LayerNorm.members(
 
 
 class _GammaLast(Rewrite):
-    """x * (r * gamma)  ==  (x * r) * gamma, where r is smaller than x, and r * gamma as large as x."""
+    """x * (r * gamma)  ==  (x * r) * gamma, where r is smaller than x, and r * gamma is as large as x."""
 
     before = """
         r = $root
@@ -131,8 +131,9 @@ class _GammaLast(Rewrite):
 class FuseLayerNorm(Rules):
     """x * f + (beta - mean(x) * f)  ==  d * r * gamma + beta with d = x - mean(x) and r = f / gamma.
 
-    r is 1 / sqrt(variance + epsilon).  This form reads and writes d instead of x and two products as large as
-    x; gamma and beta come last, where the next layer can absorb them; fuse_rmsnorm recognizes d * r.
+    r is 1 / sqrt(variance + epsilon).  The new form reads and writes fewer large values: d instead of x and
+    two products.  gamma and beta come last, where the next layer can absorb them, and fuse_rmsnorm recognizes
+    d * r.
     """
 
     name = "fuse_layernorm"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subtract the mean of layer normalizations in the weights of the layers whose results they normalize."""
+"""Move the subtraction of the mean in layer normalizations into the weights of the layers before them.
+
+Rows are vectors along the last axis; a row is centered if its mean is 0.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,12 @@ from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 
 Layer = Conv2D | TransposeConv | FullyConnected | Gather
-"""Operators whose results are centered if a constant operand is: weights, or a table of rows."""
+"""Operators whose results are centered if their weights, or the rows of their table, are centered."""
 
 ROW_MOVEMENTS = (
     Reshape, Squeeze, ExpandDims, Transpose, Slice, StridedSlice, SplitOperator, Unpack, Concatenation, Pack
 )  # fmt: skip
+"""Operators that move whole rows if ``_keeps_last_axis`` says so and the size of the last axis stays."""
 
 
 class FuseMeanSubtraction(GraphPass):
@@ -41,8 +45,8 @@ class FuseMeanSubtraction(GraphPass):
 
     The mean is over the last axis.  x is a sum of results of layers, as in a transformer whose layer
     normalizations all read the sum of the blocks before.  All users of x must be such normalizations, further
-    sums, or movements of rows.  An operand of a sum that no layer computes gets a subtraction of its mean of
-    its own; the rewrite is refused unless more subtractions disappear than are added.
+    sums, or movements of rows.  If no layer computes an operand of a sum, a subtraction of its mean is added.
+    The pass refuses unless more subtractions disappear than are added.
     """
 
     name = "fuse_mean_subtraction"
@@ -116,7 +120,7 @@ class _Stream:
         )
 
     def keeps_rows(self, op: Op) -> bool:
-        """Return whether the rows of the results of ``op`` are rows of operands, or sums of some."""
+        """Return whether the rows of the results of ``op`` are rows of its operands, or sums of such rows."""
         if getattr(op, "act", Activation.NONE) is not Activation.NONE:
             return False
         if not isinstance(op, (Add, Sub, *ROW_MOVEMENTS)) or _centered_operand(op) is not None:
@@ -124,7 +128,7 @@ class _Stream:
         return _keeps_last_axis(op) and all(self.has_rows(v) for v in (*_row_operands(op), *op.results))
 
     def shrink(self) -> None:
-        """Remove values from ``centered`` until all readers of those that are left allow it."""
+        """Remove values from ``centered`` until producers and users of the other values allow these."""
         todo = list(self.centered)
         while todo:
             value = todo.pop()
@@ -155,7 +159,7 @@ class _Stream:
         return None
 
     def _is_mean(self, op: Op, value: Value) -> bool:
-        """Return whether ``op`` is the mean of ``value`` that is only subtracted from it."""
+        """Return whether ``op`` is the mean of ``value`` and is only subtracted from ``value``."""
         return (
             isinstance(op, Mean)
             and not self.graph.is_output(op.output)
@@ -167,7 +171,7 @@ class _Stream:
         return [user for value in self.centered for user in value.users if _centered_operand(user) is value]
 
     def uncentered(self) -> Iterator[tuple[Op, int, Value]]:
-        """Yield the operands of sums and movements that are not centered, with their operator and index."""
+        """Yield (operator, index, operand) for the operands of sums and movements that are not centered."""
         ops = dict.fromkeys(
             value.producer for value in self.centered if not isinstance(value.producer, Layer)
         )
@@ -178,7 +182,7 @@ class _Stream:
                     yield op, index, value
 
     def refusal(self, start: Value) -> str | None:
-        """Return why nothing is gained; None if operators disappear."""
+        """Return why nothing is gained by centering ``start``; None if operators disappear."""
         subtractions = self.subtractions()
         if not subtractions:
             return self.obstacles.get(start) or f"%{start.name}: expected a constant number of channels"
@@ -215,6 +219,7 @@ class _Stream:
         return new.make(Sub(value, mean))
 
     def _center_layer(self, layer: Layer) -> None:
+        """Replace the weights and the bias of ``layer``, or its table, by centered ones."""
         for index, value in enumerate(layer.inputs):
             if value is None or value not in _constants(layer):
                 continue
@@ -226,7 +231,7 @@ class _Stream:
 
 
 def _keeps_last_axis(op: Op) -> bool:
-    """Return whether a sum or movement leaves the last axis in place; dimensions may not tell."""
+    """Return whether a sum or movement leaves the last axis in place; equal sizes alone do not show that."""
     if isinstance(op, Transpose):
         perm = constant_perm(op)
         return perm is not None and perm[-1] == len(perm) - 1
@@ -239,7 +244,7 @@ def _keeps_last_axis(op: Op) -> bool:
 
 
 def _row_operands(op: Op) -> Iterator[Value]:
-    """Yield the operands of a sum or movement whose rows its results hold."""
+    """Yield the operands of a sum or movement ``op`` from whose rows the results are made."""
     if isinstance(op, Add | Sub | Concatenation | Pack):
         yield from (value for value in op.inputs if value is not None)
     elif op.quantization_rule is not None and op.quantization_rule.results_follow is not None:

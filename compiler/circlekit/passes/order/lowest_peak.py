@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search for an order of operators in which the most bytes that are live at a time are as few as possible.
+"""Search for the order of operators with the lowest peak: the most bytes that are live at the same time.
 
-What is live after a set of operators has run does not depend on their order.  So an order is a path through
-sets, each with one operator more than the one before, and the search (dynamic programming over these
-sets) visits every set at most once.  Sets are integers: bit ``i`` stands for operator number ``i``.
+Which buffers are live after a set of operators has run does not depend on the order in which they ran.  So an
+order is a path through sets, each with one operator more than the set before, and the search (dynamic
+programming over these sets) visits every set at most once.  A set is an integer: bit ``i`` stands for
+operator number ``i``.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ BEAM_WIDTH = 64
 
 
 class BufferUse(NamedTuple):
-    """A buffer of ``size`` bytes: ``producer``, the operator that creates it; -1: live from the beginning.
+    """A buffer of ``size`` bytes.
 
-    ``users``: the set of operators after which it is released, once all of them have run; the producer is
-    one of them.  ``is_kept``: it is never released.
+    ``producer``: the number of the operator that creates it, -1 if it is live from the beginning.  ``users``:
+    a set of operators, the producer included; the buffer is released when all of them have run.  ``is_kept``:
+    whether it is never released.
     """
 
     size: int
@@ -40,9 +42,10 @@ class BufferUse(NamedTuple):
 
 @dataclass(slots=True)
 class Step:
-    """A set of operators that have run, on the path ``previous``, ``operator`` being the last of them.
+    """A step of a path: the set ``done`` of operators that have run, ``count`` in number.
 
-    ``live``: bytes after it.  ``peak``: the most bytes so far.  ``ready``: operators that can run next.
+    ``operator`` ran last, after the step ``previous``.  ``live``: the bytes that are live now.  ``peak``: the
+    most bytes so far.  ``ready``: the set of operators that can run next.
     """
 
     done: int
@@ -64,11 +67,13 @@ class Step:
 
 @dataclass
 class OrderSearch:
-    """The operators of a graph for the search: predecessors as sets, and the buffers.
+    """The search for one graph.
 
-    ``limit``: only orders with a lower peak are of interest.  ``_floor``: no order has a lower peak, because
-    what an operator touches is live while it runs, and so are kept inputs.  ``_shrinking``: the operators
-    that can release as many bytes as they create.
+    ``predecessors``: for each operator, the set of operators that must run before it.  ``limit``: only orders
+    with a peak below this number of bytes are wanted.
+    ``_floor``: a number of bytes that no peak is below: kept inputs are always live, and the buffers that an
+    operator touches are live while it runs.  ``_shrinking``: the set of operators that can release at least
+    as many bytes as they create.
     """
 
     predecessors: Sequence[int]
@@ -105,7 +110,10 @@ class OrderSearch:
         self._floor = always + max(touched, default=0)
 
     def lowest(self) -> tuple[list[int] | None, bool]:
-        """Return an order with a peak below ``limit`` or None, and whether none has a lower peak."""
+        """Return the best order with a peak below ``limit`` that was found, or None if none was found.
+
+        Also return whether the search was complete: then no order is better, or none exists.
+        """
         if self._floor >= self.limit:
             return None, True
         found, is_complete = self._exact()
@@ -114,6 +122,7 @@ class OrderSearch:
         return self._beam(), False
 
     def _first(self) -> Step:
+        """Return the step before any choice between operators."""
         ready = sum(1 << index for index, before in enumerate(self.predecessors) if not before)
         live = sum(buffer.size for buffer in self.buffers if buffer.producer < 0)
         return self._without_choice(Step(0, live, live if self.predecessors else 0, ready, 0))
@@ -160,9 +169,10 @@ class OrderSearch:
         return best.order() if best is not None else None
 
     def _following(self, step: Step, reached: dict[int, int]) -> Iterator[Step]:
-        """Yield what each operator that is ready leads to.
+        """Yield the steps to which the operators that are ready lead.
 
-        ``reached``: the lowest peak with which a set was reached; with a higher or equal one it is left out.
+        ``reached``: the lowest peak with which each set was reached.  A step that reaches a set with a peak
+        that is not lower is left out.
         """
         for index in members(step.ready):
             done, peak = step.done | 1 << index, max(step.peak, step.live + self._created[index])
@@ -171,10 +181,11 @@ class OrderSearch:
                 yield self._without_choice(self._after(step, index))
 
     def _without_choice(self, step: Step) -> Step:
-        """Run operators that are best run at once: they leave no more bytes live, and raise no peak.
+        """Return the step after all operators that are best run at once: those that cost no bytes.
 
-        Whatever order follows, such an operator can be moved to its beginning: it releases the least there,
-        and still the bytes are never more than before.
+        They release at least as many bytes as they create, and raise neither the peak nor the floor.  In any
+        order that follows, such an operator can be moved to the beginning.  It releases the fewest bytes
+        there, but even then never more bytes are live than in the old order.
         """
         is_changed = True
         while is_changed:
@@ -193,6 +204,7 @@ class OrderSearch:
         return sum(size for size, users in self._released_by[index] if not users & ~done)
 
     def _after(self, step: Step, index: int) -> Step:
+        """Return the step in which operator ``index`` runs after ``step``."""
         done = step.done | 1 << index
         during = step.live + self._created[index]
         ready = step.ready & ~(1 << index)

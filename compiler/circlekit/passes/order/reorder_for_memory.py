@@ -18,10 +18,10 @@ from circlekit.targets.planners import Planner, default_planner
 class ReorderForMemory(GraphPass):
     """Put operators into the order with the lowest peak: the most bytes of activations live at a time.
 
-    Which tensors share a buffer follows the planner of the first target that was named, by default of the
-    format's default target.  The search is exact if at most some ten thousand sets of operators can be the
-    first ones to run; for more, it is bounded.  The order changes only if the peak becomes lower and the
-    planned arena not larger.  Operators with side effects keep their order.
+    The planner of the first target that the user names, or else of the format's default target, decides which
+    tensors share a buffer.  The search is exact as long as it meets at most some ten thousand sets of
+    operators that have run; beyond that, it is bounded.  The order changes only if the peak becomes lower and
+    the planned arena no larger.  Operators with side effects keep their order.
     """
 
     name = "reorder_for_memory"

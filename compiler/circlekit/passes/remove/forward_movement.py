@@ -61,7 +61,7 @@ class SinkPass(GraphPass):
 
 
 def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
-    """Refuse if a value is quantized per channel, a variable is moved, or all movements have other users."""
+    """Refuse if a value is quantized per channel, a variable is moved, or all ``moved`` have other users."""
     for value in (*moved, op.output):
         if value.quantization is not None and value.quantization.is_per_channel:
             return f"%{value.name}: is quantized along an axis"
@@ -75,7 +75,7 @@ def interior_obstacle(graph: Graph, op: Op, moved: list[Value]) -> str | None:
 
 
 def put_after(graph: Graph, op: Op, movement: Op, inner: Value) -> None:
-    """Insert ``movement`` after ``op``: it then produces the result of ``op``, which produces ``inner``."""
+    """Insert ``movement`` after ``op``: ``movement`` then produces the old result, and ``op`` ``inner``."""
     result = op.output
     op.take_result(0, inner)
     movement.add_result(result)
@@ -85,8 +85,8 @@ def put_after(graph: Graph, op: Op, movement: Op, inner: Value) -> None:
 class ForwardReshapeToUnaryOp(SinkPass):
     """f(reshape(x))  ==  reshape(f(x)) for an elementwise f of x alone, or of x and a constant number.
 
-    Also if f is a MEAN with keep_dims over axes before those that the Reshape changes, or works on vectors
-    along the last axis, which the Reshape keeps, as a softmax does.
+    f may also be a MEAN with keep_dims over axes before those that the Reshape changes, or a softmax over a
+    last axis that the Reshape keeps.
     """
 
     name = "forward_reshape_to_unaryop"

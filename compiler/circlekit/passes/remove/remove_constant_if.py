@@ -19,7 +19,7 @@ MAX_COPIED_OPS = 1000
 """Largest total number of operators of all copies of a branch; a branch that is copied once has no limit."""
 
 MAX_COUNTED_CALLS = 1 << 40
-"""Limit of the count of places: it doubles with each branch that calls the next one twice."""
+"""Copies are counted up to this number: the count doubles with each branch that calls the next one twice."""
 
 
 def is_constant_if(op: Op) -> TypeGuard[If]:
@@ -37,8 +37,9 @@ def branch_of(op: If) -> Graph:
 class Branches:
     """The graphs of a model, and how many copies of each remain if every constant IF is replaced.
 
-    ``places``: this number for each graph; one more if anything but a constant IF refers to the graph.
-    ``order``: all graphs, branches before their callers, which thus see the final size of a branch.
+    ``places``: the number of copies of each graph, the graph itself included if anything but a constant IF
+    refers to it.  ``order``: all graphs, branches before their callers, so that a branch has its final size
+    when it is copied.
     """
 
     def __init__(self, model: Model) -> None:

@@ -16,7 +16,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class Removed(Rewrite):
-    """$call  ==  x, an operand; Rewrite refuses this if the result has another type."""
+    """$call  ==  x, if the result has the type of x."""
 
     quantized = True
 
@@ -49,7 +49,7 @@ class _OneChoice(Rewrite):
 
     @condition
     def keeps_the_shape(self, match: Match) -> str | None:
-        """The other operands do not enlarge an unknown dimension of the chosen one."""
+        """Broadcasting with the other operands enlarges no unknown dimension of the chosen one."""
         chosen = match.value(self.after)
         for other in (match.value(name) for name in ("c", "x", "y") if name != self.after):
             pairs = zip(reversed(chosen.shape or ()), reversed(other.shape or ()), strict=False)

@@ -13,7 +13,7 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 
 
 class DequantizeAndBack(Rewrite):
-    """quantize(dequantize(x))  ==  x, if both have the same parameters: each number is rounded to itself."""
+    """quantize(dequantize(x))  ==  x, if both have the same parameters: each number becomes itself again."""
 
     quantized = True
     shared = ("d",)
@@ -41,7 +41,7 @@ class DequantizeAndBack(Rewrite):
 
 
 class QuantizeTwice(Rewrite):
-    """quantize(quantize(x))  ==  quantize(x), if scales are equal and the first range contains the second."""
+    """quantize(quantize(x))  ==  quantize(x), if scales are equal and the first range holds the second."""
 
     quantized = True
     shared = ("y",)
@@ -71,7 +71,10 @@ class RemoveRedundantQuantize(Rules):
 
 
 def _steps(value: Value) -> tuple[float, int, int] | None:
-    """Return the only scale, and the lowest and highest value in multiples of it; None if there is none."""
+    """Return the scale, and the lowest and the highest value in multiples of it.
+
+    Return None if ``value`` is no integer, or has not exactly one scale.
+    """
     parameters, dtype = value.quantization, value.dtype.numpy
     if parameters is None or parameters.scale.size != 1 or dtype is None or dtype.kind not in "iu":
         return None

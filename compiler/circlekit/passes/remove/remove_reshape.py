@@ -95,8 +95,8 @@ MAX_RANK = 4
 class _BatchReshaped(Rewrite):
     """$left @ $right  ==  reshape($old_left @ $old_right), with u = reshape(a) and v = reshape(b).
 
-    a and b have shapes [batch dimensions, rows, columns]; the Reshapes change only batch dimensions.  w is a
-    constant operand, reshaped to the batch dimensions of the other one.
+    a and b have shapes [batch dimensions, rows, columns]; the Reshapes change only batch dimensions.  A
+    constant operand w is reshaped to the batch dimensions of the other operand.
     """
 
     before = """

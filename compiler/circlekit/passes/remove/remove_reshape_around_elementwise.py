@@ -45,8 +45,8 @@ class Region:
 def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
     """Return the elementwise operators from Reshapes to ``last``.
 
-    Return None if one of them reads a value that is not constant and comes from any other operator or from
-    none.  ``dead_ends``: values that are known to lead to None; the function adds those that it finds.
+    Return None if one of them reads a value that is neither constant nor the result of such an operator or of
+    a Reshape.  ``dead_ends``: values that are known to lead to None; the function adds those that it finds.
     """
     region, seen = Region(), set[Value]()
     todo = [(last.input, False)]
@@ -80,7 +80,7 @@ def operands_of(op: Op) -> list[Value] | None:
 
 
 def only_operand(op: Op) -> Value | None:
-    """Return the operand of an elementwise ``op`` whose others are constants of one element; else None."""
+    """Return the only operand of an elementwise ``op`` besides constants of one element; else None."""
     values = operands_of(op) or []
     others = [v for v in op.inputs if v is not None and is_constant(v)]
     return values[0] if len(values) == 1 and all(v.numel == 1 for v in others) else None
@@ -125,7 +125,7 @@ def _bound(graph: Graph, value: Value, region: Region, last: Reshape) -> str | N
 
 
 def saved(graph: Graph, region: Region, last: Reshape) -> tuple[int, str]:
-    """Return the number of Reshapes that would be removed, and why another one stays ("" if none does)."""
+    """Return how many Reshapes would be removed, and why one of the others stays ("" if none stays)."""
     bound = [s for v in region.starts if (s := _bound(graph, v, region, last))]
     same = same_shape(sources_of(region)[0], last.output)
     return len(region.starts) - len(bound) + (same is None), next(iter(bound), same or "")
@@ -139,7 +139,8 @@ def sources_of(region: Region) -> list[Value]:
 def _unfit(value: Value | None, old: Value, new: Value) -> str | None:
     """Return why ``value`` cannot be reshaped for an operator that reads ``new`` instead of ``old``.
 
-    ``new`` is ``old`` in another shape.  Return None if it can, or if it is not constant or has one element.
+    ``new`` is ``old`` in another shape.  Return None if ``value`` can be reshaped, or does not need to be: it
+    is not constant, or has one element.
     """
     if value is None or not is_constant(value) or value.numel == 1:
         return None
@@ -200,9 +201,9 @@ def _constant(graph: Graph, like: Value, array: Array) -> Value:
 class RemoveReshapeAroundUnaryOp(GraphPass):
     """reshape(f(g(reshape(x, B))), C)  ==  reshape(f(g(x)), C), without any Reshape if x has shape C.
 
-    f and g are elementwise.  If one has two operands, either both come from Reshapes of values of one shape,
-    or one is a constant that can be reshaped for x.  The results of f and g must have no other users and be
-    no outputs of the graph, and at least one Reshape must become unnecessary.
+    f and g are elementwise.  If one of them has two operands, either both come from Reshapes of values of the
+    same shape, or one is a constant that can be reshaped for x.  The results of f and g must have no other
+    users and be no outputs of the graph, and at least one Reshape must become unnecessary.
 
     ``back``: whether x must have shape C.
     """

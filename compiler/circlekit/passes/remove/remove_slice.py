@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove slices and splits that take all elements, and padding that has width 0 or that a slice cuts off."""
+"""Remove slices and splits that take all elements, and padding that is 0 wide or that a slice cuts off."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class _SlicedBack(_Sliced):
 
 
 class _SlicedBackByStrides(Rewrite):
-    """pad(x)[before:before + n]  ==  x, where ``before`` is the padding in front, and n the size of x."""
+    """pad(x)[before:before + n]  ==  x, where ``before`` is the width of padding before x, and n its size."""
 
     quantized = True
     shared = ("p",)

@@ -121,6 +121,7 @@ TRAINING_CHECKS = frozenset(flex + name for flex in ("", "Flex") for name in ("A
 
 
 def _words(text: str) -> list[str]:
+    """Parse names separated by commas, with or without ``%``; raise ValueError if one is empty."""
     words = [word.strip().removeprefix("%") for word in text.split(",")]
     if not all(words):
         raise ValueError(f"expected names separated by commas, got {text!r}")
@@ -131,8 +132,8 @@ class RemoveNodesOf(Pass):
     """Remove operators of these kinds, custom codes or result names; their first operand replaces the result.
 
     Values change if the operators do not return that operand.  An operator stays if its result has another
-    type than the operand.  ``found``: the names that operators had, in any run.  Raise RewriteError for
-    another name.
+    type than the operand.  ``found``: those of the names that operators had in any run.  Raise RewriteError
+    for a name that no operator had.
     """
 
     name = "remove_nodes_of"

@@ -19,8 +19,9 @@ from circlekit.rewrite.rewrite import Rewrite, Rules, condition
 class Factor(NamedTuple):
     """A factor of an original dimension.
 
-    ``place``: the index of the dimension, then, for each time that a factor was split in two, 0 for the outer
-    part or 1 for the inner part.  Places in ascending order are elements in their original order.
+    ``place``: the index of the dimension; then, for each time that a factor was split in two, 0 for the outer
+    part or 1 for the inner part.  If the places of all axes are in ascending order, the elements are in their
+    original order.
     """
 
     size: int

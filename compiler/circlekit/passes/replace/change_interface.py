@@ -22,8 +22,8 @@ def _names(text: str) -> list[str]:
 class ChangeOutputs(Pass):
     """Make the named values the outputs of the main graph, in this order, and remove unused operators.
 
-    Raise RewriteError, worded as ONE does, if the number of names is not that of the outputs, or a name is
-    that of no result, input or constant.
+    Raise RewriteError, with ONE's words, if the number of names is not the number of outputs, or if no
+    result, input or constant has one of the names.
     """
 
     name = "change_outputs"

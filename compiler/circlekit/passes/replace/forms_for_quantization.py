@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace operators whose quantized kernels are unusable by ones whose kernels are right."""
+"""Replace operators whose quantized kernels are unusable by operators whose quantized kernels are right."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ReplaceSquaredDifferenceWithMul(Rewrite):
 
 
 class ReplaceSumWithMean(Rewrite):
-    """sum(x)  ==  mean(x) * count; LiteRT's reference kernel reads the int8 and int16 of SUM as uint8."""
+    """sum(x)  ==  mean(x) * count; LiteRT's reference kernel of SUM reads int8 and int16 data as uint8."""
 
     name = "replace_sum_with_mean"
 
@@ -69,8 +69,8 @@ class ReplaceSumWithMean(Rewrite):
 class ReplaceAveragePoolWithMean(Rewrite):
     """average_pool of the whole image  ==  mean over height and width.
 
-    Quantized AVERAGE_POOL_2D keeps the scale of its operand, which is too coarse for means: their range is
-    smaller.  MEAN has a scale of its own.
+    The result of a quantized AVERAGE_POOL_2D has the scale of its operand, which is too coarse for averages,
+    because their range is smaller.  The result of MEAN has a scale of its own.
     """
 
     name = "replace_average_pool_with_mean"

@@ -20,9 +20,9 @@ from circlekit.rewrite.base import Context, GraphPass
 class ReplaceNonConstFullyConnected(GraphPass):
     """fc(x, w, b)  ==  x @ transpose(w) + b, if w is not constant.
 
-    A Transpose of the last two axes of x or w becomes an adj attribute of the BATCH_MATMUL.  A Reshape, an
-    ADD and an activation are created only where needed, so this is no picture.  A pipeline, which sets
-    ``context.exact``, applies the pass only if the number of operators does not grow.
+    A Transpose of the last two axes of x or w becomes an adj attribute of the BATCH_MATMUL.  There is no
+    picture, because a Reshape, an ADD and an activation are created only where needed.  A pipeline, which
+    sets ``context.exact``, applies the pass only if the number of operators does not grow.
     """
 
     name = "replace_non_const_fc_with_batch_matmul"
@@ -76,7 +76,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
 class FuseTransposeWithFullyConnected(ReplaceNonConstFullyConnected):
     """fc(x, transpose(w))  ==  x @ w, and the same for a transposed x, if one operator replaces two.
 
-    So there must be no bias and no activation, and no Reshape must be required.
+    So there must be no bias and no activation, and BATCH_MATMUL must not need a Reshape.
     """
 
     name = "fuse_transpose_with_fullyconnected"
@@ -102,9 +102,9 @@ def growth(op: FullyConnected) -> int:
 
 
 def swapped_source(value: Value) -> Value | None:
-    """Return the operand of the Transpose, of the last two axes alone, that makes ``value``; else None.
+    """Return x if ``value`` is a Transpose of x that swaps only the last two axes; else None.
 
-    None also for a variable, which may change after the Transpose.
+    Return None also if x is a variable, which may change after the Transpose.
     """
     op = value.producer
     if not isinstance(op, Transpose) or not op.perm.is_plain or op.input.is_variable:
@@ -135,6 +135,6 @@ def _product(new: Inserter, op: FullyConnected) -> Value:
     bias = op.bias
     if bias is None:
         return y if op.act is Activation.NONE else new.make(OPERATORS[op.act](y))
-    if bias.rank != 1:  # FULLY_CONNECTED accepts any shape, with which an ADD would broadcast the product
+    if bias.rank != 1:  # FULLY_CONNECTED accepts any rank, but with it an ADD might broadcast the product
         bias = Value.constant(new.graph.unique_name(bias.name), bias.array().reshape(-1))
     return new.make(Add(y, bias, act=op.act))

@@ -126,7 +126,7 @@ class ResolveCustomBatchMatMul(Rewrite):
 
 
 class ResolveCustomSplitV(GraphPass):
-    """Replace TensorFlow's SplitV by SPLIT_V; sizes and axis must be constants, and become int32."""
+    """Replace TensorFlow's SplitV by SPLIT_V; the sizes and the axis must be constants and become int32."""
 
     name = "resolve_customop_splitv"
 

@@ -28,7 +28,7 @@ from circlekit.passes.support.insertion import Inserter
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_EXACT_INTEGER = 1 << 24
-"""Every integer from 0 to this one is exact in float32, in which positions are computed."""
+"""Every integer from 0 to this one is exact in float32, the dtype in which positions are computed."""
 
 MAX_WINDOW_OR_CHANNELS = 1 << 12
 """Limit for the elements in a window, which become channels, and for channels, which become operators."""
@@ -43,7 +43,8 @@ class _PositionBuilder(Inserter):
     For one channel, a convolution with unit vectors moves the elements of each window to the last axis.
     Their ARG_MAX is ky * window width + kx, where ky and kx are the row and the column in the window.  If the
     window begins at (top, left), the position in an image of width W with C channels is
-    ((top + ky) * W + left + kx) * C + channel.  ``counts_images``: add the elements of the images before.
+    ((top + ky) * W + left + kx) * C + channel.  ``counts_images``: whether positions go on from one image of
+    the batch to the next.
     """
 
     def __init__(self, graph: Graph, op: OpaqueOp) -> None:
@@ -63,7 +64,7 @@ class _PositionBuilder(Inserter):
         return self.array(np.asarray(number, np.float32))
 
     def pool(self, x: Value) -> Value:
-        """Return the maxima."""
+        """Return the maxima of the windows of ``x``."""
         sizes: dict[str, Any] = {"filter_height": self.window[0], "filter_width": self.window[1]}
         steps: dict[str, Any] = {"stride_h": self.strides[0], "stride_w": self.strides[1]}
         return self.make(MaxPool2D(x, padding=self.padding, **sizes, **steps))
@@ -113,7 +114,7 @@ class _PositionBuilder(Inserter):
 class ResolveCustomMaxPoolWithArgmax(GraphPass):
     """Replace TensorFlow's MaxPoolWithArgmax by MAX_POOL_2D and arithmetic for the positions; for finite x.
 
-    This is no picture, because the number of operators depends on the number of channels.
+    There is no picture, because the number of operators depends on the number of channels.
     """
 
     name = "resolve_customop_max_pool_with_argmax"

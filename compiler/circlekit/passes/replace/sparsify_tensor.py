@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Store only the parts of a constant that are not zero, in the sparse format of the schema.
 
-The constant is an array of blocks.  Its levels are the dimensions of the array, numbered first, and those of
-a block.  A dense level is stored as its size; a sparse one as the indices of the parts that are not zero.
+The constant is an array of blocks.  Its levels are the dimensions of this array, which come first, and the
+dimensions of a block.  A dense level is stored as its size; a sparse level as the indices of the parts that
+are not zero.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _formats(text: str) -> list[str]:
 class SparsifyTensor(Pass):
     """Store the constant of this name in the sparse format of the schema, with the same values.
 
-    Raise RewriteError if no operator reads it, or the other options are missing or do not fit it.
+    Raise RewriteError if no operator reads such a constant, or if the other options do not fit it.
     """
 
     name = "sparsify_tensor"
@@ -83,7 +84,7 @@ class SparsifyTensor(Pass):
 def _sparsify(
     value: Value, order: Sequence[int], formats: Sequence[str], block: Sequence[int], block_map: Sequence[int]
 ) -> None:
-    """Store ``value`` by levels; raise RewriteError if the settings, the other arguments, do not fit it."""
+    """Store ``value`` by levels; raise RewriteError if the other arguments, the settings, do not fit it."""
     shape, rank = value.static_shape, len(value.static_shape)
     levels = rank + len(block_map)
     if sorted(order) != list(range(levels)) or len(formats) != rank or len(block) != len(block_map):
@@ -137,7 +138,7 @@ def _levels(array: Array, formats: Sequence[str]) -> tuple[Array, list[dict[str,
 
 
 def _vector(numbers: Array) -> dict[str, Any]:
-    """Return the table of a vector of 16 bits per number, as ONE does, or of 32 if a number needs more."""
+    """Return the schema's table for a vector: 16 bits per number, as ONE does, or 32 if one needs more."""
     small = numbers.max(initial=0) < 1 << 16
     table, dtype = ("Uint16Vector", np.uint16) if small else ("Int32Vector", np.int32)
     return {"": table, "values": numbers.astype(dtype)}

@@ -104,7 +104,8 @@ NEVER_NEGATIVE = (Relu, Relu6, Relu0To1, Logistic, Abs, Exp, Square)
 class SubstitutePadV2ToPad(Rewrite):
     """max_pool(padv2(x, c))  ==  max_pool(pad(x)), if x >= 0 >= c and every window contains elements of x.
 
-    Both maxima are then that of the elements of x.  Transposes may stand before and after the PADV2.
+    The maximum of a window is then an element of x, or equal to it.  Transposes may stand before and after
+    the PADV2.
     """
 
     name = "substitute_padv2_to_pad"
@@ -124,7 +125,7 @@ class SubstitutePadV2ToPad(Rewrite):
 
 
 def _is_never_negative(value: Value) -> bool:
-    """Return whether the operator that computes ``value``, before Transposes, shows that it is 0 or more."""
+    """Return whether ``value`` is 0 or more, judged by the operator that computes it before Transposes."""
     op = value.producer
     while isinstance(op, Transpose):
         op = op.inputs[0].producer if op.inputs[0] is not None else None

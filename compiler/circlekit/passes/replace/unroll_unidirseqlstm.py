@@ -182,7 +182,7 @@ def _obstacle(op: Lstm) -> str | None:
 
 
 def _wrong_weight(op: Lstm) -> str | None:
-    """Return which weight or bias, the first one, is missing or has a wrong shape; None if all fit."""
+    """Return a sentence about the first weight or bias that is missing or has a wrong shape; else None."""
     gates = [g for g in GATES if g != "input" or op.input_to_input_weights]
     cells, inputs = op.input_to_cell_weights.static_shape[0], op.input.static_shape[-1]
     outputs = cells if op.projection_weights is None else op.projection_weights.static_shape[0]

@@ -17,10 +17,14 @@ from circlekit.ops.movement.shape import Reshape, Transpose
 from circlekit.ops.movement.slice import StridedSlice
 
 Perm = tuple[int, ...]
+"""A permutation of axes: axis ``i`` of the result is axis ``perm[i]`` of the operand, as in numpy."""
 
 
 def constant_perm(op: Op | None) -> Perm | None:
-    """Return the perm of a Transpose with axes from 0 on; None if it is unknown, or for another operator."""
+    """Return the permutation of ``op``, without negative axes; None if it is unknown or invalid.
+
+    Return None also if ``op`` is no Transpose, or if the rank of its operand is unknown.
+    """
     if not isinstance(op, Transpose) or op.input.shape is None:
         return None
     rank = len(op.input.shape)
@@ -67,9 +71,9 @@ def perm_of(op: Op, perms: Sequence[Perm]) -> Perm | None:
 
 
 def last_axis_stride(op: StridedSlice) -> int | None:
-    """Return the stride of ``op`` along the last axis of its operand, which is also that of its result.
+    """Return the stride of ``op`` along the last axis of its operand.
 
-    Return None if the result has another last axis, or the strides are not constant.
+    Return None if this axis does not become the last axis of the result, or if the strides are not constant.
     """
     strides, shape = static_int_vector(op.strides), op.input.shape
     if strides is None or not shape or not fits(op):
@@ -80,7 +84,7 @@ def last_axis_stride(op: StridedSlice) -> int | None:
 
 
 def size_in_bytes(value: Value) -> int:
-    """Return the bytes of ``value``; an unknown dimension counts as 1, an element without size as a byte."""
+    """Return the bytes of ``value``; unknown dimensions count as 1, elements of unknown size as a byte."""
     elements = math.prod(1 if d is None else d for d in value.shape or ())
     return (elements * (value.dtype.bits or 8) + 7) // 8
 
@@ -88,7 +92,7 @@ def size_in_bytes(value: Value) -> int:
 def permuted_quantization(
     quantization: Quantization | None, perm: Perm, missing: int = 0
 ) -> Quantization | None:
-    """Return the quantization of a value that gets ``missing`` leading dimensions, then is transposed."""
+    """Return the quantization of a value after it gets ``missing`` leading dimensions and is transposed."""
     if quantization is None or not quantization.is_per_channel:
         return quantization
     dimension = perm.index(quantization.quantized_dimension + missing)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data movement, axis by axis: which indices of each axis of its operand an operator takes.
+"""Find which indices of each axis of its operand a data movement operator takes.
 
-MIRROR_PAD, TILE, SPLIT, a GATHER of constant indices and others take, along each axis, a list of indices.
+MIRROR_PAD, TILE, SPLIT, a GATHER of constant indices and others take a list of indices along each axis.  For
+example, a TILE that repeats an axis of size 3 twice takes [0, 1, 2, 0, 1, 2] along this axis.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 
 MAX_ELEMENTS = 1 << 24
-"""Operators on larger tensors are not examined, because that runs their kernel."""
+"""Operators on larger tensors are not examined, because the examination runs their kernel."""
 
 
 def moved_operand(op: Op) -> Value | None:
@@ -35,9 +36,9 @@ def moved_operand(op: Op) -> Value | None:
 def axis_indices(op: Op) -> list[list[Array]] | None:
     """Return, for each result of ``op``, the indices that it takes along each axis of the moved operand.
 
-    An operand of lower rank than the results counts as one with leading dimensions of 1.  A result of lower
-    rank has the axes that the lists give, without some of size 1.  Return None if ``moved_operand`` does, and
-    for an operator that moves data in another way.
+    There is one list for each axis of the operand; if a result has a higher rank, the operand counts as one
+    with leading dimensions of 1.  If a result has a lower rank, some axes whose list has one index are
+    missing in it.  Return None if ``moved_operand`` does, and for an operator that moves data in another way.
     """
     data = moved_operand(op)
     if data is None:
@@ -55,7 +56,11 @@ def axis_indices(op: Op) -> list[list[Array]] | None:
 
 
 def _indices_of(places: Array, shape: tuple[int, ...]) -> list[Array] | None:
-    """Return the indices along each axis of ``shape``, of which ``places`` holds flat indices."""
+    """Return the indices along each axis that the result of a kernel takes.
+
+    ``places``: for each element of the result, its flat index in the operand of shape ``shape``.  Return None
+    if these are not all combinations of one list of indices per axis.
+    """
     shape = (1,) * (places.ndim - len(shape)) + shape
     coordinates = np.unravel_index(places, shape)
     for dropped in combinations(range(len(shape)), len(shape) - places.ndim):
@@ -67,7 +72,10 @@ def _indices_of(places: Array, shape: tuple[int, ...]) -> list[Array] | None:
 
 
 def _line(coordinates: Array, axis: int | None) -> Array | None:
-    """Return ``coordinates`` along ``axis``, one for None; None if they differ along other axes."""
+    """Return the ``coordinates`` along ``axis``, or the only one if ``axis`` is None.
+
+    Return None if the coordinates differ along other axes.
+    """
     rows = coordinates[..., None] if axis is None else np.moveaxis(coordinates, axis, -1)
     rows = rows.reshape(-1, rows.shape[-1])
     return None if (rows != rows[0]).any() else rows[0]

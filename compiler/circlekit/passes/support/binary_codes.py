@@ -91,9 +91,9 @@ class Coded:
 
 @dataclass(eq=False, repr=False)
 class Info:
-    """What a graph stores.
+    """The coded constants that a graph stores in its outputs.
 
-    ``outputs``: its original outputs.  ``coded``: its coded constants.  ``wrong``: a sentence for each
+    ``outputs``: the original outputs.  ``coded``: the coded constants.  ``wrong``: a sentence for each
     invalid bundle.
     """
 
@@ -103,7 +103,10 @@ class Info:
 
 
 def read_info(graph: Graph) -> Info | str | None:
-    """Return what ``graph`` stores; None if output 0 is not a marker, a sentence if the marker is invalid."""
+    """Return the coded constants of ``graph``.
+
+    Return None if output 0 is not a marker, and a sentence if the marker is invalid.
+    """
     mark = _constant(graph.outputs[0], i32) if graph.outputs else None
     if mark is None or mark.size < 4 or (mark.reshape(-1)[[0, -1]] != (START, END)).any():
         return None
@@ -124,7 +127,10 @@ def read_info(graph: Graph) -> Info | str | None:
 
 
 def _constant(value: Value, *dtypes: object) -> Array | None:
-    """Return the data of a constant, or of the constant operand of a Reshape; None for other values."""
+    """Return the data of a constant, or of the constant that a Reshape produces ``value`` from.
+
+    Return None for other values, and for a constant with none of ``dtypes``.
+    """
     if isinstance(value.producer, Reshape):
         value = value.producer.input
     return value.array() if value.is_plain and value.dtype in dtypes else None

@@ -18,7 +18,7 @@ def is_determined(shape: Shape | None) -> bool:
 def provably_equal(a: Shape | None, b: Shape | None) -> bool:
     """Return whether two tensors with the same number of elements must have the same shape.
 
-    ``a`` and ``b``: their shapes.  One dimension may be unknown, which the number of elements determines.
+    ``a`` and ``b``: their shapes.  One dimension may be unknown: the number of elements determines it.
     """
     if a is None or b is None or len(a) != len(b) or 0 in a or 0 in b:
         return a is not None and a == b and None not in a
@@ -49,7 +49,7 @@ def same_quantization(*values: Value) -> str | None:
 
 
 def all_equal(array: Array, number: int, name: str) -> str | None:
-    """Refuse if ``array``, the data of constant ``name``, is empty or has another number than ``number``."""
+    """Refuse if ``array``, the data of constant ``name``, is empty or not ``number`` everywhere."""
     if array.size == 0:
         return f"%{name}: is empty"
     other = array.reshape(-1)[array.reshape(-1) != number]

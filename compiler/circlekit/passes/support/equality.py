@@ -49,14 +49,14 @@ def _grouped(values: Iterable[Value], key: Callable[[Value], Hashable]) -> list[
 
 
 def _header(value: Value) -> Hashable:
-    """Return what equal constants have in common besides their bytes."""
+    """Return what must be equal in equal constants besides their bytes."""
     data = value.array()
-    packed = None if data.shape == value.shape else frozen(value.extra)  # describes the packing
+    packed = None if data.shape == value.shape else frozen(value.extra)  # says how the elements are packed
     return value.dtype, value.shape, data.shape, data.dtype.str, value.quantization, packed
 
 
 def frozen(attribute: Any) -> Hashable:
-    """Return a hashable object; two attributes of equal type and equal bits have equal ones."""
+    """Return a hashable form of ``attribute``, equal for two attributes if their types and bits are equal."""
     if isinstance(attribute, np.ndarray):
         return "array", attribute.dtype.str, attribute.shape, attribute.tobytes()
     if isinstance(attribute, Mapping):
@@ -69,9 +69,10 @@ def frozen(attribute: Any) -> Hashable:
 
 
 def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
-    """Yield (operator, sentence, progress) for each operator with the kind and an operand of an earlier one.
+    """Yield (operator, sentence, progress) for each operator that resembles an earlier operator.
 
-    The sentence says how the operator differs from the earlier one; ``progress`` as in Refusal.
+    Both are of the same kind and have an operand in common.  The sentence says how they differ; ``progress``
+    as in Refusal.
     """
     earlier: dict[tuple[str, int], Op] = {}
     for op in graph:
@@ -90,7 +91,7 @@ def different_operators(graph: Graph) -> Iterator[tuple[Op, str, int]]:
 
 
 def _difference(op: Op, first: Op) -> tuple[str, int]:
-    """Return the first difference between two operators of a kind, as a sentence, and the progress."""
+    """Return the first difference between two operators of the same kind as a sentence, and the progress."""
     name, other = op.output.name, first.output.name
     for a, b in zip(op.inputs, first.inputs, strict=False):
         if a is not b and (a is None or b is None or not _same(a, b)):
@@ -121,5 +122,5 @@ def different_constants(graph: Graph) -> Iterator[tuple[Value, str, int]]:
 
 
 def _same(a: Value, b: Value) -> bool:
-    """Return whether both are plain constants of equal type and with equal elements."""
+    """Return whether ``a`` and ``b`` are plain constants of equal types and with equal elements."""
     return a.is_plain and b.is_plain and a.type == b.type and np.array_equal(a.array(), b.array())

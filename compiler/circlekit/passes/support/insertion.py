@@ -14,9 +14,9 @@ from circlekit.ops.movement.shape import Reshape, Transpose
 
 
 class Inserter:
-    """Replaces ``op`` by operators that are inserted before it; their values are named after its result.
+    """Replaces ``op`` by operators that are inserted before it; their results are named after its result.
 
-    ``ops``: the operators inserted so far.
+    ``ops``: the operators inserted so far.  Call ``finish`` or ``replace`` at the end.
     """
 
     def __init__(self, graph: Graph, op: Op) -> None:
@@ -44,13 +44,16 @@ class Inserter:
         return self.make(Transpose(value, self.constant("perm", np.array(perm, np.int32))))
 
     def finish(self, *results: Value) -> None:
-        """Remove ``op``; the producers of ``results`` produce its results, except unused ones at the end."""
+        """Remove ``op`` and let the producers of ``results`` produce the results of ``op``, in order.
+
+        ``results`` may be fewer than those of ``op`` if the others have no use.
+        """
         for old, new in zip(tuple(self.op.results), results, strict=False):
             assert new.producer is not None  # it has just been inserted
             new.producer.take_result(new.result_index, old)
         self.graph.remove(self.op)
 
     def replace(self, op: Op) -> None:
-        """Insert ``op`` in place of the replaced operator, whose results it then produces."""
+        """Insert ``op`` and let its results take the place of those of the replaced operator; finish."""
         self.graph.insert_before(self.op, op)
         self.finish(*op.results)

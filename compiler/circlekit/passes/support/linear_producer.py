@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conditions for folding constants per channel into a linear operator further up the graph.
 
-A linear operator is a convolution or a fully connected layer.  A function that refuses returns the sentence
-of the refusal, or None if there is no obstacle.
+A linear operator is a convolution or a fully connected layer.  A function whose name ends in ``_refusal``
+returns the sentence of the refusal, or None if there is no obstacle.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ MAX_STEPS = 8
 def producer_refusal(value: Value, is_offset: bool) -> str | None:
     """Refuse if ``value`` does not come from a linear operator that can absorb a constant after ``value``.
 
-    Constant factors, offsets and PASSABLE operators may stand in between.  ``is_offset``: whether the
-    constant is added; then it cannot move before a Pad, whose zeros do not get the offset.
+    Constant factors, constant offsets and PASSABLE operators may stand between the two.  ``is_offset``:
+    whether the constant is added; then it cannot move before a Pad, because the zeros of the Pad would not
+    get the offset.
     """
     current = value
     for _ in range(MAX_STEPS):
@@ -72,7 +73,7 @@ def _passed_operand(op: Op | None) -> Value | None:
 
 
 def has_transpose_before(value: Value) -> bool:
-    """Return whether a Transpose is among the operators that producer_refusal passes from ``value`` on."""
+    """Return whether a Transpose is among the operators that producer_refusal passes on its way up."""
     current: Value | None = value
     for _ in range(MAX_STEPS):
         producer = current.producer if current is not None else None
@@ -97,7 +98,10 @@ def per_channel(values: Array, channels: int) -> Array:
 
 
 def fold_bias(bias: Array | None, scale: Array | None, shift: Array) -> Array:
-    """Return ``bias * scale + shift`` per channel, rounded once; without bias ``shift``, without scale 1."""
+    """Return ``bias * scale + shift`` per channel, rounded once.
+
+    A ``scale`` of None counts as 1; if ``bias`` is None, return ``shift``.
+    """
     if bias is None:
         return np.ascontiguousarray(shift)
     exact = bias.reshape(-1).astype(np.float64) * (1.0 if scale is None else scale) + shift

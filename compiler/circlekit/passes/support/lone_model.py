@@ -16,7 +16,10 @@ def can_stand_alone(op: Op) -> bool:
 
 
 def lone_model(op: Op) -> Model:
-    """Return a model of a copy of ``op``, whose inputs are its operands that are not constant."""
+    """Return a model of a copy of ``op``, whose inputs are the operands of ``op`` that are not constant.
+
+    An operand that constant folding will compute becomes a constant of zeros.
+    """
     inputs = {value: _copy(value) for value in op.inputs if value is not None}
     for value, copy in inputs.items():
         if not value.is_const and value.is_static and is_folded(value) and value.dtype.numpy is not None:
