@@ -160,6 +160,7 @@ def test_a_small_softmax_before_a_float_output_is_computed_on_int16() -> None:
     assert kept == "i8"
     assert error < coarse_error / 2
     assert quantized(outputs="integer")[0] == "i8"
+    assert quantized(budget="0%")[0] == "i16"  # a budget comes on top of what is raised anyway
 
 
 def test_operators_with_weights_or_other_readers_are_not_last() -> None:

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from circlekit.api.models import FilePath, check_model
@@ -144,12 +145,7 @@ def quantize(
     if target_sqnr is not None or budget is not None:
         _require_samples_to_mix(chosen, taken)
         limit = None if budget is None else Budget.parse(budget)
-        choice.mix(
-            model,
-            taken or [],
-            calibration,
-            lambda m, plan, s: raise_operators(m, plan, s, target_sqnr, limit, raise_to),
-        )
+        choice.find = partial(raise_operators, target_sqnr=target_sqnr, budget=limit, raise_to=raise_to)
     result = choice.quantize(model, chosen, taken, calibration, seconds if auto else 0.0)
     steps.techniques = choice.techniques
     result.preparation = steps
@@ -212,6 +208,7 @@ class _Choice:
     """The arguments of ``quantize``, and what a quantization notes.
 
     ``interface``: dtypes of inputs and outputs, None for float.  ``given``: the grids that the model had.
+    ``find``: mixed precision, if it is asked for: adds to the operators that are raised so far.
     ``notes``: for the report.  ``techniques``: records of changes of the float model, see ``replay``.
     """
 
@@ -222,6 +219,7 @@ class _Choice:
     runtime: Target
     interface: tuple[DType | None, DType | None]
     given: Sequence[Mapping[str, TensorPlan]]
+    find: Callable[[Model, MakeMixedPlan, Sequence[Inputs], Raised], Raised] | None = None
     notes: list[str] = field(default_factory=list)
     techniques: list[Record] = field(default_factory=list)
 
@@ -237,9 +235,9 @@ class _Choice:
         model: Model,
         samples: Sequence[Sequence[Array]],
         calibration: Calibration | None,
-        find: Callable[[Model, MakeMixedPlan, Sequence[Sequence[Array]]], Raised],
+        is_auto: bool,
     ) -> None:
-        """Choose the operators to raise; ``find`` gets a model, a function that makes plans, and samples."""
+        """Choose the operators to raise; ``is_auto``: also those that nobody asked for."""
         ranges = ranges_of(model, calibration or collect(model, samples), self.estimator)
 
         def make_plan(schemes: Mapping[str, str]) -> Plan:
@@ -247,15 +245,15 @@ class _Choice:
             plan.inputs = plan.outputs = None  # plans are compared on float samples
             return plan
 
-        raised = find(model, make_plan, samples)
+        raised = Raised()
+        if is_auto and self.find is None:
+            raised = raise_patterns(model, make_plan, samples)
+        if is_auto and find_scheme(self.scheme) is SCHEMES["int8"] and self.interface[1] is None:
+            raised = raise_outputs(model, make_plan, samples, raised)
+        if self.find is not None:
+            raised = self.find(model, make_plan, samples, raised)
         self.operators = {**raised.schemes, **self.operators}
         self.notes += raised.notes
-
-    def _raised(self, model: Model, make_plan: MakeMixedPlan, samples: Sequence[Inputs]) -> Raised:
-        """Return the operators that are raised without being asked."""
-        raised = raise_patterns(model, make_plan, samples)
-        is_fine = find_scheme(self.scheme) is not SCHEMES["int8"] or self.interface[1] is not None
-        return raised if is_fine else raise_outputs(model, make_plan, samples, raised)
 
     def quantize(
         self,
@@ -270,9 +268,11 @@ class _Choice:
         is_open = (
             scheme.weights.is_integer and not scheme.follows_one and calibration is None and not has_grids
         )
-        if seconds and samples is not None and is_open:
-            if scheme.arithmetic is Arithmetic.INTEGERS and not self.operators:
-                self.mix(model, samples, None, self._raised)
+        is_auto = bool(seconds) and samples is not None and is_open
+        raises_more = is_auto and scheme.arithmetic is Arithmetic.INTEGERS and not self.operators
+        if self.find is not None or raises_more:
+            self.mix(model, samples or [], calibration, raises_more)
+        if is_auto and samples is not None:
             search = Auto(model, samples, self.plan, scheme.activations, self.estimator, seconds)
             plan = search.run()
             self.notes += search.notes

@@ -67,11 +67,12 @@ def raise_operators(
     model: Model,
     make_plan: MakeMixedPlan,
     samples: Sequence[Inputs],
+    first: Raised | None = None,
     target_sqnr: float | None = None,
     budget: Budget | None = None,
     raise_to: str = "float",
 ) -> Raised:
-    """Return the operators of the float ``model`` to compute by the scheme ``raise_to``.
+    """Return ``first``, the operators raised so far, with those to compute by the scheme ``raise_to``.
 
     ``target_sqnr`` (dB): few operators with which every output reaches this ratio.  ``budget``: the operators
     that reduce the noise most within it.  With both, the search ends at what is reached first.
@@ -84,7 +85,8 @@ def raise_operators(
         raise ModelError("mixed precision is measured on samples, expected at least one")
     if target_sqnr is None and budget is None:
         raise UnsupportedError("mixed precision needs a target or a budget")
-    plan = make_plan({})
+    first = first or Raised()
+    plan = make_plan(first.schemes)
     pool = [op for op in model.main if is_quantized(op, plan)]
     work = 2 * len(pool) * sum(work_of(op) for op in model.main)
     count = min(max(MEASURED_WORK // max(work, 1), 1), MEASURED_SAMPLES)
@@ -100,16 +102,18 @@ def raise_operators(
             obstacle = "no other operator gains" if budget is None else "the budget is spent"
             break
         result.schemes = schemes
-        result.sqnr = measured_sqnr(model, make_plan(result.schemes), samples[:CHECKED_SAMPLES])
+        plan = make_plan({**first.schemes, **schemes})
+        result.sqnr = measured_sqnr(model, plan, samples[:CHECKED_SAMPLES])
         if target_sqnr is None or result.sqnr is None or result.sqnr >= target_sqnr or len(ops) == len(pool):
             break
         assert goal is not None  # there is a target
         goal += target_sqnr - result.sqnr + EXTRA_SQNR
-    result.notes = _notes(sensitivity, clusters, result, len(pool))
+    result.notes = [*first.notes, *_notes(sensitivity, clusters, result, len(pool))]
     if target_sqnr is not None and result.sqnr is not None and result.sqnr < target_sqnr:
         if len(result.schemes) == len(pool):
             obstacle = f"all operators are {raise_to}"
         result.notes.append(f"the target of {target_sqnr:g} dB is missed: {obstacle}")
+    result.schemes = {**first.schemes, **result.schemes}
     return result
 
 
