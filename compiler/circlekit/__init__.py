@@ -5,7 +5,8 @@
     report = circlekit.optimize(model, verify=True)
     circlekit.save(model, "out.circle")
 
-A name is imported when it is first used, so that a command imports only what it needs.
+Each public name is imported from its module when it is first used, so that a command imports only what it
+needs.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ _MODULES = {
     "circlekit.quant.calibration.calibration": ("Calibration",),
     "circlekit.rewrite": ("Pass", "Rewrite", "condition"),
 }
-"""Where each public name is defined; the imports for type checkers say the same."""
+"""The public names by the module that defines them, as in the imports for type checkers above."""
 
 
 if not TYPE_CHECKING:  # a type checker then reports names that do not exist
@@ -129,7 +130,7 @@ if not TYPE_CHECKING:  # a type checker then reports names that do not exist
     def __getattr__(name: str) -> Any:
         if name == "__version__":
             return import_module("importlib.metadata").version("circlekit")
-        if name == "passes":  # the package itself, which can be called
+        if name == "passes":  # the package, which can also be called like a function
             return import_module("circlekit.passes")
         for module, names in _MODULES.items():
             if name in names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m circlekit."""
+"""The entry point of ``python -m circlekit``: the command ``circlekit``."""
 
 import sys
 

@@ -12,8 +12,8 @@
     ├── RewriteError       a pass that is declared or used wrongly
     └── EquivalenceError   a model that does not compute what it should
 
-A message says what was expected and what was found.  ``note`` adds where, from the inside out: the operand,
-the operator with the lines around it, the graph, the file.
+A message says what was expected and what was found.  ``CirclekitError.note`` adds where it happened, from the
+inside out: the operand, the operator with the lines around it, the graph, the file.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from difflib import get_close_matches
 
 
 class CirclekitError(Exception):
-    """Base of all errors of this package.
+    """Base class of all errors of this package.
 
-    ``message``: one sentence.  ``where``: the places that ``note`` added.  ``str`` gives both, line by line.
+    ``message``: one sentence.  ``where``: the places that ``note`` added.  ``str(error)`` gives the message
+    and then each place on lines of its own.
     """
 
     def __init__(self, message: str, *where: str) -> None:
@@ -34,7 +35,7 @@ class CirclekitError(Exception):
         self.where: list[str] = list(where)
 
     def note(self, place: str) -> CirclekitError:
-        """Add a line or block that says where the error happened; return the error, to raise it again."""
+        """Add ``place``, a line or block that says where the error happened; return the error itself."""
         self.where.append(place)
         return self
 
@@ -55,7 +56,10 @@ class FormatWarning(UserWarning):
 
 
 class ParseError(CirclekitError):
-    """Text that does not match the grammar; the message has line, column and a caret."""
+    """Text that is not a valid model, picture or recipe.
+
+    The message has line and column, and repeats the line with a caret (^) below the place.
+    """
 
 
 class ModelError(CirclekitError):
@@ -79,16 +83,17 @@ class RewriteError(CirclekitError):
 
 
 class EquivalenceError(CirclekitError):
-    """Two models, or two runtimes, that give different values or interfaces, or of which one fails."""
+    """Two models or runtimes that should agree, but differ in values or interface, or one of which fails."""
 
 
 def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
-    """Return ``; did you mean NAME?`` with up to ``limit`` of ``names`` that resemble ``word``, or "".
+    """Return ``; did you mean NAME?`` for the names that resemble ``word``, or "" if there is none.
 
-    If ``word`` has three letters or more, these are the names that begin with it.  Otherwise, or if there is
-    none, they are the names with the fewest edits from ``word``: at most one edit for every three letters,
-    but always one, in the whole name and in each part between underscores.  Upper and lower case count as
-    equal, and so do ``-`` and ``_``; a name of one letter never resembles another word.
+    Of ``names``, at most ``limit`` are suggested.  If ``word`` has three letters or more, names that begin
+    with ``word`` are suggested first.  If there is none, the names with the smallest edit distance to
+    ``word`` are.  That distance may be one edit for every three letters of ``word``, and one edit for a
+    shorter word; the same holds for each part between underscores.  Upper and lower case count as equal, and
+    so do ``-`` and ``_``.  Names of one letter are not suggested for their edit distance.
     """
     if len(word) >= SEARCH_LIMIT_CHARACTERS:
         return ""
@@ -106,7 +111,7 @@ def did_you_mean(word: str, names: Iterable[str], limit: int = 1) -> str:
 
 
 def _is_near(word: str, name: str) -> bool:
-    """Return whether few edits turn ``word`` into ``name``, in the whole and in each part."""
+    """Return whether few edits turn ``word`` into ``name``, in whole and in each part between underscores."""
     pairs = [(word, name)]
     if word.count("_") == name.count("_"):
         pairs += zip(word.split("_"), name.split("_"), strict=True)
@@ -114,6 +119,7 @@ def _is_near(word: str, name: str) -> bool:
 
 
 def _comparable(name: str) -> str:
+    """Return ``name`` in lower case, without leading ``-``, and with ``_`` for every other ``-``."""
     return name.lower().lstrip("-").replace("-", "_")
 
 
@@ -135,7 +141,7 @@ def edit_distance(a: str, b: str) -> int:
 
 
 SIMILAR_NAMES = 9
-"""The largest number of names whose edit distance is computed."""
+"""The most names whose edit distance to a word is computed: those that ``difflib`` finds most similar."""
 
 SEARCH_LIMIT_CHARACTERS = 100
 """No names are suggested for a word of this length or longer: the search takes quadratic time."""

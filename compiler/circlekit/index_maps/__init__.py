@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data movement as index maps: compose operators that only move elements, and write the fewest back."""
+"""Describe operators that only move elements as index maps; compose the maps; write them as few operators."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of operators that move data: the values and index maps from which a result can be computed."""
+"""Follow chains of operators that move data from a result back to the values it is copied from."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from circlekit.ops.movement.join import Concatenation, Pack
 from circlekit.ops.movement.shape import ExpandDims, Reshape, Squeeze
 
 MAX_CHAIN_OPS = 32
-"""The most operators that are composed to one map.  The limit keeps the time linear for long chains."""
+"""The most operators that are composed into one map.  The limit keeps the time linear for long chains."""
 
 
 class Origin(NamedTuple):
-    """A way to compute a result: by ``map`` from the elements of ``sources``, one source after the other.
+    """A way to compute a result as a copy of elements of ``sources``.
 
-    ``ops``: the operators between ``sources`` and the result, which compute it now; the last one first.
+    ``map``: the index map from the elements of all sources, as one vector in the order of ``sources``, to the
+    result.  ``ops``: the operators that now compute the result from the sources; the last operator first.
     """
 
     sources: tuple[Value, ...]
@@ -32,9 +33,10 @@ class Origin(NamedTuple):
 
 
 def origins(result: Value) -> Iterator[Origin]:
-    """Yield the ways to compute ``result`` from values before it, the nearest values first.
+    """Yield ways to compute ``result`` from values before it, the nearest values first.
 
-    Yield nothing if its producer does not only move data, or if shapes are not known.
+    Each way has one operator or one join more than the way before.  Yield nothing if ``result`` has no
+    producer, or if ``movement_of`` does not describe its producer.
     """
     ops: list[Op] = []
     value, found = result, IndexMap.identity(size_of(result)) if has_dims(result) else None
@@ -59,10 +61,11 @@ def origins(result: Value) -> Iterator[Origin]:
 
 
 def _common_source(movement: Movement, found: IndexMap, ops: list[Op]) -> tuple[Value, IndexMap] | None:
-    """Return the value of which all operands of a join are parts, and the map from that value to the result.
+    """Return the value that all operands of a join are cut from, and the map from that value to the result.
 
-    ``found``: the map from the operands to the result.  The parts must be evenly spaced, and of one form.
-    None if there is no such value; else the operators that make the parts are added to ``ops``.
+    ``movement``: the join.  ``found``: the map from its operands to the result.  The operands must be parts
+    of equal form at equal distances in one value; otherwise return None.  If there is such a value, append
+    the operators that cut the parts to ``ops``.
     """
     parts = []
     for value in movement.sources:
@@ -87,9 +90,9 @@ def _common_source(movement: Movement, found: IndexMap, ops: list[Op]) -> tuple[
 
 
 def removable(graph: Graph, result: Value, ops: tuple[Op, ...]) -> list[Op]:
-    """Return those of ``ops`` that nothing needs any more if ``result`` is computed in another way.
+    """Return the operators of ``ops`` that nothing needs once ``result`` is computed in another way.
 
-    ``ops``: the last one first, as in ``Origin``.
+    ``ops``: the operators that compute ``result`` now, the last one first, as in ``Origin``.
     """
     dead: dict[Op, None] = {}
     for op in ops:
@@ -100,7 +103,7 @@ def removable(graph: Graph, result: Value, ops: tuple[Op, ...]) -> list[Op]:
 
 
 def present_cost(op: Op) -> MovementCost:
-    """Return what ``op``, an operator that moves data, costs; a reshape copies nothing."""
+    """Return the cost of ``op``, an operator that moves data.  A reshape copies no bytes."""
     is_view = isinstance(op, Reshape | Squeeze | ExpandDims)
     bits = 0 if is_view else sum(known_count(dims_of(value)) * value.dtype.bits for value in op.results)
     runs = 0

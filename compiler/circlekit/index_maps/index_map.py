@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The index map: for each element of a result, the position of the source element that it copies.
 
-The position of an element is its number in memory order, from 0, so a reshape is the identity.  The position
-in the result is written with one digit per *factor* (mixed radix, the first digit is the most significant).
-Each digit moves the position in the source by the factor's stride, which counts elements:
+The position of an element is its number in memory order, counted from 0, so a reshape is the identity.  The
+position in the result is written as digits, the most significant first.  Each digit has a *factor*: a number
+of possible values (``extent``) and a ``stride``, the distance in source elements between two values.
 
     source position  =  offset + sum of digit[k] * stride[k]
 
-A transpose changes the order of the factors.  A slice changes extents and the offset.  A reversed axis has a
-negative stride, a repeated axis the stride 0.
+The transpose of a [2, 3] matrix has the factors (extent 3, stride 1) and (extent 2, stride 3).  A slice
+changes extents and the offset.  A reversed axis has a negative stride, a repeated axis the stride 0.
 """
 
 from __future__ import annotations
@@ -24,17 +24,20 @@ from circlekit.ir.value import Array
 
 
 class Factor(NamedTuple):
-    """A digit of the position in the result: ``extent`` values, ``stride`` source elements apart."""
+    """One digit of the position in the result.
+
+    The digit has the values 0 to ``extent`` - 1; adding 1 to it moves ``stride`` elements on in the source.
+    """
 
     extent: int
     stride: int
 
 
 class AxisStep(NamedTuple):
-    """A digit of the position in the result, as a movement along one axis of the source.
+    """One digit of the position in the result, as a movement along one axis of the source.
 
-    Each of its ``extent`` values moves ``step`` indices along ``axis``.  None for ``axis``: the digit repeats
-    the same elements.
+    The digit has the values 0 to ``extent`` - 1; adding 1 to it moves ``step`` indices on along ``axis``.
+    If ``axis`` is None, the digit repeats the same elements.
     """
 
     axis: int | None
@@ -46,9 +49,11 @@ class AxisStep(NamedTuple):
 class IndexMap:
     """A map from the positions of a result to those of a source with ``source_size`` elements.
 
+    ``factors``: the most significant one first.  ``offset``: the source position of the first element.
+
     Make maps with ``IndexMap.of``, which brings the factors into canonical form: no extent of 1, and no two
-    neighbors that could be one factor.  So maps that are equal as functions compare as equal.  Source and
-    result have at least one element.
+    neighbors that could be merged into one factor.  So two maps that do the same compare as equal.  Source
+    and result have at least one element.
     """
 
     source_size: int
@@ -59,10 +64,7 @@ class IndexMap:
 
     @staticmethod
     def of(source_size: int, factors: Iterable[tuple[int, int]], offset: int = 0) -> IndexMap:
-        """Return the map in canonical form.
-
-        ``factors``: pairs of extent and stride, the most significant first.
-        """
+        """Return the map of these factors (pairs of extent and stride) in canonical form."""
         merged: list[Factor] = []
         for extent, stride in factors:
             if extent == 1:
@@ -80,20 +82,20 @@ class IndexMap:
 
     @staticmethod
     def transposed(shape: Sequence[int], perm: Sequence[int]) -> IndexMap:
-        """Return the map of transpose(x, perm) for x of ``shape``."""
+        """Return the map of transpose(x, perm), where x has ``shape``."""
         strides = strides_of(shape)
         return IndexMap.of(math.prod(shape), [(shape[axis], strides[axis]) for axis in perm])
 
     @staticmethod
     def sliced(shape: Sequence[int], ranges: Sequence[range]) -> IndexMap:
-        """Return the map that takes the indices ``ranges[a]`` along each axis a of x of ``shape``."""
+        """Return the map that takes the indices ``ranges[a]`` along each axis a of a tensor of ``shape``."""
         pairs = list(zip(strides_of(shape), ranges, strict=True))
         factors = [(len(taken), stride * taken.step) for stride, taken in pairs]
         return IndexMap.of(math.prod(shape), factors, sum(stride * taken.start for stride, taken in pairs))
 
     @staticmethod
     def tiled(shape: Sequence[int], multiples: Sequence[int]) -> IndexMap:
-        """Return the map of tile(x, multiples) for x of ``shape``."""
+        """Return the map of tile(x, multiples), where x has ``shape``."""
         triples = zip(shape, strides_of(shape), multiples, strict=True)
         factors = [factor for dim, stride, times in triples for factor in ((times, 0), (dim, stride))]
         return IndexMap.of(math.prod(shape), factors)
@@ -107,7 +109,7 @@ class IndexMap:
 
     @property
     def is_identity(self) -> bool:
-        """Whether the result has all elements of the source in their order: a reshape does it."""
+        """Whether the result has all elements of the source in the same order, as after a reshape."""
         return self == IndexMap.identity(self.source_size)
 
     @property
@@ -127,7 +129,7 @@ class IndexMap:
         return self.offset + sum(min(end, 0) for end in ends), self.offset + sum(max(end, 0) for end in ends)
 
     def apply(self, array: Array) -> Array:
-        """Return the result as a vector; ``array``: the source, in any shape of ``source_size`` elements."""
+        """Return the result as a vector.  ``array``: the source, in any shape of ``source_size`` elements."""
         places = np.array([self.offset])
         for extent, stride in self.factors:
             places = (places[:, None] + np.arange(extent) * stride).reshape(-1)
@@ -136,7 +138,7 @@ class IndexMap:
     # -- algebra -------------------------------------------------------------------------------
 
     def after(self, earlier: IndexMap) -> IndexMap | None:
-        """Return the map that applies ``earlier``, then this one; None if no index map does that.
+        """Return the map that applies ``earlier``, then this map; None if no index map does both.
 
         The result of ``earlier`` has ``self.source_size`` elements.
         """
@@ -153,14 +155,14 @@ class IndexMap:
         return IndexMap.of(earlier.source_size, pairs, offset)
 
     def inverse(self) -> IndexMap:
-        """Return the map that undoes this one, which is a permutation (``is_permutation``)."""
+        """Return the map that undoes this map, which must be a permutation (``is_permutation``)."""
         by_stride = sorted(range(len(self.factors)), key=lambda k: -self.factors[k].stride)
         return IndexMap.transposed([factor.extent for factor in self.factors], by_stride)
 
     def within(self, start: int, size: int) -> IndexMap | None:
-        """Return this map from the part of the source that begins at ``start`` and has ``size`` elements.
+        """Return the same map with only a part of its source as the source.
 
-        Return None if the map reads elements outside of that part.
+        The part is the ``size`` elements from ``start`` on.  Return None if the map reads other elements too.
         """
         low, high = self.bounds
         if low < start or high >= start + size:
@@ -168,10 +170,12 @@ class IndexMap:
         return IndexMap(size, self.factors, self.offset - start)
 
     def on_axes(self, shape: Sequence[int]) -> tuple[list[int], list[AxisStep]] | None:
-        """Return the map in coordinates of a source of ``shape``: the first element's, and steps along axes.
+        """Return the map as movements along the axes of a source of ``shape``.
 
-        There is one step per factor, in the order of the factors, or several where a factor goes over
-        several axes.  Return None if a factor goes over axes and cannot be divided at their borders.
+        The first list has the coordinates of the source element that the first result element copies.  The
+        second list has one step per factor, in the order of the factors; a factor that moves along several
+        axes has a step for each of them.  Return None if such a factor cannot be divided at the borders of
+        the axes.
         """
         strides = strides_of(shape)
         start = [self.offset // stride % dim for stride, dim in zip(strides, shape, strict=True)]
@@ -193,7 +197,7 @@ class IndexMap:
 
 
 def strides_of(shape: Sequence[int]) -> list[int]:
-    """Return for each axis of ``shape`` how many elements two neighboring indices are apart in memory."""
+    """Return the strides of a contiguous tensor of ``shape``, one per axis, in elements."""
     strides = [1]
     for dim in reversed(shape[1:]):
         strides.append(strides[-1] * dim)
@@ -203,15 +207,15 @@ def strides_of(shape: Sequence[int]) -> list[int]:
 def _divided(
     factor: Factor, shape: Sequence[int], strides: Sequence[int], start: Sequence[int], axes: Sequence[int]
 ) -> list[AxisStep] | None:
-    """Return ``factor`` as digits that each move along one axis; None if that is not possible.
+    """Return ``factor`` as digits that each move along one axis of the source; None if that is not possible.
 
-    ``shape``, ``strides``: of the source.  ``start``: the coordinates of the first element.  ``axes``: those
-    of a dimension above 1.
+    ``shape``, ``strides``: those of the source.  ``start``: the coordinates of the first element.  ``axes``:
+    the axes of the source with more than one index.
     """
     extent, stride = factor
     if stride == 0:
         return [AxisStep(None, extent, 0)]
-    sign, distance = (1, stride) if stride > 0 else (-1, -stride)  # distance: of one value of the digit
+    sign, distance = (1, stride) if stride > 0 else (-1, -stride)  # distance: between two values of the digit
     parts: list[AxisStep] = []
     while extent > 1:
         axis = next((a for a in axes if strides[a] <= distance < strides[a] * shape[a]), None)
@@ -219,7 +223,7 @@ def _divided(
             return None
         step, dim = distance // strides[axis], shape[axis]
         taken = extent
-        if not 0 <= start[axis] + sign * (extent - 1) * step < dim:  # the digit goes on along the next axis
+        if not 0 <= start[axis] + sign * (extent - 1) * step < dim:  # the digit continues on the next axis
             if dim % step or extent % (dim // step):
                 return None
             taken = dim // step

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write an index map of several sources as operators: PACK or CONCATENATION, then the rest of the map."""
+"""Write an index map from several sources as operators: a PACK or CONCATENATION, then the rest of the map."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from circlekit.ops.movement.join import Concatenation, Pack
 
 
 class Join(NamedTuple):
-    """PACK or CONCATENATION of the sources along ``axis`` (from 0), then the operators of ``rest``.
+    """A PACK or CONCATENATION of several values along ``axis``, then the operators of ``rest``.
 
-    For a PACK, ``axis`` is the new axis of the result.
+    ``axis`` is not negative.  For a PACK, it is the new axis of the result.
     """
 
     is_pack: bool
@@ -41,10 +41,11 @@ class Join(NamedTuple):
 
 
 def joins_for(index_map: IndexMap, sources: tuple[Value, ...], result: Shape) -> list[Join]:
-    """Return the ways to compute a tensor of shape ``result`` by a join of ``sources``; the cheapest first.
+    """Return the ways to write ``index_map`` as a join of ``sources``; the cheapest first.
 
-    ``index_map``: from the sources, one after the other, to the result.  The list is empty if the sources
-    have different shapes, or no join followed by operators on one tensor gives that map.
+    ``index_map``: the map from the elements of all sources, one source after the other, to the result.
+    ``result``: the shape of the result.  The list is empty if the sources have different shapes, or if no
+    join followed by operators on one tensor computes the map.
     """
     return sorted(_joins(index_map, sources, result), key=lambda join: join.cost(sources))
 

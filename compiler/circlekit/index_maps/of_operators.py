@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The index maps of operators that move data: one function per operator class."""
+"""Return the index maps of an operator that moves data: one function per operator class."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from circlekit.ops.movement.space import DepthToSpace, SpaceToDepth
 
 
 class Movement(NamedTuple):
-    """What an operator that moves data does.
+    """The index maps of one operator that moves data.
 
-    ``sources``: the operands whose elements it copies.  The elements of several operands count as one
-    vector, one operand after the other.  ``maps``: for each result its map from that vector; None if no
-    index map describes it.
+    ``sources``: the operands whose elements the operator copies.  Their elements count as one vector, one
+    operand after the other.  ``maps``: for each result the map from that vector to the result, or None if no
+    index map describes the result.
     """
 
     sources: tuple[Value, ...]
     maps: tuple[IndexMap | None, ...]
 
     def part_of(self, index_map: IndexMap) -> tuple[Value, IndexMap] | None:
-        """Return the only source that ``index_map`` reads, and the map from it; None if it reads several.
+        """Return the only source that ``index_map`` reads, and the map from that source alone.
 
-        ``index_map``: a map from the vector of all sources.
+        ``index_map``: a map from the vector of all sources.  Return None if it reads several sources.
         """
         start = 0
         for source in self.sources:
@@ -56,10 +56,12 @@ class Movement(NamedTuple):
 
 
 def movement_of(op: Op | None) -> Movement | None:
-    """Return how ``op`` moves data; None if it is None, changes elements, or has unknown shapes.
+    """Return how ``op`` moves data, or None.
 
-    Also None unless all sources and results are non-empty, no variables, and of one dtype and one
-    quantization, which is not per channel.
+    None means that ``op`` is None or not such an operator, that an operand which must be constant is not, or
+    that its sources and results do not all satisfy these conditions: they have no dimension 0 and at most one
+    unknown dimension (``has_dims``); they are no variables; they have the same dtype and quantization, not
+    per channel.
     """
     if op is None or not op.data_movement or not op.results:
         return None
@@ -86,7 +88,7 @@ def movement_of(op: Op | None) -> Movement | None:
 
 @singledispatch
 def _movement(op: Op) -> Movement | None:
-    """Return the movement of an operator of static shapes."""
+    """Return the movement of ``op`` without the checks of ``movement_of``; None if it is not known."""
     return None
 
 
@@ -153,7 +155,7 @@ def _unpack(op: Unpack) -> Movement | None:
 
 
 def _parts(shape: Sequence[int], axis: int, sizes: Sequence[int]) -> list[IndexMap]:
-    """Return the maps to parts of a tensor of ``shape`` that have ``sizes`` indices each along ``axis``."""
+    """Return the map to each part of a tensor of ``shape`` that is split along ``axis`` into ``sizes``."""
     whole = [range(dim) for dim in shape]
     starts = [sum(sizes[:index]) for index in range(len(sizes))]
     pairs = zip(starts, sizes, strict=True)
@@ -175,9 +177,10 @@ def _pack(op: Pack) -> Movement | None:
 
 
 def joined(values: Sequence[Value], axis: int) -> Movement | None:
-    """Return the movement of a join of ``values`` along ``axis`` (from 0), an existing or a new one.
+    """Return the movement of a join of ``values`` along ``axis``, an existing axis or a new one.
 
-    Its map is None if the values differ in size and ``axis`` is not the outermost one above 1.
+    ``axis`` is not negative.  If the values differ in size, the map is None unless all dimensions before
+    ``axis`` are 1.
     """
     shapes = [dims_of(value) for value in values]
     outer, sizes = math.prod(shapes[0][:axis]), [math.prod(shape) for shape in shapes]
@@ -189,9 +192,10 @@ def joined(values: Sequence[Value], axis: int) -> Movement | None:
 
 
 def joined_map(shape: Sequence[int], count: int, axis: int) -> IndexMap:
-    """Return the map of a join of ``count`` tensors of ``shape`` along ``axis``, from one vector of them all.
+    """Return the map of a join of ``count`` tensors of ``shape`` along ``axis``.
 
-    The digits of a position in the result are: indices before the axis, number of the tensor, other indices.
+    Its source is the vector of all their elements, one tensor after the other.  The digits of a position in
+    the result are: the indices before the axis, the number of the tensor, the other indices.
     """
     outer, size = math.prod(shape[:axis]), math.prod(shape)
     return IndexMap.of(count * size, [(outer, size // outer), (count, size), (size // outer, 1)])
@@ -226,7 +230,7 @@ def _broadcast(op: BroadcastTo) -> Movement | None:
 
 @_movement.register
 def _gather(op: Gather) -> Movement | None:
-    """Return the movement if the indices are a constant arithmetic progression: a slice with a stride."""
+    """Return the movement of a slice if the indices are constant and evenly spaced, such as 1, 3, 5."""
     indices, shape = static_int_vector(op.indices), dims_of(op.params)
     if not indices or op.batch_dims:
         return None
@@ -250,12 +254,12 @@ def _space_to_depth(op: SpaceToDepth) -> Movement | None:
 
 
 def depth_to_space(shape: Sequence[int], block: int) -> IndexMap:
-    """Return the map of DEPTH_TO_SPACE; ``shape``: of the operand, [N, H, W, block*block*C]."""
+    """Return the map of DEPTH_TO_SPACE on an operand of ``shape`` [N, H, W, block * block * C]."""
     n, h, w, c = shape
     return IndexMap.transposed((n, h, w, block, block, c // (block * block)), (0, 1, 3, 2, 4, 5))
 
 
 def space_to_depth(shape: Sequence[int], block: int) -> IndexMap:
-    """Return the map of SPACE_TO_DEPTH; ``shape``: of the operand, [N, block*H, block*W, C]."""
+    """Return the map of SPACE_TO_DEPTH on an operand of ``shape`` [N, block * H, block * W, C]."""
     n, h, w, c = shape
     return IndexMap.transposed((n, h // block, block, w // block, block, c), (0, 1, 3, 2, 4, 5))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators by which an index map is computed: shape of the result, cost, and how each is made."""
+"""The steps of a plan that computes an index map: the operators of each step, their result shape and cost."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from circlekit.ops.movement.space import DepthToSpace, SpaceToDepth
 
 Shape = tuple[int, ...]
 Vector = Callable[[str, Sequence[int]], Value]
-"""Makes a constant int32 vector; arguments: the last part of its name, and its elements."""
+"""A function that makes a constant int32 vector from the last part of its name and its elements."""
 
 
 class MovementCost(NamedTuple):
-    """The cost of data movement: bytes that are copied (a reshape copies none), and number of operators."""
+    """The cost of data movement: the bytes copied (a reshape copies none) and the number of operators."""
 
     bytes: int = 0
     ops: int = 0
@@ -35,25 +35,25 @@ class MovementCost(NamedTuple):
         return MovementCost(self.bytes + other.bytes, self.ops + other.ops)
 
     def improves_on(self, other: MovementCost) -> bool:
-        """Return whether one of the two numbers is lower than in ``other``, and none is higher."""
+        """Return whether bytes or operators are fewer than in ``other``, and neither are more."""
         return self != other and self.bytes <= other.bytes and self.ops <= other.ops
 
 
 RUN_BYTES = 64
-"""What a join (CONCATENATION, PACK) costs for each run of contiguous elements, in bytes copied.
+"""The extra cost of a join (CONCATENATION, PACK) for each run of contiguous elements, as bytes copied.
 
-It is added to the bytes themselves.  Measured with LiteRT: a PACK along the last axis copies element by
-element, and is slower than a transpose.
+Reason, measured with LiteRT: a PACK along the last axis copies element by element, and is slower than a
+transpose of the same size.
 """
 
 
 def run_cost(shapes: Sequence[Sequence[int]], axis: int) -> int:
-    """Return what the runs cost, in bytes, if tensors of ``shapes`` are joined along ``axis`` (from 0)."""
+    """Return RUN_BYTES for each run of a join of tensors of ``shapes`` along ``axis``, not negative."""
     return RUN_BYTES * sum(known_count(shape[:axis]) for shape in shapes)
 
 
 class Step(Protocol):
-    """One operator of a plan.  ``shape``: of its result.  ``moves``: whether it copies the elements."""
+    """One step of a plan.  ``shape``: the shape of its result.  ``moves``: whether it copies elements."""
 
     @property
     def shape(self) -> Shape: ...
@@ -62,7 +62,7 @@ class Step(Protocol):
     def moves(self) -> bool: ...
 
     def ops(self, value: Value, vector: Vector) -> Iterator[Op]:
-        """Yield the operators each of which alone applies the step to ``value``; the usual one first.
+        """Yield new operators, each of which applies the whole step to ``value``; the usual operator first.
 
         ``vector`` makes their constant operands.
         """
@@ -97,9 +97,9 @@ class Transposed:
 
 @dataclass(frozen=True)
 class Sliced:
-    """SLICE, STRIDED_SLICE or REVERSE_V2 that takes the indices ``ranges[a]`` along each axis a.
+    """SLICE, STRIDED_SLICE or REVERSE_V2: the result has the indices ``ranges[a]`` along each axis a.
 
-    ``dropped``: axes with one index, which the result does not have.
+    ``dropped``: axes of which one index is taken, and which the result does not have.
     """
 
     ranges: tuple[range, ...]
@@ -127,10 +127,7 @@ class Sliced:
 
 @dataclass(frozen=True)
 class Tiled:
-    """TILE, or BROADCAST_TO, of a tensor of shape ``source``.
-
-    ``multiples``: for each axis, how often its indices are repeated.
-    """
+    """TILE or BROADCAST_TO of a tensor of shape ``source``: repeat each axis a ``multiples[a]`` times."""
 
     source: Shape
     multiples: tuple[int, ...]
@@ -149,9 +146,9 @@ class Tiled:
 
 @dataclass(frozen=True)
 class BlocksMoved:
-    """DEPTH_TO_SPACE, or SPACE_TO_DEPTH if ``to_depth``, with the block size ``block``.
+    """SPACE_TO_DEPTH if ``to_depth``, else DEPTH_TO_SPACE.
 
-    ``shape``: of the result.
+    ``shape``: the shape of the result.  ``block``: the block size.
     """
 
     shape: Shape
@@ -165,11 +162,11 @@ class BlocksMoved:
 
 
 Plan = tuple[Step, ...]
-"""Operators that follow each other: each reads the result of the one before it.  Empty: nothing to do."""
+"""Steps in order: each reads the result of the step before it.  An empty plan leaves its source as it is."""
 
 
 def cost_of(plan: Plan, element_bits: int) -> MovementCost:
-    """Return the cost of the operators of ``plan`` for elements of ``element_bits`` bits."""
+    """Return the cost of ``plan`` on a tensor whose elements have ``element_bits`` bits."""
     moved = sum(known_count(step.shape) for step in plan if step.moves)
     return MovementCost((moved * element_bits + 7) // 8, len(plan))
 
@@ -187,8 +184,8 @@ def built(
 ) -> list[Op]:
     """Return new operators that apply ``plan`` to ``source``; the caller inserts them into ``graph``.
 
-    ``result``: the value that they will replace.  New values are named after it, and have its quantization.
-    ``choose``: returns one of several operators that compute the same.
+    ``result``: the value that their last result will replace.  New values are named after ``result``, and
+    have its quantization.  ``choose``: returns one of the operators that apply the same step.
     """
     ops: list[Op] = []
 

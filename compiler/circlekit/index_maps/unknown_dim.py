@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes with one unknown dimension in index maps: it counts as a large prime number.
+"""Shapes with one unknown dimension, for index maps: a large prime number stands for the unknown dimension.
 
-A map divides extents and strides only where they are multiples of each other.  So a map in which the prime
-remains a factor of whole extents, and of no offset, holds for every number in its place.
+A map divides extents and strides only where they are multiples of each other, so the prime is never divided.
+``holds_for_all`` tells whether a map that was computed with the prime holds for every dimension.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from circlekit.index_maps.index_map import IndexMap
 from circlekit.ir.value import Value
 
 UNKNOWN_DIM = 2**40 + 15
-"""The prime that stands for the unknown dimension; no known number of elements comes near it."""
+"""The prime that stands for the unknown dimension; it is larger than the element count of any real tensor."""
 
 
 def dims_of(value: Value) -> tuple[int, ...]:
-    """Return the dimensions of ``value``, at most one of which is unknown; see ``has_dims``."""
+    """Return the dimensions of ``value``, with UNKNOWN_DIM for an unknown one; ``has_dims`` must hold."""
     return tuple(UNKNOWN_DIM if dim is None else dim for dim in value.shape or ())
 
 
 def is_unknown(dim: int) -> bool:
-    """Return whether ``dim``, which is not 0, has the unknown dimension as a factor."""
+    """Return whether ``dim``, which is not 0, is the unknown dimension or a multiple of it."""
     return dim % UNKNOWN_DIM == 0
 
 
@@ -33,27 +33,31 @@ def has_dims(value: Value) -> bool:
 
 
 def has_known_channels(value: Value) -> bool:
-    """Return whether the last of the dimensions of ``value`` (see ``has_dims``) is known."""
+    """Return whether ``has_dims`` holds for ``value`` and its last dimension is known."""
     return has_dims(value) and bool(value.shape) and not is_unknown(dims_of(value)[-1])
 
 
 def size_of(value: Value) -> int:
-    """Return the number of elements of ``value``."""
+    """Return the number of elements of ``value``, with UNKNOWN_DIM for an unknown dimension."""
     return math.prod(dims_of(value))
 
 
 def known_count(dims: Sequence[int]) -> int:
-    """Return the number of elements if the unknown dimension is 1: that is how costs are counted."""
+    """Return the product of ``dims`` with 1 for the unknown dimension; costs are counted like this."""
     return math.prod(dim // UNKNOWN_DIM if is_unknown(dim) else dim for dim in dims)
 
 
 def written(dims: Sequence[int]) -> list[int]:
-    """Return ``dims`` as operators take them: -1 for the unknown one."""
+    """Return ``dims`` for a constant operand of an operator: -1 stands for the unknown dimension."""
     return [-1 if is_unknown(dim) else dim for dim in dims]
 
 
 def holds_for_all(index_map: IndexMap) -> bool:
-    """Return whether ``index_map`` holds for every number in the place of the unknown dimension."""
+    """Return whether ``index_map`` holds for every number in the place of UNKNOWN_DIM.
+
+    It does if every large extent and stride is a multiple of the prime, no such extent has the stride 0, and
+    the offset is a multiple of the prime plus a small number.
+    """
     half = UNKNOWN_DIM // 2
     for extent, stride in index_map.factors:
         multiple = is_unknown(extent)

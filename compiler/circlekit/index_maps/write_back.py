@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write an index map as operators: all plans that may be the cheapest one.
+"""Write an index map as operators: yield every plan that may be the cheapest.
 
-Every map whose strides divide each other is a slice, then a permutation, then a repetition; each of the three
-may be missing.  A reshape stands between two of them where the tensor does not have an axis per factor.
+If the strides of a map divide each other, the map is a slice, then a permutation, then a repetition; each of
+the three may be missing.  Between two of them stands a RESHAPE if the tensor needs other axes.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from circlekit.index_maps.steps import (
 from circlekit.index_maps.unknown_dim import UNKNOWN_DIM, is_unknown
 
 
-@lru_cache(maxsize=4096)  # the blocks of a deep model have the same maps, and a pass asks in each round
+@lru_cache(maxsize=4096)  # the blocks of a deep model have equal maps, and a pass asks again in each round
 def plans_for(index_map: IndexMap, shape: Shape, result: Shape, bits: int) -> tuple[Plan, ...]:
-    """Return plans that compute a tensor of shape ``result`` by ``index_map`` from one of ``shape``.
+    """Return the plans that apply ``index_map`` to a tensor of ``shape`` and give the shape ``result``.
 
-    The cheapest comes first: fewest bytes copied, then fewest operators, for elements of ``bits`` bits.  The
-    tuple is empty if no plan was found, because the strides of the map fit no axes.
+    The cheapest plan comes first: fewest bytes copied, then fewest operators.  An element has ``bits`` bits.
+    The tuple is empty if no plan was found: the strides of the map do not fit axes.
     """
     plans = dict.fromkeys(filter(_is_writable, _plans(index_map, shape, result)))
     return tuple(sorted(plans, key=lambda plan: (cost_of(plan, bits), _rank(plan))))
 
 
 def _is_writable(plan: Plan) -> bool:
-    """Return whether no start, stride or multiple of ``plan`` depends on the unknown dimension."""
+    """Return whether the constants of ``plan`` (starts, strides, multiples) have no unknown dimension."""
     numbers: list[int] = []
     for step in plan:
         if isinstance(step, Sliced):
@@ -51,10 +51,11 @@ def _is_writable(plan: Plan) -> bool:
 
 
 def _rank(plan: Plan) -> tuple[bool, int]:
-    """Return whether ``plan`` has a multiple of the unknown dimension, and the highest rank that it copies.
+    """Return the order of plans of equal cost: lower is better.
 
-    In a shape such a multiple is only an unknown dimension, so later passes can no longer merge the
-    operators.
+    The first item is whether a shape of ``plan`` has a multiple of the unknown dimension.  A file only says
+    that such a dimension is unknown, so later passes could not merge the operators.  The second item is the
+    highest rank of a result that is copied.
     """
     dims = (dim for step in plan for dim in step.shape)
     has_multiple = any(is_unknown(dim) and dim != UNKNOWN_DIM for dim in dims)
@@ -62,7 +63,7 @@ def _rank(plan: Plan) -> tuple[bool, int]:
 
 
 def _plans(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
-    """Yield the plans of ``plans_for``, in any order and perhaps some of them twice."""
+    """Yield the plans of ``plans_for`` in any order; a plan may occur twice or not be writable."""
     if index_map.is_identity:
         yield _reshaped(shape, result)
     elif any(factor.stride == 0 for factor in index_map.factors):
@@ -74,7 +75,7 @@ def _plans(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
 
 
 def _reshaped(shape: Shape, result: Shape) -> Plan:
-    """Return the plan for a reshape, which is empty if the shapes are equal."""
+    """Return the plan that reshapes ``shape`` to ``result``; it is empty if they are equal."""
     return () if shape == result else (Reshaped(result),)
 
 
@@ -82,9 +83,9 @@ def _reshaped(shape: Shape, result: Shape) -> Plan:
 
 
 def _permutations(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
-    """Yield plans for a permutation: one Transpose, or one move of blocks (DEPTH_TO_SPACE, SPACE_TO_DEPTH).
+    """Yield plans for a permutation: one TRANSPOSE, DEPTH_TO_SPACE or SPACE_TO_DEPTH.
 
-    A Reshape stands before and after it where it is needed.
+    A RESHAPE before and after it adapts the shapes where that is needed.
     """
     yield from _block_moves(index_map, shape, result)
     for by_source, by_result in product((False, True), repeat=2):
@@ -98,9 +99,9 @@ def _permutations(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[
 
 
 def _cut_at_axes(factors: Sequence[Factor], shape: Shape) -> list[Factor]:
-    """Return ``factors``, divided at the borders of the axes of the source where that is possible.
+    """Return ``factors``, divided where possible so that no factor spans two axes of the source.
 
-    ``shape``: of the source.
+    ``shape``: the shape of the source.
     """
     bounds = sorted({*strides_of(shape)}, reverse=True)
     cut: list[Factor] = []
@@ -114,7 +115,7 @@ def _cut_at_axes(factors: Sequence[Factor], shape: Shape) -> list[Factor]:
 
 
 def cut_at_result(factors: Sequence[Factor], result: Shape) -> list[Factor]:
-    """Return ``factors``, divided at the borders of the axes of ``result`` where that is possible."""
+    """Return ``factors``, divided where possible so that no factor spans two axes of ``result``, a shape."""
     bounds = sorted({*strides_of(result)}, reverse=True)
     cut: list[Factor] = []
     inner = math.prod(factor.extent for factor in factors)
@@ -129,9 +130,9 @@ def cut_at_result(factors: Sequence[Factor], result: Shape) -> list[Factor]:
 
 
 def _transposed(factors: Sequence[Factor], shape: Shape, result: Shape) -> Plan:
-    """Return the plan whose Transpose has one axis per factor, and perhaps axes of dimension 1.
+    """Return the plan of a TRANSPOSE with one axis per factor, and perhaps axes of dimension 1.
 
-    Its operand (its result) needs no Reshape if ``shape`` (``result``) has these axes.
+    No RESHAPE stands before it if ``shape`` has these axes, and none after it if ``result`` has them.
     """
     order = sorted(range(len(factors)), key=lambda k: -factors[k].stride)
     source = tuple(factors[k].extent for k in order)
@@ -157,7 +158,7 @@ def _transposed(factors: Sequence[Factor], shape: Shape, result: Shape) -> Plan:
 
 
 def _with_unknown_apart(factors: Sequence[Factor]) -> Iterator[Factor]:
-    """Yield ``factors``, with a factor for the unknown dimension alone."""
+    """Yield ``factors``, with a multiple of the unknown dimension as two factors: UNKNOWN_DIM, the rest."""
     for extent, stride in factors:
         if is_unknown(extent) and extent != UNKNOWN_DIM:
             rest = extent // UNKNOWN_DIM
@@ -172,7 +173,7 @@ def _without_ones(shape: Shape) -> Shape:
 
 
 def _block_moves(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
-    """Yield plans of a DEPTH_TO_SPACE or SPACE_TO_DEPTH of data of rank 4."""
+    """Yield plans of one DEPTH_TO_SPACE or SPACE_TO_DEPTH; none unless ``shape`` has rank 4."""
     if len(shape) != 4:
         return
     n, h, w, c = shape
@@ -189,7 +190,7 @@ def _block_moves(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 
 
 def _slices(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
-    """Yield plans that begin with a slice: of the source as it is, or reshaped to an axis per stride."""
+    """Yield plans that begin with a slice, either of the source or of the source with one axis per stride."""
     for axes in dict.fromkeys((shape, _axes_of_strides(index_map))):
         found = None if axes is None else sliced(index_map, axes)
         if axes is None or found is None:
@@ -203,7 +204,10 @@ def _slices(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
 
 
 def _axes_of_strides(index_map: IndexMap) -> Shape | None:
-    """Return the shape of the source in which each stride of the map is that of an axis; None if none is."""
+    """Return the shape of the source in which each stride of the map is the stride of an axis.
+
+    Return None if there is no such shape, because a stride does not divide the next larger one.
+    """
     strides = sorted({abs(factor.stride) for factor in index_map.factors}, reverse=True)
     bounds = [index_map.source_size, *strides, 1]
     if any(outer % inner for outer, inner in pairwise(bounds)):
@@ -212,10 +216,10 @@ def _axes_of_strides(index_map: IndexMap) -> Shape | None:
 
 
 def sliced(index_map: IndexMap, shape: Shape) -> tuple[Sliced, IndexMap] | None:
-    """Return the slice of a source of ``shape`` that takes the elements that the map reads, and the rest.
+    """Split a map that repeats no element into a slice of its source, of ``shape``, and a permutation.
 
-    The rest is the map from the slice to the result, a permutation.  None if the indices along an axis are
-    no arithmetic progression.  The map repeats no element.
+    The slice takes the elements that ``index_map`` reads.  The permutation is the map from the slice to the
+    result.  Return None if the indices along an axis are not evenly spaced.
     """
     found = index_map.on_axes(shape)
     if found is None:
@@ -239,9 +243,9 @@ def sliced(index_map: IndexMap, shape: Shape) -> tuple[Sliced, IndexMap] | None:
 
 
 def _dropped_axes(shape: Shape, plan: Plan, result: Shape) -> frozenset[int] | None:
-    """Return the axes of dimension 1 without which ``shape`` is ``result``.
+    """Return the axes of dimension 1 that a slice of ``shape`` must drop to have the shape ``result``.
 
-    None if there are no such axes, or if ``plan``, which follows the slice, is more than one Reshape.
+    ``plan``: the steps after the slice.  Return None unless they are one RESHAPE that only drops such axes.
     """
     if [type(step) for step in plan] != [Reshaped] or len(result) >= len(shape):
         return None
@@ -260,7 +264,10 @@ def _dropped_axes(shape: Shape, plan: Plan, result: Shape) -> frozenset[int] | N
 
 
 def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[Plan]:
-    """Yield plans that end in a Tile, which has the axes of the result or an axis for each factor."""
+    """Yield plans that end in a TILE, perhaps with a RESHAPE after it.
+
+    The TILE has the axes of the result, or one axis per factor.
+    """
     single = IndexMap.of(index_map.source_size, [f for f in index_map.factors if f.stride], index_map.offset)
     factors = cut_at_result(index_map.factors, result)
     by_axis = _multiples(factors, result)
@@ -275,9 +282,9 @@ def _repetitions(index_map: IndexMap, shape: Shape, result: Shape) -> Iterator[P
 
 
 def _multiples(factors: Sequence[Factor], result: Shape) -> list[tuple[int, int]] | None:
-    """Return for each axis of ``result`` the dimension of a Tile's operand and how often the Tile repeats it.
+    """Return for each axis of ``result`` the dimension of the operand of a TILE and its multiple.
 
-    None if an axis cannot be written as repetitions of a shorter axis.
+    Return None if an axis of ``result`` is not a repetition of a shorter axis.
     """
     pairs, left = [], list(factors)
     for dim in result:

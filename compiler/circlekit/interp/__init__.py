@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interpreter, which runs models with the kernels of their operators."""
+"""The interpreter: run models with the kernels of their operators."""
 
 from __future__ import annotations
 

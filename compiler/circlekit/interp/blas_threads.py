@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limit numpy's BLAS to one thread for models whose matrix products are too small for several.
+"""Limit numpy's BLAS to one thread for models whose matrix products are too small for several threads.
 
-A BLAS library splits each product among its threads and waits for the last one.  Beside other busy processes
-this wait takes longer than the product: with a load of 8 on two cores, models above 1 ms ran 2.5 times faster
-(median; up to 17 times) in one thread.
+A BLAS library splits each product among its threads and waits for the last thread.  On a busy machine this
+wait takes longer than the product.  Measured with a load of 8 on two cores: models that run longer than 1 ms
+were 2.5 times faster in one thread (median; at most 17 times).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from functools import cache
 from threadpoolctl import ThreadpoolController
 
 SMALL_MACS = 1 << 18
-"""OpenBLAS itself uses one thread for operators of up to this many multiply-accumulates."""
+"""OpenBLAS itself uses one thread for products of up to this many multiply-accumulates."""
 
 LARGE_MACS = 1 << 26
-"""Several threads pay for operators of at least this many multiply-accumulates."""
+"""Several threads are faster than one for operators of at least this many multiply-accumulates."""
 
 
 @cache
@@ -27,9 +27,10 @@ def blas_libraries() -> ThreadpoolController:
 
 
 def limited_blas_threads(largest_macs: int) -> AbstractContextManager[object]:
-    """Return a context in which BLAS uses one thread, in the whole process, if one is faster than several.
+    """Return a context in which BLAS uses one thread if that is faster than several threads.
 
-    ``largest_macs``: multiply-accumulates of the largest operator that runs in the context.
+    ``largest_macs``: the multiply-accumulates of the largest operator that runs in the context.  The limit
+    holds for the whole process.
     """
     is_faster = SMALL_MACS < largest_macs < LARGE_MACS
     return blas_libraries().limit(limits=1) if is_faster else nullcontext()

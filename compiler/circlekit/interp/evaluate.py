@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute one operator on given arrays; check inputs and results against their types in the model."""
+"""Compute one operator on given arrays; check inputs and results against the types in the model."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.program.custom import CUSTOM_KERNELS, why_unsupported
 
 CustomKernel = Callable[..., Any]
-"""The kernel of a custom operator: see ``register_custom``."""
+"""The kernel of a custom operator: a function as ``register_custom`` describes it."""
 
 _custom_kernels: dict[str, CustomKernel] = dict(CUSTOM_KERNELS)
 
 
 def register_custom(name: str, kernel: CustomKernel) -> None:
-    """Register ``kernel`` for the custom operator ``name``, instead of an earlier one.
+    """Register ``kernel`` for the custom operator ``name``; it replaces an earlier kernel of that name.
 
-    ``kernel(op, *operands)`` gets read-only arrays (None for an absent operand) and returns the result, or a
-    sequence of results, of the dtypes and shapes that the model declares.
+    ``kernel(op, *operands)`` gets read-only arrays, or None for an absent operand.  It returns the result, or
+    a list or tuple of results, with the dtypes and shapes that the model declares.
     """
     _custom_kernels[name] = kernel
 
@@ -41,11 +41,12 @@ def unregister_custom(name: str) -> None:
 
 
 def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -> list[Array]:
-    """Return the results of ``op`` for ``operands``, which are None where absent.
+    """Return the results of ``op`` for ``operands``, with None for an absent operand.
 
-    ``run``: executes the graphs that the operator calls.  Raise UnsupportedError if ``op`` has no kernel
-    for these operands, ModelError if the kernel fails on them, ShapeError if a result does not have its
-    declared type, LimitError if the results would exceed the memory limit.
+    ``run``: executes the graphs that the operator calls; without it such an operator is unsupported.  Raise
+    UnsupportedError if ``op`` has no kernel for these operands, ModelError if the kernel fails on them,
+    ShapeError if a result does not have its declared type, LimitError if the results would exceed the memory
+    limit.
     """
     ResultMemory(op).check(operands)
     with np.errstate(all="ignore"):  # overflow and NaN are ordinary results, as in other runtimes
@@ -55,9 +56,10 @@ def evaluate(op: Op, operands: Sequence[Array | None], run: Run | None = None) -
 def compute(
     op: Op, operands: Sequence[Array | None], run: Run | None, fast_kernel: FastKernel | None = None
 ) -> list[Array]:
-    """Compute and check the results of ``op``; ``operands`` has an entry for each declared operand.
+    """Return the results of ``op``, computed by ``fast_kernel`` if there is one, and checked.
 
-    The caller disables numpy's floating point warnings and checks the memory limit.
+    ``operands`` has an entry for each declared operand, None for an absent one.  ``run`` and errors: see
+    ``evaluate``, but the caller checks the memory limit, and disables numpy's floating-point warnings.
     """
     try:
         results = _results(op, operands, run) if fast_kernel is None else (fast_kernel(*operands),)
@@ -77,9 +79,9 @@ def compute(
 
 
 def check_type(value: Value, array: Array, role: str) -> None:
-    """Raise ShapeError if dtype or shape of ``array`` contradict those of ``value`` in the model.
+    """Raise ShapeError unless ``array`` has the dtype and the shape that the model declares for ``value``.
 
-    ``role``: "input" or "result", for the message.
+    An unknown dtype, shape or dimension is not checked.  ``role``: "input" or "result", for the message.
     """
     if value.dtype.numpy is not None and array.dtype != value.dtype.numpy:
         raise ShapeError(f"{role} %{value.name}: expected dtype {value.dtype.numpy}, got {array.dtype}")
@@ -93,22 +95,28 @@ def check_type(value: Value, array: Array, role: str) -> None:
 
 
 def _results(op: Op, operands: Sequence[Array | None], run: Run | None) -> Sequence[Any]:
+    """Return the unchecked results of the plain kernel of ``op``, or of the custom kernel of its name."""
     if isinstance(op, OpaqueOp):
         return _custom_results(op, operands)
     try:
         return op.call(run or _reject_graph, *operands)
     except TypeError as error:
-        if all(v is None or _is_rank_known(v) for v in op.inputs):  # a fault of the kernel
+        if all(v is None or _is_rank_known(v) for v in op.inputs):  # an error in the kernel's code
             raise
-        raise ValueError(str(error)) from None  # such as len() of a scalar whose rank was not declared
+        raise ValueError(str(error)) from None  # for example len() of a scalar where the rank was unknown
 
 
 def _is_rank_known(value: Value) -> bool:
-    """Return whether the shape tells the rank: files also write [] for a result of unknown rank."""
+    """Return whether the rank of ``value`` is known.
+
+    A file has the shape [] both for a scalar and for a result of unknown rank, so [] is known only for
+    values that no operator produces.
+    """
     return value.shape is not None and (value.shape != () or value.producer is None)
 
 
 def _custom_results(op: OpaqueOp, operands: Sequence[Array | None]) -> Sequence[Any]:
+    """Return the results of the registered kernel of ``op``; raise UnsupportedError if there is none."""
     name = f"custom operator {op.custom_code}" if op.custom_code else f"operator {op.code}"
     kernel = _custom_kernels.get(op.custom_code or "")
     reason = why_unsupported(op.code)
@@ -129,7 +137,7 @@ def _custom_results(op: OpaqueOp, operands: Sequence[Array | None]) -> Sequence[
     try:
         results = kernel(op, *operands)
     except TypeError as error:
-        if not is_builtin:  # a fault of the registered kernel
+        if not is_builtin:  # an error in the user's code
             raise
         raise ModelError(f"{name} does not support operands of these types: {error}") from None
     return results if isinstance(results, list | tuple) else (results,)
@@ -144,9 +152,10 @@ Inputs = Sequence[Array] | Mapping[str, Array]
 
 
 def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
-    """Return ``inputs`` in the order of graph number ``graph``; errors name the file of the model.
+    """Return ``inputs`` as arrays in the order of the inputs of graph number ``graph``.
 
-    Raise ModelError if there is no such graph, ShapeError if the inputs do not match its declarations.
+    Raise ModelError if there is no such graph, ShapeError if number, names, dtypes or shapes of ``inputs``
+    differ from those that the graph declares.  The ShapeError names the file of the model.
     """
     if not 0 <= graph < len(model.graphs):
         raise ModelError(f"expected a graph number below {len(model.graphs)}, got {graph}")
@@ -167,7 +176,7 @@ def model_inputs(model: Model, graph: int, inputs: Inputs) -> list[Array]:
 
 
 def check_inputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
-    """Return ``inputs`` as arrays; raise ShapeError if number, dtypes or shapes differ from ``graph``."""
+    """Return ``inputs`` as arrays; raise ShapeError if ``graph`` declares others (number, dtypes, shapes)."""
     arrays = [np.asarray(x) for x in inputs]
     if len(arrays) != len(graph.inputs):
         expected = f"{len(graph.inputs)} inputs ({_listed(graph)})"

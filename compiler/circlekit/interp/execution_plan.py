@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The execution plan of a graph: operators in order, sizes of their results, and last uses of values."""
+"""The execution plan of a graph: operators in order, bytes of their results, last uses of values."""
 
 from __future__ import annotations
 
@@ -18,29 +18,32 @@ from circlekit.ops.constant_operands import constant_elements
 from circlekit.ops.dimensions import element_count
 
 WORK_PER_ELEMENT = 8
-"""The time to store one element of a result, as a number of multiply-accumulates."""
+"""How many multiply-accumulates take as long as to store one element of a result, for progress bars."""
 
 POINTER_BYTES = 8
-"""Bytes of an array element that is a Python object: a string."""
+"""The bytes of one element of a string tensor in an array: a pointer to a Python object."""
 
 
 class ResultMemory:
-    """Check of the memory for the results of one operator, before they are computed.
+    """Checks that the results of one operator fit the memory limit, before they are computed.
 
-    ``static_bytes``: size of the results if the shapes in the model determine it, else None.  A size that
-    depends on the shapes of the operands at run time is inferred again only when these shapes change.
+    ``static_bytes``: the size of the results, or None if the shapes in the model do not determine it.  Then
+    the size is inferred from the shapes of the operands at run time, again only when these shapes change.
     """
 
     def __init__(self, op: Op) -> None:
         self.op = op
-        # without a shape rule (OpaqueOp) the result types are those in the model
+        # an OpaqueOp has no shape rule: its result types are those in the model
         types = [v.type for v in op.results] if isinstance(op, OpaqueOp) else _inferred_types(op)
         self.static_bytes = _total_bytes(types)
         self._shapes: list[tuple[int, ...] | None] | None = None
         self._shaped_bytes: int | None = None
 
     def check(self, operands: Sequence[Array | None], held_bytes: int = 0) -> None:
-        """Raise LimitError if results for ``operands`` and ``held_bytes`` together exceed the limit."""
+        """Raise LimitError if the results for ``operands`` plus ``held_bytes`` exceed the memory limit.
+
+        ``held_bytes``: the memory that earlier results of the same run hold.
+        """
         size = self.static_bytes
         if size is None:
             shapes = [None if a is None else a.shape for a in operands]
@@ -48,13 +51,13 @@ class ResultMemory:
                 types = _inferred_types(with_operands(self.op, operands, constant=False))
                 self._shapes, self._shaped_bytes = shapes, _total_bytes(types)
             size = self._shaped_bytes
-        if size is None:  # it depends on elements of the operands
+        if size is None:  # the shapes of the results depend on elements of the operands
             size = _total_bytes(_inferred_types(with_operands(self.op, operands, constant=True)))
         if size is not None:
             need_memory(held_bytes + size, lambda: self._described(operands, held_bytes))
 
     def _described(self, operands: Sequence[Array | None], held_bytes: int) -> str:
-        """Return the results with their types, and what else is in memory, for an error."""
+        """Return the names and types of the results, and the bytes held by the run, for an error message."""
         types = _inferred_types(with_operands(self.op, operands, constant=True))
         pairs = zip(self.op.results, types or [v.type for v in self.op.results], strict=False)
         held = f" (in addition to {format_exact_size(held_bytes)} held by this run)" if held_bytes else ""
@@ -62,9 +65,10 @@ class ResultMemory:
 
 
 def with_operands(op: Op, operands: Sequence[Array | None], constant: bool) -> Op:
-    """Return a copy of ``op`` on values with the shapes of ``operands``, and their elements if ``constant``.
+    """Return a copy of ``op`` whose operands have the shapes of the arrays ``operands``.
 
-    The copy is not registered as a user of any value.
+    If ``constant``, the operands are constants with the elements of the arrays.  The copy is not registered
+    as a user of any value.
     """
 
     def given(value: Value | None, array: Array | None) -> Value | None:
@@ -81,7 +85,10 @@ def with_operands(op: Op, operands: Sequence[Array | None], constant: bool) -> O
 
 
 def _inferred_types(op: Op) -> Sequence[TensorType]:
-    """Return result types by the shape rule; () if it rejects the operands, as the kernel then does too."""
+    """Return the result types by the shape rule of ``op``; () if that rejects the operands.
+
+    The kernel then rejects the operands too, and reports the error.
+    """
     try:
         return op.inferred()
     except (CirclekitError, ValueError, IndexError, ArithmeticError):
@@ -89,26 +96,27 @@ def _inferred_types(op: Op) -> Sequence[TensorType]:
 
 
 def _total_bytes(types: Sequence[TensorType]) -> int | None:
-    """Return the bytes of arrays of these types; None if a dimension is unknown or there are no types."""
+    """Return the bytes of arrays of ``types`` in memory; None if a shape is unknown or ``types`` is empty."""
     total = 0
     for result in types:
         if result.shape is None or None in result.shape:
             return None
         if result.dtype.numpy is not None:
             element_bytes = result.dtype.numpy.itemsize
-        elif result.dtype is DType.BFLOAT16:  # held as float32
+        elif result.dtype is DType.BFLOAT16:  # an array of float32
             element_bytes = 4
-        else:  # packed numbers take a byte each
+        else:  # numbers of less than 8 bits take a byte each
             element_bytes = 1 if result.dtype.bits else POINTER_BYTES
         total += prod(result.shape) * element_bytes  # type: ignore[arg-type]  # no None is left
     return total if types else None
 
 
 class ExecutionPlan:
-    """Operators of a graph with their fast paths, lifetimes of values, and decoded constants.
+    """The operators of a graph in order, with their fast paths, and the decoded constants of the graph.
 
-    It is valid while ``graph.epoch`` equals ``epoch``: changed operators need a new plan.  The elements of
-    constants must not change.  ``largest_macs``: multiply-accumulates of the largest operator.
+    The plan is valid while ``graph.epoch`` equals ``epoch``, which is until the operators change.  The
+    elements of constants must not change.  ``largest_macs``: the multiply-accumulates of the largest
+    operator.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -116,7 +124,7 @@ class ExecutionPlan:
         self.operators = [PlannedOp(op) for op in graph]
         self.largest_macs = max((op.macs() for op in graph if op.results), default=0)
         self._constants: dict[Value, Array] = {}
-        # the last operator that uses or produces a value releases it, unless it is an output of the graph
+        # a value is released after the last operator that uses or produces it; outputs of the graph are kept
         last_op: dict[Value, PlannedOp] = {}
         for planned in self.operators:
             for value in (*planned.op.inputs, *planned.op.results):
@@ -137,11 +145,11 @@ class ExecutionPlan:
 
 
 class PlannedOp:
-    """One operator of a plan.
+    """One operator of an execution plan.
 
-    ``absent``: number of trailing operands that it omits; ``fast_kernel``: called instead of ``op.kernel`` if
-    not None; ``memory``: check of the results' size; ``work``: see ``work_of``; ``released``: values that no
-    later operator uses.
+    ``absent``: the number of declared operands that ``op`` omits at its end.  ``fast_kernel``: the kernel to
+    call instead of ``op.kernel``, or None.  ``memory``: checks the size of the results.  ``work``: see
+    ``work_of``.  ``released``: the values that no later operator uses.
     """
 
     def __init__(self, op: Op) -> None:
@@ -160,7 +168,7 @@ def work_of(op: Op) -> int:
 
 
 def absent_operands(op: Op) -> int:
-    """Return how many trailing operands of its declaration ``op`` omits."""
+    """Return how many of its declared operands ``op`` omits at the end; 0 for a variadic operator."""
     if any(operand.variadic for operand in op.operands):
         return 0
     return max(len(op.operands) - len(op.inputs), 0)

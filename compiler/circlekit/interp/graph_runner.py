@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run graphs: operators in order, each by its kernel; values are freed after their last use."""
+"""Run graphs: call the kernel of each operator in order, and free each value after its last use."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from circlekit.ops.numerics.output_stage import Kernels, following
 from circlekit.ops.program.state import State
 
 Observe = Callable[[Op, Sequence[Array]], None]
-"""Called with every operator and its results, in execution order; must not change the arrays."""
+"""A function called with every operator and its results, after it ran; it must not change the arrays."""
 
 BeforeOp = Callable[[Op, Sequence[Array | None]], None]
-"""Called with every operator and its operands, None for an absent one, before it runs."""
+"""A function called with every operator and its operands (None for an absent operand), before it runs."""
 
 OnValue = Callable[[str, Array], None]
-"""Called with name and array of every graph input and every result; must not change the array."""
+"""A function called with name and array of every graph input and result; it must not change the array."""
 
 OnGraph = Callable[[Graph, Sequence[Array]], None]
-"""Called with every graph that begins to run and its inputs; must not change the arrays."""
+"""A function called with every graph that begins to run, and its inputs; it must not change the arrays."""
 
 Environment = dict[Value, Array]
-"""The values of a running graph that exist at the moment: inputs and results, not constants."""
+"""The arrays of a running graph that are still needed: inputs and results, but no constants."""
 
 
 class GraphRunner:
-    """Runs graphs that share one state; operators call it to run other graphs.
+    """Runs graphs that share one state.  An operator that runs another graph calls the runner.
 
-    ``model``: the model of the graphs, which errors name.  ``kernels``: the kernels of LiteRT whose results
-    to reproduce.
+    ``model``: the model of the graphs, named in errors.  ``kernels``: the LiteRT kernels whose results are
+    reproduced.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class GraphRunner:
         self._before_op: BeforeOp | None = None
         self._on_value: OnValue | None = None
         self._on_graph: OnGraph | None = None
-        # bytes of results not yet released; graph calls so far; graph calls that have not returned
+        # _held_bytes: of results not yet released; _calls: all graph calls of a run; _depth: nested calls now
         self._held_bytes = self._calls = self._depth = 0
 
     def run(
@@ -66,9 +66,9 @@ class GraphRunner:
         on_graph: OnGraph | None = None,
         before_op: BeforeOp | None = None,
     ) -> list[Array]:
-        """Return the outputs of ``graph`` as arrays that share no memory with anything else.
+        """Return the outputs of ``graph`` as arrays that share no memory with any other array.
 
-        ``inputs``: arrays for all inputs, in order, as ``check_inputs`` returns them.
+        ``inputs``: the arrays of all inputs, in order, as ``check_inputs`` returns them.
         """
         self._held_bytes = self._calls = self._depth = 0
         self._observe, self._on_value, self._on_graph = observe, on_value, on_graph
@@ -82,13 +82,16 @@ class GraphRunner:
                 limited_blas_threads(self._plan(graph).largest_macs),
             ):
                 outputs = self._run(graph, inputs)
-                # a copy where the memory may belong to an input, a constant or the state
+                # copy an output whose memory may belong to an input, a constant or the state
                 return [x if x.flags.carray and x.flags.owndata else x.copy() for x in outputs]
         finally:
             self._observe = self._on_value = self._on_graph = self._before_op = None
 
     def __call__(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
-        """Return the outputs of a graph that an operator calls; raise LimitError for too many calls."""
+        """Return the outputs of ``graph`` for an operator that calls it.
+
+        Raise LimitError if a run makes too many calls, or nests them too deep.
+        """
         self._calls += 1
         if self._calls > (limit := limits().calls):
             raise LimitError(f"operators called graphs {self._calls} times in one run, the limit is {limit}")
@@ -103,13 +106,14 @@ class GraphRunner:
             self._depth, self._held_bytes = depth, held_bytes
 
     def _plan(self, graph: Graph) -> ExecutionPlan:
-        """Return the plan of ``graph`` as it is now."""
+        """Return the execution plan of ``graph``; make a new plan if the graph has changed."""
         plan = self._plans.get(graph)
         if plan is None or plan.epoch != graph.epoch:
             plan = self._plans[graph] = ExecutionPlan(graph)
         return plan
 
     def _run(self, graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+        """Return the outputs of ``graph``, which may share memory with inputs, constants and the state."""
         plan = self._plan(graph)
         environment: Environment = {}
         if self._on_graph is not None:
@@ -131,7 +135,7 @@ class GraphRunner:
         return [self._read(value, plan, environment) for value in graph.outputs]
 
     def _execute(self, planned: PlannedOp, plan: ExecutionPlan, environment: Environment) -> Sequence[Array]:
-        """Compute one operator, store its results, and release the values that it is the last to read."""
+        """Run one operator, store its results, release the values that no later operator uses."""
         op = planned.op
         try:
             operands = [None if v is None else self._read(v, plan, environment) for v in op.inputs]
@@ -151,6 +155,7 @@ class GraphRunner:
         return results
 
     def _read(self, value: Value, plan: ExecutionPlan, environment: Environment) -> Array:
+        """Return the array of ``value``, which was computed or is an input, a constant or a variable."""
         if (array := environment.get(value)) is not None:
             return array
         if value.data is not None:
@@ -161,5 +166,5 @@ class GraphRunner:
 
 
 def _owned_bytes(array: Array) -> int:
-    """Return the bytes of the array's own memory; 0 for a view."""
+    """Return the bytes of memory that ``array`` owns; 0 for a view."""
     return array.nbytes if array.base is None else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run models; choose which of LiteRT's kernel sets, reference or optimized, the results follow."""
+"""Run models with the results of one of LiteRT's two kernel sets: the reference or the optimized kernels."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.ops.program.state import State
 
 KERNELS_METADATA = "circlekit_kernels"
-"""Key of metadata in a submodel: the kernel set of the whole model, if ``select_kernels`` chose the other."""
+"""The metadata key under which a submodel stores the kernel set of the model that it was cut from."""
 
 
 def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kernels:
-    """Return ``requested``, or by default the kernel set that LiteRT can run the whole model with.
+    """Return the kernel set whose results an interpreter of ``model`` reproduces.
 
-    LiteRT takes all kernels from one set: its reference kernels if these implement every operator of the
-    model in its version, else its optimized kernels.  KERNELS_METADATA comes before that.  Raise ValueError
-    for an unknown name.
+    This is ``requested`` if it is given, else the set that the metadata of the model names
+    (KERNELS_METADATA).  Otherwise it is the set with which LiteRT can run the whole model: its reference
+    kernels if they implement every operator of the model in its version, else its optimized kernels.  Raise
+    ValueError if ``requested`` is no name of a set.
     """
     if requested is not None:
         return Kernels(requested)
@@ -32,21 +33,21 @@ def select_kernels(model: Model, requested: Kernels | str | None = None) -> Kern
     if stated is not None and bytes(stated) in {kernels.value.encode() for kernels in Kernels}:
         return Kernels(bytes(stated).decode())
     for op in (op for graph in model.graphs for op in graph):
-        newest = op.reference_version  # the last version that reference kernels implement; None: all
-        with suppress(CirclekitError):  # a malformed operator: the error is raised where the operator runs
+        newest = op.reference_version  # the newest version with a reference kernel; None: no limit
+        with suppress(CirclekitError):  # a malformed operator: its error is raised when it runs
             if newest is not None and (op.version or op.required_version()) > newest:
                 return Kernels.OPTIMIZED
     return Kernels.REFERENCE
 
 
 class Interpreter:
-    """Runs one model, any number of times; each thread needs an interpreter of its own.
+    """Runs one model any number of times.  Each thread needs an interpreter of its own.
 
-    Variables and hash tables keep their contents from run to run, until ``reset``.  The model may be changed
-    between runs, but a change of the elements of a constant needs a new interpreter.
+    Variables and hash tables keep their contents from run to run, until ``reset``.  The operators of the
+    model may be changed between runs; after a change of the elements of a constant, make a new interpreter.
 
-    ``kernels``: the set of LiteRT's kernels whose integer results to reproduce; by default the one that
-    LiteRT would use for this model (see ``select_kernels``).
+    ``kernels``: the set of LiteRT's kernels whose integer results are reproduced, as a name or a member of
+    ``Kernels``.  By default ``select_kernels`` chooses it.
     """
 
     def __init__(self, model: Model, kernels: Kernels | str | None = None) -> None:
@@ -60,11 +61,11 @@ class Interpreter:
 
     @property
     def state(self) -> State:
-        """Contents of variables and tables, and positions of random streams."""
+        """The state between runs: contents of variables and hash tables, positions of random streams."""
         return self._runner.state
 
     def reset(self) -> None:
-        """Discard the state: the next run is like the first."""
+        """Discard the state, so that the next run is like the first."""
         self._runner.state = State()
 
     def run(
@@ -76,23 +77,26 @@ class Interpreter:
         on_graph: OnGraph | None = None,
         before_op: BeforeOp | None = None,
     ) -> list[Array]:
-        """Return the outputs, in order, of the graph at index ``graph`` of the model.
+        """Run the graph at index ``graph`` of the model; return its outputs in order.
 
-        ``inputs``: a sequence in the order of the graph's inputs, or a mapping by name.
-        ``before_op`` is called with each operator and its operands before it runs, ``observe`` with each
-        operator and its results, ``on_value`` with the name and the array of each graph input and each
-        result, ``on_graph`` with each graph that begins to run (the one at ``graph`` and those that operators
-        call) and its inputs.  The outputs share no memory with inputs or constants.
+        ``inputs``: a sequence in the order of the graph's inputs, or a mapping by name.  The outputs share no
+        memory with inputs or constants.  The other arguments are functions that are called during the run:
 
-        Raise ModelError if there is no such graph, ShapeError if the inputs do not match it,
-        UnsupportedError if an operator has no kernel, LimitError beyond the limits of memory and graph calls.
+        - ``before_op`` with each operator and its operands, before the operator runs;
+        - ``observe`` with each operator and its results, after it ran;
+        - ``on_value`` with the name and the array of each graph input and each result;
+        - ``on_graph`` with each graph that begins to run, and its inputs.
+
+        Graphs that operators call are included.  Raise ModelError if there is no such graph, ShapeError if
+        the inputs do not match it, UnsupportedError if an operator has no kernel, LimitError if a limit of
+        memory or of graph calls is exceeded.
         """
         arrays = model_inputs(self.model, graph, inputs)
         return self._runner.run(self.model.graphs[graph], arrays, observe, on_value, on_graph, before_op)
 
 
 def expect_runs(model: Model, count: int, graph: int = 0) -> None:
-    """Add ``count`` runs of a graph to the work of the current step; a run reports each of its operators."""
+    """Announce ``count`` runs of graph number ``graph`` to the progress display, as work still to do."""
     progress().expect(count * sum(work_of(op) for op in model.graphs[graph]))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the time of whole runs and of single operators in the interpreter."""
+"""Measure how long runs and single operators take in the interpreter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from circlekit.ir.value import Array
 
 @dataclass
 class OpTime:
-    """The seconds that all calls of one operator take in a run: the median of several runs."""
+    """The seconds that one operator takes in a run, in all its calls together: the median of several runs."""
 
     op: Op
     seconds: float
@@ -23,7 +23,11 @@ class OpTime:
 
 @dataclass
 class Timing:
-    """``runs``: seconds of each run.  ``ops``: times of the operators, longest first; [] if not measured."""
+    """The times of several runs of a graph.
+
+    ``runs``: the seconds of each run.  ``ops``: the times of the operators, the longest first; empty if
+    operators were not measured.
+    """
 
     runs: list[float]
     ops: list[OpTime]
@@ -37,9 +41,10 @@ class Timing:
 def time_runs(
     interpreter: Interpreter, inputs: Sequence[Array], graph: int, count: int, per_op: bool = False
 ) -> Timing:
-    """Run graph number ``graph`` once without measuring, then ``count`` times, each in the initial state.
+    """Run graph number ``graph`` ``count`` times and return the times; before that run it once unmeasured.
 
-    ``per_op``: measure operators too.  The time of an operator does not include the graphs that it calls.
+    Each run begins in the initial state.  ``per_op``: measure operators too.  The time of an operator does
+    not include the operators of the graphs that it calls.
     """
     seconds: list[float] = []
     operators: dict[Op, list[float]] = {}

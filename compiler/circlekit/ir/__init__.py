@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The intermediate representation (IR): models, graphs, operators and values, whatever the file format."""
+"""The intermediate representation (IR): models, graphs, operators and values, of any file format."""

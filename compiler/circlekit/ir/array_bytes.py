@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read, sample and hash the bytes of an array in C order; no array is copied as a whole."""
+"""Read, sample and hash the bytes of an array in C order without a copy of the whole array."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 from circlekit.ir.value import Array
 
 CHUNK_BYTES = 1 << 22
-"""Largest piece of an array that is not contiguous, or is converted to another dtype."""
+"""The largest piece that is copied of an array that is not contiguous or needs another dtype."""
 
 SAMPLE_BYTES = 4096
-"""A sample has this many bytes of either end of an array: few different arrays share one."""
+"""The bytes that a sample has of each end of an array; few different arrays have equal ends."""
 
 
 def chunks(array: Array, dtype: np.dtype[Any] | None = None) -> Iterator[memoryview]:
-    """Yield the bytes of ``array`` converted to ``dtype``: one view if no copy is needed, else pieces."""
+    """Yield the bytes of ``array``, converted to ``dtype``: one view if no copy is needed, else in pieces."""
     dtype = array.dtype if dtype is None else dtype
     if array.flags.c_contiguous and dtype == array.dtype:
         yield bytes_of(array)
@@ -29,7 +29,10 @@ def chunks(array: Array, dtype: np.dtype[Any] | None = None) -> Iterator[memoryv
 
 
 def sample(array: Array, dtype: np.dtype[Any] | None = None) -> bytes:
-    """Return a sample of ``array`` as ``dtype``, all bytes of a small one; equal for equal arrays."""
+    """Return some bytes of ``array``, converted to ``dtype``: those at both ends, or all of a small array.
+
+    Equal arrays have equal samples, so different samples show that arrays differ.
+    """
     if array.nbytes <= 2 * SAMPLE_BYTES:
         return np.asarray(array, dtype).tobytes()
     count = SAMPLE_BYTES // array.itemsize
@@ -52,7 +55,7 @@ def bytes_of(array: Array) -> memoryview:
 
 
 def _parts(array: Array, max_elements: int) -> Iterator[Array]:
-    """Yield views of ``array``, in C order, of at most ``max_elements`` elements each."""
+    """Yield the elements of ``array`` in C order, as views of at most ``max_elements`` elements each."""
     if array.size <= max_elements:
         yield array
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copy models and graphs.  Copies share the arrays of constants, which passes never write into."""
+"""Copy models, graphs and operators.  Copies share the arrays of constants, which nobody writes into."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from circlekit.ir.value import Value
 
 
 def clone(model: Model) -> Model:
-    """Return a copy of ``model`` that can be changed independently.
+    """Return a copy of ``model`` that can be changed without changing ``model``.
 
-    Operators that use a value of the model but are in none of its graphs are not copied.
+    Only operators in the graphs of ``model`` are copied, even if another operator uses a value of it.
     """
     return _Cloner().model(model)
 
@@ -24,11 +24,11 @@ def clone(model: Model) -> Model:
 def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]:
     """Insert a copy of the operators of ``source`` before ``anchor``; return the copies of its outputs.
 
-    ``arguments``: one value for each input of ``source``, which takes its place.  The copied values get names
+    ``arguments``: for each input of ``source`` the value that takes its place.  The copied values get names
     that are unique in the graph of ``anchor``.
     """
     graph = anchor.graph
-    assert graph is not None  # the anchor is in a graph
+    assert graph is not None
     cloner = _Cloner()
     cloner.values = {id(v): argument for v, argument in zip(source.inputs, arguments, strict=True)}
     input_ids = set(cloner.values)
@@ -47,7 +47,7 @@ def inline(source: Graph, anchor: Op, arguments: Sequence[Value]) -> list[Value]
 
 
 def copy_op(op: Op) -> Op:
-    """Return a copy of ``op`` that reads the same operands; its results are nameless until it is inserted."""
+    """Return a copy of ``op``, in no graph, that uses the same operands; its results have no names yet."""
     cloner = _Cloner()
     cloner.values = {id(v): v for v in op.inputs if v is not None}
     copied = cloner.op(op)
@@ -62,10 +62,11 @@ def copy_op(op: Op) -> Op:
 def copy_submodel(
     model: Model, ops: Sequence[Op], inputs: Sequence[Value], outputs: Sequence[Value]
 ) -> Model:
-    """Return a model of copies of ``ops``, which are in a valid order, and of the graphs that they call.
+    """Return a model of copies of ``ops`` and of the graphs that they call.
 
-    ``inputs`` and ``outputs``: values of the same graph, which become the interface.  Signatures and metadata
-    are not copied, because they describe the whole model.
+    ``ops``: operators of one graph in a valid order.  ``inputs``, ``outputs``: values of that graph, which
+    become the inputs and outputs of the new model.  Signatures and metadata are not copied, because they
+    describe the whole model.
     """
     cloner = _Cloner()
     main = Graph(model.main.name)
@@ -119,7 +120,7 @@ class _Cloner:
         return [self.value(v) for v in values]
 
     def fill(self, graphs: Sequence[Graph]) -> None:
-        """Copy everything in ``graphs`` to the new graphs that stand for them."""
+        """Copy the contents of ``graphs`` into their copies, which are empty graphs in ``self.graphs``."""
         for graph in graphs:
             new = self.graphs[id(graph)]
             new.table = self.all(graph.table)
@@ -136,7 +137,7 @@ class _Cloner:
         for op in ops:
             new_op = new.append(self.op(op))
             for old, value in zip(op.results, new_op.results, strict=True):
-                value.name = old.name  # append has named nameless results
+                value.name = old.name  # ``Graph.append`` gives names to results without one
 
     def op(self, op: Op) -> Op:
         new: Op = object.__new__(type(op))
@@ -152,7 +153,7 @@ class _Cloner:
         return new
 
     def edges(self, values: Iterable[Value]) -> None:
-        """Copy producers and uses among the copied operators; uses keep their order."""
+        """Set producers and uses of the copies of ``values``, as far as these operators are copied too."""
         for value in values:
             new = self.values[id(value)]
             if value.extra:
@@ -163,7 +164,10 @@ class _Cloner:
             new._uses = {(ops[id(op)], i): None for op, i in value._uses if id(op) in ops}
 
     def _tree(self, data: Any) -> Any:
-        """Copy lists, tuples, dicts, and the values and graphs in them; share everything else."""
+        """Return a copy of nested dicts, lists and tuples with the copies of the values and graphs in them.
+
+        Everything else in them is shared.
+        """
         if type(data) is dict:
             return {key: self._tree(x) for key, x in data.items()}
         if type(data) is list:

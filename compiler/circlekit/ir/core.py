@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The def-use graph: values, the operators that produce and use them, and the graphs that order operators.
+"""The def-use graph: values, the operators that produce and use them, and graphs.
 
-The three classes refer to each other, so they share a module: a Value knows its producer and its uses, an Op
-its operands, its results and its graph, a Graph its operators as a linked list.
+The three classes refer to each other, so they share a module.  A Value knows its producer and its uses.  An
+Op knows its operands, its results and its graph.  A Graph keeps its operators in order as a linked list.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from circlekit.ir.tensor import Array, Quantization, Shape, Tensor, TensorType
 
 @singledispatch
 def to_text(thing: object) -> str:
-    """Return the text form of a model, graph or operator; its ``repr`` if ``ir.text`` is not imported.
+    """Return the text form of a model, graph or operator, or its ``repr`` if ``ir.text`` is not imported.
 
-    The printer needs these classes, so they cannot import it; it registers its functions here.
+    The printer in ``ir.text`` imports the classes of this module, which therefore cannot import the printer.
+    Instead the printer registers its functions here.
     """
     return repr(thing)
 
@@ -29,7 +30,8 @@ def to_text(thing: object) -> str:
 class Value(Tensor):
     """One tensor of a graph.
 
-    ``producer``: the operator whose ``results[result_index]`` this is, or None.
+    ``producer``: the operator that produces the value, as its ``results[result_index]``; None if there is
+    none.
     """
 
     __slots__ = ("_uses", "producer", "result_index")
@@ -49,7 +51,7 @@ class Value(Tensor):
 
     @staticmethod
     def constant(name: str, array: Array, quantization: Quantization | None = None) -> Value:
-        """Return a constant with the dtype and shape of ``array``, which is kept, not copied."""
+        """Return a constant with the elements, dtype and shape of ``array``, which is not copied."""
         return Value(name, DType.of(array.dtype), array.shape, array, quantization)
 
     @staticmethod
@@ -59,7 +61,7 @@ class Value(Tensor):
 
     @property
     def uses(self) -> tuple[tuple[Op, int], ...]:
-        """Each use as (operator, index into its inputs), oldest first."""
+        """Each use as a pair (operator, index into the operator's inputs), the oldest use first."""
         return tuple(self._uses)
 
     @property
@@ -77,7 +79,7 @@ class Value(Tensor):
 
     @property
     def scale_values(self) -> list[Value]:
-        """The values that the details of the quantization refer to (scales of blocks)."""
+        """The values that hold scales of blocks: the details of a blockwise quantization refer to them."""
         details = self.quantization.details if self.quantization is not None else None
         return [v for v in (details or {}).values() if isinstance(v, Value)]
 
@@ -85,9 +87,10 @@ class Value(Tensor):
 class Op(Declaration):
     """One operator in a graph.
 
-    ``inputs``: operands in the schema's order, None if absent.  Change them by ``set_input``.
-    ``version``: the operator version in the file; None if new or changed: ``required_version`` then decides.
-    ``attribute_values``: the attributes that were set, by name; the others have their defaults.
+    ``inputs``: the operands in the schema's order, None for an absent operand.  Change them by ``set_input``.
+    ``version``: the operator version in the file.  It is None if the operator is new or was changed; then a
+    file gets the version that ``required_version`` returns.
+    ``attribute_values``: the attributes that were set, by name; the other attributes have their defaults.
     ``extra``: fields of the schema's Operator that the IR does not interpret.
     """
 
@@ -103,10 +106,12 @@ class Op(Declaration):
     def __init__(
         self, *operands: Value | None, results: Sequence[Value] | None = None, **attributes: Any
     ) -> None:
-        """``results``: the values to produce; by default new nameless ones of the inferred types.
+        """Make an operator on ``operands`` (None for an absent operand) with ``attributes``, in no graph.
 
-        Raise ModelError for an operand that is not a Value and for an unknown attribute; ShapeError, from
-        ``infer``, if the operands do not fit.
+        ``results``: the values that the operator produces; by default new values of the inferred types, whose
+        names are empty until the operator is inserted into a graph.  Raise ModelError for an operand that is
+        not a Value, for an unknown attribute, and for an attribute of a wrong type; raise ShapeError if the
+        shape rule rejects the operands.
         """
         self.graph = self.previous = self.next = self.version = None
         self.extra = {}
@@ -114,7 +119,7 @@ class Op(Declaration):
         self._check_arguments(operands)
         self.inputs = list(operands)
         self.results = []
-        if results is None:  # inferred first: an operator that does not fit must not become a user
+        if results is None:  # before the uses are recorded: a rejected operator must not become a user
             results = list(map(Value.of_type, self.inferred()))
         for index, value in enumerate(operands):
             if value is not None:
@@ -123,6 +128,7 @@ class Op(Declaration):
             self.add_result(value)
 
     def _check_arguments(self, operands: Sequence[object]) -> None:
+        """Raise ModelError for an operand that is no Value, or an attribute that is unknown or misfits."""
         specs = {a.name: a for a in self.attributes}
         for name, content in self.attribute_values.items():
             if name not in specs:
@@ -152,7 +158,7 @@ class Op(Declaration):
     # -- edges ---------------------------------------------------------------------------------
 
     def set_input(self, index: int, value: Value | None) -> None:
-        """Use ``value`` as operand ``index``; operands that are missing before it become None."""
+        """Use ``value`` as operand ``index``; fill operands that are missing before it with None."""
         while index >= len(self.inputs):
             self.inputs.append(None)
         old = self.inputs[index]
@@ -172,9 +178,10 @@ class Op(Declaration):
         self.results.append(value)
 
     def take_result(self, index: int, value: Value) -> Value:
-        """Make ``value`` result ``index``; its uses stay, its old producer gets a nameless result instead.
+        """Make ``value`` the result ``index`` of this operator; return the result that it replaces.
 
-        Return the previous result ``index``, which has no producer any more.
+        The uses of ``value`` stay as they are.  If ``value`` had another producer, that operator gets a new
+        result with an empty name in its place.  The returned value has no producer any more.
         """
         old = self.results[index]
         if value is old:
@@ -191,7 +198,7 @@ class Op(Declaration):
         return old
 
     def drop_inputs(self) -> None:
-        """Remove all operands of an operator that is removed from its graph."""
+        """Remove all operands, so that the operator is no longer among the users of their values."""
         for index, value in enumerate(self.inputs):
             if value is not None:
                 value._uses.pop((self, index), None)
@@ -215,13 +222,13 @@ class Op(Declaration):
 
     def operand_items(self) -> Iterator[tuple[str, Value]]:
         """Yield (operand name, value) for every operand that is present."""
-        last = len(self.operands) - 1  # if variadic, it names all operands from there on
+        last = len(self.operands) - 1  # a variadic operand names all operands from its index on
         for index, value in enumerate(self.inputs):
             if value is not None:
                 yield (self.operands[min(index, last)].name if last >= 0 else str(index)), value
 
     def attribute_items(self) -> dict[str, Any]:
-        """Return every declared attribute by name, defaults included."""
+        """Return every declared attribute by name, with its default if it was not set."""
         return {a.name: self.attribute_values.get(a.name, a.default) for a in self.attributes}
 
     def called_graphs(self) -> list[Graph]:
@@ -229,7 +236,10 @@ class Op(Declaration):
         return [g for a in self.attributes if a.is_graph and (g := getattr(self, a.name)) is not None]
 
     def call(self, run: Run, *args: Any) -> Sequence[Array]:
-        """Return the results for the operands ``args``; ``run`` executes graphs that the operator calls."""
+        """Return the results of the kernel for ``args``, an array per operand (None for an absent operand).
+
+        ``run``: executes the graphs that the operator calls.
+        """
         out = self.kernel(*args)
         return out if isinstance(out, tuple | list) else (out,)
 
@@ -246,8 +256,9 @@ _OP_FIELDS = frozenset(Op.__annotations__)
 class Graph:
     """Inputs, outputs, and operators in a valid order.
 
-    Operators are linked to each other, so that inserting and removing one takes constant time.  ``epoch``
-    grows with every change.  ``table``: the values as the file listed them, used or not; ``extra``: as in Op.
+    The operators form a linked list, so inserting or removing one takes constant time.  ``epoch``: a number
+    that grows with every change.  ``table``: all values that the file lists, in its order, used or not.
+    ``extra``: fields of the schema's SubGraph that the IR does not interpret.
     """
 
     def __init__(self, name: str, inputs: Sequence[Value] = (), outputs: Sequence[Value] = ()) -> None:
@@ -294,7 +305,7 @@ class Graph:
 
     @property
     def ops(self) -> tuple[Op, ...]:
-        """The operators in order: a snapshot that stays valid while the graph changes."""
+        """The operators in order, as a tuple that does not change when the graph changes."""
         if self._listed is None:
             self._listed = tuple(self)
         return self._listed
@@ -326,15 +337,15 @@ class Graph:
     # -- changes -------------------------------------------------------------------------------
 
     def append(self, op: Op) -> Op:
-        """Put ``op`` at the end; its nameless results get names."""
+        """Put ``op`` at the end, give names to its results that have none, and return it."""
         return self._link(op, self._last, None)
 
     def insert_before(self, anchor: Op, op: Op) -> Op:
-        """Put ``op`` before ``anchor``; its nameless results get names."""
+        """Put ``op`` before ``anchor``, give names to its results that have none, and return it."""
         return self._link(op, anchor.previous, anchor)
 
     def insert_after(self, anchor: Op | None, op: Op) -> Op:
-        """Put ``op`` after ``anchor``, or first if that is None; its nameless results get names."""
+        """Put ``op`` after ``anchor``, or first if ``anchor`` is None; else like ``append``."""
         return self._link(op, anchor, self._first if anchor is None else anchor.next)
 
     def _link(self, op: Op, before: Op | None, after: Op | None) -> Op:
@@ -366,7 +377,7 @@ class Graph:
         op.drop_inputs()
 
     def unlink(self, op: Op) -> None:
-        """Remove ``op`` but let it keep its operands, so that it can be inserted elsewhere."""
+        """Remove ``op`` from the graph but keep its operands, so that it can be inserted elsewhere."""
         if op.previous is None:
             self._first = op.next
         else:
@@ -386,7 +397,7 @@ class Graph:
             op.set_input(index, new)
 
     def can_stand_for(self, old: Value, new: Value) -> bool:
-        """Return whether ``replace(old, new)`` is possible without a change of the graph's interface."""
+        """Return whether ``replace(old, new)`` keeps the inputs and outputs of the graph."""
         if not self.is_output(old):
             return True
         return (
@@ -399,8 +410,9 @@ class Graph:
     def replace(self, old: Value, new: Value) -> None:
         """Replace every use of ``old`` by ``new``.
 
-        If ``old`` is an output of the graph, it stays the output and keeps its name: the producer of ``new``
-        produces ``old`` instead.  Raise ModelError if that is impossible (see ``can_stand_for``).
+        If ``old`` is an output of the graph, ``old`` stays that output, with its name: it becomes the result
+        of the producer of ``new``, and replaces every use of ``new``.  Raise ModelError if ``can_stand_for``
+        is false.
         """
         if not self.is_output(old):
             self.replace_uses(old, new)
@@ -413,21 +425,25 @@ class Graph:
     # -- names ---------------------------------------------------------------------------------
 
     def unique_name(self, base: str) -> str:
-        """Return ``base``, ``base_1``, ``base_2``...: the first that no value of this graph has had."""
+        """Return a name that no value of this graph has or had: the first of ``base``, ``base_1``, ..."""
         if self._names is None:
             self._names = {v.name: 0 for v in self.values()}
         if base not in self._names:
             self._names[base] = 0
             return base
         name = base
-        while name in self._names:  # resumes at the last number: a few steps even for many names
+        while name in self._names:  # the count continues from the last call, so the loop is short
             self._names[base] += 1
             name = f"{base}_{self._names[base]}"
         self._names[name] = 0
         return name
 
     def values(self) -> Iterator[Value]:
-        """Return every value once: as the file listed them, then inputs, operands and results in order."""
+        """Return an iterator over every value once.
+
+        The values of ``table`` come first, then the inputs, the operands and results of each operator, and
+        the outputs.
+        """
         found = dict.fromkeys((*self.table, *self._inputs))
         for op in self:
             found.update(dict.fromkeys(v for v in (*op.inputs, *op.results) if v is not None))
@@ -435,4 +451,4 @@ class Graph:
 
 
 Run = Callable[[Graph, Sequence[Array]], list[Array]]
-"""Runs a graph on arrays, one for each of its inputs; returns its outputs."""
+"""A function that runs a graph on one array for each of its inputs, and returns its outputs."""

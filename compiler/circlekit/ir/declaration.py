@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Declarations of operators: operands, attributes, traits, shape rule and kernel in one class.
+"""Declare an operator as one class with its operands, attributes, traits, shape rule and kernel.
 
     class TransposeConv(Op, code="TRANSPOSE_CONV"):
         output_shape = operand(i32)
@@ -11,7 +11,7 @@
         def infer(self): ...                                     # type of the result
         def kernel(self, output_shape, filter, input, bias): ... # numpy arrays in, numpy array out
 
-A declaration enters ``op.REGISTRY`` when it is defined; no list has to mention it.
+The class enters ``op.REGISTRY`` when it is defined.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ Inferred = TensorType | tuple[TensorType, ...]
 class Operand:
     """A declared operand.
 
-    ``dtypes``: the dtypes that it may have; any if empty.  ``optional``: it may be absent.  ``variadic``: it
-    stands for all remaining operands, even none.  ``index``: its position among the operands, from 0.
+    ``dtypes``: the dtypes that the operand may have; () stands for any.  ``optional``: the operand may be
+    absent.  ``variadic``: it stands for all remaining operands, of any number.  ``index``: its position among
+    the operands of the class, from 0.
     """
 
     def __init__(self, dtypes: tuple[DType, ...], optional: bool = False, variadic: bool = False) -> None:
@@ -49,10 +50,11 @@ class Operand:
 
 
 class Attribute:
-    """A declared attribute.  ``field``: its name in the schema's options table; if None, its own name.
+    """A declared attribute.
 
-    ``is_graph``: its value is a graph (in the file, the index of a subgraph).  ``quantized_only``: it has no
-    effect on data that is not quantized.
+    ``field``: the name of the attribute in the schema's options table; None if it is the same name.
+    ``is_graph``: the attribute is a graph (in a file, the index of a subgraph).  ``quantized_only``: the
+    attribute has no effect on data that is not quantized.
     """
 
     def __init__(self, default: Any, field: str | None, is_graph: bool, quantized_only: bool = False) -> None:
@@ -67,7 +69,10 @@ class Attribute:
         self.field = self.field or name
 
     def misfit(self, value: Any) -> str | None:
-        """Return a sentence if ``value`` lacks the type of the default; None for graph attributes."""
+        """Return a sentence if ``value`` does not have the type of the default; else None.
+
+        Graphs are not checked.
+        """
         types, description = _EXPECTED.get(type(self.default), (object, ""))
         if isinstance(self.default, Named | DType):
             types, description = type(self.default), f"a member of {type(self.default).__name__}"
@@ -80,7 +85,7 @@ class Attribute:
 
 
 def comparable(value: Any) -> Any:
-    """Return the value of an attribute as operators keep it: a tuple instead of an array, for ``==``."""
+    """Return ``value`` as operators keep attributes: an array becomes a tuple, so that ``==`` works."""
     return tuple(value.tolist()) if isinstance(value, np.ndarray) else value
 
 
@@ -95,9 +100,11 @@ _EXPECTED: dict[type, tuple[Any, str]] = {  # types of an attribute's value, by 
 
 
 class Declaration:
-    """Base of Op: what holds for all operators of a class.
+    """Base class of Op: everything that is the same for all operators of a class.
 
-    ``code``: the schema's name of the operator; ``options``: the name of its options table, if any.
+    ``code``: the schema's name of the operator.  ``options``: the name of its options table, or None.
+    ``operands``, ``attributes``: the declarations in order.  ``result_names``: the names of the results.
+    ``variadic_results``: the number of results is not fixed.
     """
 
     inputs: list[Any]
@@ -112,36 +119,40 @@ class Declaration:
     pure: ClassVar[bool] = True
     """Equal operands give equal results, without side effects: passes may fold, share and remove it."""
     elementwise: ClassVar[bool] = False
-    """Each result element depends on one element of the operand, or on one of each of two that broadcast."""
+    """Each element of the result depends on one element of each operand; two operands may broadcast."""
     data_movement: ClassVar[bool] = False
-    """Every element of a result is an element of the data operand (of one of the variadic operands)."""
+    """Every element of a result is a copy of an element of the data operand or of a variadic operand."""
     stateful: ClassVar[bool] = False
-    """It keeps state between runs: a variable, a table or a random stream."""
+    """The operator keeps state between runs: a variable, a hash table or a random stream."""
     reads_data: ClassVar[bool] = True
     """False if the results depend on the shapes of the operands only (SHAPE, RANK)."""
     formats: ClassVar[frozenset[str]] = frozenset({"circle", "tflite"})
     """The file formats that have this operator."""
     reference_version: ClassVar[int | None] = None
-    """The last operator version that LiteRT's reference kernels implement; None: all versions.
+    """The newest operator version that LiteRT's reference kernels implement; None: every version.
 
-    0: none, or their kernel contradicts the operator's definition while the optimized kernel follows it.
+    0: no version, or the reference kernel contradicts the operator's definition, which the optimized kernel
+    follows.
     """
     versions: ClassVar[Mapping[DType, int]] = {}
-    """Operator version by the dtype of operand number ``version_operand``; 1 for other dtypes."""
+    """The operator version by the dtype of operand number ``version_operand``; 1 for other dtypes."""
     rank_versions: ClassVar[Mapping[int, int]] = {}
-    """``{5: 4}``: operator version 4 where operand number ``version_operand`` has rank 5 or more."""
+    """The least operator version by the least rank of operand number ``version_operand``.
+
+    ``{5: 4}``: at least version 4 for rank 5 or more.
+    """
     version_operand: ClassVar[int] = 0
-    """Number of the operand on which the operator version depends."""
+    """The index of the operand on whose dtype and rank the operator version depends."""
     fuses_activation: ClassVar[bool] = False
-    """It has an attribute ``act`` that runtimes apply to its result."""
+    """The operator has an attribute ``act``, an activation that runtimes apply to the result."""
     layout_operands: ClassVar[tuple[str, ...]] = ()
-    """The operands that have the axes of the result; the others are parameters (axes, paddings)."""
+    """The operands that have the axes of the result; the other operands are parameters (axes, paddings)."""
     per_axis_operands: ClassVar[tuple[str, ...]] = ()
-    """The parameters with one element, or one row, for each axis of the data."""
+    """The parameter operands that have one element or one row for each axis of the data."""
     axis_numbers: ClassVar[tuple[str, ...]] = ()
-    """The parameters and attributes that hold axes of the data; negative ones count from the end."""
+    """The parameter operands and attributes that hold axes of the data, which may be negative."""
     quantization_rule: ClassVar[QuantizationRule | None] = None
-    """What the quantized kernels require of scales and zero points; None: the operator is never quantized."""
+    """The scales and zero points that quantized kernels require; None: the operator is never quantized."""
 
     def __init_subclass__(
         cls,
@@ -153,11 +164,12 @@ class Declaration:
     ) -> None:
         """Collect operands and attributes, and register the class if it has a ``code``.
 
-        ``options``: the schema's options table, None for none; by default the class name and ``Options``.
-        ``results``: names of the results.  ``traits``: other variables of the class, such as ``pure=False``.
+        ``options``: the name of the schema's options table, by default the class name followed by
+        ``Options``; None if the operator has no options.  ``results``: the names of the results.  ``traits``:
+        other class variables, such as ``pure=False``.
         """
         super().__init_subclass__()
-        members: dict[str, Any] = {}  # an overridden operand keeps its position in the base
+        members: dict[str, Any] = {}  # an overridden operand keeps the position that the base class gave it
         for base in reversed(cls.__mro__):
             if base is not object:
                 members.update(vars(base))
@@ -181,23 +193,23 @@ class Declaration:
     # -- what each operator defines ------------------------------------------------------------
 
     def infer(self) -> Inferred:
-        """Return the types of the results; ShapeError if the operands do not fit."""
+        """Return the types of the results; raise ShapeError if the operands do not fit."""
         if self.result_names:
             raise UnsupportedError(f"{self.code} has no shape rule")
         return ()
 
     def inferred(self) -> tuple[TensorType, ...]:
-        """Return the types from ``infer`` as a tuple with one for each result.
+        """Return the types from ``infer`` as a tuple with one type per result.
 
-        ModelError if a graph attribute is missing, ShapeError if operands do not fit or dimensions are too
-        large or too many, UnsupportedError if there is no shape rule.
+        Raise ModelError if a graph attribute is missing, ShapeError if the operands do not fit or a result
+        would have too large or too many dimensions, UnsupportedError if there is no shape rule.
         """
         for spec in self.attributes:
             if spec.is_graph and getattr(self, spec.name) is None:
                 raise ModelError(f"{type(self).__name__} lacks its {spec.name}")
         try:
             types = self.infer()
-        except (ValueError, IndexError, ArithmeticError) as error:  # constants that the rule does not expect
+        except (ValueError, IndexError, ArithmeticError) as error:  # unexpected elements of a constant
             raise ShapeError(f"{self.code} does not fit its operands: {error}") from error
         types = types if isinstance(types, tuple) else (types,)
         for shape in (result.shape for result in types):
@@ -209,11 +221,15 @@ class Declaration:
         return types
 
     def kernel(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the results, an array or a tuple of arrays, for one array per operand (None if absent)."""
+        """Return the result, or a tuple of results, as arrays.
+
+        The arguments are one array per operand, None for an absent operand.  Raise UnsupportedError if there
+        is no kernel for these operands.
+        """
         raise UnsupportedError(f"{self.code} has no kernel")
 
     def required_version(self) -> int:
-        """Return the lowest TFLite operator version that has everything this operator uses.
+        """Return the lowest TFLite operator version that supports this operator as it is.
 
         Source: TFLite tools/versioning/op_version.cc.
         """
@@ -228,44 +244,48 @@ class Declaration:
         return 0
 
     def for_new_shapes(self, old: Mapping[str, Any], outer: bool) -> dict[str, Any]:
-        """Return the new attributes and constants of this operator after the shapes of its operands changed.
+        """Return the attributes and constant operands that this operator needs for new operand shapes.
 
-        The dict has attributes, and elements of constant operands (lists of integers), by name.  ``old``: the
-        shapes before, by the name of the operand, and of the first result as "output"; the operands already
-        have the new ones.  ``outer``: whether a constant shape that begins with 1 may get another first
-        dimension when axis 0 of an operand changes; some exporters move the batch to another axis and leave
-        the 1.  Raise ShapeError if no constant fits.
+        The operands already have the new shapes.  ``old``: the shapes before, by the name of the operand, and
+        that of the first result as "output".  ``outer``: whether a constant shape that begins with 1 may get
+        another first dimension when axis 0 of an operand changes.  Some exporters move the batch to another
+        axis and leave the 1; then it must stay.  The returned dict has, by name, attributes and the elements
+        of constant operands (lists of integers).  Raise ShapeError if no constant fits.
         """
         return {}
 
     def dynamic_fault(self) -> str | None:
-        """Return why runtimes compute wrong values if they quantize the data during a run; None if not so."""
+        """Return why dynamic quantization gives wrong values for this operator; None if they are right.
+
+        Dynamic quantization: the weights are integers, and the runtime quantizes the float data during a run.
+        """
         return None
 
     def integer_fault(self) -> str | None:
-        """Return why a runtime's integer kernel computes another function than this one; None if not so.
+        """Return why the integer kernel of a runtime computes another function; None if it computes this one.
 
-        Operands and results have the dtypes and scales of the integers; constants still are floats.
+        Operands and results already have the dtypes and scales of integers; constants still are floats.
         """
         return None
 
     def inner_tensors(self) -> Sequence[InnerTensor]:
-        """Return the tensors inside of the operator whose scales its kernel on integers needs, in order."""
+        """Return the tensors inside of the operator for which its integer kernel needs scales, in order."""
         return ()
 
     def inner_values(self, *operands: Array | None) -> Mapping[str, Array]:
-        """Return, by name, the elements of the inner tensors and states whose ranges integer kernels need.
+        """Return, by name, the numbers that the inner tensors and states of the operator have during a run.
 
-        A state changes during a run: its array has all its contents.  ``operands``: as for the kernel.
+        Calibration takes the ranges from them that integer kernels need.  A state changes during a run; its
+        array has all the numbers that it holds one after another.  ``operands``: as for the kernel.
         """
         return {}
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        """Return the new attributes and constants of this operator if the axes of its data are permuted.
+        """Return the attributes and constants that this operator needs if the axes of its data are permuted.
 
-        Every operand x of ``layout_operands`` becomes transpose(x, perm), and each result becomes
-        transpose(result, perm).  The dict has attributes, and arrays of constant parameter operands, by name.
-        Return None if the operator cannot be permuted.
+        Every operand x of ``layout_operands`` becomes transpose(x, perm), and so does each result.  The
+        returned dict has, by name, attributes and the arrays of constant parameter operands.  Return None if
+        the operator cannot be permuted.
         """
         if not self.layout_operands:
             return None
@@ -296,9 +316,10 @@ DECLARATIONS: dict[str, type[Any]] = {}
 def arity_faults(
     kind: type[Declaration], operands: Sequence[object], results: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield how the numbers of operands and results differ from the declaration.
+    """Yield each operand that is missing, absent or too many, and a wrong number of results.
 
     Each fault is a pair: the field of the schema's Operator, such as ``inputs[2]``, and a sentence.
+    ``results``: the number of results.
     """
     specs = kind.operands
     if len(operands) > len(specs) and not (specs and specs[-1].variadic):

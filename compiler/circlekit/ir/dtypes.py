@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element types: name in the schema, short name in the text form, numpy dtype, bits."""
+"""The element types of tensors (dtypes), with their names, numpy dtypes and sizes in bits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from numpy.typing import DTypeLike
 
 
 class DType(Enum):
-    """One element type: short name, numpy dtype or None, and bits of an element (0: no fixed size).
+    """One element type.  The names of the members are those of the schema's ``TensorType``.
 
-    A type without a numpy dtype is *packed*: its constants are kept as the bytes of the file.  Member names
-    are those of the schema's ``TensorType``.
+    ``short``: the name in the text form.  ``numpy``: the numpy dtype, or None if numpy has none.  Such a type
+    is *packed*: its constants are kept as the bytes of the file.  ``bits``: the size of an element, 0 if it
+    is not fixed.
     """
 
     FLOAT32 = ("f32", "<f4", 32)
@@ -60,12 +61,12 @@ class DType(Enum):
 
     @property
     def is_float(self) -> bool:
-        """Whether this is f16, bf16, f32 or f64, not a float of 8 bits."""
+        """Whether this is f16, bf16, f32 or f64.  Floats of 8 bits do not count."""
         return self in _FLOATS
 
     @property
     def is_integer(self) -> bool:
-        """Whether this is an integer type of any width, packed ones included."""
+        """Whether this is an integer type of any width, packed or not; bool is none."""
         return self in _INTEGERS
 
     @property
@@ -77,7 +78,7 @@ class DType(Enum):
 
     @staticmethod
     def of(numpy: DTypeLike) -> DType:
-        """Return the element type of a numpy dtype; KeyError if there is none."""
+        """Return the element type of a numpy dtype; raise KeyError if there is none."""
         return _BY_NUMPY[np.dtype(numpy)]
 
 

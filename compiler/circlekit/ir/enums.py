@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Enums for attributes of operators.  Member names are those of the schema; io maps them by name."""
+"""Enums for attributes of operators.  Members have the schema's names, by which ``io`` finds them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from enum import Enum, auto
 
 
 class Named(Enum):
-    """An enum whose members only have names; their numbers are arbitrary."""
+    """An enum whose members are known by their names; their numbers are not those of the schema."""
 
     def __repr__(self) -> str:
         return self.name
 
 
-class Padding(Named):  # SAME pads so that a result has ceil(size / stride) elements, VALID not at all
+class Padding(Named):
+    """SAME pads so that the result has ceil(size / stride) elements along an axis.  VALID does not pad."""
+
     SAME = auto()
     VALID = auto()
 
 
 class Activation(Named):
-    """The activation function fused into an operator: applied to its result."""
+    """The activation function that an operator applies to its result."""
 
     NONE = auto()
     RELU = auto()
@@ -29,40 +31,54 @@ class Activation(Named):
     SIGN_BIT = auto()
 
 
-class MirrorPadMode(Named):  # MirrorPad: REFLECT does not repeat the border element, SYMMETRIC does
+class MirrorPadMode(Named):
+    """The mode of MirrorPad: SYMMETRIC repeats the element at the border, REFLECT does not."""
+
     REFLECT = auto()
     SYMMETRIC = auto()
 
 
-class WeightsFormat(Named):  # FullyConnected: order of the weights in memory; DEFAULT is row by row
+class WeightsFormat(Named):
+    """The order of the weights of FullyConnected in memory; DEFAULT is row by row."""
+
     DEFAULT = auto()
     SHUFFLED4x16INT8 = auto()
     SHUFFLED16x1FLOAT32 = auto()
 
 
-class RoPEMode(Named):  # RoPE: rotates elements i and i + n / 2 (GPT_NEOX) or neighbors (GPT_J)
+class RoPEMode(Named):
+    """The pairs that RoPE rotates: elements i and i + n / 2 of n (GPT_NEOX), or two neighbors (GPT_J)."""
+
     GPT_NEOX = auto()
     GPT_J = auto()
 
 
-class LSTMKernelType(Named):  # Lstm: BASIC is the form with five operands
+class LSTMKernelType(Named):
+    """The form of Lstm: BASIC has five operands, FULL has more."""
+
     FULL = auto()
     BASIC = auto()
 
 
-class LSHProjectionType(Named):  # LshProjection: returns one number per hash (SPARSE) or its bits (DENSE)
+class LSHProjectionType(Named):
+    """The results of LshProjection: one number per hash function (SPARSE), or its bits (DENSE)."""
+
     UNKNOWN = auto()
     SPARSE = auto()
     DENSE = auto()
 
 
-class CombinerType(Named):  # EmbeddingLookupSparse: how the rows of a bucket are combined
+class CombinerType(Named):
+    """The way in which EmbeddingLookupSparse combines the rows of a bucket."""
+
     SUM = auto()
     MEAN = auto()
     SQRTN = auto()
 
 
-class ReduceWindowFunction(Named):  # ReduceWindow; UNSUPPORTED is the default of the schema
+class ReduceWindowFunction(Named):
+    """The function of ReduceWindow; UNSUPPORTED is the schema's default."""
+
     UNSUPPORTED = auto()
     ADD = auto()
     MUL = auto()
@@ -72,5 +88,7 @@ class ReduceWindowFunction(Named):  # ReduceWindow; UNSUPPORTED is the default o
     ANY = auto()
 
 
-class CustomOptionsFormat(Named):  # StablehloComposite: encoding of composite_attributes
+class CustomOptionsFormat(Named):
+    """The encoding of ``composite_attributes`` of StablehloComposite."""
+
     FLEXBUFFERS = auto()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models (graphs, signatures, metadata), and the order in which callees precede their callers."""
+"""Models, with their graphs, signatures and metadata; the order of graphs with callees before callers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ T = TypeVar("T")
 
 @dataclass
 class Signature:
-    """A named way to call a graph: the caller's names for its inputs and outputs."""
+    """A named way to call a graph.
+
+    ``key``: the name of the signature.  ``inputs``, ``outputs``: values of the graph by the names that a
+    caller uses for them.
+    """
 
     key: str
     graph: Graph
@@ -27,11 +31,12 @@ class Signature:
 
 @dataclass(eq=False, repr=False)
 class Model:
-    """A model: graphs (the first is the main one), signatures and metadata.
+    """A model: graphs (the first is the main graph), signatures and metadata.
 
-    ``format``: "circle" or "tflite", the format that it was read from and is saved in by default.
-    ``source``: the path it was read from, for messages; constants may be views of that file's memory map.
-    ``version``: of the schema.  ``extra``: fields of the schema's table Model that the IR does not interpret.
+    ``format``: "circle" or "tflite": the format of the file that the model was read from, in which it is also
+    saved by default.  ``source``: the path of that file, for messages; constants may be views of its memory
+    map.  ``metadata``: pairs of a name and bytes.  ``version``: the version of the schema.  ``extra``: fields
+    of the schema's table Model that the IR does not interpret.
     """
 
     graphs: list[Graph]
@@ -48,12 +53,12 @@ class Model:
         return self.graphs[0]
 
     def ops(self) -> Iterator[Op]:
-        """Every operator of every graph."""
+        """Yield every operator of every graph."""
         for graph in self.graphs:
             yield from graph
 
     def __str__(self) -> str:
-        """The text form, with large constants shortened (``ir.text.print_model`` prints all of them)."""
+        """Return the text form; large constants are shortened, unlike in ``ir.text.print_model``."""
         return to_text(self)
 
     def __repr__(self) -> str:
@@ -62,12 +67,15 @@ class Model:
         return f"<Model{source} ({self.format}): {graphs}>"
 
     def _repr_html_(self) -> str:
-        """The text form for notebooks."""
+        """Return the text form as HTML, for notebooks."""
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def postorder(starts: Iterable[T], callees: Callable[[T], Iterable[T]]) -> list[T]:
-    """Return ``starts`` and all they call, directly or not, each once; callees first, except in cycles."""
+    """Return ``starts`` and everything that they call, directly or not, each once.
+
+    A callee stands before its callers, except in a cycle of calls.
+    """
     ordered: list[T] = []
     opened: set[int] = set()
     closed: set[int] = set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describe where in a model an error happened: the operator and the lines around it."""
+"""Describe the place of an error in a model: the operator, with the lines of the operators next to it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from circlekit.ir.text.columns import cut
 from circlekit.ir.text.lines import op_parts
 
 MAX_LINE_CHARACTERS = 160
-"""Longer lines of a place are cut, because exporters write names of hundreds of characters."""
+"""The length to which lines are cut; some exporters write names of hundreds of characters."""
 
 _LINE_BREAK = "\n  "
-"""CirclekitError indents the lines below its message by two spaces, too."""
+"""The indentation is that of CirclekitError for the lines below its message."""
 
 
 def place(op: Op, model: Model | None = None, operand: str = "") -> str:
-    """Return the place of ``op`` for ``CirclekitError.note``: its path, with ``operand``, and its neighbors.
+    """Return the place of ``op`` as text for ``CirclekitError.note``: its path and the lines around it.
+
+    ``operand``: the name of the operand that is wrong, or "".
 
     at net.circle > main > op 12 TransposeConv > bias
        11  %10 = Relu(%9)                                  : f32[1,4,4,2]
@@ -24,7 +26,7 @@ def place(op: Op, model: Model | None = None, operand: str = "") -> str:
        13  %12 = Relu(%11)                                 : f32[1,8,8,8]
     """
     number, first = 0, op
-    while first.previous is not None:  # linear in the size of the graph: only for errors
+    while first.previous is not None:  # takes linear time, but only for an error
         number, first = number + 1, first.previous
     path = [model.source if model is not None else None, op.graph.name if op.graph is not None else None]
     path += [f"op {number} {kind_of(op)}", operand]
@@ -40,7 +42,7 @@ def place(op: Op, model: Model | None = None, operand: str = "") -> str:
 
 
 def kind_of(op: Op) -> str:
-    """Return the name of an operator for messages: its class, or its code if it has no declaration."""
+    """Return the name of an operator for messages: its class, or its code if it is opaque."""
     if isinstance(op, OpaqueOp):
         return f"{op.code} {op.custom_code}" if op.custom_code else op.code
     return type(op).__name__

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the structure of two models, down to the bits of constants; a sentence says where they differ."""
+"""Compare two models in everything, down to the bits of constants, and say where they differ first."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ def difference(a: Model, b: Model) -> str | None:
     """Return the first difference as a sentence with its place; None if the models are equal.
 
     Everything is compared except ``source`` and entries of ``extra`` that only say how a file stored the
-    model (see ``plain_items``).  Graphs correspond by position.  An operator version that is not set
-    counts as the required one, an attribute as its default; floats in attributes are compared in 32 bits.
+    model (see ``plain_items``).  Graphs correspond by position.  If an operator version is not set, the
+    required version is compared; if an attribute is not set, its default.  Floats in attributes are compared
+    as 32-bit floats.
     """
     return next(_Comparison(a, b).models(a, b), None)
 
 
 class _Comparison:
-    """Each method yields sentences about the differences of ``a`` and ``b``; ``where``: their place.
+    """A comparison of two models.
 
-    The caller stops at the first sentence, so code after a ``yield`` may assume that there was none.
-    ``pairs``: from ids of values and graphs of the first model to their counterparts in the second.
-    ``taken``: ids of the values of the second model that are a counterpart already.
+    Each method compares ``a`` of the first model with ``b`` of the second, and yields a sentence for each
+    difference; ``where`` is their place.  The caller stops at the first sentence, so code after a ``yield``
+    may assume that there was no difference.  ``pairs``: the counterparts in the second model of values and
+    graphs of the first, by id.  ``taken``: the ids of the values that are counterparts.
     """
 
     def __init__(self, a: Model, b: Model) -> None:
@@ -55,7 +57,10 @@ class _Comparison:
             yield from self.data(f"{where} > {name}", field, others[name])
 
     def data(self, where: str, a: Any, b: Any) -> Iterator[str]:
-        """Compare objects of the IR or plain data: lists equal tuples, floats and arrays have equal bits."""
+        """Compare objects of the IR or plain data.
+
+        A list may equal a tuple; floats and arrays are equal only if their bits are.
+        """
         if a is b:
             return
         if isinstance(a, list | tuple) and isinstance(b, list | tuple):
@@ -108,7 +113,7 @@ class _Comparison:
 
 
 def _fields(thing: Any) -> dict[str, Any]:
-    """Return the fields of an IR object to compare, by name, without the attributes of an operator."""
+    """Return by name the fields of an IR object that are compared, except attributes of an operator."""
     if isinstance(thing, Signature):
         return {**vars(thing), "order": [*thing.inputs, *thing.outputs]}
     if isinstance(thing, Quantization):
@@ -129,7 +134,7 @@ def _fields(thing: Any) -> dict[str, Any]:
 
 
 def _unequal(a: Array, b: Array) -> str:
-    """Return how two arrays differ: dtype and shape, or the number of unequal elements and the first two."""
+    """Return how two arrays differ: in dtype or shape, or in how many elements, with the first such pair."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}"
     bits = [np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions that declare operands and attributes of an operator class, and OpaqueOp.
+"""Functions that declare the operands and attributes of an operator class; OpaqueOp.
 
-They become fields of each operator: ``conv.filter`` is a Value, ``conv.stride_h`` an int.
+The declared names are fields of each operator: ``conv.filter`` is a Value, ``conv.stride_h`` an int.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ REGISTRY: dict[str, type[Op]] = DECLARATIONS
 
 
 class OpaqueOp(Op):
-    """An operator without a declaration, kept as the file had it; rewrites do not change it.
+    """An operator without a declaration, kept as the file has it; rewrites do not change it.
 
-    ``code``: the schema's name, or ``UNKNOWN_310`` for a number that the schema does not have.
-    ``custom_code``: the name of a custom operator, else None.
-    ``option_tree``: the decoded options table, ``{"": table name, field: value}``, with graphs instead of
-    their indices; None if there is none.
+    ``code``: the schema's name of the operator, or for example ``UNKNOWN_310`` for the number 310 if the
+    schema does not have that number.  ``custom_code``: the name of a custom operator, else None.
+    ``option_tree``: the decoded options table as ``{"": table name, field: value}``, with graphs instead of
+    their indices; None if the operator has no options.
     """
 
     pure = False
@@ -60,7 +60,7 @@ class OpaqueOp(Op):
         self.option_tree = option_tree
 
     def called_graphs(self) -> list[Graph]:
-        """Return the graphs in the options, those in lists included."""
+        """Return the graphs in the fields of the options, and in lists in these fields."""
         items = (item if isinstance(item, list) else [item] for item in (self.option_tree or {}).values())
         return [item for listed in items for item in listed if isinstance(item, Graph)]
 
@@ -69,10 +69,10 @@ T = TypeVar("T")
 
 
 class OperandField(Operand):
-    """An operand as a field: a Value, None if it is absent, a tuple of Values if it is variadic."""
+    """An operand as a field of an operator: a Value, None if absent, or a tuple of Values if variadic."""
 
     def __get__(self, op: Op | None, owner: type[Op]) -> Any:
-        """Raise ModelError for an operand that is absent but not optional."""
+        """Return the operand; raise ModelError if it is absent but not optional."""
         if op is None:
             return self
         if self.variadic:
@@ -90,13 +90,13 @@ class OperandField(Operand):
 
 
 class AttributeField(Attribute):
-    """An attribute as a field: the operator's own value, or else the default."""
+    """An attribute as a field of an operator: the value that was set, or else the default."""
 
     def __get__(self, op: Op | None, owner: type[Op]) -> Any:
         return self if op is None else op.attribute_values.get(self.name, self.default)
 
     def __set__(self, op: Op, value: Any) -> None:
-        """Raise ModelError for a value of another type than the default's."""
+        """Set the attribute; raise ModelError if ``value`` does not have the type of the default."""
         if (fault := self.misfit(value)) is not None:
             raise ModelError(f"{type(op).__name__}: {fault}")
         op.attribute_values[self.name] = comparable(value)
@@ -107,24 +107,28 @@ class AttributeField(Attribute):
 
 
 def operand(*dtypes: DType) -> Value:
-    """Declare a required operand with one of ``dtypes``; for literals see ``ir.text.constant_data``."""
+    """Declare a required operand with one of ``dtypes``.
+
+    The order of ``dtypes`` matters for literals in the text form: see ``ir.text.constant_data``.
+    """
     return cast("Value", OperandField(dtypes))
 
 
 def optional_operand(*dtypes: DType) -> Value | None:
-    """Declare an operand that may be absent (in the file: index -1, or a list that ends before it)."""
+    """Declare an operand that may be absent: in a file its index is -1, or the operands end before it."""
     return cast("Value | None", OperandField(dtypes, optional=True))
 
 
 def variadic_operand(*dtypes: DType) -> tuple[Value, ...]:
-    """Declare all remaining operands, any number of them (CONCATENATION, PACK, ADD_N)."""
+    """Declare all remaining operands, of any number, as one field (CONCATENATION, PACK, ADD_N)."""
     return cast("tuple[Value, ...]", OperandField(dtypes, variadic=True))
 
 
 def attribute(default: T, field: str | None = None, quantized_only: bool = False) -> T:
-    """Declare an attribute with its default value.  ``field``: the schema's name, if it is another one.
+    """Declare an attribute with its default value.
 
-    ``quantized_only``: it has no effect on plain floats and integers, so rewrites of plain data ignore it.
+    ``field``: the schema's name of the attribute, if it differs.  ``quantized_only``: the attribute has no
+    effect on data that is not quantized, so rewrites of such data ignore it.
     """
     return cast("T", AttributeField(default, field, is_graph=False, quantized_only=quantized_only))
 

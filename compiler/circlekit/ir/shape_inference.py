@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Infer shapes by the shape rules of a model's operators; merge them with the shapes that it states."""
+"""Infer shapes by the shape rules of operators, and merge them with the shapes that the model states."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from circlekit.ir.value import Shape, TensorType, Value, format_shape
 
 
 def infer_shapes(model: Model) -> int:
-    """Fill in unknown ranks and dimensions of results; return how many values were refined.
+    """Fill in unknown ranks and dimensions of results; return how many values got another shape.
 
     Known dimensions stay.  Operators without a shape rule are skipped.  Raise ShapeError, with the place, if
-    a rule refuses the operands or contradicts a dtype or dimension in the model.
+    a rule rejects the operands or contradicts a dtype or dimension in the model.
     """
     refined = 0
     for op in (op for graph in callees_first(model) for op in graph):
@@ -29,9 +29,10 @@ def infer_shapes(model: Model) -> int:
 
 
 def check_shapes(model: Model) -> None:
-    """Raise the errors of ``infer_shapes`` without changing the model.
+    """Raise the errors of ``infer_shapes``, but do not change the model.
 
-    A conflict is ignored if an operand or result has the shape [], which may stand for an unknown rank.
+    A conflict is ignored if an operand or result of the operator has the shape [], which may stand for an
+    unknown rank.
     """
     for op in model.ops():
         with _placed(op, model):
@@ -40,7 +41,7 @@ def check_shapes(model: Model) -> None:
 
 @contextmanager
 def _placed(op: Op, model: Model) -> Iterator[None]:
-    """Return a context that adds the place of ``op`` to errors, and ignores that ``op`` has no shape rule."""
+    """Return a context that adds the place of ``op`` to errors, and ignores UnsupportedError."""
     try:
         yield
     except UnsupportedError:
@@ -55,10 +56,10 @@ def callees_first(model: Model) -> list[Graph]:
 
 
 def check_op(op: Op) -> None:
-    """Check one operator without changing it.
+    """Check the operands and results of ``op`` by its shape rule.
 
-    Raise ShapeError if the operator's shape rule refuses its operands or contradicts its results, but not if
-    one of them has the shape []; UnsupportedError if it has no shape rule.
+    Raise ShapeError if the rule rejects the operands or contradicts the results, unless one of these values
+    has the shape [], which may stand for an unknown rank.  Raise UnsupportedError if there is no shape rule.
     """
     try:
         _merged_shapes(op)
@@ -70,7 +71,7 @@ def check_op(op: Op) -> None:
 
 
 def fits(op: Op) -> bool:
-    """Return whether the operator's shape rule accepts its operands and results; True without a rule."""
+    """Return whether ``check_op`` accepts the operator; True if it has no shape rule."""
     try:
         check_op(op)
     except UnsupportedError:
@@ -81,10 +82,11 @@ def fits(op: Op) -> bool:
 
 
 def settle_ranks(model: Model, strict: bool = True) -> None:
-    """Decide for each shape [] of a file whether it is a scalar or an unknown rank, and set the shape.
+    """Decide for each value with the shape [] whether it is a scalar or has an unknown rank; set its shape.
 
-    A result gets the inferred shape; an operand that its operator refuses as a scalar has an unknown rank.
-    ``strict``: raise ShapeError, with the place, if a shape rule is violated after that; else ignore it.
+    A result gets the inferred shape.  An operand gets an unknown rank if the shape rule rejects it as a
+    scalar.  If shapes and shape rules then still disagree, raise ShapeError, with the place, or ignore it if
+    ``strict`` is false.
     """
     for op in (op for graph in callees_first(model) for op in graph):
         with _placed(op, model) if strict else suppress(CirclekitError):
@@ -92,6 +94,7 @@ def settle_ranks(model: Model, strict: bool = True) -> None:
 
 
 def _settle(op: Op) -> None:
+    """Settle the ranks of the operands and results of ``op``; raise ShapeError if it disagrees then."""
     try:
         types = _unranked_types(op)
     except UnsupportedError:  # no shape rule
@@ -103,7 +106,7 @@ def _settle(op: Op) -> None:
 
 
 def _unranked_types(op: Op) -> tuple[TensorType, ...]:
-    """Return the inferred types; operands that the rule refuses as scalars become unranked."""
+    """Return the inferred types.  If the rule rejects the operands, set each shape [] to unknown first."""
     try:
         return result_types(op)
     except ModelError:
@@ -116,7 +119,7 @@ def _unranked_types(op: Op) -> tuple[TensorType, ...]:
 
 
 def result_types(op: Op) -> tuple[TensorType, ...]:
-    """Return the inferred types; raise ShapeError if the operator has another number of results."""
+    """Return the inferred types of the results; raise ShapeError if ``op`` has more or fewer results."""
     types = op.inferred()
     if len(types) != len(op.results):
         raise ShapeError(f"{op.code}: expected {len(types)} results, got {len(op.results)}")
@@ -124,17 +127,21 @@ def result_types(op: Op) -> tuple[TensorType, ...]:
 
 
 def _may_be_unranked(value: Value | None) -> bool:
-    """Return whether the shape is [], which old files write for an unknown rank as well as for a scalar."""
+    """Return whether ``value`` has the shape [], which old files write for scalars and for unknown ranks."""
     return value is not None and value.shape == () and value.data is None
 
 
 def _merged_shapes(op: Op) -> list[tuple[Value, Shape | None]]:
-    """Return each result with its merged shape; raise ShapeError if it contradicts that of the model."""
+    """Return each result with its merged shape; raise ShapeError if a shape or dtype contradicts the rule."""
     return [(v, _merged_shape(v, t)) for v, t in zip(op.results, result_types(op), strict=True)]
 
 
 def _merged_shape(value: Value, inferred: TensorType) -> Shape | None:
-    """Return the dimensions that ``value`` or ``inferred`` knows; raise ShapeError if they differ."""
+    """Return the shape with each dimension that ``value`` or ``inferred`` knows.
+
+    Raise ShapeError if dtypes or known dimensions differ, or if the shape does not fit the scales of
+    ``value``.
+    """
     stated, ruled = value.shape, inferred.shape
     if value.dtype is not inferred.dtype:
         raise ShapeError(f"%{value.name} is {value.dtype.short}, its operator infers {inferred.dtype.short}")

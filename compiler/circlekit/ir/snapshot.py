@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a model, to find what a pass changed and to undo it.
+"""Record the state of a model, to find what a pass changed and to undo it.
 
-Unlike ``clone`` it copies no object: after ``restore``, values, operators and graphs are the same as before.
+A snapshot copies no values, operators or graphs, unlike ``clone``: ``restore`` gives the same objects their
+earlier contents.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 
-_Type = tuple[Any, ...]
-"""The fields of a value in the order of ``_SLOTS``, then ``extra``, None if that is empty."""
+_ValueState = tuple[Any, ...]
+"""The fields of a value in the order of ``_SLOTS``, then ``extra`` (None if that is empty)."""
 
 _SLOTS = ("name", "dtype", "shape", "data", "quantization", "is_variable")
 
 
 class Snapshot:
-    """The state of ``model`` now.  Arrays are shared: passes replace them, and never write into them."""
+    """The state of ``model`` when the snapshot is made.
+
+    Arrays of constants are shared with the model: passes replace them, but never write into them.
+    """
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -28,20 +32,20 @@ class Snapshot:
         self._signatures = [(signature, _copied(vars(signature))) for signature in model.signatures]
         self._graphs = [(graph, dict(vars(graph))) for graph in model.graphs]
         self._ops = {op: _op_state(op) for op in model.ops()}
-        self._types: dict[Value, _Type] = {v: _type(v) for graph in model.graphs for v in graph.values()}
+        self._values = {v: _value_state(v) for graph in model.graphs for v in graph.values()}
 
     def is_of(self, model: Model) -> bool:
-        """Return whether ``model`` is this one, and no graph has changed since."""
+        """Return whether this is a snapshot of ``model`` and no graph has changed since it was made."""
         return model is self._model and self._epochs == [graph.epoch for graph in model.graphs]
 
     def restore(self) -> None:
-        """Undo every change that was made since."""
+        """Undo every change of the model since the snapshot was made."""
         _assign(self._model, self._fields)
         for signature, fields in self._signatures:
             _assign(signature, fields)
         for graph, fields in self._graphs:
-            _assign(graph, fields | {"_names": None})  # collected again when needed
-        for value, state in self._types.items():
+            _assign(graph, fields | {"_names": None})  # ``unique_name`` collects the names again
+        for value, state in self._values.items():
             value.producer, value.result_index, value._uses = None, 0, {}
             for name, content in zip(_SLOTS, state, strict=False):
                 setattr(value, name, content)
@@ -55,18 +59,19 @@ class Snapshot:
                     operand._uses[op, index] = None
 
     def changed(self) -> tuple[list[Op], list[Op]]:
-        """Return the operators of now that are new or differ, and the earlier ones that are gone or differ.
+        """Return two lists: the operators that are new or differ, and those that are gone or differ.
 
-        An operator differs if its operands, results, attributes or version do, or the type, the data or the
-        quantization of an operand or result.
+        An operator differs if its operands, results, attributes or version have changed, or dtype, shape,
+        data, quantization or ``extra`` of an operand or result.
         """
-        other = {value for value, state in self._types.items() if not _is_same(_type(value), state)}
+        other = {v for v, state in self._values.items() if not _is_same(_value_state(v), state)}
         ops = list(self._model.ops())
         now = dict.fromkeys(op for op in ops if self._differs(op, other))
         present = set(ops)
         return list(now), [op for op in self._ops if op in now or op not in present]
 
     def _differs(self, op: Op, other: set[Value]) -> bool:
+        """Return whether ``op`` is new or differs.  ``other``: the values that have changed."""
         fields = self._ops.get(op)
         if fields is None or any(fields[name] != getattr(op, name) for name in _COMPARED):
             return True
@@ -74,7 +79,7 @@ class Snapshot:
 
 
 def _op_state(op: Op) -> dict[str, Any]:
-    """Return the fields of ``op`` as ``_copied`` does, in a third of the time."""
+    """Return the same as ``_copied(vars(op))``, in a third of the time."""
     state = dict(vars(op))
     state.update(
         inputs=op.inputs[:],
@@ -88,7 +93,7 @@ def _op_state(op: Op) -> dict[str, Any]:
 _COMPARED = ("inputs", "results", "attribute_values", "version")
 
 
-def _type(value: Value) -> _Type:
+def _value_state(value: Value) -> _ValueState:
     extra = value.extra
     return (
         value.name, value.dtype, value.shape, value.data, value.quantization, value.is_variable,
@@ -96,13 +101,13 @@ def _type(value: Value) -> _Type:
     )  # fmt: skip
 
 
-def _is_same(now: _Type, then: _Type) -> bool:
-    """Return whether dtype, shape and extra are equal, and data and quantization the same objects."""
+def _is_same(now: _ValueState, then: _ValueState) -> bool:
+    """Return whether dtype, shape and ``extra`` are equal, and data and quantization are the same objects."""
     return now[3] is then[3] and now[4] is then[4] and now[1:3] == then[1:3] and now[6] == then[6]
 
 
 def _copied(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy in which dicts and lists are copied too."""
+    """Return a copy of ``fields`` with copies of the dicts and lists that are its values."""
     return {name: x.copy() if type(x) is dict or type(x) is list else x for name, x in fields.items()}
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check the sparsity parameters of a constant, in linear time.
 
-Source: TFLite's SparsityParameters, a tree with a level per dimension, in traversal order.  Below each entry
-of the level above, a dense level has every index of its dimension; a compressed level (CSR) has those in
-``indices[segments[i]:segments[i + 1]]`` below entry i.  For a dimension in blocks, a second level has the
-indices in a block.
+Source: TFLite's SparsityParameters.  They describe the stored elements as a tree with one level per
+dimension, in traversal order.  Each entry of a level has entries of the next level below it.  A dense level
+has one entry for every index of its dimension.  A compressed level (CSR) has, below entry i of the level
+above, one entry for each index in ``indices[segments[i]:segments[i + 1]]``.  If a dimension is divided into
+blocks, it has two levels: the number of the block, and the index in the block.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from circlekit.ir.value import Array
 def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: int) -> str | None:
     """Return why a constant of ``stored`` elements cannot be decoded to ``shape``; None if it can.
 
-    ``sparsity``: the schema's table.  Decoding then takes memory for the dense constant and the levels only.
+    ``sparsity``: the schema's table SparsityParameters.  If the result is None, decoding takes memory for the
+    dense constant and the levels only.
     """
     order = [int(x) for x in sparsity.get("traversal_order", ())]
     block_map = [int(x) for x in sparsity.get("block_map", ())]
@@ -49,9 +51,9 @@ def sparsity_fault(sparsity: Mapping[str, Any], shape: Sequence[int], stored: in
 
 
 def _entries(level: Mapping[str, Any], above: int, size: int) -> int | str:
-    """Return the number of entries of a level, or a sentence about its fault.
+    """Return the number of entries of a level, or the end of a sentence that says what is wrong with it.
 
-    ``above``: number of entries of the level above; ``size``: size of the level's dimension.
+    ``above``: the number of entries of the level above.  ``size``: the size of the level's dimension.
     """
     form = level.get("format", "DENSE")
     if form == "DENSE":
@@ -73,7 +75,7 @@ def _entries(level: Mapping[str, Any], above: int, size: int) -> int | str:
 
 
 def level_numbers(level: Mapping[str, Any], name: str) -> Array | None:
-    """Return the segments or indices of a compressed level as int64; None if it has none."""
+    """Return the field ``name`` of a compressed level as an int64 vector; None if it is absent."""
     union = level.get(name)
     if not isinstance(union, Mapping):
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The description of one tensor: element type, shape, quantization parameters and constant data."""
+"""The description of a tensor: element type, shape, quantization parameters and constant data."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Shape = tuple[int | None, ...]
 """One size per dimension; None for an unknown size."""
 
 MAX_RANK = 32
-"""Largest supported rank, that of arrays in numpy 1; no operator takes more than 8."""
+"""The largest supported rank: numpy 1 has no arrays of a higher rank; no operator takes more than 8."""
 
 LARGEST_DIMENSION = 2**31 - 1
-"""Largest dimension: model files store it as int32."""
+"""The largest dimension: model files store dimensions as int32."""
 
 
 @dataclass(frozen=True, repr=False)
 class TensorType:
-    """Element type, shape and quantization of a tensor.  ``shape``: None if the rank is unknown."""
+    """Element type, shape and quantization of a tensor.  The shape is None if the rank is unknown."""
 
     dtype: DType
     shape: Shape | None
@@ -39,11 +39,12 @@ class TensorType:
 
 @dataclass(frozen=True, eq=False)
 class Quantization:
-    """real = scale * (stored - zero_point), per tensor or per index of axis ``quantized_dimension``.
+    """Quantization parameters: real = scale * (stored - zero_point).
 
-    ``scale`` is float32, ``zero_point`` int64, both rank 1; empty if the file only has ``min`` and ``max``,
-    the float32 range recorded by a calibration.  ``details``: the schema's table of another scheme (custom,
-    blockwise, MX), with values in place of tensor indices.
+    ``scale`` (float32) and ``zero_point`` (int64) are vectors with one element for the tensor, or one for
+    each index of the axis ``quantized_dimension``.  They are empty if the file only has ``min`` and ``max``,
+    the float32 range that a calibration recorded.  ``details``: the schema's table of another kind of
+    quantization (custom, blockwise, MX), with values in place of tensor indices.
     """
 
     scale: Array = field(default_factory=lambda: np.zeros(0, np.float32))
@@ -55,11 +56,11 @@ class Quantization:
 
     @property
     def is_per_channel(self) -> bool:
-        """Whether there is a scale per index of the quantized dimension, not one per tensor."""
+        """Whether there are several scales, one for each index of the quantized dimension."""
         return self.scale.size > 1
 
     def misfit(self, shape: Shape | None) -> str | None:
-        """Return why a tensor of this shape cannot have these scales; None if it can."""
+        """Return why a tensor of ``shape`` cannot have these scales; None if it can."""
         if self.scale.size <= 1 or shape is None:
             return None
         axis = self.quantized_dimension
@@ -84,11 +85,12 @@ class Quantization:
 
 
 class Tensor:
-    """Base of Value: everything except its producer and its uses.
+    """Base class of Value: everything except its producer and its uses.
 
     ``shape``: a tuple, with None for an unknown dimension; None if the rank is unknown.
-    ``data``: None, or the elements of a constant: an array of this shape or, if packed, sparse or
-    compressed, the file's bytes as rank-1 uint8.  It may be a view of a memory map: never write into it.
+    ``data``: the elements of a constant as an array of ``shape``; None for other tensors.  The data of a
+    packed, sparse or compressed constant are the bytes of the file, a uint8 vector.  Never write into this
+    array: it may be a view of a memory map.
     ``extra``: fields of the schema's Tensor that the IR does not interpret, by the schema's name.
     """
 
@@ -116,7 +118,10 @@ class Tensor:
 
     @property
     def is_plain(self) -> bool:
-        """Whether ``data`` is an array of ``shape``, not the bytes of packed, sparse or compressed data."""
+        """Whether ``data`` is an array of ``dtype`` and ``shape``, and so neither packed nor sparse bytes.
+
+        Compressed bytes do not count either.
+        """
         data = self.data
         if data is None or data.dtype != self.dtype.numpy or data.shape != self.shape:
             return False
@@ -132,7 +137,7 @@ class Tensor:
 
     @property
     def static_shape(self) -> tuple[int, ...]:
-        """The shape; ModelError if a dimension or the rank is unknown."""
+        """The shape without unknown dimensions; raise ModelError if a dimension or the rank is unknown."""
         if self.shape is None or None in self.shape:
             raise ModelError(f"%{self.name} has shape {format_shape(self.shape)}, expected a static shape")
         return self.shape  # type: ignore[return-value]  # None was excluded
@@ -143,11 +148,11 @@ class Tensor:
 
     @property
     def numel(self) -> int:
-        """Number of elements; ModelError if the shape is not static."""
+        """The number of elements; raise ModelError if the shape is not static."""
         return prod(self.static_shape)
 
     def array(self) -> Array:
-        """Return ``data``; ModelError if this is not a constant."""
+        """Return ``data``; raise ModelError if the tensor is not a constant."""
         if self.data is None:
             raise ModelError(f"%{self.name} is not a constant")
         return self.data
@@ -158,7 +163,7 @@ class Tensor:
 
 
 def same_array(a: Array | None, b: Array | None) -> bool:
-    """Return whether dtype, shape and bits are equal: NaN equals itself, and 0.0 differs from -0.0."""
+    """Return whether dtype, shape and bits are equal: so NaN equals itself, and 0.0 differs from -0.0."""
     if a is b:
         return True
     if a is None or b is None or a.dtype != b.dtype or a.shape != b.shape:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Value and the types that describe tensors, under one import."""
+"""The class Value and the classes that describe a tensor, to be imported together."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verify models: the links between values, operators and graphs, and the types and data of values."""
+"""Verify that a model is valid: links between values, operators and graphs; types and data of values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from circlekit.ir.value import LARGEST_DIMENSION, Array, Quantization, Value, fo
 
 
 class Finding(NamedTuple):
-    """A fault of a model.  ``place``: such as ``graph main > op 12 Conv2D > bias``."""
+    """A fault of a model.  ``place``: for example ``graph main > op 12 Conv2D > bias``."""
 
     place: str
     message: str
@@ -30,7 +30,7 @@ class Finding(NamedTuple):
 
 
 def check(model: Model) -> None:
-    """Raise ModelError with all faults of ``model`` if it has any."""
+    """Raise ModelError with all faults of ``model``, if there are any."""
     findings = verify(model)
     if findings:
         count = "one rule" if len(findings) == 1 else f"{len(findings)} rules"
@@ -43,9 +43,9 @@ def verify(model: Model) -> list[Finding]:
 
 
 def check_order(model: Model) -> None:
-    """Raise ModelError if an operator uses a value that it or a later operator produces.
+    """Raise ModelError if an operator uses a value that is produced by the same or a later operator.
 
-    Passes walk from values to their producers, which would not end on a cycle.
+    Passes walk from values to their producers; such a walk would not end in a cycle.
     """
     for graph in model.graphs:
         position = {id(op): index for index, op in enumerate(_walk(graph))}
@@ -56,7 +56,7 @@ def check_order(model: Model) -> None:
 
 
 class _Verifier:
-    """Collects the faults of a model.  ``home``: the first graph that has each value, by ``id(value)``."""
+    """Collects the faults of a model.  ``home``: the first graph that has each value, by id of the value."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -108,7 +108,7 @@ class _Verifier:
 
 
 def recursive_calls(model: Model) -> Iterator[tuple[Graph, Graph]]:
-    """Yield (caller, callee) for at least one call in each cycle of graphs that call each other."""
+    """Yield (caller, callee) for at least one call of each cycle of graphs that call each other."""
     calls = {
         id(g): list({id(c): c for op in _walk(g) for c in op.called_graphs()}.values()) for g in model.graphs
     }
@@ -139,7 +139,7 @@ def _interface_faults(graph: Graph) -> Iterator[str]:
 
 
 def _link_faults(op: Op, graph: Graph, position: Mapping[int, int]) -> Iterator[str]:
-    """Yield faults of the links from an operator to its graph, operands and results, and back."""
+    """Yield what is wrong with the links between an operator and its graph, operands and results."""
     if op.graph is not graph:
         yield "its graph is not set to this one"
     for number, value in enumerate(op.inputs):
@@ -165,7 +165,7 @@ def _undefined(value: Value, graph: Graph, position: Mapping[int, int], index: i
 
 
 def _early(value: Value, position: Mapping[int, int], index: int) -> str | None:
-    """Return why operator ``index`` cannot use ``value``, if a later operator produces it; else None."""
+    """Return why operator ``index`` runs too early to use ``value``; None if it does not."""
     producer = position.get(id(value.producer), -1)
     return f"%{value.name} is used before operator {producer} produces it" if producer >= index else None
 
@@ -247,9 +247,10 @@ def op_faults(op: Op, graphs: Set[int]) -> Iterator[str]:
 
 
 def operand_faults(op: Op) -> Iterator[str]:
-    """Yield how operands (number and dtypes) and results (number) differ from the declaration.
+    """Yield how the operands (their number and dtypes) and the number of results differ from the declaration.
 
-    An integer or float of another width than declared is no fault: the model is kept, but may not run.
+    An integer or float of another width than the declared ones is no fault: such a model may not run, but it
+    can be loaded and saved.
     """
     for _, message in arity_faults(type(op), op.inputs, len(op.results)):
         yield message

@@ -107,7 +107,7 @@ def test_integers(kind: type[Op], dtype: DType, flavor: Kernels, monkeypatch: py
     distinct = 0
     with following(flavor):
         for index in range(6):
-            monkeypatch.setattr(convolution, "KEPT_BYTES", (0, 1 << 20)[index % 2])
+            monkeypatch.setattr(convolution, "KEPT_WEIGHT_BYTES", (0, 1 << 20)[index % 2])
             rng = generator("fast", kind.__name__, dtype.short, index)
             op, arrays = integer_layer(kind, rng, dtype, index)
             distinct = max(distinct, len(np.unique(check_fast(op, *arrays))))

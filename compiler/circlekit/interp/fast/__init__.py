@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fast paths: kernels for operators whose parameters are constant, with the results of the plain kernels.
+"""Fast paths: faster kernels whose results equal those of the plain kernels.
 
-A kernel is here only if it makes some model that takes a millisecond or more at least 1.3 times as fast.
+A kernel is here only if it makes some model that runs longer than a millisecond at least 1.3 times as fast.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FastKernel = Callable[..., Array]
 
 
 def prepare(op: Op) -> FastKernel | None:
-    """Return a fast path for ``op`` with its constants prepared; None if it has none: use ``op.kernel``."""
+    """Return a fast path for ``op`` with prepared constants; None if there is none (use ``op.kernel``)."""
     if has_table(op):
         return ElementwiseTable(op)
     if not isinstance(op, ConvolutionLayer):
@@ -37,12 +37,15 @@ def prepare(op: Op) -> FastKernel | None:
         return None
     try:
         return _convolution(op)
-    except (CirclekitError, ValueError, ArithmeticError):  # the plain kernel reports it
+    except (CirclekitError, ValueError, ArithmeticError):  # the plain kernel reports the error
         return None
 
 
 def _convolution(op: ConvolutionLayer) -> FastKernel | None:
-    """Return the fast path of ``op``; None for a grouped one, and without channels or a finite filter."""
+    """Return the fast path of ``op``, or None.
+
+    None is for a grouped convolution, a filter that is empty or not finite, and an input without channels.
+    """
     depth, filter = op.input.shape[3], constant_elements(op.filter)
     if not depth or filter.size == 0 or not np.isfinite(filter).all():
         return None

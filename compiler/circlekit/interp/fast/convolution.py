@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fast paths of convolutions: matrix products of cache-sized blocks of patches (im2col); depthwise by einsum.
+"""Fast paths of convolutions.
 
-Shapes: N images, H x W input, OH x OW output, KH x KW taps of the filter, I input and O output channels.
+CONV_2D multiplies blocks of patches (im2col), as large as the cache, by the filter.  TRANSPOSE_CONV is one
+product for all taps.  DEPTHWISE_CONV_2D is an einsum.  In shapes, N is the number of images, H x W the size
+of the input, OH x OW that of the result, KH x KW that of the filter; I and O are input and output channels.
 """
 
 from __future__ import annotations
@@ -25,26 +27,31 @@ from circlekit.ops.numerics.quantized_layers import greatest_magnitude, is_dynam
 from circlekit.ops.quantization import zero_point_of
 
 CACHE_BLOCK_BYTES = 1 << 20
-"""Largest scratch memory of one block of patches and sums, so that the block stays in the cache."""
+"""The largest scratch memory of one block of patches and sums, which then stays in the cache."""
 
 LARGEST_SCRATCH_RATIO = 8
-"""A transposed convolution runs in the plain kernel if its scratch exceeds this many times its result."""
+"""A transposed convolution whose scratch memory exceeds its result this many times uses the plain kernel."""
 
-KEPT_BYTES = 1 << 20
-"""Prepared weights of up to this size are kept; larger ones are prepared again in every run."""
+KEPT_WEIGHT_BYTES = 1 << 20
+"""Prepared weights of up to this size are kept; larger weights are prepared again in every run."""
 
 
 class FastConvolution:
     """Base class of convolutions on floats or quantized integers, with constant filter and bias.
 
-    ``dtype``: the float dtype of sums.  ``result_dtype``: the dtype of results.  ``stage``: converts integer
-    sums to results; None for floats.  ``prepared``: the weights, None if they are too large to keep.
+    ``dtype``: the float dtype of sums.  ``result_dtype``: the dtype of results.  ``stage``: converts sums of
+    quantized products to results; None for floats.  ``prepared``: the weights in the form of ``arranged``, or
+    None if they are too large to keep.
 
-    A call takes the operands of the operator.  Its bias is the constant of the operator, as here.
+    An instance is called like the kernel of the operator.  It ignores the bias that it is called with, and
+    uses the constant bias of the operator.
     """
 
     def __init__(self, op: ConvolutionLayer, depth: int) -> None:
-        """``depth``: input channels.  Raise UnsupportedError for a float input with an integer filter."""
+        """Prepare ``op`` for inputs of ``depth`` channels.
+
+        Raise UnsupportedError for a float input with an integer filter (dynamic quantization).
+        """
         self.op, self.zero_point = op, 0
         filter = constant_elements(op.filter)
         bias = None if op.bias is None else constant_elements(op.bias)
@@ -64,21 +71,21 @@ class FastConvolution:
             bound = greatest_magnitude(op.input, self.zero_point) * largest_sum
             self.stage = FastOutputStage(op.output_stage(depth, filter, bias), bound)
         weights = self.arranged(exact)
-        self.prepared = weights if weights.nbytes <= KEPT_BYTES else None
+        self.prepared = weights if weights.nbytes <= KEPT_WEIGHT_BYTES else None
         self.dtype, self.result_dtype = exact.dtype, np.dtype(op.input.dtype.numpy)
 
     def weights(self, filter: Array) -> Array:
-        """Return ``filter`` as floats, its zero points subtracted, in the form of ``arranged``."""
+        """Return ``filter`` as floats, without zero points, in the form of ``arranged``."""
         if self.prepared is not None:
             return self.prepared
         return self.arranged(filter if self.is_float else self.op.exact_filter(filter))
 
     def arranged(self, filter: Array) -> Array:
-        """Return a float filter in the form that the subclass multiplies by; by default unchanged."""
+        """Return a float filter in the form that the subclass needs for its products; here unchanged."""
         return filter
 
     def centered(self, data: Array) -> Array:
-        """Return input data as floats, the zero point subtracted."""
+        """Return input data as floats, with the zero point subtracted."""
         if self.stage is None:
             return data
         floats = data.astype(self.dtype)
@@ -94,7 +101,7 @@ class FastConvolution:
         return apply_fused_activation(sums, self.op.act)
 
     def padded(self, image: Array, geometry: Geometry) -> Array:
-        """Return an image [H, W, I] as floats, the zero point subtracted, padded as its windows require."""
+        """Return an image [H, W, I] as floats, minus the zero point, cut or padded with 0 to its windows."""
         taps, strides, dilations, before, windows, _ = geometry
         size = [(windows[a] - 1) * strides[a] + (taps[a] - 1) * dilations[a] + 1 for a in (0, 1)]
         part = image[: size[0] - before[0], : size[1] - before[1]]
@@ -108,7 +115,10 @@ class FastConvolution:
         return out
 
     def convolved(self, input: Array, matrix: Array, geometry: Geometry) -> Array:
-        """Return results [N, OH, OW, O]: patches times ``matrix`` [KH * KW * I, O], in blocks of rows."""
+        """Return results [N, OH, OW, O]: the patches of ``input`` times ``matrix`` [KH * KW * I, O].
+
+        The product is computed in blocks of rows of the result.
+        """
         depth, channels = matrix.shape
         rows, columns = geometry.windows
         out = np.empty((len(input), rows, columns, channels), self.result_dtype)
@@ -127,7 +137,7 @@ class FastConvolution:
         return out
 
     def finished(self, sums: Array) -> Array:
-        """Return the results of the layer for its sums [N, OH, OW, O], which are overwritten."""
+        """Return the results of the layer for its sums [N, OH, OW, O]; the sums are overwritten."""
         if self.stage is None:
             return self.finish_floats(sums)
         out = np.empty(sums.shape, self.result_dtype)
@@ -139,7 +149,7 @@ class FastConvolution:
 
 
 class FastConv2D(FastConvolution):
-    """Ungrouped CONV_2D."""
+    """CONV_2D with one group."""
 
     op: Conv2D
 
@@ -152,25 +162,25 @@ class FastConv2D(FastConvolution):
 
 
 class FastTransposeConv(FastConvolution):
-    """TRANSPOSE_CONV: one matrix product for all taps, whose parts are then added to the result.
+    """TRANSPOSE_CONV: one matrix product for all taps of the filter, then additions into the result.
 
-    The taps are divided into groups of stride x stride.  The products of a group fill adjacent elements of
-    the result, so one addition per group is enough.  The filter is padded with zeros to a multiple of the
-    strides.
+    The taps are divided into groups of stride_h x stride_w taps.  For one input element, the products of a
+    group belong to adjacent elements of the result, so there is one addition per group instead of one per
+    tap.  The filter is padded with zeros to a multiple of the strides.
     """
 
     op: TransposeConv
 
     def __call__(self, output_shape: Array, filter: Array, input: Array, bias: Array | None = None) -> Array:
         shape = run_time_shape(output_shape, (len(input), None, None, len(filter)))
-        # the zeros that pad the filter, times infinity, would be NaN
+        # infinity times the zeros that pad the filter would be NaN
         if self.is_extended and not np.isfinite(input).all():
             return np.asarray(self.op.kernel(output_shape, filter, input, bias))
         geometry = self.op.geometry(input.shape, filter.shape, shape)
         (stride_h, stride_w), (rows, columns) = geometry.strides, input.shape[1:3]
         groups_h, groups_w = self._groups(filter.shape)
         matrix = self.weights(filter)
-        # rows and columns of the result, each divided into strides and groups of them
+        # rows of the result as [groups, stride_h], columns as [groups, stride_w]
         extent = len(input), rows + groups_h - 1, stride_h, columns + groups_w - 1, stride_w, shape[3]
         if max(prod(extent), columns * matrix.shape[1]) > LARGEST_SCRATCH_RATIO * prod(shape):
             return np.asarray(self.op.kernel(output_shape, filter, input, bias))
@@ -190,16 +200,16 @@ class FastTransposeConv(FastConvolution):
 
     @property
     def is_extended(self) -> bool:
-        """Return whether a float filter is padded with zeros."""
+        """Whether ``arranged`` pads the filter, a float filter, with zeros."""
         _, high, wide, _ = self.op.filter.static_shape
         return self.stage is None and bool(high % self.op.stride_h or wide % self.op.stride_w)
 
     def _groups(self, filter: tuple[int, ...]) -> tuple[int, int]:
-        """Return the numbers of groups of taps along the height and the width."""
+        """Return the numbers of groups of taps along height and width; ``filter``: the filter's shape."""
         return -(-filter[1] // self.op.stride_h), -(-filter[2] // self.op.stride_w)
 
     def arranged(self, filter: Array) -> Array:
-        """Return the filter as a matrix [I, groups * stride * stride * O]."""
+        """Return the filter as a matrix [I, groups_h * groups_w * stride_h * stride_w * O]."""
         outputs, taps_h, taps_w, depth = filter.shape
         groups_h, groups_w = self._groups(filter.shape)
         stride_h, stride_w = self.op.stride_h, self.op.stride_w
@@ -212,9 +222,9 @@ class FastTransposeConv(FastConvolution):
 
 
 class FastDepthwiseConv2D(FastConvolution):
-    """DEPTHWISE_CONV_2D: for each image one einsum over all its windows.
+    """DEPTHWISE_CONV_2D: one einsum over all windows of an image.
 
-    With stride 1, the channels of several columns form one longer axis, because numpy is slow on short ones.
+    With stride 1, the channels of several columns are joined to one axis: numpy is slow on short axes.
     """
 
     op: DepthwiseConv2D
@@ -236,7 +246,10 @@ class FastDepthwiseConv2D(FastConvolution):
 
 
 def cropped(array: Array, before: Sequence[int], shape: Sequence[int]) -> Array:
-    """Return ``array`` [N, H, W, O] from place ``before`` on, cut or padded with zeros to ``shape``."""
+    """Return ``array`` [N, H, W, O] without its first rows and columns, cut or padded with 0 to ``shape``.
+
+    ``before``: the numbers of rows and columns to leave out.
+    """
     part = array[:, before[0] : before[0] + shape[1], before[1] : before[1] + shape[2]]
     if part.shape == tuple(shape):
         return np.ascontiguousarray(part)
@@ -248,9 +261,9 @@ def cropped(array: Array, before: Sequence[int], shape: Sequence[int]) -> Array:
 def window_view(image: Array, geometry: Geometry, count: int = 1) -> Array:
     """Return a view [OH, OW, KH, KW, I] of the windows of a contiguous padded image [H, W, I].
 
-    ``count``: how many columns to join, at stride 1: the shape is [OH, OW / count, KH, KW, count * I].
+    ``count``: how many columns to join, for stride 1 only; the shape is [OH, OW / count, KH, KW, count * I].
     """
-    # bytes from one element to the next; image.strides does not tell them for an axis of one element
+    # not image.strides, which is arbitrary for an axis of one element
     channel = image.itemsize
     column = image.shape[2] * channel
     row = image.shape[1] * column

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of elementwise operators on integers of 8 or 16 bits: all results of the plain kernel."""
+"""Tables of elementwise operators on quantized integers: the results for all possible operands."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.quantization import is_per_channel, is_quantized_8_or_16_bits
 
 INDEX_BITS = 16
-"""A table is made if one element of each operand has up to this many bits together."""
+"""The most bits that the elements of all operands may have together: one of 16 bits, or two of 8 bits."""
 
 
 def has_table(op: Op) -> bool:
-    """Return whether ``op`` is elementwise, on quantized operands of up to INDEX_BITS together."""
+    """Return whether ``op`` is elementwise and pure, on per-tensor quantized integers, within INDEX_BITS."""
     values: Sequence[Value | None] = (*op.inputs, *op.results)
     return (
         op.elementwise
@@ -30,7 +30,10 @@ def has_table(op: Op) -> bool:
 
 
 class ElementwiseTable:
-    """Runs the plain kernel until it has computed more elements than the table has; then uses the table."""
+    """A kernel that calls the plain kernel at first, and later looks results up in a table.
+
+    The table is made once the plain kernel has computed more elements than the table has entries.
+    """
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -39,7 +42,7 @@ class ElementwiseTable:
         self.computed = 0
         self.table: Array | None = None
         self.is_total = True
-        """False after the kernel raised ModelError for an argument: SQRT and DIV do not accept all."""
+        """Whether the kernel accepts every operand.  SQRT and DIV do not: there is no table for them."""
 
     def __call__(self, *operands: Array) -> Array:
         if self.table is None:
@@ -59,7 +62,11 @@ class ElementwiseTable:
         return self.table.take(index, mode="clip")
 
     def _all_results(self) -> Array:
-        """Return the results for all elements of the operands, by their bits as one unsigned number."""
+        """Return the results for all possible operands.
+
+        The index of a result is the operands' bits as one unsigned number, the first operand in the high
+        bits.
+        """
         numbers = [np.arange(1 << (8 * t.itemsize), dtype=f"u{t.itemsize}").view(t) for t in self.dtypes]
         if len(numbers) == 2:
             numbers = [numbers[0][:, None], numbers[1][None, :]]

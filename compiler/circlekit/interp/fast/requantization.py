@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output stages of quantized layers in float64, where the results equal LiteRT's fixed-point arithmetic.
+"""Output stages of quantized layers in float64, where they give the bits of LiteRT's fixed-point arithmetic.
 
-A stage multiplies t, a sum plus its bias, by mantissa * 2^(left - right - 31); the mantissa has 31 bits, and
-left or right is 0.  FIXED_POINT rounds to q = floor(t * mantissa * 2^(left - 31) + 1/2), then q / 2^right to
-an integer, a half away from zero or up.  float64 is exact for |t| < 2^21; a greater t must be so large that
-its result is clipped.  If |q| < 2^22, a factor of 1 + 2^-30 moves q / 2^right by less than its last bit, so
-that floor(x + 1/2) rounds a half away from zero.  WIDE_FIXED_POINT rounds once; its mantissa has 15 bits.
+Let t be a sum plus its bias.  A stage multiplies t by mantissa * 2^(left - right - 31).  The mantissa has 31
+bits, and left or right is 0.
+
+FIXED_POINT rounds twice: first to q = floor(t * mantissa * 2^(left - 31) + 1/2), then q / 2^right to an
+integer, with a half rounded away from zero or up.  float64 computes q exactly for |t| < 2^21.  A larger t is
+allowed only if its result is certainly clipped.  To round a half away from zero, q / 2^right is multiplied by
+1 + 2^-30 before floor(x + 1/2): for |q| < 2^22 this changes ties only, because the number moves by less than
+2^-right.
+
+WIDE_FIXED_POINT rounds once, and its mantissa has 15 bits.
 """
 
 from __future__ import annotations
@@ -16,21 +21,23 @@ from circlekit.ir.value import Array
 from circlekit.ops.numerics.output_stage import Arithmetic, OutputStage
 from circlekit.ops.numerics.quantized_layers import exact_float_dtype
 
-EXACT_SUM = 2.0**21  # float64 holds a smaller sum times a mantissa of 31 bits exactly
-EXACT_WIDE_SUM = 2.0**36  # the same with a mantissa of 15 bits
-INT32_END = 2.0**31  # the numbers of LiteRT's arithmetic are below this
+EXACT_SUM = 2.0**21  # float64 holds the product of a smaller sum and a mantissa of 31 bits exactly
+EXACT_WIDE_SUM = 2.0**36  # the same for a mantissa of 15 bits
+INT32_END = 2.0**31  # all numbers in LiteRT's arithmetic are smaller
 
 AWAY_FROM_ZERO = 1 + 2.0**-30  # see the docstring of this module
 
 LONG_VECTOR_ELEMENTS = 1 << 11
-"""Vectors are repeated up to this many elements, which is long enough for numpy's inner loops."""
+"""Vectors are repeated up to this many elements; numpy is fast on vectors of that length."""
 
 
 class FastOutputStage:
-    """A faster form of ``stage`` with equal results, for integer sums in a float dtype up to ``bound``.
+    """A faster form of ``stage`` with equal results.
 
-    With t = sum + ``bias``: floor(floor(t * ``factor`` + 1/2) * ``last_factor`` + 1/2) + zero point, clipped;
-    if ``rounds_once``: floor(t * ``factor`` + 1/2) + zero point.  ``is_exact``: if not, ``stage`` is called.
+    The sums are integers in a float dtype, of magnitude up to ``bound``.  With t = sum + ``bias``, a result
+    is floor(floor(t * ``factor`` + 1/2) * ``last_factor`` + 1/2) + zero point, or, if ``rounds_once``,
+    floor(t * ``factor`` + 1/2) + zero point; both are clipped to the limits of the result.  ``is_exact``:
+    whether float64 gives equal results; if not, ``write`` calls ``stage``.
     """
 
     def __init__(self, stage: OutputStage, bound: float) -> None:
@@ -55,7 +62,7 @@ class FastOutputStage:
         self.is_exact = stage.arithmetic is Arithmetic.FIXED_POINT and bool(np.all(fits | (mantissa == 0)))
 
     def write(self, sums: Array, out: Array) -> None:
-        """Write the results of sums [..., columns, channels] into ``out``; the sums are overwritten."""
+        """Write the results for sums [..., columns, channels] into ``out``; the sums may be overwritten."""
         if not self.is_exact:
             out[...] = self.stage(sums)
             return
@@ -71,7 +78,7 @@ class FastOutputStage:
             np.floor(steps, steps)
             steps *= last
             steps += 0.5
-        # the lowest result is subtracted: nothing is negative, so the conversion to integers rounds down
+        # ``low`` is subtracted so that nothing is negative: then the conversion to integers rounds down
         steps += self.stage.zero_point - low
         np.clip(steps, 0, high - low, out=steps)
         unsigned = out.view(f"u{out.itemsize}")
@@ -80,9 +87,9 @@ class FastOutputStage:
 
 
 class ChannelVector:
-    """One number, or one per channel, and the vectors that repeat this for several columns.
+    """One number, or one number per channel, that ``of`` repeats for several columns.
 
-    Repeating avoids the broadcasting of short vectors, which is several times slower in numpy.
+    numpy is several times slower when it broadcasts a short vector than with the repeated vector.
     """
 
     def __init__(self, vector: Array) -> None:
@@ -90,7 +97,10 @@ class ChannelVector:
         self.repeated: dict[int, Array] = {}
 
     def of(self, columns: int, channels: int) -> Array:
-        """Return the numbers of n columns, [n * channels], where n = repeats(columns, channels)."""
+        """Return the vector of one column, repeated for n = repeats(columns, channels) columns.
+
+        The shape is [n * channels].
+        """
         count = repeats(columns, channels)
         if count not in self.repeated:
             self.repeated[count] = np.broadcast_to(self.vector, (count, channels)).reshape(-1)
@@ -98,6 +108,9 @@ class ChannelVector:
 
 
 def repeats(columns: int, channels: int) -> int:
-    """Return how often to repeat ``channels`` elements: a divisor of ``columns`` that gives a long vector."""
+    """Return how often to repeat a vector of ``channels`` elements.
+
+    It is the largest divisor of ``columns`` with which the vector has at most LONG_VECTOR_ELEMENTS, or 1.
+    """
     largest = min(columns, max(1, LONG_VECTOR_ELEMENTS // max(channels, 1)))
     return next(n for n in range(largest, 0, -1) if columns % n == 0)

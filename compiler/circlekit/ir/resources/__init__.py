@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What large work needs: limits of memory and calls, files for large results, progress, sizes as text."""
+"""Help for large work: limits, files for large arrays, reports of progress, sizes as text."""

@@ -1,33 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of bytes as text, in bytes, KiB, MiB, GiB or TiB: formatted and parsed."""
+"""Format and parse numbers of bytes, in bytes, KiB, MiB, GiB or TiB."""
 
 from __future__ import annotations
 
 import re
 
 _EXPONENTS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
-"""By the first letter of a unit: its size as an exponent of 2."""
+"""The size of each unit as an exponent of 2, by the first letter of the unit."""
 
 
 def byte_unit(size: float) -> tuple[int, str]:
-    """Return the bytes and the name of the largest unit that is not above ``size``: ``(1048576, "MiB")``."""
+    """Return the bytes and the name of the largest unit up to ``size``, such as ``(1048576, "MiB")``."""
     letter = next((letter for letter in "TGMK" if size >= 1 << _EXPONENTS[letter]), "")
     return 1 << _EXPONENTS[letter], f"{letter}iB" if letter else "bytes"
 
 
 def format_size(size: float) -> str:
-    """Format a number of bytes: ``1000 bytes``, ``1.5 MiB``."""
+    """Format a number of bytes in its largest unit: ``1000 bytes``, ``1.5 MiB``."""
     unit, name = byte_unit(size)
     return f"{size / unit:.{int(unit > 1)}f} {name}"
 
 
 def format_exact_size(size: int) -> str:
-    """Format a number of bytes so that none is lost: ``1536 bytes``, ``3.0 GiB (3221225472 bytes)``."""
+    """Format a number of bytes without rounding: ``1536 bytes``, ``3.0 GiB (3221225472 bytes)``."""
     return f"{size} bytes" if size < 1 << 20 else f"{format_size(size)} ({size} bytes)"
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes in ``8G``, ``512 MiB``, ``1.5g`` or ``4096`` (powers of 1024); ValueError if none."""
+    """Return the number of bytes that a text such as ``8G``, ``512 MiB``, ``1.5g`` or ``4096`` means.
+
+    Units are powers of 1024.  Raise ValueError if the text is no size or means less than one byte.
+    """
     match = re.fullmatch(r"\s*(\d{1,18}(?:\.\d{1,9})?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
     size = 0 if match is None else int(float(match[1]) * (1 << _EXPONENTS[match[2].upper()]))
     if size < 1:

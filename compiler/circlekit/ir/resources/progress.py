@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress of long work: which step runs, how much of it is done, and which files are complete.
+"""Report the progress of long work: the step that runs, how much of it is done, the files that are complete.
 
-A function that takes long reports to the object that ``progress()`` returns.  A command or a caller of the
-API receives these reports by an object of its own, which it sets with ``watched``; without one they are
-ignored.
+A function that takes long reports to the object that ``progress()`` returns.  A command, or a caller of the
+API, sets this object with ``watched`` to receive the reports.  Without such an object, reports are ignored.
 """
 
 from __future__ import annotations
@@ -17,27 +16,30 @@ P = TypeVar("P", bound="Progress")
 
 
 class Progress:
-    """Receives reports and ignores them.  A watcher is a subclass that overrides the methods."""
+    """Ignores all reports.  A watcher is a subclass that overrides the methods."""
 
     def begin(self, step: str, total: int = 0, unit: str = "") -> None:
-        """Start a step, as in "verifying fuse_gelu".
+        """Start a step, such as "verifying fuse_gelu".
 
-        ``total``: the amount of its work, 0 if unknown.  ``unit``: "bytes", "recipes", or "" if the numbers
-        mean nothing to a user.
+        ``total``: the amount of its work, 0 if unknown.  ``unit``: the unit of that amount, such as "bytes"
+        or "recipes", or "" if the amounts mean nothing to a user.
         """
 
     def expect(self, amount: int) -> None:
-        """Add to the total of the step."""
+        """Add ``amount`` to the total work of the step."""
 
     def advance(self, amount: int = 1, remark: str = "") -> None:
-        """Add to the work that is done.  ``remark``: a text to show beside it, such as "2 failed"."""
+        """Add ``amount`` to the work that is done.  ``remark``: a text to show, such as "2 failed"."""
 
     def finish_file(self, path: str) -> None:
-        """Report that a file is complete, under its final name."""
+        """Report that the file at ``path``, its final name, is complete."""
 
 
 class Forwarded(Progress):
-    """Forwards reports to the outer watcher; ``place``, as in "of net.circle (3 of 9)", follows each step."""
+    """Forwards reports to the watcher that is set when this object is made.
+
+    ``place``: a text that it adds to the name of each step, such as "of net.circle (3 of 9)".
+    """
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -60,13 +62,13 @@ _PROGRESS: ContextVar[Progress] = ContextVar("circlekit_progress", default=Progr
 
 
 def progress() -> Progress:
-    """Return the object to report to: the watcher of the innermost ``watched`` block."""
+    """Return the object that gets the reports: the watcher of the innermost ``watched`` block."""
     return _PROGRESS.get()
 
 
 @contextmanager
 def watched(watcher: P) -> Iterator[P]:
-    """Let the work inside this block report to ``watcher``."""
+    """Return a context in which work reports to ``watcher``."""
     token = _PROGRESS.set(watcher)
     try:
         yield watcher

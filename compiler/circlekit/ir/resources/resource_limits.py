@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits on the memory and the number of graph calls that work on a model may take.
+"""Limits on the memory and on the number of graph calls that work on a model may take.
 
-The author of a model decides how large its values are.  A request above the limit is refused before memory is
-allocated, by a LimitError with its purpose, its size and the limit.
+A model may ask for arrays of any size.  A request above the limit raises LimitError, with its purpose and
+size, before memory is allocated.
 
-The limits are a context variable, not a parameter: a command or a caller of the API sets them, and kernels
-and fillers far below need them.  They apply inside a ``with`` block, in its thread or task only.
+The limits are a context variable, not a parameter, because a command or a caller of the API sets them, while
+kernels and fillers far below check them.  They hold inside a ``with`` block, in its thread or task only.
 """
 
 from __future__ import annotations
@@ -23,31 +23,32 @@ from circlekit.errors import LimitError
 from circlekit.ir.resources.byte_sizes import format_exact_size, parse_size
 
 MEMORY_DIVISOR = 2
-"""The default memory limit is the machine's memory divided by this."""
+"""The default memory limit is the memory of the machine divided by this number."""
 
 DEFAULT_MEMORY_BYTES = 4 << 30
 """The default memory limit if the memory of the machine is unknown."""
 
 DEFAULT_CALLS = 1_000_000
-"""The default limit of graph calls in one run; an iteration of WHILE takes two."""
+"""The default limit of graph calls in one run.  An iteration of WHILE makes two calls."""
 
 MAX_CALL_DEPTH = 64
-"""Largest depth of nested graph calls: the interpreter calls itself for each, on Python's stack."""
+"""The largest depth of nested graph calls.  The interpreter is recursive, and Python's stack is limited."""
 
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(eq=False, repr=False)
 class Tally:
-    """Number of bytes reported to ``count_memory`` in one ``counted_memory`` block."""
+    """The number of bytes reported to ``count_memory`` so far in one ``counted_memory`` block."""
 
     used: int = 0
 
 
 class Limits(NamedTuple):
-    """``memory``: bytes that may be allocated at once; ``calls``: graph calls in one run of a model.
+    """The limits that hold in a block.
 
-    ``tally``: the bytes that are counted; None outside of a ``counted_memory`` block.
+    ``memory``: the bytes that may be allocated at once.  ``calls``: the graph calls in one run of a model.
+    ``tally``: counts allocated bytes; None outside a ``counted_memory`` block.
     """
 
     memory: int
@@ -65,10 +66,10 @@ def limits() -> Limits:
 
 @contextmanager
 def limited(memory: int | str | None = None, calls: int | None = None) -> Iterator[Limits]:
-    """Limit memory (bytes, or a text such as "512M") and graph calls inside this block.
+    """Return a context that limits memory (in bytes, or as a text such as "512M") and graph calls.
 
-    A limit that is not given stays as it is outside.  Work that needs more raises LimitError; a text that is
-    no size raises ValueError.
+    A limit that is None stays as it is outside the context.  Work that exceeds a limit raises LimitError.
+    Raise ValueError if the text is no size.
     """
     size = parse_size(memory) if isinstance(memory, str) else memory
     outside = limits()
@@ -84,7 +85,7 @@ def limited(memory: int | str | None = None, calls: int | None = None) -> Iterat
 
 @contextmanager
 def counted_memory() -> Iterator[None]:
-    """Apply the memory limit to the sum of all bytes reported to ``count_memory`` inside this block."""
+    """Return a context in which bytes reported to ``count_memory`` count against the memory limit."""
     token = _LIMITS.set(limits()._replace(tally=Tally()))
     try:
         yield
@@ -93,9 +94,9 @@ def counted_memory() -> Iterator[None]:
 
 
 def need_memory(size: int, purpose: str | Callable[[], str]) -> None:
-    """Raise LimitError if ``size`` more bytes exceed the limit.
+    """Raise LimitError if ``size`` bytes, in addition to counted bytes, exceed the memory limit.
 
-    ``purpose``: what needs them, or a function that returns it, for the message.
+    ``purpose``: a text for the message that says what needs the bytes, or a function that returns the text.
     """
     current = limits()
     used = current.tally.used if current.tally is not None else 0
@@ -106,7 +107,7 @@ def need_memory(size: int, purpose: str | Callable[[], str]) -> None:
 
 
 def count_memory(size: int) -> None:
-    """Report ``size`` bytes that stay allocated until the innermost ``counted_memory`` block ends, if any."""
+    """Count ``size`` bytes until the innermost ``counted_memory`` block ends; do nothing outside one."""
     tally = limits().tally
     if tally is not None:
         tally.used += size
@@ -118,12 +119,12 @@ def _default() -> Limits:
 
 
 def machine_memory() -> int:
-    """Return the bytes of memory that this machine, or the container of the process, has."""
+    """Return the bytes of memory of this machine, or of the container that limits this process."""
     try:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return DEFAULT_MEMORY_BYTES * MEMORY_DIVISOR
     try:
         return min(size, int(_CGROUP.read_text()))
-    except (OSError, ValueError):  # no container, or no limit
+    except (OSError, ValueError):  # no container, or "max": no limit
         return size

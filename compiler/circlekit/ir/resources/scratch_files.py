@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep large new constants in memory-mapped temporary files, so that they may be larger than memory.
+"""Keep large new arrays in memory-mapped temporary files, so that they may be larger than the memory.
 
-The system can write mapped pages to the file and reuse their memory.  The files have no name: each disappears
-with the last array in it, or with the process.
+The operating system can write mapped pages to the file and reuse their memory.  The files have no name: a
+file disappears with the last array that uses it, or with the process.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import numpy as np
 from circlekit.ir.value import Array
 
 LARGE_BYTES = 8 << 20
-"""Arrays of this size or more are kept in files."""
+"""The least size of an array that is kept in a file."""
 
 MAX_DESCRIPTOR = 512
-"""Largest file descriptor to use: each array keeps a file open, and a process may open about 1000."""
+"""The largest file descriptor to use.  Each array keeps a file open, and a process may open about 1000."""
 
 
 def new_in_file(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return a new uninitialized array in a file, or in memory if no file can be made for it."""
+    """Return a new array, not initialized, in a file, or in memory if no file can be made for it."""
     size = prod(shape) * dtype.itemsize
-    # space is reserved first: writing to a mapped page on a full disk would kill the process
+    # the space is reserved at once: on a full disk, a later write to a mapped page would kill the process
     reserve = getattr(os, "posix_fallocate", None)
     if reserve is not None and size and not dtype.hasobject:
         try:
@@ -42,8 +42,8 @@ def new_in_file(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def moved_to_file(array: Array) -> Array:
-    """Return ``array`` if it is small or lies in a file already, else a copy in a file."""
-    owner = array  # the array whose memory this is a view of; its base is a memory map if it lies in a file
+    """Return ``array`` if it is small or in a file already, else a copy in a file."""
+    owner = array  # the array that owns the memory; if that is in a file, its base is the memory map
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
     if array.nbytes < LARGE_BYTES or owner.nbytes < LARGE_BYTES or owner.base is not None:
@@ -52,7 +52,7 @@ def moved_to_file(array: Array) -> Array:
 
 
 def copied_to_file(array: Array) -> Array:
-    """Return a contiguous copy, in a file if it is large."""
+    """Return a contiguous copy of ``array``, in a file if it is large."""
     make = new_in_file if array.nbytes >= LARGE_BYTES else np.empty
     copy: Array = make(array.shape, array.dtype)
     copy[...] = array
@@ -60,9 +60,9 @@ def copied_to_file(array: Array) -> Array:
 
 
 def with_results_in_files(array: Array) -> Array:
-    """Return ``array``, or a view of it if it is large.
+    """Return ``array``, or a special view of it if it is large.
 
-    Elementwise functions of the view put large results into files, too.
+    Elementwise numpy functions on that view put their large results into files too.
     """
     return array.view(_FileResults) if array.nbytes >= LARGE_BYTES else array
 
@@ -85,9 +85,10 @@ def _plain(operand: Any) -> Any:
 
 
 def _result_file(ufunc: np.ufunc, operands: list[Any], kwargs: dict[str, Any]) -> Array | None:
-    """Return an array in a file for the result of ``ufunc``; None if the result is small.
+    """Return a new array in a file for the result of ``ufunc``; None if the result is small.
 
-    A call on empty arrays tells the dtype; scalars are not replaced, because numpy promotes them differently.
+    The dtype of the result is found by a call with empty arrays.  Scalars stay, because numpy promotes the
+    dtypes of scalars differently.
     """
     shape = np.broadcast_shapes(*(np.shape(x) for x in operands))
     empty = [np.empty(0, np.asarray(x).dtype) if np.ndim(x) else x for x in operands]

@@ -12,10 +12,10 @@
       %y = Add(%2, [-2.0, 0.1, 0.0]) {act: RELU6}
     }
 
-The grammar is in ``syntax`` (statements) and ``document`` (the rest).  Constants: a list, nested or flat; a
-filler (``fillers``); ``base64("...")``; ``raw("...")`` for the bytes of a packed dtype;
-``file("net.circle", offset, size)``.  Types: ``i8[1,?,3] quant(scale: 0.5, zero_point: -3)``, ``f32[*]`` for
-an unknown rank, ``f32[2] variable`` for a variable.
+The modules ``syntax`` and ``document`` give the grammar.  The data of a constant are one of: a list, nested
+or flat; a filler (see ``fillers``); ``base64("...")``; ``raw("...")`` for the bytes of a packed dtype;
+``file("net.circle", offset, size)``.  Examples of types: ``i8[1,?,3] quant(scale: 0.5, zero_point: -3)``,
+``f32[*]`` for an unknown rank, ``f32[2] variable`` for a variable.
 """
 
 from __future__ import annotations

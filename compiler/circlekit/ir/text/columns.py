@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 
 PAGE_COLUMNS = 80
-"""The width of printed text, in characters, where no terminal gives another."""
+"""The width of printed text, in characters, if no terminal gives another width."""
 
 
 def cut(text: str, limit: int) -> str:
@@ -16,9 +16,9 @@ def cut(text: str, limit: int) -> str:
 
 
 def format_columns(rows: Sequence[Sequence[object]], left: int = 1) -> str:
-    """Return ``rows`` as columns: the first ``left`` are left-aligned, the others right-aligned.
+    """Return ``rows`` as lines with aligned columns; all rows have the same number of cells.
 
-    The first row may be a header.  All rows have the same number of cells.
+    The first ``left`` columns are left-aligned, the others right-aligned.  The first row may be a header.
     """
     cells = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -31,7 +31,7 @@ def format_columns(rows: Sequence[Sequence[object]], left: int = 1) -> str:
 
 
 def format_definitions(rows: Sequence[tuple[str, str]], width: int = PAGE_COLUMNS, indent: str = "") -> str:
-    """Return terms and their descriptions (one row or more) in two columns, wrapped to ``width``."""
+    """Return pairs of term and description, at least one, as two columns, ``width`` characters in all."""
     column = max(len(term) for term, _ in rows) + len(indent) + 2
     lines = []
     for term, text in rows:
@@ -42,10 +42,11 @@ def format_definitions(rows: Sequence[tuple[str, str]], width: int = PAGE_COLUMN
 
 
 def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
-    """Return the words of ``text`` in lines of at most ``width`` characters; a longer word has its own line.
+    """Return the words of ``text`` in lines of at most ``width`` characters.
 
-    ``first``, ``rest``: margins of the first line and of the others, which count for ``width``.  Words are
-    broken neither at hyphens nor anywhere else: flags, names and paths must stay searchable.
+    ``first``, ``rest``: the margins of the first line and of the other lines; a margin counts for ``width``.
+    Words are never broken, so that flags, names and paths can be searched for; a longer word has its own
+    line.
     """
     return textwrap.wrap(
         text.strip(),
@@ -58,7 +59,10 @@ def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]
 
 
 def paragraphs(text: str, width: int) -> list[str]:
-    """Return ``text`` in lines of up to ``width``; paragraphs with an indented line or a list are kept."""
+    """Return ``text`` in lines of at most ``width`` characters.
+
+    Paragraphs that have an indented line or a list item (``- ``) keep their lines.
+    """
     lines = []
     for block in text.split("\n\n"):
         is_prose = not any(line.startswith((" ", "- ")) for line in block.splitlines())
@@ -67,16 +71,19 @@ def paragraphs(text: str, width: int) -> list[str]:
 
 
 def abridged(name: str, width: int) -> str:
-    """Return ``name``, or its beginning and its end with ``...`` between if it is longer than ``width``.
+    """Return ``name``, shortened to ``width`` characters by ``...`` in its middle if it is longer.
 
-    A width below 24 counts as 24: less of a name says nothing.
+    A width below 24 counts as 24.
     """
     kept = max(width, 24) - 3
     return name if len(name) <= kept + 3 else f"{name[: kept // 2]}...{name[-(kept - kept // 2) :]}"
 
 
 def format_markdown(rows: Sequence[Sequence[object]], left: int = 1) -> str:
-    """Return ``rows``, the first a header, as a Markdown table; ``left`` as in format_columns."""
+    """Return ``rows``, the first of which is the header, as a Markdown table.
+
+    The first ``left`` columns are left-aligned, the others right-aligned.
+    """
     header, *others = rows
     rule = ["---" if index < left else "---:" for index in range(len(header))]
     lines = (" | ".join(str(cell).replace("|", "/") for cell in row) for row in (header, rule, *others))

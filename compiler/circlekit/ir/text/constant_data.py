@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the array of a constant from the text after ``const TYPE``, or from a literal used as an operand.
+"""Make the array of a constant from the text after ``const TYPE``, or from a literal that is an operand.
 
 A literal operand, as in ``Mul(%x, [2.0, 1.5])``, has the shape of its nested lists.  Its dtype is the first
-in this list that can hold the numbers (a number with a point or an exponent needs a float dtype):
+dtype of the following list that can hold its numbers; a number with a point or an exponent needs a float:
 
-1.  the dtype of the first other operand that is no literal and declares the same dtypes.  Operators that call
-    graphs have no such operand, because the dtypes of their operands are unrelated;
-2.  the dtypes that the operand declares, in their order;
-3.  if it declares none: bool for true and false, f32 if there is a float, else i32.
+1.  the dtype of the first other operand that is no literal and has the same declared dtypes; this step is
+    left out for operators that call graphs, because the dtypes of their operands are unrelated;
+2.  the dtypes that are declared for the operand, in their order;
+3.  if none are declared: bool for true and false, f32 if there is a float, else i32.
 
-If none can hold the numbers, the first dtype of the list is used, and reading the literal fails.
+If no dtype of the list can hold the numbers, reading the literal fails.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from circlekit.ir.text.type_syntax import TypeSpec
 from circlekit.ir.value import Array, Shape, format_shape
 
 Resolve = Callable[[str, int, int], Any]
-"""A function of (file, offset, size) that returns ``size`` bytes; it raises an error for a forbidden file."""
+"""A function (name, offset, size) that returns ``size`` bytes of a file, or raises an error."""
 
 LARGEST_ELEMENTS = 1 << 48
-"""Limit of the product of a constant's dimensions other than 0; numpy refuses much larger shapes."""
+"""The limit of the product of a constant's dimensions (0 not counted); numpy rejects much larger shapes."""
 
 _BYTES = ("base64", "raw", "file")
 
@@ -47,11 +47,12 @@ def constant_array(
     resolve: Resolve | None,
     fail: Fail,
 ) -> tuple[Shape | None, Array]:
-    """Return shape and data of a constant.
+    """Return the shape and the data of a constant.
 
-    ``spec``: its type; ``dtype``: the dtype in it.  ``payload``: the text after the type.  ``names``: of
-    graph and value, which seed a filler.  The data has ``dtype`` and the shape, except for ``raw(...)`` and
-    ``file(..., raw: true)``: these are bytes of a packed or sparse constant, uint8 of rank 1.
+    ``payload``: the parsed text after the type.  ``dtype``: the dtype of the constant.  ``spec``: its type.
+    ``names``: the names of graph and value, which seed a filler.  ``resolve``: reads ``file(...)``; None
+    forbids it.  The data have the dtype and the shape.  Only ``raw(...)`` and ``file(..., raw: true)`` are
+    the bytes of a packed or sparse constant, a uint8 vector.
     """
     call = Arguments(payload, [], {}, spec.token) if isinstance(payload, Symbol) else payload
     if not isinstance(call, Arguments):
@@ -79,7 +80,7 @@ def constant_array(
 
 
 def _static(spec: TypeSpec, fail: Fail) -> tuple[int, ...]:
-    """Return the shape in ``spec``; fail if it is missing, not static or too large for numpy."""
+    """Return the shape in ``spec``; call ``fail`` if it is missing, not static or too large for numpy."""
     if not spec.has_shape:
         fail("the type needs a shape here, such as f32[2,3]")
     if spec.shape is None or None in spec.shape:
@@ -90,7 +91,7 @@ def _static(spec: TypeSpec, fail: Fail) -> tuple[int, ...]:
 
 
 def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, bool]:
-    """Return the bytes of ``base64``, ``raw`` or ``file``, and whether they are packed or sparse."""
+    """Return the bytes of ``base64``, ``raw`` or ``file``, and whether they are those of ``raw`` data."""
     if call.name != "file":
         if len(call.positional) != 1 or call.named:
             fail(f"{call.name} takes one base64 string")
@@ -111,13 +112,13 @@ def _bytes(call: Arguments, resolve: Resolve | None, fail: Fail) -> tuple[Any, b
 
 
 _KINDS = {DType.FLOAT32: "f", DType.INT32: "iuf", DType.BOOL: "b"}
-"""The kinds of numpy dtypes that can hold a literal, by its ``literal_dtype``."""
+"""The kinds of numpy dtypes that can hold a literal, by the ``literal_dtype`` of the literal."""
 
 
 def inline_array(literal: Literal, allowed: Sequence[DType], alike: DType | None, fail: Fail) -> Array:
-    """Return the array of a literal operand; the docstring of this module explains its dtype.
+    """Return the array of a literal operand; for its dtype see the docstring of this module.
 
-    ``allowed``: the dtypes that the operand declares; ``alike``: what ``dtype_alike`` returns.
+    ``allowed``: the dtypes that are declared for the operand.  ``alike``: the result of ``dtype_alike``.
     """
     default = literal_dtype(literal, fail)
     candidates = [*([] if alike is None else [alike]), *(allowed or [default])]
@@ -128,10 +129,10 @@ def inline_array(literal: Literal, allowed: Sequence[DType], alike: DType | None
 def dtype_alike(
     cls: type[Op], spec: Operand, values: Sequence[Value | None], specs: Sequence[Operand]
 ) -> DType | None:
-    """Return the dtype of the first operand that is no literal and declares the same dtypes as ``spec``.
+    """Return the dtype of the first operand that is no literal and has the same declared dtypes as ``spec``.
 
-    ``values``: the operands of an operator of class ``cls``, None for literals; ``specs``: their
-    declarations.  Return None if there is no such operand, or if the class declares no operands or calls
+    ``values``: the operands of an operator of class ``cls``, with None for literals.  ``specs``: their
+    declarations.  Return None if there is no such operand, or if ``cls`` declares no operands or calls
     graphs.
     """
     if not cls.operands or any(attribute.is_graph for attribute in cls.attributes):

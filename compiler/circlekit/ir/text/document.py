@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The syntax tree of a whole model; its statements are those of ``syntax``.
+"""Parse the text of a whole model to its syntax tree; the module ``syntax`` parses the statements in it.
 
     document  := ["model" format [tree]] {metadata | signature | extra} {graph} {rules}   in any order
     metadata  := "metadata" string (string | base64 "(" string ")")
@@ -7,14 +7,15 @@
     extra     := "extra" tree
     graph     := "graph" (name | string) "(" [input {"," input}] ")" ["->" value {"," value}]
                  ["named" "(" string ")"] "{" {line} "}"
-    input     := value ":" type | value           (the second form: an input that is listed again)
+    input     := value ":" type | value           the second form repeats an earlier input
     line      := statement | call | value ":" type | "extra" tree | "table" ["[" {value} "]"]
     rules     := "rules" "{" {name "(" argument {"," argument} ")"} "}"
 
-``rules`` say what must hold after some passes (``recipes.rules``); they are not part of the model.  The text
-refers to a graph by ``@name`` and to a value of the same graph by ``%name``; if names in the model are
-repeated or empty, ``named("...")`` gives the real one.  ``table``: the order in which the file lists the
-values; the bare word means the order of their first mention in the text.
+``rules`` say what must hold after some passes (see ``recipes.rules``); they are not part of the model.  The
+text refers to a graph by ``@name`` and to a value of the same graph by ``%name``.  If a name in the model is
+empty or used twice, the text has another name, and ``named("...")`` gives the name in the model.  ``table``
+gives the order in which the file lists the values; without brackets, it is the order in which the text first
+mentions them.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ FORMATS = ("circle", "tflite")
 
 @dataclass(eq=False, repr=False)
 class ValueNode:
-    """A value without a producer: an input, a variable, or a value that is only listed."""
+    """A value without a producer: an input, a variable, or a value that no operator uses."""
 
     token: Token
     type: TypeNode | None
@@ -60,7 +61,8 @@ class ValueNode:
 class GraphNode:
     """A graph.
 
-    ``table``: the values in the order of the file; [] stands for the order of the text, None for no table.
+    ``named``: the real name, if it differs from ``name``.  ``table``: the values in the order of the file; []
+    stands for the order of the text, None for no table.
     """
 
     name: Token
@@ -72,7 +74,7 @@ class GraphNode:
     extra: dict[str, Literal] | None = None
 
     def references(self) -> list[str]:
-        """Return the labels of the graphs that operators of this graph call."""
+        """Return the names, as in the text, of the graphs that operators of this graph call."""
         calls = (s for s in self.statements if isinstance(s, Call))
         choices = (c for s in calls for a in s.attributes.values() for c in a.choices)
         return [c for c in choices if isinstance(c, GraphName)]
@@ -80,7 +82,7 @@ class GraphNode:
 
 @dataclass(eq=False, repr=False)
 class SignatureNode:
-    """A signature; each input and output is a pair (name for the caller, value)."""
+    """A signature.  Each input and output is a pair: the name that callers use, and the value."""
 
     key: Token
     graph: Token
@@ -90,9 +92,10 @@ class SignatureNode:
 
 @dataclass(eq=False, repr=False)
 class Document:
-    """The syntax tree of a text.  ``model``: a Model that still lacks its graphs and signatures.
+    """The syntax tree of a text.
 
-    ``rules``: the function calls of each block of rules; ``recipes.rules`` defines the functions.
+    ``model``: a Model that does not have its graphs and signatures yet.  ``rules``: the function calls in
+    each block of rules; ``recipes.rules`` defines the functions.
     """
 
     model: Model
@@ -105,7 +108,7 @@ _STATEMENTS = ("model", "metadata", "signature", "extra", "graph", "rules")
 
 
 def parse_document(source: Source) -> Document:
-    """Parse a whole text; raise ParseError, with line and column, if it does not match the grammar."""
+    """Return the syntax tree of ``source``; raise ParseError, with line and column, for a wrong text."""
     model = Model([])
     document = Document(model)
     seen: set[str] = set()
@@ -136,7 +139,7 @@ def parse_document(source: Source) -> Document:
 
 
 def _parse_header(source: Source, model: Model) -> None:
-    """Parse what follows the word ``model``."""
+    """Parse the format and the fields after the word ``model``, and set them in ``model``."""
     token = source.expect_kind("name")
     fail = source.fail_at(token)
     if token.text not in FORMATS:
@@ -154,7 +157,7 @@ def _parse_header(source: Source, model: Model) -> None:
 
 
 def _metadata(data: Literal, fail: Fail) -> bytes:
-    """Return the bytes of a string, in UTF-8, or of ``base64("...")``."""
+    """Return the UTF-8 bytes of a string, or the bytes of ``base64("...")``."""
     if type(data) is str:
         return data.encode("utf-8", "surrogatepass")
     if not isinstance(data, Arguments) or data.name != "base64" or len(data.positional) != 1:
@@ -163,7 +166,10 @@ def _metadata(data: Literal, fail: Fail) -> bytes:
 
 
 def _parse_block(source: Source, what: str, item: Callable[[], T]) -> list[T]:
-    """Parse items in braces, without commas between them; ``what``: the name of the block in errors."""
+    """Return the items in braces, which no commas separate.
+
+    ``what``: the name of the block in errors.  ``item``: parses one item.
+    """
     opening = source.expect("{")
     items: list[T] = []
     while not source.accept("}"):
@@ -174,6 +180,8 @@ def _parse_block(source: Source, what: str, item: Callable[[], T]) -> list[T]:
 
 
 def _parse_ports(source: Source) -> list[tuple[str, Token]]:
+    """Return the inputs or outputs of a signature in parentheses; a value without a key is its own key."""
+
     def port() -> tuple[str, Token]:
         key = source.expect_kind("name", "string", "value")
         if key.kind == "value":
@@ -205,6 +213,7 @@ def _parse_input(source: Source) -> ValueNode:
 
 
 def _parse_line(source: Source, node: GraphNode) -> None:
+    """Parse one line of a graph and add it to ``node``."""
     token = source.peek
     following = source.ahead()
     if token.kind == "value" and following.kind == "mark" and following.text == ":":

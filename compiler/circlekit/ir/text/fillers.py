@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fillers: functions that make constants, such as ``gaussian(0, 0.1)`` (random numbers) and ``zeros``.
 
-The same text gives the same bytes on every machine and in every version: random bits are the raw stream of
-PCG64, and integer arithmetic, + and * of IEEE 754 (no logarithm, no cosine) make the numbers from them.
+The same text gives the same bytes on every machine and in every version.  The random bits are the raw stream
+of PCG64.  Numbers are made from them by integer arithmetic and by + and * of IEEE 754 only: a logarithm or a
+cosine may differ between machines.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from circlekit.ir.value import Array
 
 
 def _gaussian(size: int, mean: float = 0.0, std: float = 1.0, *, seed: int) -> Array:
-    """Return nearly normal numbers within mean +- 6 std: sums of twelve uniform numbers (Irwin-Hall)."""
+    """Return sums of twelve uniform numbers (Irwin-Hall): nearly normal, and within mean +- 6 std."""
     sums = np.zeros(size, np.int64)
     source = np.random.PCG64(seed)
     for _ in range(3):
@@ -32,7 +33,7 @@ def _gaussian(size: int, mean: float = 0.0, std: float = 1.0, *, seed: int) -> A
 
 
 def _uniform(size: int, low: float = 0.0, high: float = 1.0, *, seed: int) -> Array:
-    """Return uniformly distributed numbers from ``low`` to ``high``, which only rounding can reach."""
+    """Return uniformly distributed numbers from ``low`` up to ``high``; only rounding can give ``high``."""
     words = np.asarray(np.random.PCG64(seed).random_raw(size), np.uint64)
     unit = (words >> np.uint64(11)).astype(np.float64) / float(1 << 53)
     return np.asarray(unit * (high - low) + low)
@@ -54,14 +55,14 @@ FILLERS: dict[str, Callable[..., Array]] = {
     "ones": lambda size: np.ones(size, np.float64),
     "arange": _arange,
 }
-"""Fillers by name.  Each takes the number of elements and the arguments in the text; returns float64."""
+"""The fillers by name: functions of the number of elements and the arguments in the text; return float64."""
 
 SCRATCH_BYTES_PER_ELEMENT = {"gaussian": 40, "uniform": 32}
-"""Upper bound of the temporary memory of a filler, by its name; 24 for those that are not here."""
+"""An upper bound of the temporary memory of a filler, by its name; 24 bytes for all others."""
 
 
 def seed_of(*names: str) -> int:
-    """Return the seed of a constant: ``names`` are those of its graph and of its value."""
+    """Return the seed of a constant.  ``names``: the names of its graph and of its value."""
     return zlib.crc32("/".join(names).encode("utf-8", "surrogatepass"))
 
 
@@ -73,11 +74,12 @@ def fill(
     shape: Sequence[int],
     seed: int,
 ) -> Array:
-    """Return an array of ``dtype`` and ``shape`` that filler ``name`` makes from these arguments.
+    """Return the array of ``dtype`` and ``shape`` that the filler ``name`` makes.
 
-    Integers are rounded (``uniform``: down, so that ``high`` is excluded; others: to nearest) and clipped to
-    the range of the dtype.  A bool is true for a number other than 0 (``uniform``: 0.5 or more).  An argument
-    ``seed: 7`` overrides ``seed``.  Raise ModelError for arguments or a dtype that the filler does not take,
+    ``positional``, ``named``: its arguments in the text; an argument ``seed`` there overrides ``seed``.  For
+    an integer dtype, numbers are rounded and clipped to the range of the dtype.  ``uniform`` rounds down, so
+    that ``high`` is excluded; other fillers round to nearest.  A bool is true for a number other than 0, with
+    ``uniform`` for 0.5 or more.  Raise ModelError for arguments or a dtype that the filler does not take,
     LimitError for an array above the memory limit.
     """
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":
@@ -105,7 +107,7 @@ def fill(
 
 
 def _cast(values: Array, dtype: DType, floor: bool) -> Array:
-    """Convert ``values`` to ``dtype``; integers are clipped, and rounded down (``floor``) or to nearest."""
+    """Return ``values`` as ``dtype``: clipped integers, rounded down if ``floor``, else to nearest."""
     assert dtype.numpy is not None  # checked by the caller
     if dtype.numpy.kind == "f":
         with np.errstate(over="ignore"):
@@ -116,6 +118,6 @@ def _cast(values: Array, dtype: DType, floor: bool) -> Array:
         return values >= 0.5 if floor else values != 0
     info = np.iinfo(dtype.numpy)  # type: ignore[type-var]  # the kind is i or u
     whole = np.floor(values) if floor else np.rint(values)
-    # in float64 the largest int64 becomes 2^63, which int64 lacks; uint64 likewise
+    # float64 rounds the largest int64 up to 2^63, which is no int64; the same for uint64
     top = float(info.max) if info.bits < 64 else float(np.nextafter(float(info.max), 0))
     return np.clip(whole, float(info.min), top).astype(dtype.numpy)

@@ -24,11 +24,11 @@ _TOKEN = re.compile(
 )
 _MAX_NESTING = 64
 _SHOWN_CHARACTERS = 100
-"""An error shows this many characters before and after the place."""
+"""The characters of a long line that an error shows before and after the place."""
 
 
 class Token(NamedTuple):
-    """A token; ``text`` is without % or @ before a name, and without quotes; ``at`` is its offset."""
+    """A token.  ``text``: without %, @ and quotes.  ``at``: the offset of the token in the source."""
 
     kind: str  # value, graph, string, number, name, mark or end
     text: str
@@ -36,9 +36,10 @@ class Token(NamedTuple):
 
 
 class Source:
-    """A text with a cursor over its tokens; all errors are ParseErrors with the place in the text.
+    """A text with a cursor over its tokens.  All errors are ParseErrors with the place in the text.
 
-    ``label``: the name of the text in errors (a file, a class); ``first_line``: the number of its first line.
+    ``label``: the name of the text in errors, such as a path or a class.  ``first_line``: the number of the
+    first line of the text.
     """
 
     def __init__(self, text: str, label: str = "text", first_line: int = 1) -> None:
@@ -58,7 +59,7 @@ class Source:
             offset = end
             kind = match.lastgroup or ""
             depth += (match.group() in "([{") - (match.group() in ")]}")
-            if depth > _MAX_NESTING:  # the parser calls itself at every level
+            if depth > _MAX_NESTING:  # the parser is recursive
                 raise self.error_at(start, f"brackets are nested more than {_MAX_NESTING} levels deep")
             if kind in ("mark", "name", "number"):
                 tokens.append(Token(kind, match.group(), start))
@@ -70,7 +71,7 @@ class Source:
         return tokens
 
     def _plain(self, kind: str, text: str, at: int) -> str:
-        """Return the text of a token without sigil and quotes, escapes resolved."""
+        """Return the text of a token without %, @ and quotes, and with its escapes replaced."""
         if kind in ("value", "graph"):
             text = text[1:]
         if not text.startswith('"'):
@@ -79,7 +80,7 @@ class Source:
             return text[1:-1]
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("error")  # an unknown escape is only a warning in Python
+                warnings.simplefilter("error")  # Python only warns of an unknown escape
                 return str(ast.literal_eval(text))
         except (SyntaxError, ValueError):
             raise self.error_at(at, "the string has an unknown escape") from None
@@ -88,7 +89,7 @@ class Source:
         return error_at(self.label, self.text, at, message, self.first_line)
 
     def place(self, token: Token) -> str:
-        """Return ``label:line:column`` of a token, counted from 1."""
+        """Return the place of a token as ``label:line:column``, counted from 1."""
         line, column = _line_and_column(self.text, token.at)
         return f"{self.label}:{self.first_line + line}:{column + 1}"
 
@@ -96,7 +97,7 @@ class Source:
         raise self.error_at((token or self.peek).at, message)
 
     def fail_at(self, token: Token) -> Callable[[str], NoReturn]:
-        """Return a function that raises a ParseError at ``token`` with the message that it is given."""
+        """Return a function that takes a message and raises a ParseError with that message at ``token``."""
         return lambda message: self.fail(message, token)
 
     # -- the cursor ------------------------------------------------------------------------------
@@ -106,7 +107,7 @@ class Source:
         return self.tokens[self.position]
 
     def ahead(self, count: int = 1) -> Token:
-        """Return the token ``count`` places after the next one, but not past the end."""
+        """Return the token ``count`` tokens after the next token, or the last token of the text."""
         return self.tokens[min(self.position + count, len(self.tokens) - 1)]
 
     def take(self) -> Token:
@@ -115,12 +116,12 @@ class Source:
         return token
 
     def at(self, *texts: str) -> bool:
-        """Return whether the next token is one of these marks or names."""
+        """Return whether the next token is a mark or a name, and one of ``texts``."""
         token = self.peek
         return token.text in texts and token.kind in ("mark", "name")
 
     def accept(self, *texts: str) -> bool:
-        """Take the next token if it is one of these marks or names."""
+        """Take the next token if it is one of these marks or names; return whether it was."""
         if self.at(*texts):
             self.position += 1
             return True
@@ -138,7 +139,7 @@ class Source:
 
 
 def error_at(label: str, text: str, at: int, message: str, first_line: int = 1) -> ParseError:
-    """Return a ParseError with line, column, the line itself, and a caret under the place."""
+    """Return a ParseError with line and column, the text of the line, and a caret below the place."""
     line, column = _line_and_column(text, at)
     shown = text.split("\n")[line]
     message = f"{label}:{first_line + line}:{column + 1}: {message}"
@@ -150,12 +151,12 @@ def error_at(label: str, text: str, at: int, message: str, first_line: int = 1) 
 
 
 def _line_and_column(text: str, at: int) -> tuple[int, int]:
-    """Return line and column, both from 0."""
+    """Return line and column of the offset ``at``, both counted from 0."""
     return text.count("\n", 0, at), at - (text.rfind("\n", 0, at) + 1)
 
 
 def quoted(sigil: str, name: str) -> str:
-    """Return ``sigil`` (% or @) and ``name``, which gets quotes if it needs them."""
+    """Return ``sigil`` (% or @) followed by ``name``, in quotes if the name needs them."""
     match = _TOKEN.fullmatch(sigil + name)
     if match is not None and match.lastgroup in ("value", "graph") and '"' not in name:
         return sigil + name
@@ -163,6 +164,6 @@ def quoted(sigil: str, name: str) -> str:
 
 
 def quote(text: str) -> str:
-    """Return a string literal: double quotes, Python's escapes."""
-    body = repr('"' + text)[2:-1].replace('"', '\\"').replace("\\'", "'")  # repr quotes a " by '
+    """Return ``text`` as a string literal in double quotes, with Python's escapes."""
+    body = repr('"' + text)[2:-1].replace('"', '\\"').replace("\\'", "'")  # the " makes repr quote by '
     return f'"{body}"'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print one operator, type or constant, either shortened for people or without loss for the parser."""
+"""Print one operator, type or constant: shortened for people, or without loss for the parser."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ from circlekit.ir.text.literal_printing import (
 from circlekit.ir.value import Array, Quantization, Value, format_shape
 
 Locate = Callable[[Value], "tuple[str, int] | None"]
-"""A function that returns the place of a constant's bytes, (file, offset); None if they are in no file."""
+"""A function that returns file and offset of a constant's bytes; None if they are in no file."""
 
 MAX_LIST_ELEMENTS = 32
-"""Constants of up to this many elements are printed as lists, larger ones as bytes or by reference."""
+"""Constants of up to this many elements are printed as lists, larger constants as bytes or by reference."""
 
 MAX_INLINE_ELEMENTS = 8
-"""``print_op`` shows constants of up to this many elements instead of their names."""
+"""Shortened text shows the elements of constants of up to this size instead of their names."""
 
 SHORTENED_ELEMENTS = 4
-"""Shortened constants show this many elements."""
+"""The number of elements that shortened text shows of a larger constant."""
 
 
 class Names:
-    """How a text refers to values and graphs.
+    """The names of values and graphs in a text.
 
-    ``labels``: from the id of a value or graph to its name in the text; by default this is its own name.
-    ``lossless``: whether parsing the text must give the same model; else it is shortened for people.
+    ``labels``: the names by the id of the value or graph; a value or graph that is not in it has its own
+    name.  ``lossless``: whether parsing the text must give the same model; otherwise the text is shortened
+    for people.
     """
 
     def __init__(self, labels: Mapping[int, str] | None = None, lossless: bool = False) -> None:
@@ -56,7 +57,7 @@ class Names:
         return quoted("%" if isinstance(thing, Value) else "@", self.label(thing))
 
     def operand(self, value: Value | None) -> str:
-        """Return ``%value``, ``none`` if absent; shortened text shows the elements of a small constant."""
+        """Return ``%value``, or ``none``; in shortened text, the elements of a small constant."""
         if value is None:
             return "none"
         data = value.data
@@ -64,7 +65,7 @@ class Names:
             not self.lossless
             and data is not None
             and data.size <= MAX_INLINE_ELEMENTS
-            and (data.size or data.ndim < 2)  # empty lists may be many
+            and (data.size or data.ndim < 2)  # the shape [1000, 0] would be 1000 empty lists
             and not _is_raw(value, data)
         ):
             texts = elements(data)
@@ -80,13 +81,13 @@ _SHORTENED = Names()
 
 
 def print_op(op: Op) -> str:
-    """Return the operator as one shortened line, with the elements of small constants, not their names."""
+    """Return the operator as one shortened line, with the elements of small constants in it."""
     call, types = op_parts(op)
     return f"{call} : {types}" if types else call
 
 
 def op_parts(op: Op, names: Names = _SHORTENED) -> tuple[str, str]:
-    """Return the two parts of a line: ``%y = Add(%a, %b) {act: RELU}``, and the types of its results."""
+    """Return the two parts of an operator's line: ``%y = Add(%a, %b) {act: RELU}`` and the result types."""
     operands = ", ".join(map(names.operand, op.inputs))
     results = ", ".join(map(names.refer, op.results))
     items = _attributes(op, names)
@@ -130,7 +131,7 @@ def required_version(op: Op) -> int | None:
 
 
 def type_text(value: Value, names: Names) -> str:
-    """Return dtype, shape and quantization of ``value``; in lossless text all fields except the data."""
+    """Return dtype, shape and quantization of ``value``; in lossless text, all its fields except the data."""
     parts = [f"{value.dtype.short}{format_shape(value.shape)}"]
     if value.quantization is not None:
         parts.append(_quantization(value.quantization, names))
@@ -175,7 +176,7 @@ def _vector(array: Array) -> str:
 
 
 def _is_raw(value: Value, data: Array) -> bool:
-    """Return whether ``data`` is bytes (packed or sparse), not an array of the value's dtype and shape."""
+    """Return whether ``data`` is not an array of the value's dtype and shape but packed or sparse bytes."""
     return value.dtype.numpy is None or data.dtype != value.dtype.numpy or data.shape != value.shape
 
 
@@ -185,9 +186,10 @@ def _is_zero(data: Array) -> bool:
 
 
 def payload(value: Value, data: Array, locate: Locate | None, shorten: bool = False) -> str:
-    """Return what follows ``const TYPE``: the elements, their bytes, or a reference to a file.
+    """Return the text after ``const TYPE``: the elements, their bytes, or a reference to a file.
 
-    ``data``: ``value.data``; ``locate``: finds the file, if any; ``shorten``: abbreviate large constants.
+    ``data``: ``value.data``.  ``locate``: finds the bytes in a file; None to refer to no file.  ``shorten``:
+    show only the first elements of a large constant.
     """
     raw = _is_raw(value, data)
     if shorten and data.size > MAX_INLINE_ELEMENTS:
@@ -204,6 +206,6 @@ def payload(value: Value, data: Array, locate: Locate | None, shorten: bool = Fa
     if place is not None:
         path, offset = place
         return f"file({quote(path)}, {offset}, {data.nbytes}{', raw: true' if raw else ''})"
-    if not raw and _is_zero(data):  # last: it reads the data, which a reference does not need
+    if not raw and _is_zero(data):  # last, because it reads all data
         return "zeros"
     return f"{'raw' if raw else 'base64'}({format_base64(data.tobytes())})"

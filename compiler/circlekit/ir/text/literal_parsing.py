@@ -24,10 +24,10 @@ from circlekit.ir.text.syntax import Arguments, GraphName, Literal, Symbol, Valu
 T = TypeVar("T")
 
 Fail = Callable[[str], NoReturn]
-"""Raises a ParseError with this message at the place of the literal."""
+"""A function that raises a ParseError with the given message at the place of the literal."""
 
 UNRESOLVED: Mapping[str, Value] = MappingProxyType({})
-"""The ``values`` to pass to ``tree_of`` before all values are known: it then keeps each name as ValueName."""
+"""An argument ``values`` of ``tree_of`` while not all values are known: names stay as ValueName."""
 
 # -- plain data --------------------------------------------------------------------------------
 
@@ -38,7 +38,10 @@ def tree_of(
     values: Mapping[str, Value] | None = None,
     graphs: Mapping[str, Graph] | None = None,
 ) -> Any:
-    """Return a literal as plain data (inverse of format_tree); it may refer to ``values`` and ``graphs``."""
+    """Return a literal as plain data: the inverse of ``literal_printing.format_tree``.
+
+    ``values``, ``graphs``: the values and graphs, by name, that ``%name`` and ``@name`` stand for.
+    """
     if isinstance(literal, Symbol):
         if literal == "none":
             return None
@@ -59,14 +62,18 @@ def tree_of(
 
 
 def _named(name: str, shown: str, known: Mapping[str, T], fail: Fail) -> T:
-    """Return ``known[name]``; ``shown``: the name with its sigil, for the error."""
+    """Return ``known[name]``.  ``shown``: the name with % or @, for the error."""
     if name not in known:
         fail(f"{shown} is not defined before this place{did_you_mean(name, known)}")
     return known[name]
 
 
 def _special(literal: Arguments, fail: Fail) -> Any:
-    """Return the bytes of ``base64(string)`` or the array of ``array(dtype, list or base64[, shape])``."""
+    """Return the bytes of ``base64("...")``, or the array of an ``array(...)`` literal.
+
+    Such as ``array(f32, [1.0, 2.0])``, ``array(f32, "base64 text")`` and ``array(f32, "base64 text", [2,
+    3])``.
+    """
     arguments = literal.positional
     if literal.name == "base64" and len(arguments) == 1:
         return bytes_of(arguments[0], fail)
@@ -86,7 +93,7 @@ def _special(literal: Arguments, fail: Fail) -> Any:
 
 
 def bytes_of(literal: Literal, fail: Fail) -> bytes:
-    """Return the bytes of a base64 string."""
+    """Return the bytes that a base64 string stands for."""
     if not isinstance(literal, str) or isinstance(literal, Symbol):
         fail("expected a base64 string")
     try:
@@ -99,7 +106,7 @@ def bytes_of(literal: Literal, fail: Fail) -> bytes:
 
 
 def array_of_bytes(data: Any, dtype: DType, shape: tuple[int, ...], fail: Fail) -> Array:
-    """Return ``data``, bytes or another buffer, as an array without a copy."""
+    """Return ``data``, bytes or another buffer, as an array of ``dtype`` and ``shape`` without a copy."""
     assert dtype.numpy is not None  # packed types stay bytes
     expected = prod(shape) * dtype.numpy.itemsize
     size = memoryview(data).nbytes
@@ -115,7 +122,10 @@ def literal_dtype(literal: Literal, fail: Fail) -> DType:
 
 
 def array_of(literal: Literal, dtype: DType, shape: tuple[int, ...] | None, fail: Fail) -> Array:
-    """Return the array of a number or a list, flat or nested; by default in the shape of the lists."""
+    """Return the array of a number or of a list, flat or nested.
+
+    ``shape``: the shape of the array, by default that of the nested lists.
+    """
     numbers = _numbers(literal, fail)
     if shape is None:
         shape = numbers.shape
@@ -126,12 +136,12 @@ def array_of(literal: Literal, dtype: DType, shape: tuple[int, ...] | None, fail
 
 
 def _numbers(literal: Literal, fail: Fail) -> Array:
-    """Return the numbers of nested lists as an object array of the same nesting."""
+    """Return the numbers of nested lists as an array of Python objects with the shape of the lists."""
     numbers = np.array(literal, object)
     if numbers.ndim > MAX_RANK:
         fail(f"the literal has {numbers.ndim} dimensions, expected at most {MAX_RANK}")
     for item in numbers.flat:
-        if isinstance(item, list):  # numpy stops where the lists begin to differ
+        if isinstance(item, list):  # numpy keeps lists as items if their lengths differ
             fail("the inner lists differ in length")
         if not isinstance(item, bool | int | float):
             fail(f"expected a number, got {item.name if isinstance(item, Arguments) else item}")
@@ -139,7 +149,7 @@ def _numbers(literal: Literal, fail: Fail) -> Array:
 
 
 def _elements_of(flat: list[int | float | bool], dtype: DType, fail: Fail) -> Array:
-    """Return the numbers as a flat array; integers must be in the range of ``dtype``, floats are rounded."""
+    """Return the numbers as a vector of ``dtype``; round floats, fail for an integer out of range."""
     if dtype.numpy is None or dtype.numpy.kind not in "fiub":
         fail(f"a constant of {dtype.short} has no elements to write; use raw(base64 text)")
     if dtype.numpy.kind == "b":
@@ -158,7 +168,7 @@ def _elements_of(flat: list[int | float | bool], dtype: DType, fail: Fail) -> Ar
 
 
 def _float_elements(flat: list[int | float | bool], dtype: np.dtype[Any], fail: Fail) -> Array:
-    """Return the numbers rounded to ``dtype``; fail for a finite number that becomes infinite."""
+    """Return the numbers rounded to ``dtype``; fail if a finite number becomes infinite."""
     try:
         exact = np.array([float(x) for x in flat], np.float64)
     except OverflowError:
@@ -175,7 +185,7 @@ def _float_elements(flat: list[int | float | bool], dtype: np.dtype[Any], fail: 
 
 
 def attribute_of(spec: Attribute, literal: Literal, graphs: Mapping[str, Graph], fail: Fail) -> Any:
-    """Return a literal as the value of attribute ``spec``; the default of ``spec`` decides on the type.
+    """Return a literal as a value of the attribute ``spec``, with the type of its default.
 
     Floats are rounded to 32 bits, as files store them; lists become tuples.
     """

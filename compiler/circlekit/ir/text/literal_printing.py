@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print arrays and plain data as literals of the text form; ``literal_parsing`` reads back the same bits."""
+"""Print arrays and plain data as literals, from which ``literal_parsing`` gets the same bits again."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from circlekit.ir.tensor import Array
 from circlekit.ir.text.lexer import quote, quoted
 
 Reference = Callable[[Value | Graph], str]
-"""Returns the text that refers to a value (``%x``) or a graph (``@main``)."""
+"""A function that returns the text for a value (``%x``) or a graph (``@main``)."""
 
 LONGEST_ARRAY_LIST = 64
-"""Arrays of rank 1 with up to this many elements are printed as lists, others as base64."""
+"""Vectors of up to this many elements are printed as lists, all other arrays as base64."""
 
 # -- arrays ------------------------------------------------------------------------------------
 
 
 def elements(array: Array) -> list[str] | None:
-    """Return one literal per element in C order; None if they cannot be parsed back to the same bits.
+    """Return one literal per element in C order; None if parsing would not give the same bits.
 
-    Floats are printed as the shortest decimals with the same bits.  Complex numbers give None.
+    Floats are printed as the shortest decimals with the same bits.  The result is None for complex numbers,
+    and for a NaN with other bits than those of ``nan``.
     """
     flat = np.ascontiguousarray(array).reshape(-1)
     kind = flat.dtype.kind
@@ -47,7 +48,7 @@ def _floats(flat: Array) -> list[str] | None:
     for index in np.flatnonzero(parsed.view(unsigned) != flat.view(unsigned)).tolist():
         if np.isnan(flat[index]):
             return None  # a NaN with a payload or a sign
-        texts[index] = repr(float(flat[index]))  # rounding twice, to float64 first, gave other bits
+        texts[index] = repr(float(flat[index]))  # rounding to float64 first gave other bits
     return texts
 
 
@@ -62,7 +63,7 @@ def format_flat(texts: Iterable[str]) -> str:
 
 
 def format_nested(texts: list[str], shape: tuple[int, ...]) -> str:
-    """Return nested lists for ``shape``; a bare number for a scalar."""
+    """Return ``texts`` as nested lists of ``shape``; the shape () gives the bare text."""
     if not shape:
         return texts[0]
     if len(shape) == 1:
@@ -79,9 +80,10 @@ def format_base64(data: bytes) -> str:
 
 
 def format_tree(data: Any, reference: Reference | None = None) -> str:
-    """Return a literal for an uninterpreted field of a file: a number, text, bytes, array, list or dict.
+    """Return the literal of plain data: a number, a string, bytes, an array, a list or a dict.
 
-    ``reference``: returns the text for a value or a graph, by default its name with % or @.
+    ``data`` is a field of a file that the IR does not interpret.  ``reference``: returns the text for a value
+    or a graph in it; by default its name with % or @.
     """
     if data is None:
         return "none"
@@ -106,12 +108,15 @@ def format_tree(data: Any, reference: Reference | None = None) -> str:
 
 
 def format_items(data: Mapping[str, Any], reference: Reference | None = None) -> str:
-    """Return the items of a dict, without the braces around them."""
+    """Return the literal of a dict without the braces around it."""
     return ", ".join(f"{format_key(k)}: {format_tree(v, reference)}" for k, v in data.items())
 
 
 def format_key(key: str) -> str:
-    """Return a dict key: bare if the grammar reads it as a name (not ``inf`` or ``nan``), else quoted."""
+    """Return the key of a dict, in quotes unless the grammar reads it as a name.
+
+    The grammar reads ``inf`` and ``nan`` as numbers.
+    """
     return key if key.isidentifier() and key.isascii() and key not in ("inf", "nan") else quote(key)
 
 
@@ -128,7 +133,7 @@ def _format_array(array: Array) -> str:
 
 _PLAIN = (bool, int, float, str, bytes, bytearray, memoryview, Value, np.bool_, np.integer, np.floating)
 _STORAGE_KEYS = frozenset({"absent", "buffer", "no_options", "far_options"})
-"""Keys with which a reader records how the file stored the model; so do keys that start with ``stored_``."""
+"""The keys of what a reader records about the file; keys that begin with ``stored_`` are others."""
 
 
 def plain_items(extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,7 +166,10 @@ _NUMBER = (int, float, np.number)
 
 
 def same_attribute(a: Any, b: Any) -> bool:
-    """Return whether two attribute values are equal in a file: floats as float32, any kind of list alike."""
+    """Return whether two values of an attribute are equal in a file.
+
+    A file stores floats as float32, and does not tell lists from tuples and arrays.
+    """
     if a is b:
         return True
     if isinstance(a, _SEQUENCE) and isinstance(b, _SEQUENCE):
@@ -173,7 +181,7 @@ def same_attribute(a: Any, b: Any) -> bool:
 
 
 def format_attribute(value: Any, graph: Callable[[Graph], str]) -> str:
-    """Return the literal of an attribute; ``graph``: returns the text that refers to a graph."""
+    """Return the literal of an attribute.  ``graph``: returns the text for a graph."""
     if isinstance(value, Graph):
         return graph(value)
     if isinstance(value, Enum):

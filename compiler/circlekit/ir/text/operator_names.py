@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suggest an operator for a name that the schema lacks: a misspelt name, or that of another framework."""
+"""Suggest an operator for an unknown name, which is misspelt or the name in another framework."""
 
 from __future__ import annotations
 
@@ -98,19 +98,20 @@ OTHER_NAMES = {
     "Sum, Exp and Log": "ReduceLogSumExp logsumexp",
     "Div with 1 as its first operand": "Reciprocal",
 }
-"""Names of operators in PyTorch, ONNX, TensorFlow, Keras, JAX and Caffe, by those in the text form.
+"""Names of operators in PyTorch, ONNX, TensorFlow, Keras, JAX and Caffe, by the names in the text form.
 
-A key with ``or`` lists alternatives; one with ``and`` or ``with`` says how to write what the schema lacks.
+A key with ``or`` lists alternatives.  A key with ``and`` or ``with`` lists operators that together compute an
+operator that the schema does not have.
 """
 
 MISSPELT_LENGTH = 4
-"""In words with more letters than this, names of other frameworks are found in spite of one wrong letter."""
+"""A name of another framework is found in spite of one wrong letter if the word is longer than this."""
 
 
 def suggest_operator(word: str, names: Iterable[str]) -> str:
-    """Return the end of a message about the unknown operator ``word``: ``; did you mean NAME?``, or "".
+    """Return a hint such as ``; did you mean NAME?`` for the unknown operator ``word``, or "".
 
-    ``names``: the operators that may be written, as classes or codes of the schema or types of recipes.
+    ``names``: the operators that are known at this place, in the spelling of the suggestion.
     """
     known = list(names)
     by_key = {_comparable(name): name for name in reversed(known)}
@@ -127,7 +128,7 @@ def suggest_operator(word: str, names: Iterable[str]) -> str:
 
 
 def _shown(phrase: str, by_key: Mapping[str, str]) -> str:
-    """Return the suggestion for a key of OTHER_NAMES; "" if an operator in it is not in ``by_key``."""
+    """Return the suggestion for ``phrase``, a key of OTHER_NAMES; "" if one of its operators is unknown."""
     steps = re.findall(r"[A-Z]\w*", phrase)
     if not all(_comparable(step) in by_key for step in steps):
         return ""

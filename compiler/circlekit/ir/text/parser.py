@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parse the text form of a model.
 
-The text need not be trusted: the parser opens no file, and limits memory.  Result types are inferred where
-the text omits them, or their dtype or shape.  A text without a ``model`` line is a circle model.  Fillers are
-seeded by the names of graph and value, so the name of the file has no effect on the constants.
+The text need not be trusted: the parser opens no file and keeps to the memory limit.  If the text leaves out
+the type of a result, or its dtype or shape, it is inferred.  A text without a ``model`` line is a circle
+model.  The names of graph and value seed a filler, so the name of the file has no effect on constants.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from circlekit.ir.text.type_syntax import TypeSpec, name_of, read_type
 OPAQUE = "Opaque"
 """The name, in the text form, of an operator without a declaration."""
 
-_UNDECLARED = Operand(())  # stands for the operands of an operator class that declares none
+_UNDECLARED = Operand(())  # stands for each operand of an operator class that declares no operands
 _UNDECLARED.name = "operand"
 
 _PLAIN: dict[str, tuple[type, str]] = {
@@ -39,17 +39,20 @@ _PLAIN: dict[str, tuple[type, str]] = {
     "custom_code": (str, "a string"),
     "options": (dict, "{field: value, ...}"),
 }
-"""Entries in braces beside attributes, and their types: the first two for any operator, all for Opaque."""
+"""Entries in braces that are no attributes, with their types.
+
+``version`` and ``extra`` are for every operator, the others for Opaque only.
+"""
 
 
 @counted_memory()
 def parse_model(text: str, label: str = "text", resolve: Resolve | None = None) -> Model:
-    """Return the model that ``text`` describes; ``circlekit.ops`` must have been imported.
+    """Return the model that ``text`` describes; the module ``circlekit.ops`` must have been imported.
 
-    ``label``: the name of the text in errors, such as its path.  ``resolve``: reads constants from files;
-    without it a text that refers to a file is refused.  Raise ParseError, with a caret under the place, for
-    a mistake, ShapeError if an operator does not fit its operands, LimitError if the constants together
-    exceed the memory limit.
+    ``label``: the name of the text in errors, such as its path.  ``resolve``: reads constants from files; by
+    default a text that refers to a file is an error.  Raise ParseError, with the place, for an invalid text,
+    ShapeError if an operator does not fit its operands, LimitError if the constants together exceed the
+    memory limit.
     """
     source = Source(text, label)
     document = parse_document(source)
@@ -98,9 +101,9 @@ def _signature(
 class _GraphBuilder:
     """Fills one graph: resolves names, makes constants, checks and creates operators.
 
-    ``graphs``: all graphs of the text by name.  ``values``: the graph's values by their names in the text;
-    ``order``: all its values in order of definition; ``renamed``: values and their names in the model, where
-    these differ from the text; ``inline``: the constants of literal operands.
+    ``graphs``: all graphs of the text by name.  ``values``: the values of the graph by their names in the
+    text.  ``order``: all values in order of definition.  ``renamed``: values with another name in the model,
+    and that name.  ``inline``: the constants that stand for literal operands.
     """
 
     def __init__(
@@ -138,7 +141,7 @@ class _GraphBuilder:
         fail = self.source.fail_at(self.node.name)
         if self.node.extra is not None:
             self.graph.extra = tree_of(self.node.extra, fail, self.values)
-        for value in self.order:  # names in the details of quantizations, now that all are known
+        for value in self.order:  # the details of a quantization may refer to values that are defined later
             if value.quantization is not None and value.quantization.details:
                 details = {
                     key: tree_of(item, fail, self.values) if type(item) is ValueName else item
@@ -148,7 +151,7 @@ class _GraphBuilder:
         self._set_names()
 
     def _set_names(self) -> None:
-        """Make the names of inline constants unique, now that all others are known; apply ``named(...)``."""
+        """Make the names of inline constants unique among all names; apply ``named(...)``."""
         taken = set(self.values)
         for value in self.inline:
             base, count = value.name, 0
@@ -174,7 +177,7 @@ class _GraphBuilder:
         return value
 
     def _define(self, token: Token, value: Value, spec: TypeSpec | None) -> None:
-        """Enter a value by its name in the text; ``spec``: its type in the text, None if left out."""
+        """Record ``value`` by its name in the text.  ``spec``: its type in the text; None if left out."""
         if token.kind != "value":
             self.source.fail(f"a value of a graph is written %{token.text}", token)
         if token.text in self.values:
@@ -208,7 +211,7 @@ class _GraphBuilder:
     # -- operators -----------------------------------------------------------------------------
 
     def _call(self, call: Call) -> None:
-        """Create an operator; infer the types of its results if the text does not state them all."""
+        """Create an operator; infer the types of its results unless the text states all of them."""
         token = call.kinds[0]
         if len(call.kinds) > 1 or call.like is not None:
             self.source.fail("alternatives and `like` are allowed in pictures only", call.kinds[-1])
@@ -251,7 +254,7 @@ class _GraphBuilder:
         return cls
 
     def _operands(self, call: Call, cls: type[Op]) -> list[Value | None]:
-        """Return the operands; a literal becomes a constant named after the result and the operand."""
+        """Return the operands.  A literal becomes a constant, named after the result and the operand."""
         declared = cls.operands or (_UNDECLARED,)
         specs = [declared[min(index, len(declared) - 1)] for index in range(len(call.operands))]
         operands = [self._reference(node) for node in call.operands]
@@ -278,7 +281,7 @@ class _GraphBuilder:
     # -- braces --------------------------------------------------------------------------------
 
     def _attributes(self, call: Call, cls: type[Op]) -> dict[str, Any]:
-        """Return the keyword arguments for the constructor of the operator."""
+        """Return the keyword arguments for the constructor of ``cls``."""
         specs = {a.name: a for a in cls.attributes}
         attributes = {}
         allowed = {*specs, *(_PLAIN if cls is OpaqueOp else ("version", "extra"))}

@@ -27,14 +27,15 @@ from circlekit.ir.value import Value
 __all__ = ["Locate", "print_graph", "print_model", "print_op"]
 
 ALIGN_LIMIT = 78
-"""Result types are aligned after the longest call of at most this many characters."""
+"""Result types are aligned in the column after the longest call of at most this many characters."""
 
 
 def print_model(model: Model, locate: Locate | None = None, shorten: bool = False) -> str:
     """Return the text form of a model.
 
-    ``locate``: finds constants in files, to which the text then refers instead of containing base64.
-    ``shorten``: show only the first elements of large constants; such a text cannot be parsed.
+    ``locate``: finds the bytes of constants in files; the text refers to such a file instead of containing
+    the bytes as base64.  ``shorten``: show only the first elements of large constants; such a text cannot be
+    parsed.
     """
     graph_labels = _unique(model.graphs, "graph")
     names = {id(g): _GraphNames(g, graph_labels) for g in model.graphs}
@@ -48,7 +49,7 @@ def print_model(model: Model, locate: Locate | None = None, shorten: bool = Fals
 
 
 def print_graph(graph: Graph, locate: Locate | None = None, shorten: bool = False) -> str:
-    """Return the text form of one graph; arguments as in ``print_model``."""
+    """Return the text form of one graph; for the arguments see ``print_model``."""
     return _graph_text(graph, _GraphNames(graph), locate, shorten)
 
 
@@ -83,9 +84,10 @@ def _signature(signature: Signature, names: Names) -> str:
 
 
 class _GraphNames(Names):
-    """Labels of the values of one graph: their names, made unique and not empty.
+    """The names of the values of one graph in the text, which are unique and not empty.
 
-    ``values``: all that the text must define, including those that only ``extra`` or quantizations refer to.
+    ``values``: all values that the text must define, also those to which only ``extra`` or a quantization
+    refers.
     """
 
     def __init__(self, graph: Graph, graph_labels: Mapping[int, str] | None = None) -> None:
@@ -97,7 +99,7 @@ class _GraphNames(Names):
 
 
 def _mentioned(data: Any) -> Iterator[Value]:
-    """Yield the values inside of ``extra``."""
+    """Yield the values in nested dicts and lists."""
     if isinstance(data, Value):
         yield data
     elif isinstance(data, Mapping | list | tuple):
@@ -106,7 +108,11 @@ def _mentioned(data: Any) -> Iterator[Value]:
 
 
 def _unique(things: Sequence[Value] | Sequence[Graph], nameless: str) -> dict[int, str]:
-    """Return labels by ``id``: the first thing with a name gets this name, others get it with a number."""
+    """Return a unique name for each of ``things``, by ``id``.
+
+    The first thing with a name keeps it; other things with that name get a number after it.  ``nameless``:
+    the name that is used instead of an empty one.
+    """
     labels: dict[int, str] = {}
     taken: set[str] = set()
     for thing in things:
@@ -129,7 +135,7 @@ def _unique(things: Sequence[Value] | Sequence[Graph], nameless: str) -> dict[in
 
 
 def _graph_text(graph: Graph, names: _GraphNames, locate: Locate | None, shorten: bool) -> str:
-    """Return the text of a graph: head, values without a producer, operators, ``extra``, ``table``."""
+    """Return the text of a graph: its head, values without a producer, operators, ``extra`` and ``table``."""
     lines = [_head(graph, names)]
     defined = [*dict.fromkeys(graph.inputs)]
     inputs = set(defined)
@@ -144,7 +150,7 @@ def _graph_text(graph: Graph, names: _GraphNames, locate: Locate | None, shorten
     lines += [f"  {line}" for line in _aligned(calls)]
     if extra := plain_items(graph.extra):
         lines.append(f"  extra {format_tree(extra, names.refer)}")
-    if graph.table:  # the order of tensors in the file; not listed if it is that of the definitions
+    if graph.table:  # not listed if it has the order of the definitions in the text
         ordered = len(graph.table) == len(defined) and all(map(is_, graph.table, defined))
         listed = format_flat(map(names.refer, graph.table))
         lines.append("  table" if ordered else f"  table {listed}")
@@ -154,7 +160,7 @@ def _graph_text(graph: Graph, names: _GraphNames, locate: Locate | None, shorten
 def _head(graph: Graph, names: Names) -> str:
     inputs: dict[int, str] = {}
     shown = []
-    for value in graph.inputs:  # an input that is listed again has no type
+    for value in graph.inputs:  # an input that occurs a second time is written without its type
         shown.append(inputs.get(id(value)) or f"{names.refer(value)}: {type_text(value, names)}")
         inputs[id(value)] = names.refer(value)
     outputs = f" -> {', '.join(map(names.refer, graph.outputs))}" if graph.outputs else ""
@@ -171,7 +177,7 @@ def _declaration(value: Value, names: Names, locate: Locate | None, shorten: boo
 
 
 def _aligned(lines: list[tuple[str, str]]) -> Iterator[str]:
-    """Yield calls with their types, aligned where the calls are not too long."""
+    """Yield lines of calls and types; the types are aligned after calls of at most ALIGN_LIMIT characters."""
     width = max((len(call) for call, types in lines if types and len(call) <= ALIGN_LIMIT), default=0)
     for call, types in lines:
         yield f"{call:{width}}  : {types}" if types else call

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parse statements of the text form to a tree: models, recipes and pictures share this grammar.
+"""Parse statements of the text form to a syntax tree.  Models, recipes and pictures share this grammar.
 
     statement := ref {"," ref} "=" (constant | call)
     constant  := "const" type literal
@@ -15,8 +15,9 @@
     operator  := name, such as Conv2D
     ref       := "%" name, or a bare name (in pictures)
 
-Items in brackets and braces have commas between them.  ``parse_X`` parses rule X and raises ParseError for
-invalid text.  Which operators, dtypes and fillers exist is checked later, when the syntax tree is read.
+Items in brackets and braces have commas between them.  The function ``parse_call`` parses a ``call`` and so
+on; each of them raises ParseError for invalid text.  The names of operators, dtypes and fillers are checked
+later.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from circlekit.ir.text.lexer import Source, Token
 
 T = TypeVar("T")
 Literal = Union[int, float, bool, str, "Arguments", list["Literal"], dict[str, "Literal"]]
-"""A literal as parsed; text in quotes is str, other words are of one of the subclasses of str below."""
+"""A parsed literal.  Text in quotes is a ``str``; a bare word is of a subclass of ``str`` below."""
 
 
 class Symbol(str):
-    """A bare word as a literal: an enum member, ``any``."""
+    """A bare word as a literal, such as a member of an enum, or ``any``."""
 
     __slots__ = ()
 
@@ -62,7 +63,11 @@ class Arguments:
 
 @dataclass(eq=False, repr=False)
 class TypeNode:
-    """A type.  ``dims``: None if left out; in pictures, a dimension may be "*", a name, or like "O|1"."""
+    """A type.
+
+    ``dtype``: its name, None if left out or ``_``.  ``dims``: the dimensions, None if left out.  A dimension
+    is a number or "?"; in pictures it may also be "*", a name, or alternatives such as "O|1".
+    """
 
     dtype: str | None
     dims: list[int | str] | None
@@ -72,7 +77,10 @@ class TypeNode:
 
 @dataclass(eq=False, repr=False)
 class OperandNode:
-    """An operand: a ``name``, with ``const`` and ``type`` if written after it, or a ``literal``."""
+    """An operand: a ``name`` or a ``literal``.
+
+    Only in pictures may these follow the name: ``?`` (``optional``), ``const`` and a type.
+    """
 
     token: Token
     name: str | None = None
@@ -84,7 +92,11 @@ class OperandNode:
 
 @dataclass(eq=False, repr=False)
 class AttributeNode:
-    """An attribute.  ``choices``: its value, in pictures the possible ones; ``bind``: its name there."""
+    """An attribute.
+
+    ``choices``: its value, or the possible values in a picture.  ``bind``: the name that a picture gives to
+    the value, or None.
+    """
 
     token: Token
     choices: list[Literal]
@@ -93,7 +105,11 @@ class AttributeNode:
 
 @dataclass(eq=False, repr=False)
 class Call:
-    """An operator.  ``kinds``: its name, in pictures the possible ones; ``like``: see ``rewrite.picture``."""
+    """An operator.
+
+    ``kinds``: the name of its class, or the possible names in a picture.  ``like``: in a picture, the
+    operator whose attributes are taken over (see ``rewrite.picture``).
+    """
 
     results: list[Token]
     kinds: list[Token]
@@ -105,7 +121,7 @@ class Call:
 
 @dataclass(eq=False, repr=False)
 class Constant:
-    """A constant.  ``payload``: the elements, or the filler that makes them."""
+    """A constant.  ``payload``: its elements, or the filler that makes them."""
 
     result: Token
     type: TypeNode
@@ -115,7 +131,7 @@ class Constant:
 
 
 def separated(source: Source, close: str, item: Callable[[], T]) -> list[T]:
-    """Parse items up to the mark ``close``, separated by commas; a last comma is allowed."""
+    """Return the items before the mark ``close``; commas separate them, and one may follow the last."""
     items: list[T] = []
     while not source.accept(close):
         items.append(item())
@@ -171,7 +187,7 @@ def parse_operand(source: Source) -> OperandNode:
 def parse_type(source: Source) -> TypeNode:
     token = source.peek
     dtype = source.take().text if token.kind == "name" else None
-    dtype = None if dtype == "_" else dtype  # "_" is any dtype, in pictures
+    dtype = None if dtype == "_" else dtype  # in pictures, "_" is any dtype
     dims: list[int | str] | None = None
     if source.accept("["):
         dims = separated(source, "]", lambda: _parse_dim(source))

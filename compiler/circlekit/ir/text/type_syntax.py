@@ -19,7 +19,10 @@ from circlekit.ir.value import LARGEST_DIMENSION, MAX_RANK, Array, Quantization,
 
 @dataclass
 class TypeSpec:
-    """A type as written.  ``dtype``: None if left out; ``has_shape``: whether a shape or ``[*]`` is there."""
+    """A type as it is written in the text.
+
+    ``dtype``: None if left out.  ``has_shape``: whether a shape or ``[*]`` is written.
+    """
 
     dtype: DType | None
     has_shape: bool
@@ -31,7 +34,10 @@ class TypeSpec:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def apply_to(self, value: Value) -> None:
-        """Set the fields of ``value`` except name and data; dtype, shape, quantization only if written."""
+        """Set the fields of ``value`` except name and data.
+
+        Dtype, shape and quantization are set only if they are written in the text.
+        """
         value.dtype = self.dtype or value.dtype
         if self.has_shape:
             value.shape = self.shape
@@ -42,7 +48,7 @@ class TypeSpec:
 
 
 def read_type(node: TypeNode, source: Source) -> TypeSpec:
-    """Return the meaning of a type; ParseError if it is invalid or allowed in pictures only."""
+    """Return the type that ``node`` stands for; raise ParseError if it is invalid in a model."""
     dtype = None
     if node.dtype is not None:
         dtype = BY_SHORT.get(node.dtype)
@@ -116,7 +122,7 @@ def _quantization(suffix: Arguments, fail: Fail) -> Quantization:
 
 
 def _vector(literal: Literal, dtype: DType, fail: Fail) -> Array:
-    """Return the rank-1 array of a number, a list of numbers, or ``array(...)``."""
+    """Return the vector of a number, a list of numbers, or ``array(...)``."""
     if isinstance(literal, Arguments):
         array = tree_of(literal, fail)
         if not isinstance(array, np.ndarray) or array.dtype != dtype.numpy or array.ndim != 1:
