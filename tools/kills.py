@@ -26,7 +26,7 @@ from tools.bench.large_model import make_model
 
 
 def save_in_turns(source: Path, output: Path, digests: set[bytes] | None = None) -> None:
-    """Save the model, and the model with one constant changed, in turn: without end, or for ``digests``."""
+    """Save two versions of a model over ``output`` in turn: for ever, or until ``digests`` has both."""
     models = [circlekit.load(source), circlekit.load(source)]
     value = next(v for v in models[1].main.values() if v.is_const)
     value.data = np.asarray(value.array()) + 1

@@ -7,8 +7,8 @@
 A mutation replaces one comparison, arithmetic or boolean operator, or adds 1 to a small integer.  It is
 applied to a copy of the package; then the tests of the part (``compiler/circlekit/ops/...`` -> ``tests/ops``)
 run until the first failure, those with the nearest names first.  A mutation that they do not notice is
-printed as a survivor.  Those that cannot change any behaviour are listed with the reason in
-``tools/equivalent_mutations.toml``, and do not count.  First the tests must pass without a mutation.
+printed as a survivor.  Mutations that cannot change any behaviour are listed, with the reason, in
+``tools/equivalent_mutations.toml``, and do not count.  Before all that, the tests must pass without mutation.
 
 Exit code 0 if at least ``--least`` percent are found.
 """
@@ -91,7 +91,7 @@ class Mutation(NamedTuple):
 
 
 def mutations(path: Path) -> Iterator[Mutation]:
-    """Every mutation of a file, in the order of the file."""
+    """Yield every possible mutation of a file."""
     source = (ROOT / path).read_bytes()
     starts = [0]
     for line in source.splitlines(keepends=True):
@@ -133,7 +133,7 @@ def mutations(path: Path) -> Iterator[Mutation]:
 
 
 def _not_executed(tree: ast.AST) -> Iterator[ast.AST]:
-    """Annotations, imports for type checkers, and strings: a mutation there changes nothing."""
+    """Yield nodes in which a mutation changes nothing: annotations, imports for type checkers, strings."""
     for node in ast.walk(tree):
         unused: list[ast.AST | None] = []
         if isinstance(node, ast.AnnAssign | ast.arg):
@@ -154,13 +154,13 @@ def _not_executed(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_type_alias(node: ast.Assign) -> bool:
-    """Whether a statement is like ``Name = A | B``."""
+    """Return whether a statement is like ``Name = A | B``."""
     union = isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.BitOr)
     return union and any(isinstance(t, ast.Name) and t.id[:1].isupper() for t in node.targets)
 
 
 def test_folders(path: Path) -> list[Path]:
-    """The folders with the tests of a module: that of its part, and those with the name of a folder below it.
+    """Return the folders with tests of a module: that of its part, and those named after its inner folders.
 
     ``cli/quant/x.py`` -> ``tests/cli``, ``tests/quant``; ``quant/one/x.py`` -> ``tests/quant``, which has a
     folder ``one`` of its own.
@@ -172,7 +172,7 @@ def test_folders(path: Path) -> list[Path]:
 
 
 def tests_of(mutation: Mutation) -> list[list[str]]:
-    """The test files of the mutated part, in groups: of the module, then of its folder, then all."""
+    """Return the test files of the mutated part in groups: of the module, then of its folder, then all."""
     folders, stem = test_folders(mutation.path), mutation.path.stem
     if not folders:
         return [sorted(str(p.relative_to(ROOT)) for p in (ROOT / "tests").glob("test_*.py"))]
@@ -189,7 +189,7 @@ def tests_of(mutation: Mutation) -> list[list[str]]:
 
 
 def passes(tests: list[str], copy: Path) -> bool:
-    """Whether ``tests`` pass on a copy of the package; a run that exceeds the time limit fails."""
+    """Return whether ``tests`` pass on a copy of the package; a run that exceeds the time limit fails."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests]
     environment = {**os.environ, "PYTHONPATH": str(copy / "compiler"), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
@@ -202,7 +202,7 @@ def passes(tests: list[str], copy: Path) -> bool:
 
 
 def is_found(mutation: Mutation, copy: Path) -> bool:
-    """Whether the tests of its part fail on a copy of the package with this mutation."""
+    """Return whether the tests of its part fail on a copy of the package with this mutation."""
     target = copy / mutation.path
     original = target.read_bytes()
     end = mutation.start + len(mutation.old)
@@ -215,13 +215,13 @@ def is_found(mutation: Mutation, copy: Path) -> bool:
 
 
 def equivalents() -> set[tuple[str, str]]:
-    """(Path and replacement, line of source) of what changes nothing; ``*`` is every replacement."""
+    """Return (path and replacement, source line) of mutations that change nothing; ``*``: any replacement."""
     entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["mutation"]
     return {(f"{e['path']}: {e['change']}", e["line"]) for e in entries}
 
 
 def try_all(chosen: list[Mutation], jobs: int) -> Iterator[tuple[Mutation, bool, float]]:
-    """Each mutation, whether the tests find it, and the seconds that took; ``jobs`` of them at a time."""
+    """Yield each mutation, whether the tests find it, and the seconds that took; try ``jobs`` at a time."""
     copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
 
     def tried(mutation: Mutation) -> tuple[Mutation, bool, float]:
@@ -243,7 +243,7 @@ def try_all(chosen: list[Mutation], jobs: int) -> Iterator[tuple[Mutation, bool,
         are_green = pool.map(lambda part: passes(part, copy), parts)
         broken = [part[0] for part, is_green in zip(parts, are_green, strict=True) if not is_green]
         if broken:
-            sys.exit("without a mutation tests fail beside: " + ", ".join(broken))
+            sys.exit("tests fail without any mutation, in the folders of: " + ", ".join(broken))
         yield from pool.map(tried, chosen)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress of a sweep over many cases on the terminal; an interrupted one goes on to its summary."""
+"""Show the progress of a sweep over many cases; after an interrupt, the tool can still print its summary."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Sweep(ProgressLine):
             self.advance()
 
     def exit_code(self, failed: bool) -> int:
-        """Return the exit code of the tool."""
+        """Return the exit code of the tool: INTERRUPTED after an interrupt, else 1 if ``failed``, else 0."""
         return INTERRUPTED if self.is_interrupted else int(failed)
 
 
 @contextmanager
 def sweep(total: int, unit: str) -> Iterator[Sweep]:
-    """Show progress inside this block; an interrupt ends the block, and a line says what was left."""
+    """Show progress inside this block; an interrupt ends only the block, and a line says what was left."""
     line = Sweep(total, unit)
     try:
         with line:

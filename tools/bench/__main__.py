@@ -3,8 +3,8 @@
 
     python -m tools.bench [--sizes 8M 100M 1G 3G] [--rounds 5] [--folder DIR]
 
-Files are compared with ``cp`` of the same file in the same rounds, start-up with the import of numpy: the
-ratios are what to look at, because seconds depend on the machine.
+Files are compared with ``cp`` of the same file in the same rounds, and start-up with the import of numpy.
+The ratios count, because seconds depend on the machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SMALL_MODEL = Path(__file__).parents[2] / "recipes" / "nets" / "tconv_bn.ck"
 
 
 def table(runs: Mapping[str, Run], ratio_to: str) -> str:
-    """Measured commands as a Markdown table; the first one is the reference of the ratios."""
+    """Return measured commands as a Markdown table; the first one is the reference of the ratios."""
     reference = next(iter(runs.values())).seconds
     rows: list[tuple[str, ...]] = [("command", "seconds", f"times {ratio_to}", "resident", "anonymous")]
     for name, run in runs.items():
@@ -35,7 +35,7 @@ def table(runs: Mapping[str, Run], ratio_to: str) -> str:
 
 
 def measure_starts(folder: Path, rounds: int) -> str:
-    """Start-up of the commands on a model of three operators."""
+    """Return a table of the start-up of the commands, on a model of three operators."""
     target, again = str(folder / "out.circle"), str(folder / "again.circle")
     tool = command_path("circle2circle")
     commands = {
@@ -50,7 +50,7 @@ def measure_starts(folder: Path, rounds: int) -> str:
 
 
 def measure_size(size: int, folder: Path, rounds: int) -> str:
-    """Commands on a model file of about ``size`` bytes of which O1 changes one layer."""
+    """Return a table of commands on a model file of about ``size`` bytes, of which O1 changes one layer."""
     source, target = folder / "in.tflite", folder / "out.tflite"
     made = make_model(source, size)
     tool = [command_path("circle2circle"), str(source), str(target)]

@@ -5,8 +5,8 @@
 
 Without MODEL: the models of the shared folder.  "Before" is the model as it is written to TFLite without
 passes.  Both run on one thread, in turns, in one process.  The latencies are medians of all rounds, the
-ratio is the median of the rounds' ratios.  What counts is the time for which the thread has the processor, so
-that other work on the machine hardly matters.
+ratio is the median of the rounds' ratios.  Latencies are processor time of the thread, so that other work on
+the machine hardly matters.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ ROUND_SECONDS = 1e-3
 """A round invokes a model until about this time has passed: one invocation may be too short to measure."""
 
 INSTANCES = 10
-"""How often the interpreters are made: where their memory lies can double the latency of the same file."""
+"""How often the interpreters are made anew: the place of their memory can double the latency of a file."""
 
 
 class Delegation(NamedTuple):
-    """``partitions`` of the main graph are delegated, with ``delegated`` operators of ``all``.
+    """What a delegate runs: ``partitions`` of the main graph, with ``delegated`` of its ``all`` operators.
 
     ``others``: the codes of the other operators.
     """
@@ -56,7 +56,7 @@ class Delegation(NamedTuple):
 def delegation(content: bytes) -> Delegation:
     """Return what the delegate runs of the main graph of a TFLite file.
 
-    A delegated operator is one that is reached from the outputs of a DELEGATE node before its inputs are.
+    An operator is delegated if it lies between the inputs and the outputs of a DELEGATE node.
     """
     nodes = start(content)._get_ops_details()
     parts = [node for node in nodes if node["op_name"] == "DELEGATE"]

@@ -40,7 +40,7 @@ def parser_of(name: str, description: str) -> argparse.ArgumentParser:
 
 
 def models(asked: argparse.Namespace) -> Iterator[tuple[str, Model]]:
-    """Yield name and model of what to measure: by default the models of the shared folder."""
+    """Yield (name, model) for the models to measure, by default those of the shared folder."""
     shared = sorted(p for kind in ("tflite", "circle") for p in SHARED.glob(f"models/*/*.{kind}"))
     for path in asked.models or shared:
         name = f"{path.parent.name}/{path.name}"
@@ -49,7 +49,7 @@ def models(asked: argparse.Namespace) -> Iterator[tuple[str, Model]]:
 
 
 def measure(model: Model, seconds: float) -> tuple[float, float, bool]:
-    """Best seconds of LiteRT and of circlekit, and whether LiteRT ran its optimized kernels."""
+    """Return the best seconds of LiteRT and circlekit, and whether LiteRT ran its optimized kernels."""
     kernels = select_kernels(model)
     theirs = make_interpreter(tflite_of(model), kernels)
     theirs.allocate_tensors()

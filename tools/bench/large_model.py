@@ -53,7 +53,7 @@ def make_model(
 
 
 def skeleton(layers: int, width: int) -> Model:
-    """Return the model; each constant is a broadcast view of a number of its own, so it takes no memory."""
+    """Return the model; each constant is the view of a single number, its own one, so it takes no memory."""
     x = Value("x", f32, (1, width))
     graph = Graph("main", [x])
     numbers = iter(range(1, layers + 3))
@@ -75,7 +75,7 @@ def skeleton(layers: int, width: int) -> Model:
 def _pieces(file: Encoded, seed: int, width: int) -> Iterator[bytes | bytearray | memoryview]:
     """Yield the bytes of the file, with random constants, each seeded by its number.
 
-    Their deviation keeps the magnitude of values constant from one ReLU layer to the next.
+    The range of the constants keeps the magnitude of values the same from one ReLU layer to the next.
     """
     scale = np.float32(math.sqrt(24 / width))
     yield file.skeleton

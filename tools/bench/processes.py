@@ -29,7 +29,7 @@ class Run(NamedTuple):
 
 
 def run(command: Sequence[str]) -> Run:
-    """Run a command to its end; CalledProcessError if its exit code is not 0."""
+    """Run a command to its end; raise CalledProcessError if its exit code is not 0."""
     with tempfile.TemporaryFile("w+") as out:
         start = time.perf_counter()
         process = subprocess.Popen(command, stdout=out)

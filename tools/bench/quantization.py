@@ -5,8 +5,8 @@
     python -m tools.bench.quantization int8 --by circlekit ai-edge tensorflow [--models REGEX]
 
 ``models`` makes 32 calibration and 128 test samples for each of the shared float models and of FILE ...; it
-needs scikit-image.  The other form quantizes them by the named programs and prints a table.  Models are kept
-in the folder CIRCLEKIT_BENCH (default ~/.cache/circlekit_bench).
+needs scikit-image.  Any other word is a scheme: the named programs quantize the models, and a table is
+printed.  Models are kept in the folder CIRCLEKIT_BENCH (default ~/.cache/circlekit_bench).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def sqnr(reference: Array, actual: Array) -> float:
 
 
 def measure(name: str, by: str, scheme: str) -> str:
-    """Return the mean ratio over the outputs, the size and the time; or the error."""
+    """Return the mean ratio over the outputs, the size and the time, or the error, as text."""
     start = time.perf_counter()
     try:
         data = (CACHE / "models" / f"{name}.tflite").read_bytes()

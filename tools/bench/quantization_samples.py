@@ -20,17 +20,17 @@ from tools.fuzz.seeds import SHARED
 CACHE = Path(os.environ.get("CIRCLEKIT_BENCH", Path.home() / ".cache" / "circlekit_bench"))
 COUNTS = {"calibration": 32, "test": 128}
 NOT_FLOAT = "int8|int16|quant|kws|str_ww"
-"""What the names of shared models without float weights contain."""
+"""A pattern that is in the names of the shared models without float weights."""
 
 PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket", "retina", "immunohistochemistry")
 TRAINED_ON = {"pretrainedResnet": (0, 255), "vww": (0, 1), "espcn": (0, 1), "face_landmark": (0, 1)}
-"""The range of the images by the beginning of a model's name; otherwise from -1 to 1."""
+"""The range of image values, by the beginning of a model's name; -1 to 1 for other models."""
 
 Sample = list[Array]
 
 
 def crop(rng: np.random.Generator, photos: Sequence[Array], height: int, width: int) -> Array:
-    """Return a random crop, flip and contrast of a photograph, f32[1,height,width,3] from 0 to 1."""
+    """Return a photograph with random crop, flip and contrast, as f32[1,height,width,3] from 0 to 1."""
     photo = photos[int(rng.integers(len(photos)))]
     step = int(rng.integers(1, min(photo.shape[0] // height, photo.shape[1] // width, 4) + 1))
     top = int(rng.integers(photo.shape[0] - height * step + 1))

@@ -10,11 +10,11 @@ import circlekit as ck
 from tools.bench.quantization_samples import CACHE, Sample, saved
 
 Quantizer = Callable[[bytes, str, list[Sample]], bytes]
-"""From a float model, a scheme and calibration samples to a quantized model."""
+"""A function of a float model, a scheme and calibration samples, which returns a quantized model."""
 
 
 def by_circlekit(auto: bool) -> Quantizer:
-    """``auto``: try techniques and keep what helps."""
+    """Return circlekit as a quantizer; ``auto``: whether it tries techniques and keeps those that help."""
 
     def quantize(data: bytes, scheme: str, samples: list[Sample]) -> bytes:
         model = ck.load(data)
@@ -25,7 +25,7 @@ def by_circlekit(auto: bool) -> Quantizer:
 
 
 def by_tensorflow(data: bytes, scheme: str, samples: list[Sample]) -> bytes:
-    """Quantize a TFLite file as TensorFlow's converter quantizes the one that it has made."""
+    """Quantize a TFLite file with the functions that TensorFlow's converter applies to its own files."""
     import tensorflow as tf
     from tensorflow.lite.python import convert
     from tensorflow.lite.python.optimize import calibrator

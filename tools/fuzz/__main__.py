@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzz circlekit: mutated models and recipes run through load, verify, O1 and save.  Every run must end in
+"""Fuzz circlekit: run mutated models and recipes through load, verify, O1 and save.  Every run must end in
 success or in an error that says what is wrong.
 
 python -m tools.fuzz --structured 100000 --blind 100000 --text 20000 --seed 7
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def interleaved(counts: Mapping[str, int], seed: int) -> list[Job]:
-    """Return so many jobs of each kind, evenly mixed: an interrupted run has a share of each."""
+    """Return ``counts`` jobs of each kind, evenly mixed, so that an interrupted run has a share of each."""
     jobs = [(n / count, Job(kind, seed, n)) for kind, count in counts.items() for n in range(count)]
     return [job for _, job in sorted(jobs, key=lambda item: item[0])]
 

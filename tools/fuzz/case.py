@@ -14,12 +14,12 @@ from tools.fuzz.seeds import Seeds
 from tools.fuzz.verifier import damaged_file
 
 KINDS = ("structured", "blind", "verifier", "text")
-"""Models, changed by their schema or byte by byte, or for verifiers alone; recipes."""
+"""Models changed by their schema; models changed byte by byte; files for verifiers alone; recipes."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """Case ``number`` of a kind, in the run with ``seed``."""
+    """Case ``number`` of one of KINDS, in the run with ``seed``."""
 
     kind: str
     seed: int
@@ -30,7 +30,7 @@ class Job:
 
     @staticmethod
     def parse(text: str) -> Job:
-        """Return the job that is printed as ``text``; ValueError for an unknown kind."""
+        """Return the job that is printed as ``text``; raise ValueError for an unknown kind."""
         kind, seed, number = text.split(":")
         if kind not in KINDS:
             raise ValueError(f"expected one of {', '.join(KINDS)}, got {kind}")
@@ -39,7 +39,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Case:
-    """A file to run.  ``done``: how it was made from ``origin``."""
+    """A file to run.  ``done``: the names of the mutations by which it was made from the seed ``origin``."""
 
     data: bytes
     suffix: str
@@ -48,7 +48,7 @@ class Case:
 
 
 def case_of(path: Path) -> Case:
-    """Return the case that consists of a file."""
+    """Return the case that consists of an existing file."""
     return Case(path.read_bytes(), path.suffix, path.name)
 
 

@@ -27,10 +27,10 @@ def full_model(fmt: str, rng: random.Random) -> bytes:
 
 
 def _table(spec: Table, fmt: str, rng: random.Random) -> Tree:
-    present = (f for f in spec.fields if f.kind is not Kind.UNION_TYPE)
+    fields = (f for f in spec.fields if f.kind is not Kind.UNION_TYPE)
     return {
         f.name: _value(f, fmt, rng)
-        for f in present
+        for f in fields
         if f.kind > Kind.STRING or rng.random() < SCALAR_PROBABILITY
     }
 

@@ -93,7 +93,7 @@ def tables(tree: Tree, spec: Table, fmt: str) -> Iterator[tuple[Tree, Table]]:
 
 
 def any_field(world: World, pattern: str) -> None:
-    """Change a field whose name, such as ``Tensor.shape``, matches; each kind of table is equally likely."""
+    """Change a field whose name (``Tensor.shape``) matches ``pattern``; all kinds of table are as likely."""
     found: dict[str, list[tuple[Tree, Table]]] = {}
     for tree, spec in tables(world.root, table("Model", world.format), world.format):
         if matching(spec.name, world.format, pattern):
@@ -206,7 +206,7 @@ def _change_tables(world: World, tree: Tree, item: Field) -> None:
 
 
 def _change_union(world: World, tree: Tree, name: str, item: Field) -> None:
-    """Choose another member with the fields they share, a new one, or a type without a table."""
+    """Choose another member that keeps the common fields, a new member, or a type without a table."""
     rng = world.rng
     assert item.enum is not None
     known = enumeration(item.enum.name, world.format).numbers

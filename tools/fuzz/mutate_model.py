@@ -15,18 +15,8 @@ from circlekit.io.write.flatbuffer_encoder import Encoder
 from circlekit.io.write.save import to_bytes
 from circlekit.ir.shape_inference import infer_shapes
 from tools.fuzz.mutate_fields import World, any_field, tables
-from tools.fuzz.mutate_operators import (
-    change_operator,
-    drop_operator,
-    insert_operators,
-    ints,
-)
-from tools.fuzz.mutate_tensors import (
-    constant,
-    fit_constants,
-    quantization,
-    replace_everywhere,
-)
+from tools.fuzz.mutate_operators import change_operator, drop_operator, insert_operators, ints
+from tools.fuzz.mutate_tensors import constant, fit_constants, quantization, replace_everywhere
 
 MAX_MUTATIONS = 5
 
@@ -97,7 +87,7 @@ def with_inferred_shapes(data: bytes) -> bytes:
 
 
 class SharingEncoder(Encoder):
-    """Encoder that writes a table that occurs several times once, at its last occurrence."""
+    """Encoder that writes a table only once, at its last occurrence, if it occurs several times."""
 
     def __init__(self, fmt: str, root: Tree) -> None:
         super().__init__(fmt)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutate the operators of a decoded model: other ones, fewer, many more."""
+"""Mutate the operators of a decoded model: change, drop or insert them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tools.fuzz.mutate_tensors import DIMENSIONS, add_buffer, shape_of, type_of
 
 INTEGERS = frozenset({"INT32", "INT64", "INT16", "UINT32"})
 JOINING = ("ADD", "MUL", "CONCATENATION", "MAXIMUM", "SUB", "PACK", "ADD_N", "BATCH_MATMUL")
-"""Operators of several operands: a chain of n has 2^n paths, and of CONCATENATION 2^n elements."""
+"""Operators of several operands: a chain of n has 2^n paths, a chain of n CONCATENATIONs 2^n elements."""
 
 
 def ints(tree: Tree, name: str) -> list[int]:
-    """Return a vector of indices as a list that belongs to the tree."""
+    """Return the vector of indices ``name`` as a list, which takes its place in ``tree``."""
     values = tree.get(name)
     tree[name] = out = [] if values is None else [int(v) for v in values]
     return out
@@ -41,7 +41,7 @@ def new_code(world: World, name: str, version: int = 1) -> int:
 
 
 def set_options(world: World, operator: Tree, name: str) -> None:
-    """Replace the options of ``operator`` by defaults, or random ones, of operator ``name``."""
+    """Replace the options of ``operator`` by those of the operator ``name``: defaults or random ones."""
     for name_of_field in ("builtin_options", "builtin_options_2"):
         operator.pop(name_of_field, None)
     options = REGISTRY[name].options

@@ -24,13 +24,13 @@ def shape_of(tensor: Tree) -> list[int]:
 
 
 def type_of(tensor: Tree) -> str | int:
-    """Return the type by name; a number that the schema lacks stays one."""
+    """Return the name of the type, or its number if the schema lacks it."""
     found: str | int = tensor.get("type", "FLOAT32")
     return found
 
 
 def element_of(tensor: Tree) -> np.dtype[np.generic] | None:
-    """Return how a constant is stored, strings as offsets; None for packed elements and unknown types."""
+    """Return the dtype of stored elements, of offsets for strings; None for packed and unknown types."""
     if type_of(tensor) == "STRING":
         return np.dtype(np.int32)
     dtype = DType.__members__.get(str(type_of(tensor)))
@@ -119,7 +119,7 @@ def _element(rng: random.Random, dtype: np.dtype[np.generic], old: object) -> ob
 
 
 def quantization(world: World) -> None:
-    """Set scales and zero points, some of them extreme, whose number fits an axis or not."""
+    """Set scales and zero points, some of them extreme; their number may or may not fit an axis."""
     tensor, rng = world.part("tensors"), world.rng
     if tensor is None:
         return

@@ -52,9 +52,8 @@ KINDS = {"like": 8, "replace": 9, "delete": 2, "insert": 3, "swap": 2, "copy": 1
 
 def _class(word: str) -> str:
     """Return the class of a word; words of one class can replace each other."""
-    return (
-        "text" if word[0] == '"' else "number" if word[0].isdigit() else "word" if word[0].isalpha() else word
-    )
+    first = word[0]
+    return "text" if first == '"' else "number" if first.isdigit() else "word" if first.isalpha() else word
 
 
 def _place(words: list[str], rng: random.Random) -> int:

@@ -57,7 +57,7 @@ def outcome_of(case: Case, with_values: bool) -> Outcome:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeLimitExceeded inside after so many seconds of processor time."""
+    """Raise TimeLimitExceeded inside the block after so many seconds of processor time."""
 
     def raise_it(number: int, frame: object) -> None:
         raise TimeLimitExceeded
@@ -71,7 +71,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def limit_memory() -> None:
-    """Let allocations fail beyond MEMORY_BYTES; a process that is large already may grow by half of that."""
+    """Let allocations fail beyond MEMORY_BYTES; a process that is larger already may grow by half of that."""
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limit = max(MEMORY_BYTES, size + MEMORY_BYTES // 2)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -40,7 +40,7 @@ class Tally:
         return sum(len(results) for results in self.faults.values())
 
     def __str__(self) -> str:
-        """A table with a row for each end and a column for each kind of case."""
+        """Return a table with a row for each end and a column for each kind of case."""
         kinds = [kind for kind in KINDS if any(k == kind for k, _, _ in self.ends)]
         ends = sorted({(end, error) for _, end, error in self.ends})
         rows = [(end, error, *(self.ends[kind, end, error] for kind in kinds)) for end, error in ends]
@@ -53,7 +53,7 @@ class Tally:
         return "\n".join(lines)
 
     def fault_lines(self) -> list[str]:
-        """Return a line for each fault: how often, what, and three of its cases."""
+        """Return a line for each fault: how often it occurred, its key, and three of its cases."""
         found = sorted(self.faults.items(), key=lambda item: -len(item[1]))
         return [f"{len(rs):6} {key}  ({', '.join(str(r.job) for r in rs[:3])})" for key, rs in found]
 

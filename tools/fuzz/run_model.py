@@ -59,7 +59,7 @@ class Outcome:
 
     @property
     def key(self) -> str:
-        """Equal for faults that probably have the same cause."""
+        """A text that is equal for faults that probably have the same cause."""
         return f"{self.stage}: {self.error}"
 
 
@@ -127,7 +127,9 @@ class ModelRun:
             raise
         self.stage = "save"
         has_rank = any(v.shape is not None for graph in legal.graphs for v in graph.values())
-        self._load_again(to_bytes(legal, target), has_rank)  # a file without any is read as one of scalars
+        self._load_again(
+            to_bytes(legal, target), has_rank
+        )  # without any rank, all values are read as scalars
         self.stage = "values"
         values = ""
         if original is not None:
@@ -148,7 +150,7 @@ class ModelRun:
         require(lambda: load_bytes(again, "again"), "a saved invalid model cannot be loaded")
 
     def _load_again(self, data: bytes, is_complete: bool) -> None:
-        """Load what was saved; where ``is_complete``, verify it, and sometimes save it once more."""
+        """Load the saved ``data``; if ``is_complete``, verify the model, and sometimes save it once more."""
         self.stage = "reload"
         model = require(lambda: load_bytes(data, "again"), "a saved model cannot be loaded")
         if not is_complete:
@@ -164,7 +166,7 @@ class ModelRun:
 
 
 def require(action: Callable[[], T], what: str) -> T:
-    """Return the result of ``action``; AssertionError where circlekit refuses."""
+    """Return the result of ``action``; raise AssertionError, with ``what``, if circlekit refuses."""
     try:
         return action()
     except UnsupportedError:

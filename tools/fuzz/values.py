@@ -15,7 +15,7 @@ from circlekit.ir.value import Array
 from circlekit.ops.arithmetic.random_ops import Random
 
 MAX_CALLS = 200
-"""Graph runs allowed in one comparison, which ends loops."""
+"""Graph runs allowed in one comparison, so that endless loops end."""
 
 MAX_ELEMENTS = 1 << 18
 """Elements of all values of a model together; larger models take too long."""
@@ -24,7 +24,7 @@ OVERFLOW_RISK = 1e30
 """Outputs above this may overflow in one order of operations and not in another."""
 
 LARGE_CONSTANT = 1e6
-"""Constants above this, infinite or NaN may spoil other elements once a rewrite moves them."""
+"""Constants above this, infinite or NaN may spoil other elements after a rewrite has moved them."""
 
 
 def can_run(model: Model) -> bool:
@@ -65,8 +65,8 @@ def compare_values(before: Model, after: Model) -> str:
 def is_rounding(verifier: Verifier, after: Model) -> bool:
     """Return whether rounding errors of the constants explain the difference.
 
-    A model that divides by almost zero amplifies them.  ``--verify`` refuses that beyond a limit, because a
-    user has to know; it is not a fault of O1.
+    A model that divides by almost zero amplifies them.  ``--verify`` refuses a difference beyond a limit,
+    because a user has to know of it; it is not a fault of O1.
     """
     if interface_differences(verifier.interface, interface_of(after)):
         return False

@@ -38,7 +38,7 @@ def damaged_file(seeds: Seeds, rng: random.Random) -> tuple[bytes, list[str]]:
 
 
 def compare_verifiers(data: bytes) -> Outcome:
-    """Return which of the two accept a file."""
+    """Return which of the two accept a file, as an outcome; a fault if LiteRT alone refuses it."""
     message, (is_accepted,) = decoder_message(data), accepted_files([data])
     if is_accepted:
         return Outcome(REFUSED, "by the decoder alone", message) if message else Outcome(SAVED, "by both")

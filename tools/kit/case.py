@@ -33,7 +33,7 @@ from tools.samples.types import FILTERS, QUANTIZABLE, Types, types_of
 
 CASE_SECONDS = 30.0
 ATTEMPTS = 40
-"""Samples that are drawn until LiteRT has the form of one, and its constraints hold."""
+"""The most samples that are drawn until LiteRT's table has one of them."""
 
 FLOAT_PROBABILITY = 0.3
 """Probability that a form with float data is drawn, if there is one."""
@@ -42,8 +42,8 @@ FLOAT16_TOLERANCE = 1e-3
 """float16 results have 11 bits, of which the last may differ."""
 
 OPTIMIZED_ORACLE = frozenset({"SUM", "LOCAL_RESPONSE_NORMALIZATION"})
-"""Operators whose reference kernel is wrong: sums of int8 and int16 start from unset memory; the last channel
-of a window is left out."""
+"""Operators whose reference kernel is wrong: SUM of int8 and int16 starts from unset memory, and
+LOCAL_RESPONSE_NORMALIZATION leaves out the last channel of a window."""
 
 BOUNDED = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
 
@@ -75,7 +75,7 @@ class Done(NamedTuple):
 
 @cache
 def forms(code: str) -> tuple[Types, ...]:
-    """Return the types of the forms of an operator that the table of LiteRT has."""
+    """Return the types of the forms that LiteRT's table has of an operator."""
     known = find_target("litert").operators.get(code, {"forms": "any"})["forms"]
     found = (types_of(REGISTRY[code], form) for form in sorted(known if known != "any" else ()))
     return tuple(types for types in found if types is not None)
@@ -119,6 +119,7 @@ def is_defined(op: Op) -> bool:
 
 
 def label_of(op: Op) -> str:
+    """Return the label of ``Done``, such as ``i8q x i8qc``."""
     operands, specs = form_of(op).partition(":")[0].split(","), [spec.name for spec in op.operands]
     weights = [text for name, text in zip(specs, operands, strict=False) if name in (*FILTERS, "y")]
     data = [
@@ -147,7 +148,7 @@ def judge(sample: Sample, tell: Tell = lambda news: None) -> tuple[Verdict, str]
 
 
 def magnitude(sample: Sample) -> float:
-    """Return the largest magnitude of float results before a fused activation, or of terms of a reduction."""
+    """Return the largest magnitude of the terms of a reduction, or of float results before an activation."""
     op = sample.op
     if "keep_dims" in op.attribute_values:
         terms = (a[np.isfinite(a)] for a in sample.inputs if a.dtype.kind == "f")
@@ -160,7 +161,7 @@ def magnitude(sample: Sample) -> float:
 
 
 def compare(found: Sequence[Array], wanted: Sequence[Array], magnitude: float = 0.0) -> tuple[Verdict, str]:
-    """Compare the outputs; ``magnitude``: the least magnitude that the tolerance of floats refers to."""
+    """Compare the outputs; the tolerance of floats refers to at least ``magnitude``."""
     for index, (ours, theirs) in enumerate(zip(found, wanted, strict=True)):
         texts = differences([f"output{index}"], [ours], [theirs], _tolerance(theirs, magnitude))
         if texts:

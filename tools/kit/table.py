@@ -15,7 +15,7 @@ COLUMNS = (Verdict.PASSED, Verdict.FAILED, Verdict.NOT_OURS, Verdict.NOT_LITERT,
 
 @dataclass
 class Row:
-    """One operator on one kind of data.  ``first``: a reason and a case for each verdict."""
+    """One operator on one kind of data.  ``first``: reason and job of the first case with each verdict."""
 
     code: str
     label: str

@@ -5,7 +5,7 @@ LiteRT runs its built-in kernels on one thread, without delegates.  The size of 
 addresses of the tensors after ``allocate_tensors``.  The arena begins with an input of the graph, and every
 other buffer begins at the next multiple of 64 bytes after another one at the latest.  So the kernels' scratch
 buffers are found, too, and tensors elsewhere are left out: constants, variables and tensors of unknown size.
-So are the results of a WHILE whose body computes sizes, and all after them: there the plan is larger.
+The results of a WHILE whose body computes sizes, and all later ones, are elsewhere: there the plan is larger.
 """
 
 from __future__ import annotations

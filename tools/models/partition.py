@@ -23,7 +23,7 @@ from circlekit.structure.part_table import PartTable
 from circlekit.structure.run_parts import run_parts
 
 PARTITIONS = 6
-"""Of each model."""
+"""How often each model is divided."""
 
 BACKENDS = ("cpu", "npu", "gpu")
 

@@ -22,12 +22,11 @@ from tools.samples.typed_operator import Sample, draw_sample
 from tools.samples.types import Types, all_types
 
 CHECK_SEED = 1 << 20
-"""So that the models differ from those that tables are made from."""
-
+"""Makes the models differ from those that tables are made from."""
 
 LUCK_SAMPLES, LEAST_FAILURES = 24, 1 / 12
-"""A model that the table refuses runs by luck (zeros, dimensions of 1) if this part of so many others fails,
-which the table refuses for the same reason."""
+"""A model that the table refuses runs by luck (zeros, dimensions of 1) if at least this part fails of this
+many other models that the table refuses for the same reason."""
 
 
 class Drawn(NamedTuple):
@@ -38,7 +37,7 @@ class Drawn(NamedTuple):
 
 @dataclass
 class Agreement:
-    """``counts``: models by what table and runtime say.  ``differences``: a line for each disagreement."""
+    """``counts``: models by whether table and runtime take them.  ``differences``: lines on disagreements."""
 
     counts: Counter[tuple[bool, bool]] = field(default_factory=Counter)
     lucky: int = 0
@@ -54,7 +53,7 @@ class Agreement:
 
 
 def check(name: str, count: int, seed: int) -> Agreement:
-    """Return how ``count`` models, half of them of forms in the table, agree with the table ``name``."""
+    """Return whether runtime and table ``name`` agree on ``count`` models, of which it has at least half."""
     target = find_target(name)
     found = Agreement()
     random = np.random.default_rng([seed, CHECK_SEED])
@@ -75,7 +74,7 @@ def check(name: str, count: int, seed: int) -> Agreement:
 
 
 def _judged(name: str, drawn: list[Drawn]) -> Iterator[tuple[Drawn, str]]:
-    """Yield the models that are valid, with why the runtime does not run them."""
+    """Yield the valid models, each with why the runtime does not run it; "" if it does."""
     runtime = RUNTIMES[name]
     jobs = [Job(content_of(item.sample.graph, runtime.format), item.sample.inputs) for item in drawn]
     for item, ran in zip(drawn, run_jobs(runtime, jobs), strict=True):
@@ -84,6 +83,7 @@ def _judged(name: str, drawn: list[Drawn]) -> Iterator[tuple[Drawn, str]]:
 
 
 def _is_luck(name: str, drawn: Drawn, refusal: str, random: np.random.Generator) -> bool:
+    """Return whether a model that the table refuses with ``refusal`` runs by luck (see LUCK_SAMPLES)."""
     others = []
     for number in random.integers(1 << 30, size=10 * LUCK_SAMPLES):
         sample = draw_sample(drawn.code, drawn.types, int(number), CHECK_SEED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constraints that tell the models that a runtime runs from those that it does not run."""
+"""Learn constraints: which models of a form a runtime runs, and which not."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from circlekit.targets.constraints import (
 from circlekit.targets.target import TABLES, find_target
 
 LUCK = 0.7
-"""A constraint may be broken by models that run, up to this part of those that it keeps from wrong values:
-a runtime that ignores an activation gives the right values where there is nothing to clip."""
+"""How many models that break a constraint may run, by luck, for each one that breaks it and is harmed.  For
+example, a runtime that ignores an activation gives the right values where there is nothing to clip."""
 
 LUCK_OF = {"row_multiple": 4.0}
-"""The same for single constraints: rows that begin in whole bytes may be the only ones that are read."""
+"""LUCK of single kinds of constraints: often, only rows that begin in whole bytes are read."""
 
 LUCK_COST = 1.0
 """Failures that a constraint must explain for each model that runs and breaks it, to be preferred."""
 
 HIGHEST_RANK = 8
-"""Of samples, and of operands that LiteRT knows."""
+"""The highest rank of samples, and of operands in LiteRT."""
 
 FIXED_SCALE_SAMPLES = 4
 """Models that run, all with the same scale of a result, before it counts as the only one."""
 
 BYTE_ELEMENTS = 2
-"""Elements of int4 in a byte; some kernels take rows that begin in the middle of one for others."""
+"""Elements of int4 in a byte; some kernels misread rows that begin in the middle of a byte."""
 
 OF_OPERANDS, OF_SCALES = ("constant", "nonempty"), ("symmetric", "same_scale", "scale_ratio", "scalar_rank")
-"""Kinds of constraints that say nothing of a form without the operands, or without their scales."""
+"""Kinds of constraints that say nothing about a form without the named operands, or without their scales."""
 
 NOT_LEARNED = ("source", "known")
 """Entries of a form that are no constraints of single models."""
@@ -51,7 +51,7 @@ Constraints = dict[str, Any]
 
 
 class Observation(NamedTuple):
-    """``harms``: the runtime takes the model, and then crashes, fails, or gives wrong values."""
+    """A model of ``op``.  ``harms``: the runtime takes it, and then crashes, fails, or gives wrong values."""
 
     op: Op
     runs: bool
@@ -61,8 +61,8 @@ class Observation(NamedTuple):
 def known_constraints(target: str, code: str) -> list[Constraints]:
     """Return the constraints of an operator in the table of a target, each once.
 
-    Those on several things at once, which no measurement proposes by itself, were read from sources: for the
-    delegate, ``Visit*Node`` in tflite/delegates/xnnpack/xnnpack_delegate.cc; for onert, ShapeValidator.cc.
+    Constraints on several things at once, which ``candidates`` does not propose, were read from sources: for
+    XNNPACK, ``Visit*Node`` in tflite/delegates/xnnpack/xnnpack_delegate.cc; for onert, ShapeValidator.cc.
     """
     if not (TABLES / f"{target.replace('-', '_')}.json").exists():
         return []
@@ -77,11 +77,11 @@ def learn(
     published: Iterable[Constraints] = (),
     suspects: Iterable[Constraints] = (),
 ) -> Constraints:
-    """Return the fewest constraints that models that run satisfy, and that explain the failures.
+    """Return few constraints that explain the failures, and that the models that run satisfy but for luck.
 
-    ``published``: constraints that are known; those that no model that runs contradicts come first.  A model
-    cannot contradict the value of an attribute, which may be ignored where it changes no number.
-    ``suspects``: constraints that come last.
+    ``published``: known constraints, tried first; they are kept unless models that run contradict them.  No
+    model contradicts a constraint on the value of an attribute, which a runtime may ignore where it changes
+    no number.  ``suspects``: constraints that are tried last.
     """
     passed = [o.op for o in observed if o.runs]
     failed = [o for o in observed if not o.runs]
@@ -115,7 +115,7 @@ def learn(
 
 
 def parts_of(constraints: Constraints) -> Iterator[Constraints]:
-    """Yield a constraint for each kind, and for each name that it speaks of."""
+    """Yield single constraints: one for each kind, and for each name that a kind is about."""
     for kind, content in constraints.items():
         if kind in NOT_LEARNED:
             continue
@@ -153,9 +153,9 @@ def _merged(first: Constraints, second: Constraints) -> Constraints:
 
 
 def candidates(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constraints]:
-    """Yield single constraints, the most usual first: the narrowest of each kind that what runs satisfies.
+    """Yield single constraints, the most usual first: of each kind, the narrowest that ``passed`` satisfies.
 
-    Numbers, ranks and values beyond those that run are allowed up to the first that was tried and failed.
+    Numbers, ranks and values beyond those of ``passed`` are allowed up to the first one in ``failed``.
     """
     every = [*passed, *failed]
     results = passed[0].result_names
@@ -196,7 +196,7 @@ def candidates(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constrain
 
 
 def _limits(good: Iterable[int], bad: Iterable[int]) -> tuple[int | None, int | None]:
-    """Return the numbers around ``good`` that no number in ``bad`` excludes; None: no limit."""
+    """Return the lowest and the highest number around ``good`` before a ``bad`` one; None for no limit."""
     good, bad = set(good), set(bad)
     below, above = [n for n in bad if n < min(good)], [n for n in bad if n > max(good)]
     return max(below) + 1 if below else None, min(above) - 1 if above else None
@@ -211,7 +211,7 @@ def _members(default: Named | bool) -> set[Any]:
 
 
 def _lengths(passed: Sequence[Op], failed: Sequence[Op], name: str, vector: str) -> Iterator[Constraints]:
-    """Yield the length that a vector has for each rank of ``name``, if the same ranks fail with others."""
+    """Yield the length of ``vector`` for each rank of ``name``, if other lengths fail with the same ranks."""
     good, bad = (
         {pair for op in ops for pair in _rank_and_length(op, name, vector)} for ops in (passed, failed)
     )
@@ -227,7 +227,7 @@ def _rank_and_length(op: Op, name: str, vector: str) -> Iterator[tuple[int, int]
 
 
 def _values(passed: Sequence[Op], failed: Sequence[Op]) -> Iterator[Constraints]:
-    """Yield values of attributes: of enumerations and booleans those that run; of numbers the default."""
+    """Yield values of attributes: for enumerations and booleans those that run, for numbers the default."""
     for item in passed[0].attributes:
         if isinstance(item.default, DType) or item.is_graph or not isinstance(item.default, Named | int):
             continue

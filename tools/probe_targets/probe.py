@@ -39,33 +39,34 @@ from tools.samples.typed_operator import Sample, draw_sample
 from tools.samples.types import FILTERS, Types, all_types
 
 FIRST_SAMPLES, KNOWN_SAMPLES = 7, len(RANKS)
-"""Of each combination of types, and of operators that are known to run in some form; if none of them runs,
+"""Samples of each combination of types; the second number if constraints are published.  If no sample runs,
 the runtime lacks the form."""
 
 SAMPLES, MORE_SAMPLES = 2 * len(RANKS), 12 * len(RANKS)
-"""Of each form that runs; beyond that, of few forms, and of all where the result is not what was expected."""
+"""Samples of each form that runs; then up to this many of few forms, and of all forms after a surprise."""
 
 OUTSIDE_SAMPLES, ALONE = 2 * MORE_SAMPLES, 6
-"""Samples among which, for each constraint, this number is run that break it and no other."""
+"""Among so many samples, for each constraint, this many are run that break this constraint and no other."""
 
 SPREAD, STEP = 3, len(RANKS)
-"""Forms that each further sample is drawn of; samples before the constraints are learned again."""
+"""After SAMPLES, each sample is drawn in SPREAD forms; every STEP samples, constraints are learned again."""
 
 LEAST_RUNNING = 0.2
 """A form counts if at least this part of the models runs: some forms run by luck, if there is one element."""
 
 LARGEST_HARM, LARGEST_REFUSED = 0.1, 0.3
-"""It counts if at most these parts of the models that satisfy its constraints are harmed, do not run."""
+"""A form counts if, of the models that satisfy its constraints, at most this part is harmed, and at most
+this part does not run."""
 
 HIGHEST_VERSION = 20
 FLOAT_TOLERANCE, HYBRID_TOLERANCE, QUANTUM_TOLERANCE = 1e-2, 1e-1, 2
-"""``HYBRID``: of products of integer weights with floats, which some runtimes quantize in each run."""
+"""``HYBRID``: for products of integer weights with floats, which some runtimes quantize in each run."""
 
 Form = dict[str, Any]
 
 
 class Measured(NamedTuple):
-    """``forms``: with constraints.  ``unexplained``: by form, failures that break no constraint."""
+    """``forms`` with their constraints; by form, how many failures break none, and the reason of one."""
 
     version: int | None
     forms: dict[str, Form]
@@ -74,7 +75,7 @@ class Measured(NamedTuple):
 
 
 class _Form:
-    """What was observed of a form, in samples of ``types``; whether our interpreter runs one of them."""
+    """What was observed of a form in samples of ``types``.  ``is_valid``: our interpreter ran one of them."""
 
     def __init__(self) -> None:
         self.types: dict[Types, None] = {}
@@ -95,7 +96,7 @@ def measure(code: str, name: str, seed: int) -> Measured | None:
 
 
 class _Probe:
-    """Samples of one operator.  Samples of equal numbers have equal shapes and attributes in all forms."""
+    """Measures one operator.  Samples of the same number have the same shapes and attributes in all forms."""
 
     def __init__(self, code: str, name: str, seed: int) -> None:
         self.code, self.runtime, self.seed = code, (runtime := RUNTIMES[name]), seed
@@ -134,7 +135,7 @@ class _Probe:
         return self.result()
 
     def try_outside(self, running: Sequence[Types]) -> None:
-        """Run samples that break a single constraint, and learn again: few were among those drawn so far."""
+        """Run samples that break a single constraint, of which few were drawn so far, and learn again."""
         found = Counter[tuple[str, str]]()
         for text, form in self.forms.items():
             found.update(
@@ -154,7 +155,7 @@ class _Probe:
         self.learn()
 
     def measure_recurrent(self) -> Measured:
-        """Return the forms of which every sample runs; whether one does depends on nothing else."""
+        """Return the forms of which every sample runs; they have no further constraints."""
         samples = list(recurrent_samples(self.code, self.seed))
         jobs = [Job(content_of(s.graph, self.runtime.format), s.inputs) for s in samples]
         for sample, ran in zip(samples, run_jobs(self.runtime, jobs), strict=True):
@@ -170,7 +171,7 @@ class _Probe:
         return Measured(_highest_version(self.runtime, op), found, Counter(failed), reasons)
 
     def observe(self, wanted: Iterable[tuple[Types, int]]) -> set[int]:
-        """Run samples; return the numbers of those of which the constraints so far say something else."""
+        """Run samples; return the numbers of those whose results contradict the constraints so far."""
         samples: list[tuple[Types, int, Sample]] = []
         jobs = []
         for types, number in wanted:
@@ -203,9 +204,9 @@ class _Probe:
                 form.constraints = learn(form.observed, self.published, self.suspects)
 
     def needs_known_shapes(self, running: Iterable[Types]) -> list[str]:
-        """Return the names of the computed operands if most models do not run where their shapes are unknown.
+        """Return the names of the computed operands if most models with unknown shapes do not run.
 
-        Their sizes are stated before the model is prepared.
+        The sizes of the inputs are stated before the model is prepared.
         """
         sized, names = self.runtime.sized_dtypes, dict[str, None]()
         samples: list[Sample] = []
@@ -224,6 +225,7 @@ class _Probe:
         return list(names) if refused > len(samples) / 2 else []
 
     def result(self) -> Measured:
+        """Return what was measured; forms that mostly fail, or fail for unknown reasons, are left out."""
         found = {text: form for text, form in sorted(self.forms.items()) if form.runs}
         unexplained = Counter[str]()
         for text, form in list(found.items()):
@@ -268,16 +270,15 @@ def content_of(graph: Graph, format: str) -> bytes:
 def judged(runtime: Runtime, sample: Sample, ran: Ran) -> str | None:
     """Return why the runtime does not run a sample, "" if it does, None if the model is invalid.
 
-    What it computes must equal our results, if our interpreter has a kernel.  A form that our kernel refuses
-    does not count: LiteRT misreads most of them.
+    The results must equal those of our interpreter, if that has a kernel.  A form that our kernel refuses
+    counts as not run: LiteRT misreads most such forms.
     """
     ours = run_here(runtime.format, sample)
     if isinstance(ours, Exception):
         if ran.outputs is None:
             return ran.reason if isinstance(ours, UnsupportedError) else None
-        return (
-            f"our interpreter: {ours}".partition("\n")[0] if type(sample.op).kernel is not Op.kernel else ""
-        )
+        has_kernel = type(sample.op).kernel is not Op.kernel
+        return f"our interpreter: {ours}".partition("\n")[0] if has_kernel else ""
     if ran.outputs is None:
         return ran.reason
     for value, a, b in zip(sample.op.results, ours, ran.outputs, strict=True):
@@ -307,7 +308,7 @@ def run_here(format: str, sample: Sample) -> list[Array] | Exception:
 
 
 def _highest_version(runtime: Runtime, op: Op) -> int | None:
-    """Return the highest version that the runtime loads ``op`` with; None if it loads every one."""
+    """Return the highest version with which the runtime loads ``op``; None if it loads every version."""
     jobs = []
     for number in range(1, HIGHEST_VERSION + 1):
         op.version = number
@@ -319,7 +320,7 @@ def _highest_version(runtime: Runtime, op: Op) -> int | None:
 
 
 def registered(codes: Sequence[str], runtime: Runtime) -> Iterator[str]:
-    """Yield the operators that the runtime loads, whatever it does then; for those without samples."""
+    """Yield those of the operators ``codes`` that the runtime loads, whatever happens when it runs them."""
     jobs = {}
     for code in codes:
         x, y = Value("x", f32, (1, 2)), Value("y", f32, (1, 2))
@@ -334,7 +335,7 @@ def registered(codes: Sequence[str], runtime: Runtime) -> Iterator[str]:
 
 
 def input_dtypes(runtime: Runtime) -> list[str] | None:
-    """Return the dtypes that an input, which no operator reads, may have; None for all that are arrays."""
+    """Return the dtypes that an input that no operator reads may have; None if all dtypes of arrays may."""
     dtypes = [dtype for dtype in DType if dtype.numpy is not None and dtype.numpy.kind != "O"]
     jobs = []
     for dtype in dtypes:
@@ -344,9 +345,6 @@ def input_dtypes(runtime: Runtime) -> list[str] | None:
         graph.outputs[0].name = "y"
         arrays = [np.zeros((1, 2), np.float32), np.zeros((1, 2), dtype.numpy)]
         jobs.append(Job(content_of(graph, runtime.format), arrays))
-    taken = [ran.outputs is not None for ran in run_jobs(runtime, jobs)]
-    return (
-        None
-        if all(taken)
-        else [dtype.short for dtype, is_taken in zip(dtypes, taken, strict=True) if is_taken]
-    )
+    results = zip(dtypes, run_jobs(runtime, jobs), strict=True)
+    taken = [dtype.short for dtype, ran in results if ran.outputs is not None]
+    return None if len(taken) == len(dtypes) else taken

@@ -17,7 +17,7 @@ from tools.samples.typed_operator import Sample
 from tools.samples.types import per_tensor
 
 RECURRENT = ("LSTM", "RNN", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN")
-"""Those in both directions are not measured: whether LiteRT runs a form depends on attributes and memory."""
+"""Operators in both directions are missing: whether LiteRT runs them depends on attributes and memory."""
 
 TIME, BATCH, INPUTS, CELLS, OUTPUTS, DEPTH = 2, 2, 5, 8, 6, 4
 """``TIME`` and ``BATCH`` are equal: their order is an attribute.  ``OUTPUTS``: of a projection.
@@ -55,7 +55,7 @@ def recurrent_samples(code: str, seed: int) -> Iterator[Sample]:
 
 
 class _Maker:
-    """Makes one operator; ``gone``: parts of names of absent operands."""
+    """Makes samples of one operator; ``gone``: parts of the names of absent operands."""
 
     def __init__(self, code: str, data: DType, weights: DType, gone: list[str], seed: int) -> None:
         self.kind, self.data, self.weights, self.gone = REGISTRY[code], data, weights, gone
@@ -89,7 +89,7 @@ class _Maker:
         return np.rint(numbers * 50).astype(np.int8) if value.dtype is i8 else numbers.astype(np.float32)
 
     def operand(self, name: str) -> Value:
-        """Return the operand ``name``; quantized as its name and the dtypes of data and weights say."""
+        """Return the operand ``name``, with the dtype and the scale of ``type_of``; random if constant."""
         dtype, scale = self.type_of(name)
         value = Value("", dtype, self.shape_of(name), None, None if dtype is f32 else per_tensor(scale, 0))
         value.is_variable = name.endswith("state")
@@ -103,7 +103,7 @@ class _Maker:
         return value
 
     def type_of(self, name: str) -> tuple[DType, float]:
-        """Return dtype and scale; on integers those of LiteRT's specification."""
+        """Return the dtype and the scale of an operand; for integer data, those of LiteRT's specification."""
         on_integers = self.data is i8
         if name.endswith("bias"):
             return (i32, 1e-4) if on_integers else (f32, 1.0)

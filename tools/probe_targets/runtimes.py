@@ -32,7 +32,7 @@ def is_registered(reason: str) -> bool:
 
 
 class Ran(NamedTuple):
-    """``outputs``: None if the runtime refuses the model (``reason``) or does not survive it."""
+    """How a run ended.  ``outputs``: None if the runtime refuses the model (``reason``) or crashes."""
 
     outputs: list[Array] | None
     reason: str = ""
@@ -44,7 +44,7 @@ class Job(NamedTuple):
 
 
 class Runtime(NamedTuple):
-    """A runtime with the form of its files.  ``run`` may raise any exception, and may end the process."""
+    """A runtime and the format of its files.  ``run`` may raise any exception, and may end the process."""
 
     title: str
     format: str
@@ -52,11 +52,11 @@ class Runtime(NamedTuple):
     run: Callable[[Job], Ran]
     prepare: Callable[[], object]
     dtypes: frozenset[DType] = frozenset(DType)
-    """Those that it has for some tensor; no others are tried."""
+    """The dtypes that it has for some tensor; no others are tried."""
     checks_first: bool = False
-    """Whether what it checks is published, and so in its table: those constraints come first."""
+    """Whether its own checks are published and so in its table: then those constraints come first."""
     sized_dtypes: frozenset[DType] = frozenset()
-    """Of inputs of unknown shape, whose sizes ``run`` states before the model is prepared."""
+    """The dtypes of inputs of unknown shape whose sizes ``run`` can state before the model is prepared."""
 
     @property
     def version(self) -> str:
@@ -143,7 +143,7 @@ def _import_onert() -> None:
 
 ONERT_DTYPES = frozenset({f32, i32, i64, i16, i8, u8, boolean})
 ONERT_SIZED = frozenset({f32, i32, i64, boolean})
-"""Its C interface states sizes of others, too; the Python package cannot."""
+"""The dtypes of inputs whose sizes onert's Python package can state; its C interface takes others, too."""
 
 RUNTIMES = {
     "litert": Runtime("LiteRT", "tflite", "ai-edge-litert", _run_litert, _import_litert),

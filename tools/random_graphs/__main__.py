@@ -35,7 +35,7 @@ Examination = partial[Result]
 """A function of a seed and ``tell``, which is called with the name of each step."""
 
 SEEDS_PER_RUN = 1_000_003
-"""The seeds of a run start at its seed times this, so that two runs share none."""
+"""The first seed of a run is its ``--seed`` times this number, so that two runs share no seed."""
 
 REDUCED_PER_KIND = 2
 """Findings of one kind that are reduced; the others are only counted."""
@@ -160,7 +160,7 @@ def show(seed: int, examination: Examination) -> int:
 
 
 def with_other_hashes(checksums: Mapping[int, int]) -> list[Finding]:
-    """Return findings for the seeds whose files differ in a process where strings hash differently."""
+    """Return a finding for each seed whose files differ in a process in which strings hash differently."""
     if not checksums:
         return []
     command = [sys.executable, "-m", "tools.random_graphs", "--checksums", *map(str, checksums)]

@@ -32,12 +32,12 @@ from circlekit.testing.model_builder import UNKNOWN_SIZE, example
 from tools.random_graphs.rounding import allowed_deviations
 
 NOT_IDEMPOTENT = frozenset({"convert_nchw_to_nhwc"})
-"""Passes that change the model again after others have moved their transposes back."""
+"""Passes that change the model again after other passes have moved their transposes back."""
 
 FORMATS = ("circle", "tflite")
 
 TOLERANCE = 2e-5
-"""Of the largest magnitude of an output; larger differences are compared with the effect of rounding."""
+"""Relative to the largest magnitude of an output; larger differences are compared with those of rounding."""
 
 
 class Fault(AssertionError):
@@ -66,7 +66,7 @@ class Original:
     """A model before any pass, with its outputs for several sets of inputs.
 
     ``formats``: the formats that can express it.  ``fired``: how often each pass changed a copy.
-    ``has_nan``: for each set of inputs whether NaN occurs, whose propagation no kernel promises.
+    ``has_nan``: for each set of inputs, whether NaN occurs; then values are not compared.
     """
 
     def __init__(self, model: Model, inputs: Sequence[Array]) -> None:
@@ -107,7 +107,7 @@ class Original:
         return run_passes(model, select_passes(passes, format=format if is_pipeline else None), context)
 
     def check_single(self, name: str, format: str) -> None:
-        """Check all promises of a pass alone; an unchanged copy is used again."""
+        """Check all promises of a single pass; a copy that it leaves unchanged is used again."""
         model, self._unchanged_copy = self._unchanged_copy or clone(self.model), None
         if self._fires(model, [name], format) or difference(model, self.model) is not None:
             self._check_result(model, [name], format, with_text=False)
@@ -129,7 +129,7 @@ class Original:
         return any(r.changes for r in records)
 
     def _check_result(self, model: Model, passes: str | Sequence[str], format: str, with_text: bool) -> None:
-        """Check all promises of ``passes``, which made ``model``."""
+        """Check all promises of ``passes``, which have run on ``model``."""
         names = pass_names(passes, format=format if isinstance(passes, str) else None)
         after = print_model(model)
         if after != self.text:
@@ -194,7 +194,7 @@ class Original:
                 self.check_close(inputs, found, expected)
 
     def check_close(self, inputs: Sequence[Array], found: Sequence[Array], expected: Sequence[Array]) -> None:
-        """Require equal outputs, except for what rounding explains in this model."""
+        """Require equal outputs, except for differences that rounding explains in this model."""
         if all(_is_close(a, b) for a, b in zip(found, expected, strict=True)):
             return
         allowed = allowed_deviations(self.model, inputs, expected)
@@ -204,7 +204,7 @@ class Original:
                 raise Fault("values", f"%{value.name} is {_brief(a)}, was {_brief(b)}")
 
     def check_files(self, model: Model, folder: Path) -> None:
-        """Require that each format can be written and read without a change, always to the same bytes."""
+        """Require that a file of each format holds the same model, and the same bytes if written again."""
         for format in self.formats:
             path, second = folder / f"model.{format}", folder / f"again.{format}"
             with faults_of("files"):
@@ -273,7 +273,7 @@ def _is_close(
 
 
 def _clipped(array: Array) -> Array:
-    """Return float64, with infinities as the largest numbers of the dtype, where some kernels clamp."""
+    """Return float64, with infinities as the largest numbers of the dtype: some kernels clamp there."""
     if array.dtype.kind == "f":
         array = np.clip(array, np.finfo(array.dtype).min, np.finfo(array.dtype).max)
     return array.astype(np.float64)

@@ -30,7 +30,7 @@ PASSES = tuple(name for name in all_passes() if name not in NEEDS_SETTINGS)
 
 LISTS_PER_GRAPH = 2
 PAIRS_EVERY, MAX_PAIRS = 12, 100
-"""Of one in so many graphs, at most so many pairs of passes are run."""
+"""For one in PAIRS_EVERY graphs, at most MAX_PAIRS pairs of passes are run."""
 
 
 class Finding(NamedTuple):
@@ -45,9 +45,9 @@ class Finding(NamedTuple):
 
 @dataclass
 class Result:
-    """``size``: operators of the model; ``checksum``: of the files after O1; ``fired``: changes by pass.
+    """The result for one model of ``size`` operators.  ``checksum``: of the files after O1.
 
-    ``litert``: whether LiteRT ran it.
+    ``fired``: the number of changes of each pass.  ``litert``: whether LiteRT ran the model.
     """
 
     seed: int
@@ -63,27 +63,25 @@ def examine(seed: int, tell: Tell = lambda phase: None, passes: Sequence[str] = 
     tell("making")
     model, inputs = make(seed, random_steps(seed))
     with tempfile.TemporaryDirectory(prefix="random_graphs") as folder:
-        return _Examination(seed, model, inputs, Path(folder), tell, passes).run()
+        original, result = Original(model, inputs), Result(seed, count_ops(model))
+        return _Examination(original, result, Path(folder), tell, passes).run()
 
 
 class _Examination:
+    """The examination of one model by ``passes``; files are written to ``folder``."""
+
     def __init__(
-        self,
-        seed: int,
-        model: Model,
-        inputs: Sequence[Array],
-        folder: Path,
-        tell: Tell,
-        passes: Sequence[str],
+        self, original: Original, result: Result, folder: Path, tell: Tell, passes: Sequence[str]
     ) -> None:
-        self.original = Original(model, inputs)
-        self.result = Result(seed, count_ops(model))
+        self.original = original
+        self.result = result
         self.folder = folder
         self.tell = tell
         self.passes = passes
-        self.random = np.random.default_rng([seed, 7])
+        self.random = np.random.default_rng([result.seed, 7])
 
     def run(self) -> Result:
+        """Check single passes, lists and some pairs of those that change the model, and O1."""
         active = [name for name in self.passes if self.single(name)]
         lists = [self.random_list(active) for _ in range(LISTS_PER_GRAPH)]
         if self.result.seed % PAIRS_EVERY == 0:
@@ -122,7 +120,7 @@ class _Examination:
         return self.original.fired[name] > before and not kind.changes_interface
 
     def random_list(self, active: Sequence[str]) -> tuple[str, ...]:
-        """Return 2 to 8 passes in random order, mostly such that change the model."""
+        """Return 2 to 8 passes in random order, mostly such as change the model."""
         candidates = [
             name
             for name in (*self.passes, *list(active) * 4)
@@ -149,7 +147,7 @@ def check_size(before: Model, after: Model) -> None:
 
 
 def reproduces(finding: Finding, folder: Path) -> Callable[[Model], bool]:
-    """Return a test whether a smaller model still shows the finding."""
+    """Return a function that says whether a smaller model still shows the finding."""
     model, arrays = make(finding.seed, random_steps(finding.seed))
     known = {v.name: a for v, a in zip(model.main.inputs, arrays, strict=True)}
 

@@ -50,7 +50,7 @@ class Step(NamedTuple):
 
 
 def _frequent(codes: str) -> Part:
-    """Return a part that appends one of the operators ``codes``."""
+    """Return a part that appends one of the operators ``codes``; repeated ones are more frequent."""
     kinds = codes.split()
 
     def part(m: ModelBuilder) -> Value:
@@ -197,7 +197,7 @@ FAMILIES: tuple[tuple[Part, ...], ...] = (
     PARTS, SINGLE, (*QUANTIZED, *QUANTIZED, *SINGLE), (splice.recipe_of_pass, picture), PARTS, PARTS,
     (splice.network, layout, arithmetic, layer, layout, activation),
 )  # fmt: skip
-"""The parts of which one model is made."""
+"""Each model is made of the parts of one of these families."""
 
 MOVING: tuple[Part, ...] = (
     *[layout] * 9, *[movement] * 4, *[regroup] * 4, *[arithmetic] * 2, activation, reduction, product,
@@ -232,7 +232,7 @@ def grow(m: ModelBuilder, steps: Sequence[Step]) -> None:
 
 
 def make(seed: int, steps: Sequence[Step]) -> tuple[Model, list[Array]]:
-    """Return a model and inputs for it; the seed decides on inputs and outputs."""
+    """Return a model made by ``steps``, and inputs for it; ``seed`` decides on inputs and outputs."""
     register_custom(UNKNOWN_CUSTOM_CODE, _add_one)
     m = ModelBuilder.of_seed(seed)
     grow(m, steps)

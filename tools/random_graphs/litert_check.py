@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare a model with the results of passes in LiteRT: does it run them, with equal values?"""
+"""Check that LiteRT runs the results of passes, with the values of the original model."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class PassFile(NamedTuple):
 def litert_faults(original: Original, results: Sequence[PassFile]) -> list[tuple[str, str]] | None:
     """Return (name, sentence) for each result that LiteRT does not run, or that has other values.
 
-    None if LiteRT does not run the original, or computes other values in each run.  Other values count only
-    if the reference kernels have them too, and our interpreter does not show that rounding explains them.
+    Return None if LiteRT does not run the original, or computes other values in each run.  Other values count
+    only if the reference kernels have them, too, and our interpreter does not explain them by rounding.
     """
     if undefined(original.model) is not None:
         return None
@@ -67,7 +67,7 @@ def litert_faults(original: Original, results: Sequence[PassFile]) -> list[tuple
 
 
 def _files_of(model: Model) -> Iterator[bytes]:
-    """Yield the model as TFLite as it is, if it can be, and legalized."""
+    """Yield the TFLite file of the model as it is, if it can be written, and that of the legalized model."""
     with suppress(UnsupportedError):
         yield to_bytes(model, "tflite")
     yield tflite_of(model)
@@ -89,11 +89,11 @@ def _is_equal_in_reference(original: Original, originals: Sequence[bytes], conte
 
 
 def _is_rounding(original: Original, content: bytes, found: Sequence[Array], wanted: Sequence[Array]) -> bool:
-    """Return whether our interpreter shows that the rounding of LiteRT's optimized kernels is the difference.
+    """Return whether our interpreter shows that LiteRT's optimized kernels only round differently.
 
-    With optimized kernels, it gives LiteRT's values before and after.  With reference kernels, also where
-    LiteRT has none, its values are equal.  LiteRT's optimized MEAN of height and width, for example, rounds
-    otherwise than that of other axes.
+    With optimized kernels, it has LiteRT's values before and after.  With reference kernels, of which it has
+    more than LiteRT, its values before and after are equal.  For example, LiteRT's optimized MEAN over height
+    and width does not round as its MEAN over other axes.
     """
     inputs, models = original.inputs[0], (original.model, load_bytes(content))
     try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Give the operators of a float model other dtypes: by a scheme of the quantizer, or integers without scales.
 
-Operators that have no such form stay float, between conversions.
+Operators that do not take the other dtype stay float, between conversions.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ def _with_float16_constants(graph: Graph) -> int:
 
 
 class _Retyping:
-    """``arrays``: the data of each value of the ``old`` graph.
+    """Makes a graph like ``old`` in which operators have ``dtype``; graphs that operators call stay.
 
-    ``made``: values of the new graph.  The key is the value of the old graph that it stands for, and whether
-    it has the new ``dtype``.  Graphs that operators call are not changed.
+    ``arrays``: the data of each value of the old graph.  ``made``: the values of the new graph; the key is
+    the value of the old graph that it stands for, and whether it has the new dtype.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the effect of rounding on the outputs of a model, by runs with perturbed float results.
 
-A rewrite may add in another order.  Where a model amplifies that, or rounds to integers afterwards, no fixed
-tolerance is right; the perturbed runs give a bound for each element.
+A rewrite may add in another order.  If a model amplifies the difference, or rounds to integers afterwards, no
+fixed tolerance is right; the perturbed runs give a bound for each element.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ MAX_ULPS = 4.0
 """Largest perturbation, in units in the last place."""
 
 FACTOR = 8.0
-"""The allowed deviation, as a multiple of the largest in these runs."""
+"""The allowed deviation of a float output is this multiple of the largest deviation in these runs."""
 
 SUMS = frozenset({"ADD", "SUB", "SQUARED_DIFFERENCE", "ADD_N"})
-"""Elementwise operators that add; a zero may be a cancelled sum, as in results of all that mix elements."""
+"""Elementwise operators that add.  Their small results may be cancelled sums, with errors of large terms."""
 
 OF_ONE_ELEMENT = frozenset({
     "CAST", "DEQUANTIZE", "FAKE_QUANT", "FILL", "MAX_POOL_2D", "PAD", "PADV2", "PRELU", "REDUCE_MAX",
@@ -39,14 +39,14 @@ OF_ONE_ELEMENT = frozenset({
 
 @dataclass
 class Allowed:
-    """For each element of an output: the allowed ``deviation``, and ``is_free`` if any value is allowed."""
+    """For each element of an output: the allowed ``deviation``, and whether any value is allowed."""
 
     deviation: Array
     is_free: Array
 
 
 def allowed_deviations(model: Model, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Allowed]:
-    """Return the allowed deviations of each of ``outputs``."""
+    """Return the allowed deviations of each of ``outputs``, those of ``model`` for ``inputs``."""
     found = [Allowed(np.zeros(a.shape), np.zeros(a.shape, bool)) for a in outputs]
     for seed in range(RUNS):
         try:
@@ -71,7 +71,7 @@ def _widen(one: Allowed, wanted: Array, array: Array) -> None:
 
 
 class _PerturbedRun:
-    """Runs a graph and perturbs every float result; also for subgraphs that operators run."""
+    """Runs a graph, and the graphs that its operators call, and perturbs every float result."""
 
     def __init__(self, random: np.random.Generator) -> None:
         self.random = random

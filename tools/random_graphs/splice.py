@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Insert whole small models into a graph under construction: recipes and single operators of all dtypes.
 
-Their inputs become existing values of the same type where there are any, or inputs of the graph.
+Existing values of the same type take the place of their inputs, if there are any; or new inputs of the graph.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def texts(folder: str) -> tuple[tuple[str, str], ...]:
 
 @cache
 def _recipe(folder: str, index: int) -> tuple[Model, tuple[Array, ...]] | None:
-    """Return a recipe and inputs for it; None where no inputs can be made."""
+    """Return a recipe and inputs for it; None if no inputs can be made."""
     name, text = texts(folder)[index]
     try:
         model = parse_model(text, name)
@@ -115,7 +115,7 @@ def insert(m: ModelBuilder, model: Model, arrays: Sequence[Array]) -> Value | No
 
 
 def operand_for(m: ModelBuilder, value: Value, array: Array) -> Value:
-    """Return a value for an input: an existing one, maybe reshaped, a constant, or a new input."""
+    """Return what replaces the input ``value``: an existing value, maybe reshaped, a constant or an input."""
     found = [
         v
         for v in m.pool

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does LiteRT run the result of O1 and of every pass, for every model that it ran before, with equal values?
+"""Check that LiteRT runs what O1 and every pass make of a model that it runs, with equal values.
 
 Models are random graphs, as they are and with other dtypes; the target of the passes is litert.
 """
@@ -34,9 +34,9 @@ NO_PASS, PIPELINE = "no pass", "O1"
 
 
 def model_of(seed: int) -> tuple[Model, list[Array]] | None:
-    """Return the random graph of ``seed`` with inputs, half of them with other dtypes.
+    """Return the random graph of ``seed``, with other dtypes if ``seed`` is odd, and inputs for it.
 
-    None if it has no form with the other dtypes.
+    Return None if it cannot have the other dtypes.
     """
     with np.errstate(all="ignore"):
         steps = [step for step in random_steps(seed) if ALL_PARTS[step.part] is not unknown_custom]
@@ -59,7 +59,7 @@ def examine_in_litert(seed: int, tell: Tell = lambda _: None, passes: Sequence[s
 def check_target(
     seed: int, model: Model, inputs: Sequence[Array], passes: Sequence[str], tell: Tell = lambda _: None
 ) -> Result:
-    """Return what LiteRT makes of the results of O1 and of ``passes``; ``tell``: called with each phase."""
+    """Check O1 and ``passes`` on ``model`` in LiteRT; ``tell`` is called with the name of each step."""
     found = Result(seed, count_ops(model))
     try:
         original = Original(model, inputs)
@@ -89,7 +89,7 @@ def _files(
         tell(name)
         copy = copy or clone(model)
         rules = rules_of_targets(targets, "tflite")
-        context = Context("tflite", exact=True, target=rules)  # the others change values on purpose
+        context = Context("tflite", exact=True, target=rules)  # approximate rewrites change values on purpose
         try:
             selected = select_passes([] if name == NO_PASS else [name], format="tflite")
             records = run_passes(copy, selected, context)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators whose shapes, parameters and attributes fit each other: drawn ones, or those of recipes."""
+"""Draw operators whose shapes, parameters and attributes fit each other, or take them from recipes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ RANKS = (4, 3, 2, 4, 1, 5, 4, 6, 3, 4, 8, 7, 0, 2, 1)
 """Ranks of the data of consecutive samples."""
 
 RECIPE_EVERY, EMPTY_EVERY = 7, 23
-"""One sample in this number is that of a recipe; may have dimensions of 0.  They share no factor with the
-number of ``RANKS``, so that every rank is drawn."""
+"""One sample in the first number is that of a recipe; one in the second may have dimensions of 0.  Both share
+no factor with the number of ``RANKS``, so that every rank is drawn."""
 
 ATTEMPTS = 2 * len(RANKS)
-"""Models that are drawn until one fits the wanted rank, or another."""
+"""The most models that are drawn until one fits, first of the wanted rank, then of others."""
 
 LARGEST_DIMENSION, MAX_ELEMENTS = 5, 600
 
@@ -56,7 +56,7 @@ def sampled_codes(format: str) -> list[str]:
 
 
 def base_of(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] | None:
-    """Return an operator, mostly a drawn one, else that of a recipe; with elements that fit it."""
+    """Return an operator, drawn or of a recipe, and the elements of its operands that hold indices."""
     from_recipe = _recipe_bases().get(code)
     if from_recipe is not None and (number % RECIPE_EVERY == RECIPE_EVERY - 1 or code in FROM_RECIPES):
         return from_recipe
@@ -65,7 +65,7 @@ def base_of(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] 
 
 @cache
 def _drawn(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] | None:
-    """Return a random operator on data of the rank for ``number``, or of another that fits."""
+    """Return a random operator, if possible on data of the rank for ``number``; None if none fits."""
     cls = REGISTRY[code]
     data = [spec for spec in cls.operands if not is_parameter(spec)] or list(cls.operands)
     usual = next(d for d in (f32, *data[0].dtypes, i32) if d in (data[0].dtypes or (f32,)))
@@ -93,7 +93,7 @@ def _drawn(code: str, number: int, seed: int) -> tuple[Op, dict[Value, Array]] |
 
 
 def _shape(rng: np.random.Generator, rank: int, is_empty: bool) -> tuple[int, ...]:
-    """Return a shape of small dimensions; ``is_empty``: the first or the last may be 0."""
+    """Return a shape of small dimensions; if ``is_empty``, the first or the last one may be 0."""
     dims = [int(d) for d in rng.integers(1, LARGEST_DIMENSION + 1, rank)]
     if rank > 1 and rng.random() < 0.1:
         dims[-1] = int(rng.integers(30, 90))  # sums of many products
@@ -122,7 +122,7 @@ def _recipe_bases() -> dict[str, tuple[Op, dict[Value, Array]]]:
 
 
 def _indices(op: Op) -> list[Value]:
-    """Return the operands with axes, sizes or indices."""
+    """Return the operands that hold axes, sizes or indices."""
     last = len(op.operands) - 1
     named = ((op.operands[min(i, last)], v) for i, v in enumerate(op.inputs) if v is not None)
     return [value for spec, value in named if is_index(spec)]

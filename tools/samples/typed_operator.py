@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples: an operator on operands of given dtypes, with elements and quantization that fit it.
+"""Draw samples: an operator on operands of given dtypes, with elements and quantization that fit it.
 
-Elements are positive and small if the question is whether a runtime has the form (tools.probe_targets), and
-of all magnitudes if it is how a kernel rounds (tools.kit).
+Elements are positive and small where the question is whether a runtime has the form (tools.probe_targets),
+and of all magnitudes where the question is how a kernel rounds (tools.kit).
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ REAL_ATTRIBUTES = (0.0, 0.1, 0.5, 1.0, 2.0)
 """Slopes, exponents and factors that are tried besides the drawn ones."""
 
 LARGE_FACTOR = 300
-"""Biases of integers, and int16 slopes, are multiples of this: read as another dtype, they change results."""
+"""Integer biases and int16 slopes are multiples of this, so that reading them as another dtype shows."""
 
 SUMS = ("BATCH_MATMUL", "LOCAL_RESPONSE_NORMALIZATION")
-"""Operators without a fused activation that add products: the order decides on infinities."""
+"""Operators that add products and fuse no activation: the order of additions decides on infinities."""
 
 
 @dataclass
@@ -82,9 +82,9 @@ def _rule(cls: type[Op] | Op) -> QuantizationRule:
 
 @cache
 def takes_negatives(code: str) -> bool:
-    """Return whether an operator gets negative numbers: one with slopes, or a function of one operand.
+    """Return whether samples of an operator have negative numbers.
 
-    The function must have finite results for floats below 0.
+    So do operators with slopes, and functions of one operand with finite results for floats below 0.
     """
     cls = REGISTRY[code]
     if _rule(cls).slopes:
@@ -100,10 +100,10 @@ def takes_negatives(code: str) -> bool:
 
 @dataclass
 class _Typing:
-    """Other types for a drawn ``op``, whose operands hold ``arrays``.
+    """Makes a sample with other ``types`` from a drawn ``op``, whose operands hold ``arrays``.
 
-    ``plain``: constants where they are usual, no fused activation, the same quantization wherever possible;
-    so even a form with many constraints runs now and then.
+    ``plain``: whether to use constants where they are usual, no fused activation, and the same quantization
+    wherever possible, so that even a form with many constraints runs now and then.
     """
 
     op: Op
@@ -145,7 +145,7 @@ class _Typing:
         return [specs[min(i, len(specs) - 1)] for i in range(count)]
 
     def _typed(self) -> Op:
-        """Return the operator on the operands, with results of the types that follow."""
+        """Return the operator on ``operands``, with results of the types that follow from them."""
         cls, attributes, operands = type(self.op), self.attributes, self.operands
         if "quantized_bias_type" in attributes:
             attributes["quantized_bias_type"] = _bias_type(cls, operands)
@@ -193,7 +193,7 @@ class _Typing:
     def _elements(
         self, spec: Operand, dtype: DType, shape: tuple[int, ...], quantization: Quantization | None
     ) -> Array:
-        """Return numbers that every function takes; larger ones where an activation may be fused."""
+        """Return numbers for which every function is defined, larger ones if an activation may be fused."""
         is_integer = dtype.numpy is None or dtype.numpy.kind in "iu"
         most = 7 if quantization is None or dtype is DType.INT4 else 60
         array: Array = self.rng.uniform(0.1, 4 if has_activation(type(self.op)) else 0.9, shape)
@@ -211,7 +211,7 @@ class _Typing:
     def _quantization(
         self, spec: Operand, index: int, dtype: DType, shape: tuple[int, ...]
     ) -> Quantization | None:
-        """Return the quantization of an operand; that of a bias follows from data and weights."""
+        """Return the quantization of an operand; that of a bias follows from those of data and weights."""
         if not self.types.quantized or is_index(spec):
             return None
         before = [v for v in self.operands if v is not None and v.quantization is not None]
@@ -239,7 +239,7 @@ class _Typing:
         return per_tensor(self.rng.choice((0.02, 0.1)), int(self.rng.integers(1, 8)) if is_offset else 0)
 
     def _channel_axis(self, rank: int) -> int:
-        """Return the axis of the channels of filters and weights; 0 of other operands."""
+        """Return the axis of the channels of filters and weights; 0 for other operands."""
         if self.op.code == "BATCH_MATMUL":
             return rank - (2 if self.attributes["adj_y"] else 1)
         return next((axis for axis in _rule(self.op).weights.values() if axis is not None), 0)
@@ -271,14 +271,14 @@ class _Typing:
         return per_tensor(self.rng.choice((0.25, 0.5)), zero)
 
     def _sum_scale(self, dtype: DType) -> float:
-        """Return a scale for sums of products of data and filter, that they neither saturate nor vanish."""
+        """Return a scale with which sums of products of data and filter neither saturate nor vanish."""
         named = zip(self.op.operands, self.op.inputs, strict=False)
         shape = next(v.static_shape for spec, v in named if spec.name in FILTERS and v is not None)
         channels = shape[self._channel_axis(len(shape))]
         return float(np.prod(shape)) / channels / (50 if dtype is not DType.INT16 else 50 * 128)
 
     def _attributes(self) -> dict[str, Any]:
-        """Return the attributes, booleans and enumerations drawn again, dtypes as the types say."""
+        """Return the attributes: booleans and enumerations are drawn again, dtypes are those of ``types``."""
         cls = type(self.op)
         given: dict[str, Any] = dict(self.op.attribute_values)
         for item in cls.attributes:
@@ -301,7 +301,7 @@ class _Typing:
 
 
 class _WideTyping(_Typing):
-    """Elements of all magnitudes, and scales of results that cover them."""
+    """Makes samples with elements of all magnitudes, and scales of results that cover them."""
 
     def _elements(
         self, spec: Operand, dtype: DType, shape: tuple[int, ...], quantization: Quantization | None
@@ -317,7 +317,7 @@ class _WideTyping(_Typing):
         return self.rng.integers(low, min(high, (1 << 63) - 1), shape, np.int64, endpoint=True)
 
     def _floats(self, shape: tuple[int, ...]) -> Array:
-        """Return floats near 0, rounding ties, of all magnitudes, or not finite; moderate ones for sums."""
+        """Return moderate floats, rounding ties, floats of all magnitudes, or some that are not finite."""
         x: Array = self.rng.normal(size=shape)
         sort = self.rng.random()
         if has_activation(type(self.op)) or self.op.code in SUMS:
@@ -344,7 +344,7 @@ class _WideTyping(_Typing):
     def _free_quantization(
         self, index: int, value: Value, data: Quantization | None, sort: float
     ) -> Quantization:
-        """Return that of the data, or one that roughly covers the results in real numbers."""
+        """Return the quantization of the data, or one that roughly covers the results in real numbers."""
         if data is not None and not data.is_per_channel and (_rule(self.op).results_follow or sort < 0.1):
             return data
         low, high = self._range(index)
@@ -353,9 +353,10 @@ class _WideTyping(_Typing):
         return per_tensor(*cover(min(low, 0.0), min(low, 0.0) + width, value.dtype))
 
     def _range(self, index: int) -> tuple[float, float]:
-        """Return the range of a result on the real numbers of the operands, before a fused activation.
+        """Return the range of a result for the real numbers of the operands, before a fused activation.
 
-        LiteRT shifts by more than 31 bits where the scale of a result is much smaller than those of operands.
+        Without it, scales of results might be so much smaller than those of operands that LiteRT shifts by
+        more than 31 bits.
         """
         twins: list[Value | None] = []
         for spec, value in zip(self._specs(len(self.operands)), self.operands, strict=True):
@@ -386,7 +387,7 @@ def _real(value: Value, array: Array) -> Array:
 
 
 def _bias_type(cls: type[Op], operands: Sequence[Value | None]) -> DType:
-    """Return the attribute that tells LiteRT an unusual dtype of the bias of int16 data."""
+    """Return ``quantized_bias_type``, which tells LiteRT of an unusual dtype of the bias of int16 data."""
     named = dict(zip((spec.name for spec in cls.operands), operands, strict=False))
     data, bias = named.get("input"), named.get("bias")
     unusual = data is not None and data.dtype is DType.INT16 and bias is not None and bias.dtype is i32
@@ -394,7 +395,7 @@ def _bias_type(cls: type[Op], operands: Sequence[Value | None]) -> DType:
 
 
 def _ensure_input(cls: type[Op], operands: Sequence[Value | None]) -> None:
-    """Make the first operand that may be an input one, if all are constants."""
+    """If all operands are constants, turn the first one that may be an input into an input."""
     present = [v for v in operands if v is not None]
     if all(v.is_const for v in present):
         free = [v for v in present if v.dtype is not DType.INT4]

@@ -28,10 +28,10 @@ DERIVED = ("in_data_type", "quantized_bias_type")
 
 
 class Types(NamedTuple):
-    """``dtypes``: of the operands, None where absent.  ``result``: chosen where it does not follow.
+    """The types of a sample.  ``dtypes``: those of the operands, None for an absent one.
 
-    ``quantized``: integers of 4 to 16 bits have a scale.  ``per_channel``: the operand with a scale per
-    channel, or None.
+    ``result``: the dtype of the result, None if it follows from the operands.  ``quantized``: integers of 4
+    to 16 bits have a scale.  ``per_channel``: the index of the operand with a scale per channel, or None.
     """
 
     dtypes: tuple[DType | None, ...]
@@ -41,9 +41,9 @@ class Types(NamedTuple):
 
 
 def all_types(cls: type[Op]) -> Iterator[Types]:
-    """Yield every combination; operands with the same declared dtypes have the same dtype.
+    """Yield every combination of types; operands with the same declared dtypes have the same dtype.
 
-    Filters and optional operands have their own; data and indices may differ.
+    Filters and optional operands have dtypes of their own; data and indices may differ.
     """
     groups: dict[Any, list[DType | None]] = {}
     keys = []
@@ -64,7 +64,7 @@ def all_types(cls: type[Op]) -> Iterator[Types]:
 
 
 def types_of(cls: type[Op], form: str) -> Types | None:
-    """Return the types of a form, as ``operator_form`` writes it; None for forms that are not sampled."""
+    """Return the types of ``form``, a text of ``operator_form``; None for forms that are not sampled."""
     left, right = (side.split(",") for side in form.split(":"))
     short = {d.short + suffix: d for d in PROBED for suffix in ("", "q", "qc")} | {"-": None}
     if any(text not in short for text in (*left, *right)) or len(left) > len(cls.operands):
