@@ -143,7 +143,7 @@ def test_nearest_miss_comes_first() -> None:
         (
             "unroll_unidirseqlstm",
             "circle",
-            "the reason is not known: the pass is written as code, without a picture, and recorded no refusal",
+            "the reason is not known: the pass has no picture, and its code recorded no refusal",
         ),
     ],
 )

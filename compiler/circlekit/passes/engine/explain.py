@@ -106,7 +106,7 @@ def _remarks(item: type[Pass], context: Context, is_explained: bool) -> Iterable
     if needed is not None and needed.name not in context.settings:
         yield f"it does nothing without --{needed.name} {needed.metavar}".rstrip()
     elif not is_explained and not obstacle and not rules_of(item):
-        yield "the reason is not known: the pass is written as code, without a picture, and recorded no refusal"
+        yield "the reason is not known: the pass has no picture, and its code recorded no refusal"
 
 
 def _missing_root(model: Model, item: type[Pass]) -> list[Refusal]:
