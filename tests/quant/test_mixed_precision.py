@@ -25,7 +25,8 @@ SAMPLES = [[RNG.normal(size=(4, 8)).astype(np.float32)] for _ in range(4)]
 
 def chain(spread: float) -> circlekit.Model:
     """Four fully connected layers; one column of the second has weights ``spread`` times as large."""
-    weights = [RNG.normal(size=(8, 8)).round(3) for _ in range(4)]
+    rng = np.random.default_rng(5)
+    weights = [rng.normal(size=(8, 8)).round(3) for _ in range(4)]
     weights[1][:, 0] *= spread
     lines = [
         f"  %y{i + 1} = FullyConnected(%y{i}, {w.tolist()}, {[0.0] * 8}) : f32[4,8]"
@@ -46,6 +47,37 @@ def test_predicted_noise_is_that_of_the_quantized_model() -> None:
     predicted = -10 * np.log10(sensitivity.remaining([]))
     assert measured_sqnr(model, plan, SAMPLES) == pytest.approx(predicted, abs=2.0)
     assert sensitivity.remaining(list(model.main)) == 0.0
+
+
+def test_noises_are_those_of_numpy_with_one_thing_rounded() -> None:
+    """The weights of one layer to 127 steps of each row, or one tensor to its grid."""
+    model = chain(20.0)
+    sensitivity = measure(model, plan := planned(model), SAMPLES)
+    ops = list(model.main)
+    weights = [op.inputs[1].array().astype(np.float64) for op in ops if op.inputs[1] is not None]
+
+    def noise(layer: int | None = None, tensor: int | None = None) -> float:
+        shares = []
+        for (x,) in SAMPLES:
+            values = [x.astype(np.float64), x.astype(np.float64)]
+            for index, w in enumerate([*weights, None]):
+                if index == tensor:
+                    form = plan.main.tensors[f"y{index}"]
+                    integers = np.rint(values[1] / form.scale[0]) + form.zero_point[0]
+                    values[1] = (np.clip(integers, -128, 127) - form.zero_point[0]) * form.scale[0]
+                if w is not None:
+                    scale = np.abs(w).max(axis=1, keepdims=True) / 127
+                    rounded = np.rint(w / scale) * scale if index == layer else w
+                    values = [values[0] @ w.T, values[1] @ rounded.T]
+            shares.append(np.square(values[1] - values[0]).sum() / np.square(values[0]).sum())
+        return float(np.mean(shares))
+
+    for index, op in enumerate(ops):
+        assert sensitivity.constants[op] == pytest.approx(noise(layer=index), rel=0.01)
+    tensors = [*model.main.inputs, *(op.output for op in ops)]
+    assert [sensitivity.tensors[v] for v in tensors] == pytest.approx(
+        [noise(tensor=index) for index in range(5)], rel=0.01
+    )
 
 
 def test_a_budget_is_spent_on_what_gains_most() -> None:
@@ -85,9 +117,34 @@ def sqnr(model: circlekit.Model, other: circlekit.Model) -> float:
     return float(10 * np.log10(signal / sum(float(np.vdot(a - b, a - b)) for a, b in pairs)))
 
 
+def test_the_worst_output_counts() -> None:
+    """%z is 0 but for one large number in one sample; its steps lose the others."""
+    model = circlekit.parse("graph main(%x: f32[4,8]) -> %y, %z {\n  %y = Abs(%x)\n  %z = Mul(%x, %x)\n}")
+    samples = [*SAMPLES[:3], [SAMPLES[3][0] * 30]]
+    plan = plan_model(model, "int8", ranges_of(model, circlekit.calibrate(model, samples)))
+    quantized = clone(model)
+    circlekit.quantize(quantized, plan=plan)
+    expected = []
+    for index in range(2):
+        pairs = [(circlekit.run(model, x)[index], circlekit.run(quantized, x)[index]) for x in samples]
+        signal, noise = (sum(float(np.square(a).sum()) for a in arrays) for arrays in (
+            [a for a, _ in pairs], [a - b for a, b in pairs]
+        ))  # fmt: skip
+        expected.append(10 * np.log10(signal / noise))
+    assert measured_sqnr(model, plan, samples) == pytest.approx(min(expected), abs=1e-6)
+    form, shares = plan.main.tensors["x"], []
+    for (x,) in samples:
+        rounded = np.clip(np.rint(x / form.scale[0]) + form.zero_point[0], -128, 127) - form.zero_point[0]
+        pairs = [(np.abs(x), np.abs(rounded * form.scale[0])), (x**2, (rounded * form.scale[0]) ** 2)]
+        shares.append(max(np.square(a - b).sum() / np.square(a).sum() for a, b in pairs))
+    noise = measure(model, plan, samples).tensors[model.main.inputs[0]]
+    assert noise == pytest.approx(np.mean(shares), rel=0.01)
+
+
 def spectrogram() -> circlekit.Model:
     """Layer, square, logarithm, layer: int8 has no numbers for small squares, whose logarithms are large."""
-    first, last = RNG.normal(size=(32, 64)).round(2).tolist(), RNG.normal(size=(4, 32)).round(2).tolist()
+    rng = np.random.default_rng(7)
+    first, last = rng.normal(size=(32, 64)).round(2).tolist(), rng.normal(size=(4, 32)).round(2).tolist()
     return circlekit.parse(f"""
 graph main(%x: f32[1,64]) -> %z {{
   %a = FullyConnected(%x, {first}) : f32[1,32]

@@ -140,15 +140,15 @@ class KernelForms(InnerForms):
         stand for infinity: they become the lowest or the highest integer.
         """
         source, form = op.inputs[index], self.read_form(op, index)
-        constants = [op.inputs[i] for i in indices_of(op, rule.operands_follow) if is_weight(op.inputs[i])]
+        constants = [v for i in indices_of(op, rule.operands_follow) if is_weight(v := op.inputs[i])]
         if not constants or source is None or source.name in self.given or op.results[0].name in self.given:
             return
         low, high = covered_range(form)
         farthest = INFINITE_FACTOR * max(-low, high)
-        numbers = np.concatenate([v.array().reshape(-1) for v in constants if v is not None])
+        numbers = np.concatenate([v.array().reshape(-1) for v in constants])
         numbers = numbers[np.abs(numbers) <= farthest]
         if numbers.size and (numbers.min() < low - form.scale[0] or numbers.max() > high + form.scale[0]):
-            names = ", ".join(f"%{v.name}" for v in constants if v is not None)
+            names = ", ".join(f"%{v.name}" for v in constants)
             low, high = min(low, float(numbers.min())), max(high, float(numbers.max()))
             reason = f"covers its range and the constant {names}"
             self.edges[op][index] = covering(low, high, self.scheme_of(op), reason)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from typing import TypeGuard
 
 import numpy as np
 
@@ -71,7 +72,7 @@ def form_of_stored(value: Value) -> TensorPlan:
     return TensorPlan(value.dtype, (float(scale_of(value)),), (zero_point_of(value),))
 
 
-def is_weight(value: Value | None) -> bool:
+def is_weight(value: Value | None) -> TypeGuard[Value]:
     """Return whether ``value`` is a float32 constant, neither sparse nor compressed."""
     return value is not None and value.dtype is f32 and value.is_plain
 
@@ -98,13 +99,10 @@ def stored_constants(op: Op, scheme: Scheme) -> dict[int, int | None]:
         axes[rule.table] = 0
     found = {i: axes[op.operands[i].name] for i in indices_of(op, axes) if is_weight(op.inputs[i])}
     if scheme.weights.is_float:
-        others = (i for i, value in enumerate(op.inputs) if is_weight(value) and i not in found)
-        found.update((i, None) for i in others if _numel(op.inputs[i]) > BYTES_OF_DEQUANTIZE // 2)
+        for index, value in enumerate(op.inputs):
+            if is_weight(value) and value.numel > BYTES_OF_DEQUANTIZE // 2:
+                found.setdefault(index, None)
     return found
-
-
-def _numel(value: Value | None) -> int:
-    return 0 if value is None else value.numel
 
 
 def saved_bytes(value: Value, plan: TensorPlan, scheme: Scheme) -> int:

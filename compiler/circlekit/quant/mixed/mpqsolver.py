@@ -280,8 +280,7 @@ def _softmax_exponents(graph: Graph) -> list[Op]:
     """Return the subtraction and the exponential in softmaxes over the last axis."""
     found = []
     for match in _matches(graph, SOFTMAX, "softmax"):
-        last = {max((match.value("x").rank or 1) - 1, 0)}
-        if all(_axes(match, name) == last for name in ("max_axes", "sum_axes")):
+        if _axes(match, "max_axes") == _axes(match, "sum_axes") == {-1}:
             found += [match.ops["s"], match.ops["e"]]
     return found
 
@@ -300,8 +299,8 @@ def _matches(graph: Graph, text: str, label: str) -> Iterable[Match]:
 
 
 def _axes(match: Match, name: str) -> set[int] | None:
-    """Return the axes, counted from 0, in the constant ``name`` of the match; None if it is no constant."""
+    """Return the axes in the constant ``name`` of the match, from the end (-1); None if it is no constant."""
     axes, rank = match.value(name), match.value("x").rank
-    if not axes.is_const or rank is None:
+    if not axes.is_const or not rank:
         return None
-    return {int(axis) % max(rank, 1) for axis in constant_elements(axes).reshape(-1)}
+    return {int(axis) % rank - rank for axis in constant_elements(axes).reshape(-1)}

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Given forms: in other dtypes, with finer steps, and what follows from them for other tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.ir.dtypes import DType, i8, i16, u8
+from circlekit.quant.given import (
+    add_ranges,
+    covered_range,
+    finer_form,
+    fits_activations,
+    fits_weights,
+    given_form,
+    wanted_step,
+    with_followed,
+)
+from circlekit.quant.parameters import integers
+from circlekit.quant.plan import TensorPlan
+from circlekit.quant.scheme import SCHEMES
+
+FORM = TensorPlan(i8, (0.5,), (3,), rounds=True)
+CHANNELS = TensorPlan(i8, (0.5, 0.25), (0, 0), axis=1)
+
+
+@pytest.mark.parametrize("dtype", [i8, u8])
+@pytest.mark.parametrize("other", [i8, u8])
+def test_a_form_in_the_other_8_bit_dtype_has_the_same_grid(dtype: DType, other: DType) -> None:
+    form = given_form(TensorPlan(dtype, (0.5, 2.0), (3, 7)), other)
+    assert form is not None
+    assert form.dtype is other
+    assert covered_range(form) == covered_range(TensorPlan(dtype, (0.5, 2.0), (3, 7)))
+
+
+def test_forms_that_do_not_exist_in_a_dtype() -> None:
+    assert given_form(FORM, i16) is given_form(FORM, None) is given_form(None, i8) is None
+    wide = TensorPlan(i16, (0.5,), (0,))
+    assert given_form(wide, i16) is wide
+
+
+def test_a_range_is_that_of_all_channels() -> None:
+    assert covered_range(FORM) == (-65.5, 62.0)
+    assert covered_range(TensorPlan(u8, (1.0, 0.5), (255, 0))) == (-255.0, 127.5)
+
+
+@pytest.mark.parametrize(
+    ("form", "asymmetric", "symmetric"),
+    [
+        (None, False, False),
+        (FORM, True, False),
+        (TensorPlan(i8, (0.5,), (0,)), True, True),
+        (CHANNELS, False, False),
+    ],
+)
+def test_activations_have_one_scale_and_int16_no_zero_point(
+    form: TensorPlan | None, asymmetric: bool, symmetric: bool
+) -> None:
+    assert fits_activations(form, SCHEMES["int8"]) == asymmetric
+    assert fits_activations(form, SCHEMES["int16x8"]) == symmetric
+
+
+@pytest.mark.parametrize(
+    ("scheme", "form", "axis", "fits"),
+    [
+        ("int8", None, 1, False),
+        ("int8", CHANNELS, 1, True),
+        ("int8", CHANNELS, 0, False),
+        ("int8", CHANNELS, None, False),
+        ("int8_per_tensor", CHANNELS, 1, False),
+        ("int8", FORM, 1, False),
+        ("int8", TensorPlan(i8, (0.5,), (0,)), 1, True),
+        ("int8_per_tensor", TensorPlan(i8, (0.5,), (0,)), None, True),
+        ("uint8", TensorPlan(u8, (0.5,), (128,)), None, True),
+        ("weight_int4_block32", TensorPlan(DType.INT4, (0.5,), (0,)), None, False),
+    ],
+)
+def test_weights_have_the_scales_of_the_scheme(
+    scheme: str, form: TensorPlan | None, axis: int | None, fits: bool
+) -> None:
+    assert fits_weights(form, SCHEMES[scheme], axis) == fits
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("largest", [3, 7, 31])
+@pytest.mark.parametrize("step", [0.6, 0.5, 0.3, 0.02, 1e-6])
+def test_finer_steps_hold_the_same_numbers(per_channel: bool, largest: int, step: float) -> None:
+    """The steps are no finer than wanted, and no coarser if the integers of the dtype suffice."""
+    scale = (0.5, 0.25) if per_channel else (0.5,)
+    form = TensorPlan(i8, scale, (0,) * len(scale), axis=1, rounds=True)
+    steps = np.array([[largest, -2], [0, 1]]) if per_channel else np.array([[-largest, 2], [0, 1]])
+    numbers = (steps * np.array(scale)).astype(np.float32)
+    finer = finer_form(form, numbers, step)
+    stored = integers(numbers, finer.scales, np.zeros(1), i8, axis=1)
+    assert np.array_equal(stored * finer.scales, numbers)
+    factor = 0.5 / finer.scale[0]
+    assert finer.scales * np.float32(factor) == pytest.approx(scale)
+    assert factor == 1 or 2 * finer.scale[0] > step
+    assert finer.scale[0] <= step or 2 * factor * largest > 127
+
+
+def test_grids_that_are_only_ranges_keep_their_steps() -> None:
+    form = TensorPlan(i8, (0.5,), (0,))
+    assert finer_form(form, np.ones((2, 2), np.float32), 0.01) is form
+
+
+MOVED = circlekit.parse("""
+graph main(%x: f32[4]) -> %y, %n, %k {
+  %c = const f32[] [1.0]
+  %k = Minimum(%x, %c)
+  %m = Relu(%k)
+  %r = Reshape(%m, [2, 2])
+  %p = Reshape(%r, [4])
+  %y = Reshape(%p, [1, 4])
+  %t = Reshape(%m, [4, 1])
+  %n = Tanh(%t)
+}
+""").main
+
+
+def forms(**scales: float) -> dict[str, TensorPlan]:
+    return {name: TensorPlan(i8, (scale,), (0,), rounds=True) for name, scale in scales.items()}
+
+
+def test_the_wanted_step_is_the_least_after_movement() -> None:
+    values = {value.name: value for value in MOVED.values()}
+    assert wanted_step(values["r"], forms(y=0.5)) == 0.5
+    assert wanted_step(values["m"], forms(y=0.5, t=0.25)) == 0.25
+    assert wanted_step(values["m"], forms(m=2.0, t=0.25)) == 2.0
+    assert wanted_step(values["t"], forms(n=0.5)) is None  # TANH computes other numbers
+    assert wanted_step(values["m"], {}) is None
+
+
+def test_forms_follow_to_what_only_moves() -> None:
+    followed = with_followed(MOVED, forms(y=0.5))
+    assert {name: form.scale[0] for name, form in followed.items()} == {"y": 0.5, "p": 0.5, "r": 0.5}
+    assert with_followed(MOVED, forms(y=0.5, p=0.25))["r"].scale == (0.25,)
+    assert set(with_followed(MOVED, forms(n=0.5))) == {"n"}
+    assert with_followed(MOVED, {}) == {}
+    assert with_followed(MOVED, forms(c=0.5))["k"].scale == (0.5,)
+    assert with_followed(MOVED, forms(c=0.5, k=0.25))["k"].scale == (0.25,)
+
+
+def test_ranges_follow_from_operands() -> None:
+    graph = circlekit.parse("""
+graph main(%x: f32[4], %v: f32[4], %i: i32[4]) -> %j, %s, %t, %q, %k, %e, %h {
+  %c = const f32[] [1.5]
+  %j = Concatenation(%x, %v, [9.0, 2.0]) {axis: 0}
+  %s = Add(%x, %v)
+  %t = Abs(%x)
+  %q = Relu(%s)
+  %k = Minimum(%t, %c)
+  %e = Exp(%x)
+  %h = Reshape(%i, [2, 2])
+}
+""").main
+    ranges = {"x": (-3.0, 2.0), "v": (-1.0, 4.0), "k": (0.0, 1.5), "e": (0.0, 1.0)}
+    add_ranges(graph, ranges)
+    assert ranges.pop("j") == (-3.0, 9.0)
+    assert ranges.pop("t") == pytest.approx((0.0, 3.0), abs=0.02)
+    assert ranges == {"x": (-3.0, 2.0), "v": (-1.0, 4.0), "k": (0.0, 1.5), "e": (0.0, 1.0)}
+
+
+def test_a_tensor_that_only_a_minimum_reads_has_the_range_of_the_result() -> None:
+    text = """graph main(%x: f32[4], %v: f32[4]) -> %k{more} {{
+      %s = Add(%x, %v)
+      %k = Minimum(%s, 1.5)
+    {op}}}"""
+    for more, op, expected in (("", "", (0.0, 1.5)), (", %l", "  %l = Square(%s)\n    ", None)):
+        ranges = {"k": (0.0, 1.5)}
+        add_ranges(circlekit.parse(text.format(more=more, op=op)).main, ranges)
+        assert ranges.get("s") == expected
+
+
+def test_ranges_that_are_not_finite_are_left_out() -> None:
+    graph = circlekit.parse("graph main(%x: f32[4]) -> %l {\n  %l = Log(%x)\n}").main
+    ranges = {"x": (0.0, 1.0)}
+    add_ranges(graph, ranges)
+    assert "l" not in ranges
