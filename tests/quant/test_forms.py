@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The forms of a plan: which tensors share one, what a form covers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.quant.plan import GraphPlan, TensorPlan
+
+X = np.linspace(-2, 2, 8, dtype=np.float32)[None]
+
+
+def planned(text: str, *data: np.ndarray, scheme: str = "int8", **options: Any) -> GraphPlan:
+    model = circlekit.parse(text)
+    return circlekit.quantize(model, scheme, [list(data or (X,))], auto=False, passes=(), **options).plan.main
+
+
+@pytest.mark.parametrize(
+    ("body", "outputs", "is_shared"),
+    [
+        ("%a = Mul(%x, 0.5)", "%y", True),
+        ("%a = Mul(%x, 0.5)", "%y, %a", False),  # the form of an output is its own
+        ("%a = Mul(%x, 0.5)\n%n = Abs(%a)", "%y, %n", False),  # another reader
+        ("%a = Tanh(%x)", "%y", False),  # its scale is fixed
+        ("%m = Mul(%x, 0.5)\n%a = Slice(%m, [0, 1], [1, 7])", "%y", True),  # moved
+        ("%m = Mul(%x, 0.5)\n%a = Slice(%m, [0, 1], [1, 7])\n%n = Abs(%m)", "%y, %n", False),
+        ("%a = Slice(%x, [0, 1], [1, 7])", "%y", False),  # an input of the graph
+    ],
+)
+def test_operands_are_made_in_the_form_of_a_concatenation(body: str, outputs: str, is_shared: bool) -> None:
+    text = f"""graph main(%x: f32[1,8]) -> {outputs} {{
+      {body}
+      %b = Mul(%x, 40.0)
+      %y = Concatenation(%a, %b) {{axis: 1}}
+    }}"""
+    plan = planned(text)
+    shared = plan.tensors["y"]
+    assert ("a" in plan.tensors and plan.tensors["a"].same_as(shared)) == is_shared
+    assert is_shared or plan.operators["y"].operands[0].same_as(shared)
+    if "%m" in body:
+        assert plan.tensors["m"].same_as(shared) == is_shared
+
+
+@pytest.mark.parametrize(("scheme", "dtype"), [("int16x8", "i16"), ("float", "i8")])
+def test_operands_with_another_scheme_keep_their_form(scheme: str, dtype: str) -> None:
+    text = """graph main(%x: f32[1,8]) -> %y {
+      %a = Mul(%x, 0.5)
+      %y = Concatenation(%a, %x) {axis: 1}
+    }"""
+    plan = planned(text, operators={"a": scheme})
+    assert plan.tensors["a"].dtype.short == dtype
+    assert not plan.tensors["a"].same_as(plan.tensors["y"])
+    assert plan.operators["y"].operands[0].same_as(plan.tensors["y"])
+
+
+def test_constant_operands_have_the_form_of_the_result() -> None:
+    plan = planned("""graph main(%x: f32[1,8]) -> %y {
+      %y = Concatenation(%x, [[5.0, 1.0]]) {axis: 1}
+    }""")
+    assert plan.operators["y"].operands[1].same_as(plan.tensors["y"])
+
+
+@pytest.mark.parametrize(
+    ("value", "covered"),
+    [(400, 400), (600, 2), (-400, -400), (-600, -2), (2.01, 2), (2.05, 2.05), (-2.05, -2.05)],
+)
+def test_constants_in_the_form_of_an_operand_are_covered_unless_they_stand_for_infinity(
+    value: float, covered: float
+) -> None:
+    """Up to 256 times the range; less than one step beyond the range needs no other form."""
+    text = f"graph main(%x: f32[1,8]) -> %y {{ %y = PadV2(%x, [[0, 0], [1, 0]], [{value}]) }}"
+    form = planned(text).tensors["y"]
+    low, high = form.scale[0] * (-128 - form.zero_point[0]), form.scale[0] * (127 - form.zero_point[0])
+    assert (low if covered < 0 else high) == pytest.approx(covered, abs=0.51 * form.scale[0])
+    assert form.scale[0] == pytest.approx((max(covered, 2) - min(covered, -2)) / 255, rel=0.01)
+
+
+def test_results_are_widened_to_steps_that_the_kernel_can_compute() -> None:
+    """HARD_SWISH multiplies by less than 1: the steps of the result are at least 1/127 of the operand's."""
+    x = np.linspace(-1000, -0.1, 8, dtype=np.float32)[None]
+    plan = planned("graph main(%x: f32[1,8]) -> %y { %y = HardSwish(%x) }", x)
+    step = plan.tensors["x"].scale[0] / 127
+    assert plan.tensors["y"].scale[0] == pytest.approx(step, rel=1e-6)
+    assert "finer steps cannot be computed" in plan.tensors["y"].reason
+    plan = planned("graph main(%x: f32[1,8]) -> %y { %y = HardSwish(%x) }")
+    assert plan.tensors["y"].scale[0] == pytest.approx((5 / 3 + 0.375) / 255, rel=0.05)
+
+
+def test_operands_whose_integers_are_compared_share_the_union_of_their_ranges() -> None:
+    v = np.full((1, 8), 7, np.float32)
+    text = "graph main(%x: f32[1,8], %v: f32[1,8]) -> %y { %y = Greater(%x, %v) }"
+    plan = planned(text, X, v)
+    forms = [plan.operators["y"].operands.get(i, plan.tensors.get(name)) for i, name in enumerate("xv")]
+    assert isinstance(forms[0], TensorPlan)
+    assert forms[0].same_as(forms[1])
+    assert forms[0].scale[0] == pytest.approx(9 / 255)
+    constant = planned("graph main(%x: f32[1,8]) -> %y { %y = Less(%x, -6.0) }")
+    assert constant.operators["y"].operands[1].scale[0] == pytest.approx(8 / 255)
+
+
+def test_a_reason_names_the_operand_that_is_near_0() -> None:
+    plan = planned("graph main(%x: f32[1,8]) -> %y { %y = Div(1.0, %x) }")
+    assert plan.operators["y"].reason.endswith("fails on the integer of 0, and %x is near it")
