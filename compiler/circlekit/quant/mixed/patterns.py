@@ -58,16 +58,17 @@ def find_patterns(graph: Graph) -> list[tuple[str, list[Op]]]:
     """
     found = []
     for pattern in PATTERNS:
-        matches = [
-            list(dict.fromkeys(match.ops.values()))
+        matches = dict.fromkeys(  # operands of a commutative operator match in both orders
+            tuple(dict.fromkeys(match.ops.values()))
             for text in pattern.pictures
             for matcher in [Matcher(query(text, pattern.name), quantized=False)]
             for op in graph
             for match in matcher.matches(op)
-        ]
-        if pattern.is_front and matches:
-            matches = [_front(graph, [op for ops in matches for op in ops])]
-        found += [(pattern.name, ops) for ops in matches]
+        )
+        parts = [list(ops) for ops in matches]
+        if pattern.is_front and parts:
+            parts = [_front(graph, [op for ops in parts for op in ops])]
+        found += [(pattern.name, ops) for ops in parts]
     return found
 
 
