@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from circlekit.ir.dtypes import DType, boolean, f32, i8, i16, i32, i64, u8
+from circlekit.ir.dtypes import DType, f32, i8, i16, i32, i64, u8
 from circlekit.ir.op import Op
 from circlekit.ir.value import Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D
@@ -63,8 +63,8 @@ def _is_per_channel(weights: Value) -> bool:
 def _convolution(op: Conv2D) -> list[int]:
     sizes = _patches(op)
     if _is_hybrid(op.input, op.filter):
-        data, filter_shape = op.input.shape or (), op.filter.shape or (1,)
-        groups = (data[-1] or 1) // (filter_shape[-1] or 1) if data else 1
+        data, filter_shape = op.input.shape or (), op.filter.shape or ()
+        groups = element_count(data[-1:]) // element_count(filter_shape[-1:])
         rows = 4 * element_count(data[:3]) * groups
         sums = 4 * element_count(op.output.shape)
         sizes += [element_count(op.input.shape), rows, sums]
@@ -76,7 +76,7 @@ def _convolution(op: Conv2D) -> list[int]:
 def _depthwise(op: DepthwiseConv2D) -> list[int]:
     if not _is_hybrid(op.input, op.filter):
         return []
-    batches = 4 * ((op.input.shape or (1,))[0] or 1)
+    batches = 4 * element_count((op.input.shape or ())[:1])
     return [element_count(op.input.shape), batches, batches]
 
 
@@ -105,8 +105,8 @@ def _batch_matmul(op: BatchMatMul) -> list[int]:
     return sizes
 
 
-_SUM_BYTES = {f32: 4, i32: 8, i64: 8, u8: 4, i8: 4, i16: 4, boolean: 1}
-"""Bytes of an element of the sums of a reduction, by the dtype of its input."""
+_SUM_BYTES = {i32: 8, i64: 8}
+"""Bytes of an element of the sums of a reduction, by the dtype of its input; 4 for others."""
 
 
 def _reduction(op: Reduction) -> list[int]:

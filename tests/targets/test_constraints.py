@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The limits of each constraint: what just holds, what just breaks, and what the model does not determine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import circlekit
+from circlekit.ir.op import Op
+from circlekit.targets.constraints import obstacles
+
+
+def op_of(line: str, *inputs: str) -> Op:
+    """Return the last operator of a graph with these inputs and lines."""
+    declared = ", ".join(inputs)
+    return circlekit.parse(f"graph main({declared}) -> %y {{\n{line}\n}}").main.ops[-1]
+
+
+ADD = "%y = Add(%x, %v)"
+
+
+@pytest.mark.parametrize(
+    ("op", "constraint", "expected"),
+    [
+        (op_of(ADD, "%x: f32[4,1]", "%v: f32[1,3]"), {"least": {"lhs": [4, 1], "rhs": [1]}}, None),
+        (op_of(ADD, "%x: f32[4,1]", "%v: f32[1,3]"), {"least": {"lhs": [4, 2]}}, "lhs of at least [4, 2]"),
+        (op_of(ADD, "%x: f32[4,1]", "%v: f32[1,3]"), {"least": {"rhs": [2]}}, "rhs of at least [2]"),
+        (op_of(ADD, "%x: f32[?,4]", "%v: f32[4]"), {"least": {"lhs": [9, 4], "rhs": [1, 9]}}, None),
+        (op_of(ADD, "%x: f32[5,2,3]", "%v: f32[3]"), {"row_multiple": {"lhs": 3, "rhs": 1}}, None),
+        (op_of(ADD, "%x: f32[5,2,3]", "%v: f32[3]"), {"row_multiple": {"lhs": 5}}, "multiple of 5, got 6"),
+        (op_of(ADD, "%x: f32[8,3]", "%v: f32[3]"), {"row_multiple": {"lhs": 4}}, "multiple of 4, got 3"),
+        (op_of(ADD, "%x: f32[?,3]", "%v: f32[3]"), {"row_multiple": {"lhs": 4}}, None),
+        (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"elements": {"lhs": 6}}, None),
+        (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"elements": {"lhs": 5}}, "at most 5 elements, got 6"),
+        (op_of(ADD, "%x: f32[?,3]", "%v: f32[3]"), {"elements": {"lhs": 1}}, None),
+        (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"rank": 1}, "ranks up to 1, got rank 2"),
+        (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"operands": [2, 2]}, None),
+        (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"operands": [3, None]}, "at least 3 operands, got 2"),
+        (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"operands": [None, 1]}, "at most 1 operands, got 2"),
+        (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"broadcast_rank": 2}, None),
+        (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"broadcast_rank": 1}, "up to 1, got rank 2"),
+        (op_of(ADD, "%x: f32[2,3]", "%v: f32[2,3]"), {"broadcast_rank": 0}, None),
+        (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"dims": [["lhs", -2, 2], ["lhs", 1, 3]]}, None),
+        (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"dims": [["lhs", -2, 3]]}, "3 along axis -2"),
+        (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"dims": [["lhs", 2, 9], ["lhs", -3, 9]]}, None),
+        (op_of(ADD, "%x: f32[?,3]", "%v: f32[3]"), {"dims": [["lhs", 0, 9]]}, None),
+        (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"same_dims": [["lhs", 1, "rhs", -1]]}, None),
+        (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"same_dims": [["lhs", -2, "rhs", 0]]}, "got 2 and 3"),
+        (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"same_dims": [["lhs", 2, "rhs", 0]]}, None),
+        (op_of(ADD, "%x: f32[?,3]", "%v: f32[3]"), {"same_dims": [["lhs", 0, "rhs", 0]]}, None),
+        (op_of(ADD, "%x: f32[?,3]", "%v: f32[3]"), {"same_shape": [["lhs", "rhs"]]}, None),
+        (op_of(ADD, "%x: f32[2,3]", "%v: f32[3]"), {"at_most": [[["lhs", 0], ["lhs", 1]]]}, None),
+        (op_of(ADD, "%x: f32[3,3]", "%v: f32[3]"), {"at_most": [[["lhs", 0], ["lhs", -1]]]}, None),
+        (op_of(ADD, "%x: f32[3,2]", "%v: f32[2]"), {"at_most": [[["lhs", -2], ["lhs", 1]]]}, "2, got 3"),
+        (op_of(ADD, "%x: f32[3,2]", "%v: f32[2]"), {"at_most": [[["lhs", 0], ["lhs", 2]]]}, None),
+        (op_of("%y = ReverseV2(%x, [0])", "%x: f32[2,3]"), {"lowest": {"axis": 0}}, None),
+        (op_of("%y = ReverseV2(%x, [0])", "%x: f32[2,3]"), {"lowest": {"axis": 1}}, "from 1 on, got 0"),
+        (op_of("%y = ReverseV2(%x, %a)", "%x: f32[2,3]", "%a: i32[1]"), {"lowest": {"axis": 9}}, None),
+        (op_of("%y = ReverseV2(%x, %a)", "%x: f32[2,3]", "%a: i32[1]"), {"numbers": {"axis": [9]}}, None),
+        (op_of("%y = Sum(%x, [1, 2])", "%x: f32[2,3,4,5]"), {"consecutive": ["axis"]}, None),
+        (op_of("%y = Sum(%x, [-1, 2])", "%x: f32[2,3,4,5]"), {"consecutive": ["axis"]}, None),
+        (op_of("%y = Sum(%x, [1, 3])", "%x: f32[2,3,4,5]"), {"consecutive": ["axis"]}, "got 1, 3"),
+        (op_of("%y = Sum(%x, [1, -3])", "%x: f32[2,3,4,5]"), {"consecutive": ["axis"]}, None),
+        (op_of("%y = Sum(%x, %a)", "%x: f32[2,3]", "%a: i32[1]"), {"consecutive": ["axis"]}, None),
+        (op_of("%y = Sum(%x, %a)", "%x: f32[2,3]", "%a: i32[2]"), {"consecutive": ["axis"]}, "unknown ones"),
+    ],
+)  # fmt: skip
+def test_limits(op: Op, constraint: dict[str, Any], expected: str | None) -> None:
+    found = list(obstacles(op, constraint))
+    assert len(found) == (expected is not None)
+    assert expected is None or expected in found[0]
+
+
+QUANTIZED = """%s = const i8[{shape}] quant(scale: 0.5) constant(1)
+%y = Add(%x, %s) {{act: {act}}} : i8[2] quant(scale: 0.5)"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "act", "is_allowed"),
+    [("1,1", "RELU", False), ("1,1", "NONE", True), ("1", "RELU", True), ("", "RELU", True)],
+)
+def test_the_rank_of_a_quantized_scalar_before_an_activation(shape: str, act: str, is_allowed: bool) -> None:
+    op = op_of(QUANTIZED.format(shape=shape, act=act), "%x: i8[2] quant(scale: 0.5)")
+    assert (not list(obstacles(op, {"scalar_rank": [["rhs", "lhs"]]}))) == is_allowed
+    float_op = op_of(f"%y = Add(%x, [[1.0]]) {{act: {act}}}", "%x: f32[2]")
+    assert not list(obstacles(float_op, {"scalar_rank": [["rhs", "lhs"]]}))
+
+
+@pytest.mark.parametrize(
+    ("least", "greatest", "is_allowed"), [(2, 4, True), (4, 4, False), (2, 2, False), (1, 9, True)]
+)
+def test_ratios_of_scales_hold_for_every_channel(least: float, greatest: float, is_allowed: bool) -> None:
+    op = op_of(
+        """%w = const i8[2,4] quant(scale: [2.0, 4.0], axis: 0) constant(1)
+        %y = FullyConnected(%x, %w) : i8[1,2] quant(scale: 0.5)""",
+        "%x: i8[1,4] quant(scale: 0.5)",
+    )
+    assert (
+        not list(obstacles(op, {"scale_ratio": [[["input", "weights"], "output", least, greatest]]}))
+    ) == is_allowed
