@@ -70,6 +70,19 @@ def test_batch_matrix_products(right: str, adj_x: bool, adj_y: bool) -> None:
     }}""")
 
 
+@pytest.mark.parametrize(
+    "line", ["DynamicUpdateSlice(%u, %a, [0])", "Div(%u, %a)", "Softmax(%a)", "Minimum(%a, %u)"]
+)
+def test_operands_whose_memory_the_result_takes(line: str) -> None:
+    """%a may be overwritten, %u may not: it is read again."""
+    expect_litert_arena(f"""graph main(%x: f32[1000]) -> %y {{
+      %u = Abs(%x)
+      %a = Exp(%u)
+      %b = {line}
+      %y = Add(%b, %u)
+    }}""")
+
+
 REDUCTIONS = [
     *((kind, dtype) for kind in ("Sum", "Mean", "ReduceMax") for dtype in ("f32", "i32", "i64", "u8", "i16")),
     *(("ReduceProd", dtype) for dtype in ("f32", "i32", "i64", "i8", "i16")),

@@ -149,9 +149,9 @@ def scope_of(op: Op) -> list[str]:
 
 
 def crossing_values(ops: Sequence[Op]) -> list[int]:
-    """Return for each operator how many results of earlier operators are read by it or by later operators."""
+    """Return how many results are read later, before each operator and after the last."""
     position = {op: index for index, op in enumerate(ops)}
-    changes = [0] * (len(ops) + 2)
+    changes = [0] * (len(ops) + 1)
     for index, op in enumerate(ops):
         for value in op.results:
             last = max((position[user] for user in value.users if user in position), default=index)

@@ -81,9 +81,8 @@ def _depthwise(op: DepthwiseConv2D) -> list[int]:
 
 
 def _dense(op: FullyConnected) -> list[int]:
-    weights = op.weights if hasattr(op, "weights") else op.inputs[1]
-    data = op.inputs[0]
-    if data is None or weights is None or not _is_hybrid(data, weights) or not weights.shape:
+    data, weights = op.input, op.weights
+    if not _is_hybrid(data, weights) or not weights.shape:
         return []
     units, depth = (dim or 1 for dim in weights.shape[-2:])
     batches = element_count(data.shape) // depth
@@ -91,8 +90,8 @@ def _dense(op: FullyConnected) -> list[int]:
 
 
 def _batch_matmul(op: BatchMatMul) -> list[int]:
-    left, right = op.inputs[:2]
-    if left is None or right is None or not left.shape or not right.shape:
+    left, right = op.x, op.y
+    if not left.shape or not right.shape:
         return []
     sizes = [value_bytes(left)]
     if not right.is_const:
@@ -110,9 +109,7 @@ _SUM_BYTES = {i32: 8, i64: 8}
 
 
 def _reduction(op: Reduction) -> list[int]:
-    data, axes = op.inputs[:2]
-    if data is None or axes is None:
-        return []
+    data, axes = op.input, op.axis
     sizes = [4 * len(data.shape or ())]
     if axes.is_const:
         sizes.append(4 * element_count(axes.shape))
