@@ -40,6 +40,7 @@ def _member(name: str, fmt: str, rng: random.Random) -> Tree:
 
 
 def _value(field: Field, fmt: str, rng: random.Random) -> Any:
+    """Return a random value of ``field``; strings and vectors may be empty."""
     if field.kind is Kind.SCALAR:
         return _number(field, rng)
     if field.kind is Kind.STRING:

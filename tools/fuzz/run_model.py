@@ -95,6 +95,7 @@ class ModelRun:
         return Outcome(FAULT, self.stage, f"{kind} at {innermost_line(error)}", trace)
 
     def _run(self, data: bytes, is_text: bool, with_values: bool) -> Outcome:
+        """Run the steps in their order; ``stage`` tells the caller which one has raised an exception."""
         digest = zlib.crc32(data)
         model = recipe_in(memoryview(data), Path("fuzz.recipe")) if is_text else load_bytes(data, "fuzz")
         self.stage = "verify"

@@ -143,6 +143,7 @@ def is_broken(op: Op, constraints: Mapping[str, Any]) -> bool:
 
 
 def _merged(first: Constraints, second: Constraints) -> Constraints:
+    """Return ``first`` and the single constraint ``second`` together."""
     ((kind, content),) = second.items()
     old = first.get(kind)
     if isinstance(content, dict):

@@ -105,6 +105,7 @@ class _Probe:
         self.forms: dict[str, _Form] = {}
 
     def measure(self) -> Measured | None:
+        """Run samples of all types, then more of those that run, and learn; see SAMPLES and the next ones."""
         if self.code in RECURRENT:
             return self.measure_recurrent()
         known = self.runtime.dtypes

@@ -261,6 +261,7 @@ def _input_sets(model: Model, inputs: Sequence[Array]) -> list[list[Array]]:
 def _is_close(
     found: Array, expected: Array, deviation: Array | float = 0.0, is_free: Array | bool = False
 ) -> bool:
+    """Return whether all elements are close, or where ``is_free``, whatever they are."""
     if (found.dtype, found.shape) != (expected.dtype, expected.shape):
         return False
     if expected.dtype.kind not in "fiub":

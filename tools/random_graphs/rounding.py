@@ -94,6 +94,7 @@ class _PerturbedRun:
         return [array_of(v) for v in graph.outputs]
 
     def perturbed(self, op: Op, array: Array, operands: Sequence[Array | None]) -> Array:
+        """Return the result ``array`` of ``op`` with random errors of up to MAX_ULPS."""
         if array.dtype.kind != "f":
             return array
         with np.errstate(all="ignore"):

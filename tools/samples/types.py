@@ -89,6 +89,7 @@ def _may_be_per_channel(cls: type[Op], index: int) -> bool:
 
 
 def _result_choices(cls: type[Op]) -> Sequence[DType | None]:
+    """Return the dtypes that the result may have; None alone if it follows from the operands."""
     if cls.code == "QUANTIZE":
         return (DType.INT8, DType.UINT8, DType.INT16)
     if cls.code in ("CAST", "BITCAST"):

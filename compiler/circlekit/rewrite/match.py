@@ -309,6 +309,7 @@ def _show(value: Any) -> str:
 
 
 def _equals_literal(value: Value, literal: Any) -> bool:
+    """Return whether ``value`` is a plain constant that equals ``literal``; a number matches one element."""
     if value.data is None or not value.is_plain or value.is_variable:
         return False
     expected = np.asarray(literal).astype(value.data.dtype)

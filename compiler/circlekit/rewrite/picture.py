@@ -194,6 +194,7 @@ class _Reader:
         return code
 
     def _kind(self, token: Token) -> type[Op]:
+        """Return the operator class that ``token`` names."""
         if token.text == CUSTOM:
             return OpaqueOp
         kind = self.by_name.get(token.text)
@@ -203,6 +204,7 @@ class _Reader:
         return kind
 
     def _operand(self, kinds: tuple[type[Op], ...], index: int, node: OperandNode) -> OperandPattern:
+        """Return the pattern of operand ``index`` of a node."""
         if node.name is None:
             return OperandPattern(None, literal=node.literal, const=True)
         spec = kinds[0].operands[min(index, len(kinds[0].operands) - 1)] if kinds[0].operands else None
@@ -221,6 +223,7 @@ class _Reader:
         return OperandPattern(node.name, None, node.optional, node.const, dtype, dims)
 
     def _attribute(self, kinds: tuple[type[Op], ...], name: str, node: AttributeNode) -> AttributePattern:
+        """Return the pattern of the attribute ``name``, which all ``kinds`` must have."""
         for kind in kinds:
             spec = next((a for a in kind.attributes if a.name == name), None)
             if spec is None:

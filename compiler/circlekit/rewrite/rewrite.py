@@ -241,6 +241,7 @@ class Rewrite(GraphPass):
         return getattr(self, name)(**{p: self._argument(p, match) for p in expected})
 
     def _argument(self, name: str, match: Match) -> Any:
+        """Return what the parameter ``name`` stands for in ``match``; None for an absent operand."""
         if name == "match":
             return match
         if name in match.values:

@@ -45,6 +45,7 @@ class Explanation:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
+        """Yield the lines of the text."""
         head = f"{self.pass_name} rewrote {places(self.rewrote)}"
         if self.would_rewrite:
             more = " more" if self.rewrote else ""
@@ -91,6 +92,7 @@ class OpExplanation:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
+        """Yield the lines of the text."""
         yield self.op
         if self.passes:
             yield f"  would be rewritten, asked for by name, by {', '.join(self.passes)}"

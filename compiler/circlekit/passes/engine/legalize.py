@@ -152,6 +152,7 @@ class Replacement(Legalization):
         return sum(self._replace(graph, op) for op in ops)
 
     def _replace(self, graph: Graph, op: Op) -> bool:
+        """Replace ``op`` and return True; if that is not possible, change nothing and return False."""
         insert = Inserter(graph, op)
         values = self.results(op, insert)
         if values is not None and self.result_obstacle([op], insert.ops) is None:

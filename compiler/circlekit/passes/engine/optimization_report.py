@@ -161,12 +161,14 @@ class TargetCheck:
         return "; ".join(filter(None, (self._unsupported(), self._delegated())))
 
     def _delegated(self) -> str:
+        """Return what the delegate runs, in words; "" if there is no delegate."""
         if self.delegations is None:
             return ""
         first, last = self.delegations
         return f"the delegate of {self.title} runs {last} (before: {first})"
 
     def _unsupported(self) -> str:
+        """Return how many operators the target cannot run, in words; "" if there are and were none."""
         if not self.before and not self.after:
             return ""
         counts = Counter(finding.operator for finding in self.after)

@@ -197,6 +197,7 @@ def parse_pipeline(text: str, label: str) -> Pipeline:
 
 
 def _names(tree: Mapping[str, Any], key: str, label: str) -> list[str]:
+    """Return the names under ``key``, with ``_`` for ``-``; raise ParseError if it is no list of names."""
     names = tree.get(key, [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ParseError(f"{label}: {key}: expected a list of names, got {names!r}")
@@ -204,6 +205,7 @@ def _names(tree: Mapping[str, Any], key: str, label: str) -> list[str]:
 
 
 def _settings(tree: Any, label: str) -> dict[str, Any]:
+    """Return the parsed settings by name; raise RewriteError for an unknown name."""
     if not isinstance(tree, dict):
         raise ParseError(f"{label}: settings: expected a table, got {tree!r}")
     settings = {name.replace("-", "_"): value for name, value in tree.items()}

@@ -79,6 +79,7 @@ class _Start:
         rules.accepted.clear()
 
     def restore(self, context: Context) -> None:
+        """Bring back the model, the refusals and the budget."""
         self.snapshot.restore()
         if context.refusals is not None:
             del context.refusals[self.refusals :]

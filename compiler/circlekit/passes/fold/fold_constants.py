@@ -73,6 +73,7 @@ class FoldConstants(Pass):
         return sum(self._run_graph(graph, graph is model.main, context) for graph in model.graphs)
 
     def _run_graph(self, graph: Graph, is_main: bool, context: Context) -> int:
+        """Fold the operators of ``graph``, producers first; return how many."""
         count = 0
         constants: dict[Value, Value] = {}
         for op in graph.ops:

@@ -53,6 +53,7 @@ class ForwardNumber(GraphPass):
         return sum(self._fold(graph, op, context) for op in graph.ops if isinstance(op, Mul | Div))
 
     def _fold(self, graph: Graph, op: Mul | Div, context: Context) -> bool:
+        """Fold ``op`` into the layers before it if nothing refuses; return whether it did."""
         number, data = op.rhs, op.lhs
         if isinstance(op, Mul) and data.is_const:
             number, data = data, number

@@ -45,6 +45,7 @@ class FuseActivationFunction(GraphPass):
         return sum(1 for op in graph.ops if isinstance(op, kinds) and self._fuse(graph, op, context))
 
     def _fuse(self, graph: Graph, relu: Op, context: Context) -> bool:
+        """Fuse ``relu`` into the operators before it if nothing refuses; return whether it did."""
         value, result = relu.inputs[0], relu.output
         sources = None if value is None else _sources(value)
         if value is None or not sources:

@@ -148,6 +148,7 @@ class _Dilated1D(_Blocks):
         return f"%{e.name}: expected %{s.name} with a height of 1, got shape {format_shape(e.shape)}"
 
     def block_and_padding(self, match: Match, inner: Padding) -> tuple[Array, Pads]:
+        """Like the base class, with a block of 1 and no padding along the inserted height."""
         values = [match.value(name).array().reshape(-1) for name in ("block", "pads", "crops")]
         neutral = [np.ones(1, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64)]
         is_first = _height_axis(match.value("s"), match.value("e")) == 1

@@ -37,6 +37,7 @@ class FuseNegWithFactor(GraphPass):
         return sum(self._fold(graph, op, context) for op in graph.ops if isinstance(op, Mul))
 
     def _fold(self, graph: Graph, op: Mul, context: Context) -> bool:
+        """Move the NEGs before an operand of ``op`` into the other operand; return whether it did."""
         for index, (value, factor) in enumerate(((op.lhs, op.rhs), (op.rhs, op.lhs))):
             tree = _tree(graph, value)
             negated = [v for v, operands in tree.items() if not operands and _is_removable(graph, v)]

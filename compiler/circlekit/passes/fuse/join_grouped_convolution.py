@@ -42,6 +42,7 @@ class JoinGroupedConvolution(GraphPass):
         return sum(self._join(graph, op, context) for op in graph.ops if isinstance(op, Concatenation))
 
     def _join(self, graph: Graph, op: Concatenation, context: Context) -> bool:
+        """Replace the convolutions before ``op`` by one if nothing refuses; return whether it did."""
         groups = [_group(graph, value) for value in op.values]
         known = [group for group in groups if group is not None]
         if not known:

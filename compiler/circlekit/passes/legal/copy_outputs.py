@@ -29,6 +29,7 @@ class CopyReadOutputs(Legalization):
         return sum(self._copy(graph, value) for value in outputs if value.users)
 
     def _copy(self, graph: Graph, value: Value) -> bool:
+        """Let operators read a new value, and copy it to the output ``value``; return whether it did."""
         producer = value.producer
         assert producer is not None  # by run_graph
         copy = _copy_of(graph, value)

@@ -21,6 +21,7 @@ class LowerVersion(Legalization):
         return sum(op.version is not None and self._lower(op) for op in graph.ops)
 
     def _lower(self, op: Op) -> bool:
+        """Lower the stated version of ``op`` if the targets then run it; return whether it did."""
         stated, required = op.version, op.required_version()
         if stated is None or stated <= required or self.obstacle(op) is None:
             return False

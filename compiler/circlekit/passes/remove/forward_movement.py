@@ -40,6 +40,7 @@ class SinkPass(GraphPass):
         return sum(self._forward(graph, op, context) for op in graph.ops if op.graph is graph)
 
     def _forward(self, graph: Graph, op: Op, context: Context) -> bool:
+        """Move the producers of operands of ``op`` after it if nothing refuses; return whether it did."""
         moved = [v for v in op.inputs if v is not None and isinstance(v.producer, self.kind)]
         if not moved or len(op.results) != 1:
             return False

@@ -32,6 +32,7 @@ class ReplaceNonConstFullyConnected(GraphPass):
         return sum(self._replace(graph, op, context) for op in graph.ops if isinstance(op, FullyConnected))
 
     def _replace(self, graph: Graph, op: FullyConnected, context: Context) -> bool:
+        """Replace ``op`` if nothing refuses; return whether it did."""
         if op.weights.is_const:
             if context.partial_matches:
                 context.refuse(self.name, op, f"%{op.weights.name}: is constant")

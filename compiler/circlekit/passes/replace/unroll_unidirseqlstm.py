@@ -75,6 +75,7 @@ class _Unroller(Inserter):
         return self.clipped(new, self.lstm.cell_clip, "cell")
 
     def gate(self, name: str, sums: dict[str, Value], cell: Value | None) -> Value:
+        """Return the value of a gate, from 0 to 1."""
         return self.make(Logistic(self.gate_sum(name, sums[name], cell)))
 
     def gate_sum(self, name: str, total: Value, cell: Value | None) -> Value:
@@ -93,10 +94,12 @@ class _Unroller(Inserter):
         return self.make(Add(scaled, self.operand(f"{name}_gate_bias")))
 
     def activated(self, value: Value) -> Value:
+        """Return ``value`` after the activation of the LSTM."""
         act = self.lstm.act
         return value if act is Activation.NONE else self.make(OPERATORS[act](value))
 
     def clipped(self, value: Value, limit: float, name: str) -> Value:
+        """Return ``value`` clipped to -limit to limit; a limit of 0 clips nothing."""
         if limit <= 0:
             return value
         low = self.constant(f"{name}_low", np.array(-limit, np.float32))

@@ -42,6 +42,7 @@ def equal_constants(values: Iterable[Value]) -> list[list[Value]]:
 
 
 def _grouped(values: Iterable[Value], key: Callable[[Value], Hashable]) -> list[list[Value]]:
+    """Return ``values`` in groups of equal keys, in the order of their first members."""
     groups: dict[Hashable, list[Value]] = {}
     for value in values:
         groups.setdefault(key(value), []).append(value)
