@@ -148,9 +148,10 @@ FUSE = Phase(
 
 JOIN = Phase(
     "join parallel operators",
-    "Layers that read the same input become one layer and a SPLIT. The SPLIT then moves past equal operators "
-    "on its results. This comes after fusion, which folds factors and offsets into each layer alone.",
-    ("join_grouped_convolution", "join_fully_connected", "forward_split"),
+    "Equal operators become one. Layers that read the same input become one layer and a SPLIT. The SPLIT "
+    "then moves past equal operators on its results. This comes after fusion, which needs results with one "
+    "user, and which folds factors and offsets into each layer alone.",
+    ("common_subexpression_elimination", "join_grouped_convolution", "join_fully_connected", "forward_split"),
 )
 
 MERGE_MOVEMENT = Phase(
@@ -178,8 +179,8 @@ LEGALIZE = Phase(
 
 CLEAN_UP = Phase(
     "clean up",
-    "Rewrites leave equal operators and equal constants.",
-    ("common_subexpression_elimination", "remove_duplicate_const"),
+    "Rewrites leave equal constants.",
+    ("remove_duplicate_const",),
 )
 
 ORDER = Phase(

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
+
 from circlekit.passes.layout.labels import MAX_LABELS
 from tests.passes.kit import check_pass
 from tests.passes.layout.pooled_models import NCHW, POOL, kinds, last
@@ -76,3 +78,22 @@ def test_more_layouts_than_are_compared() -> None:
     body = "\n".join(links)
     model = check_pass(f"graph main(%v0: f32[2,3,4,5]) -> %v{len(perms)} {{ {body} }}", LAYOUT)
     assert 1 <= kinds(model).count("Transpose") <= 4
+
+
+FRUSTRATED = {
+    "a sum of data and its transpose": (
+        """%t = Transpose(%x, [0, 2, 1]) %u = Transpose(%x, [1, 2, 0]) %r = Relu(%u)
+           %b = Transpose(%r, [2, 0, 1]) %y = Add(%b, %t)""",
+        ["Transpose", "Relu", "Add"],
+    ),
+    "a product of two layouts, in the third": (
+        """%e = Exp(%x) %a = Transpose(%e, [1, 0, 2]) %t = Transpose(%e, [2, 1, 0])
+           %s = Softmax(%t) {beta: 1.0} %b = Transpose(%s, [1, 0, 2]) %y = Mul(%b, %a)""",
+        ["Exp", "Transpose", "Softmax", "Mul", "Transpose"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "expected"), FRUSTRATED.values(), ids=FRUSTRATED)
+def test_data_may_meet_itself_transposed(body: str, expected: list[str]) -> None:
+    check_pass(f"graph main(%x: f32[3,3,3]) -> %y {{ {body} }}", "optimize_layout", expected)

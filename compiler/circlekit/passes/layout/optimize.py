@@ -36,7 +36,10 @@ class OptimizeLayout(GraphPass):
         run_bytes = 0 if context.target is None else context.target.run_bytes
         writer = MovementWriter(graph, context)
         for _ in range(MAX_SWEEPS):
-            changed = sum(self.sweep(writer, perms, run_bytes) for perms in perms_of_ranks(graph))
+            ranks = perms_of_ranks(graph)
+            # first one at a time: data that meets itself transposed, as in x + x^T, has no side among several
+            single = [[perm] for perms in ranks if len(perms) > 1 for perm in perms]
+            changed = sum(self.sweep(writer, perms, run_bytes) for perms in (*single, *ranks))
             changes += changed
             if not changed:
                 break
