@@ -33,23 +33,22 @@ def run_for_target(item: Pass, model: Model, context: Context) -> int:
         start = _Start(model, context, rules)
         trial = _trial(item)
         changes = trial.run(model, context)
-        now, then = start.snapshot.changed() if changes else ([], [])
+        new, old = start.snapshot.changed() if changes else ([], [])
         wrong = [
-            {op: sentence for op in now if (sentence := check(op)) is not None} for check in rules.checks
+            {op: sentence for op in new if (sentence := check(op)) is not None} for check in rules.checks
         ]
         if not any(wrong):
             vars(item).update(vars(trial))
             return changes
-        places = {op: op.results[0].name if op.results else "" for op in now}
+        places = {op: op.results[0].name if op.results else "" for op in new}
         start.restore(context)
         made: dict[str, str] = {}
         for check, sentences in zip(rules.checks, wrong, strict=True):
-            wrong_before = {op for op in then if check(op) is not None}
-            if (
-                wrong_before <= sentences.keys()
-            ):  # else the pass replaced operators that were not taken either
+            wrong_before = {op for op in old if check(op) is not None}
+            # if one of these is gone, the wrong operators may have been made from it: nothing is lost
+            if wrong_before <= sentences.keys():
                 made |= {places[op]: text for op, text in sentences.items() if op not in wrong_before}
-        if made:  # an obstacle that the model had before the run, too, is no loss
+        if made:  # nothing is lost either if another operator of the model has the same obstacle
             known = {check(op) for op in model.ops() for check in rules.checks}
             made = {place: text for place, text in made.items() if text not in known}
         if not made:

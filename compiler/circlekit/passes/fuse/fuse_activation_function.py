@@ -25,9 +25,9 @@ COMPOSED = {
 """(operator, activation fused before it) -> the one activation that equals both, for pairs that have one."""
 
 LIMITS = (NONE, RELU, RELU6, N1)
-"""Activations that a CONCATENATION between may have.
+"""Activations that a CONCATENATION between the operator and the RELU may have.
 
-They limit each element to an interval, so it makes no difference which of two activations comes first.
+All of them limit each element to an interval, so it makes no difference which of two comes first.
 """
 
 
@@ -64,9 +64,10 @@ class FuseActivationFunction(GraphPass):
 
 
 def _sources(value: Value) -> list[Value]:
-    """Return ``value`` and the values that data movement makes it of, up to results of other operators.
+    """Return the values to change to relu(value): ``value``, and the values of which data movement makes it.
 
-    Return [] if one of these operators cannot fuse an activation, or if a moved value has other users.
+    Data movement is followed back to operators that can fuse an activation.  Return [] if another operator
+    is reached, or if a value on the way has other users.
     """
     found, todo = list[Value](), [value]
     while todo:

@@ -56,9 +56,9 @@ def _obstacle(graph: Graph, plan: MemoryPlan, order: Sequence[Op] | None, is_low
 
 
 def lowest_order(graph: Graph, planner: Planner, peak: int) -> tuple[list[Op] | None, bool]:
-    """Return an order with a lower peak than ``peak`` bytes, and whether no order has a lower one.
+    """Return an order with a lower peak than ``peak`` bytes, or None if none was found.
 
-    The order is None if none was found.  If the second value is true, none exists.
+    Also return whether the search was complete: then no order is better, or none exists.
     """
     ops = graph.ops
     number = {op: index for index, op in enumerate(ops)}
@@ -73,7 +73,7 @@ def lowest_order(graph: Graph, planner: Planner, peak: int) -> tuple[list[Op] | 
 
 
 def _predecessors(ops: Sequence[Op], number: dict[Op, int]) -> list[int]:
-    """Return for each operator the set of operators that must run before it."""
+    """Return, for each operator, the set of operators that must run before it (see lowest_peak)."""
     found, last_effect = [], 0
     for op in ops:
         producers = {

@@ -19,7 +19,7 @@ MAX_COPIED_OPS = 1000
 """Largest total number of operators of all copies of a branch; a branch that is copied once has no limit."""
 
 MAX_COUNTED_CALLS = 1 << 40
-"""Copies are counted up to this number: the count doubles with each branch that calls the next one twice."""
+"""Copies are counted up to this number, because the count may double with each nested branch."""
 
 
 def is_constant_if(op: Op) -> TypeGuard[If]:
