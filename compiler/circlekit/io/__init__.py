@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading and writing of model files in both formats, driven by the tables of the schema.
+"""Read and write model files in both formats, driven by the tables of the schema.
 
 bytes --flatbuffer_decoder--> tree --load--> Model --save--> tree --flatbuffer_encoder--> bytes
 
-A tree is a table of the schema as nested dicts (``schema.Tree``).  No operator is named here.
+A tree is a table of the schema as nested dicts (``schema.Tree``).  No module of this package names an
+operator.
 """

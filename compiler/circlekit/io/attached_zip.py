@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the zip archive (labels, vocabularies) that TFLite's metadata tools append to a model.
 
-Layout of a zip file: the files, then a central directory with one entry per file, then an end record.
-Offsets in the directory count from the start of the whole model file or from the start of the archive.
+A zip archive consists of the zipped files, a central directory with one entry per file, and an end record.
+Offsets in it count either from the start of the model file or from the start of the archive.
 """
 
 from __future__ import annotations
@@ -10,22 +10,26 @@ from __future__ import annotations
 import struct
 
 _END = struct.Struct("<4s4HIIH")
-"""End record: signature, 3 unused, number of entries, size and offset of the directory, comment length."""
+"""The end record: signature, 3 unused fields, number of entries, size and offset of the directory, comment
+length."""
 
 _ENTRY = struct.Struct("<4s24x3H8xI")
-"""Directory entry: signature, lengths of name, extra field and comment, offset of the file."""
+"""A directory entry: signature, lengths of name, extra field and comment, offset of the zipped file."""
 
 ENTRY_OFFSET_FIELD = 42
-"""Position, within an entry, of the offset of the file."""
+"""The position in a directory entry of the offset of the zipped file."""
 
 DIRECTORY_OFFSET_FIELD = 16
-"""Position, within the end record, of the offset of the directory."""
+"""The position in the end record of the offset of the directory."""
 
 MAX_COMMENT_BYTES = 0xFFFF  # the comment, the last part of the end record, has a 16-bit length
 
 
 def attached_archive(data: memoryview) -> bytes:
-    """Return the archive at the end of a file, with offsets from its own start; b"" if there is none."""
+    """Return the zip archive at the end of a model file; b"" if there is none.
+
+    Offsets in the returned archive count from its own start.
+    """
     tail_start = max(0, len(data) - _END.size - MAX_COMMENT_BYTES)
     end = tail_start + bytes(data[tail_start:]).rfind(b"PK\5\6")
     if end < tail_start or end + _END.size > len(data):
@@ -34,8 +38,8 @@ def attached_archive(data: memoryview) -> bytes:
     position = directory = end - size
     if end + _END.size + comment != len(data) or directory < 0:
         return b""
-    shift = directory - offset  # position in the file from which offsets count
-    places: dict[int, int] = {}  # the offset of each zipped file, by the position of its field in the model
+    shift = directory - offset  # the position in the model file from which the offsets count
+    places: dict[int, int] = {}  # the offset of each zipped file, by the position of the field that holds it
     for _ in range(count):
         if position + _ENTRY.size > end:
             return b""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read files through memory maps, and turn errors of the operating system into FileError."""
+"""Read files through memory maps; turn errors of the operating system into FileError."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from circlekit.io.foreign_files import foreign_folder
 from circlekit.ir.resources.resource_limits import need_memory
 
 PIPE_STEP_BYTES = 1 << 20
-"""Bytes read from a pipe at a time."""
+"""The number of bytes read from a pipe at a time."""
 
 
 class FileMap(mmap.mmap):
     """A read-only memory map of a file that can check whether the file was changed.
 
-    ``descriptor`` stays open as long as the map, so that ``check`` sees the mapped file even after another
-    file took its name.  ``stamp``: what ``_stamp`` returned when the file was mapped.
+    ``descriptor``: a file descriptor that stays open as long as the map, so that ``check`` sees the mapped
+    file even if another file has its name now.  ``name``: the path, for messages.  ``stamp``: the result of
+    ``_stamp`` when the file was mapped.
     """
 
     descriptor: int
@@ -33,7 +34,10 @@ class FileMap(mmap.mmap):
 
     @classmethod
     def of(cls, descriptor: int, name: str) -> FileMap:
-        """Map the whole file open as ``descriptor``, which is duplicated; ``name`` is for error messages."""
+        """Return a map of the whole file that is open as ``descriptor``.
+
+        The caller may close ``descriptor``; the map has a duplicate.  ``name``: the path, for messages.
+        """
         new = cls(descriptor, 0, access=mmap.ACCESS_READ)
         new.descriptor = os.dup(descriptor)
         weakref.finalize(new, os.close, new.descriptor).atexit = False
@@ -42,26 +46,26 @@ class FileMap(mmap.mmap):
         return new
 
     def seekable(self) -> bool:
-        """Return True: ``zipfile`` asks files, and maps of Python before 3.13 do not answer."""
+        """Return True.  ``zipfile`` calls this method, which ``mmap`` has from Python 3.13 on only."""
         return True
 
     def check(self) -> None:
-        """Raise FileError if the file was changed since it was mapped: the mapped bytes are then wrong."""
+        """Raise FileError if the file was changed after it was mapped, because the map has changed too."""
         if _stamp(self.descriptor) != self.stamp:
             raise FileError(f"{self.name}: the file was changed after it was read; load it again")
 
 
 def _stamp(descriptor: int) -> tuple[int, ...]:
-    """Return device, inode, size and time of change of a file: equal for the same, unchanged file."""
+    """Return device, inode, size and time of change of a file; they stay equal until the file is changed."""
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def map_file(path: str | os.PathLike[str]) -> memoryview:
-    """Return the bytes of a file as a read-only map, or of a pipe as a copy (see ``read_all``).
+    """Return the bytes of a file as a read-only memory map; those of a pipe as a copy.
 
-    Raise FileError if it cannot be read, with what to do if ``path`` is the folder of another framework's
-    model; LimitError if a pipe has more bytes than the memory limit.
+    Raise FileError if the file cannot be read; if ``path`` is the folder of another framework's model, the
+    error says what to do.  Raise LimitError if a pipe has more bytes than the memory limit.
     """
     with translated(path, "read"):
         if (description := foreign_folder(Path(path))) is not None:
@@ -88,10 +92,10 @@ def read_all(stream: BinaryIO, name: str) -> memoryview:
 
 @contextlib.contextmanager
 def translated(path: str | os.PathLike[str], verb: str) -> Iterator[None]:
-    """Turn errors inside the block into a FileError ``PATH: cannot be VERB: reason``.
+    """Return a context that turns errors into FileError with the message ``PATH: cannot be VERB: reason``.
 
-    These are OSError, ValueError (a path with a zero byte) and RuntimeError (a loop of links).  An empty
-    ``path`` is an error, too.
+    The errors are OSError, ValueError (a path with a zero byte) and RuntimeError (a loop of links).  Raise
+    FileError for an empty ``path``.
     """
     if not os.fspath(path):  # Path("") is the working directory
         raise FileError(f"a file without a name cannot be {verb}")

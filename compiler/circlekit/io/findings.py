@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules for model files, the severity of a violation, and the error for files that cannot be loaded.
+"""The rules for model files, each with a severity; the error for files that cannot be loaded.
 
-A file that violates a rule of severity ``refused`` cannot be loaded.  An ``error`` means that the file can be
-loaded, shown and written, but not run, or that two programs would read it differently.  A ``warning`` is
-something unusual that runtimes accept.
+A file that violates a rule of severity ``refused`` cannot be loaded.  If it violates a rule of severity
+``error``, it can be loaded, shown and written, but it may not run, or two programs may read it differently.
+Runtimes accept a file that violates a rule of severity ``warning``; it is only unusual.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ RULES: Final[dict[str, tuple[str, str]]] = {
 
 
 class Finding(NamedTuple):
-    """A violation of a rule (see RULES) at the field ``path``: ``subgraphs[0].operators[12].inputs[1]``."""
+    """A violation of a rule.
+
+    ``rule``: its name in RULES.  ``path``: the field, such as ``subgraphs[0].operators[12].inputs[1]``.
+    """
 
     rule: str
     path: str
@@ -71,7 +74,7 @@ class Finding(NamedTuple):
 
     @property
     def severity(self) -> str:
-        """``warning``, or ``error`` for rules of severity ``error`` and ``refused``."""
+        """``warning`` for rules of severity ``warning``; ``error`` for ``error`` and ``refused``."""
         return WARNING if RULES[self.rule][0] == WARNING else ERROR
 
     def __str__(self) -> str:
@@ -79,17 +82,17 @@ class Finding(NamedTuple):
 
 
 class InvalidFile(FormatError):
-    """The error for a file that breaks a rule of severity ``refused``; ``finding``: which rule, and where."""
+    """The error for a file that violates a rule of severity ``refused``.  ``finding``: the violation."""
 
     finding: Finding
 
     @classmethod
     def of(cls, name: str, rule: str, path: str, message: str) -> InvalidFile:
-        """Return the error for file ``name``; the other arguments are those of Finding."""
+        """Return the error for the file ``name``; the other arguments are the fields of the finding."""
         error = cls(f"{name}: {path}: {message}")
         error.finding = Finding(rule, path, message)
         return error
 
 
 class UnknownType(InvalidFile, UnsupportedError):
-    """The error for a tensor of a type that the schema lacks."""
+    """The error for a tensor whose type is not in the schema."""

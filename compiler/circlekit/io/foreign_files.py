@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Name files that are no circle or TFLite models, by their content, and say how to get a model from them."""
+"""Recognize files that are no circle or TFLite models by their content; say how to get a model from them."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 HEAD_BYTES = 4096
-"""Patterns, and names in zip archives, are looked for in this many bytes at the beginning of a file."""
+"""The number of bytes at the beginning of a file in which patterns, and names in archives, are searched."""
 
 ZIP_TAIL_BYTES = 1 << 16
-"""Names in zip archives are looked for in this many bytes at the end of the file, too."""
+"""The number of bytes at the end of a zip archive in which names are searched too."""
 
 MAX_FIELDS = 64
-"""Largest number of fields of a protobuf message that are read."""
+"""The largest number of fields that are read of a protobuf message."""
 
 VARINT, COUNTED = 0, 2
-"""How a field of a protobuf message is stored; the value of a counted field follows its length."""
+"""Two ways to store a field of a protobuf message: as a varint, or as a length and that many bytes."""
 
 FIXED_BYTES = {1: 8, 5: 4}
-"""{another way to store a field: bytes of such a field}."""
+"""The other ways to store a field, with the number of its bytes."""
 
 Fields = dict[int, memoryview | int]
-"""The first field of each number in a protobuf message: its bytes, or its value if it is a varint."""
+"""The fields of a protobuf message by number, the first of each: its bytes, or its value for a varint."""
 
 TORCH = "export the module again with litert-torch (.tflite) or TICO (.circle)"
 KERAS = "load it with Keras, and convert it with tf.lite.TFLiteConverter.from_keras_model"
@@ -36,7 +36,7 @@ UNPACK = "unpack it, the model may be in it"
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """Return a varint and the position after it; raise ValueError if there is none."""
+    """Return the varint at position ``at`` and the position after it; raise ValueError if there is none."""
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):
@@ -50,7 +50,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _fields(data: memoryview | int | None) -> Fields:
-    """Return the first fields of a protobuf message (the last may be cut off); {} for other data."""
+    """Return the first fields of a protobuf message, the last of which may be cut off; {} for other data."""
     fields: Fields = {}
     if not isinstance(data, memoryview):
         return fields
@@ -76,11 +76,11 @@ def _fields(data: memoryview | int | None) -> Fields:
     return fields
 
 
-# the docstrings below say which fields of a protobuf message the test expects, by their numbers
-
-
 def _is_onnx(data: memoryview) -> bool:
-    """ModelProto: 1 version of the format, 7 graph (1 nodes, 2 name, 5 constants, 11 inputs, 12 outputs)."""
+    """Return whether ``data`` is a ModelProto of ONNX.
+
+    Its fields: 1 version, 7 graph with the fields 1 nodes, 2 name, 5 constants, 11 inputs, 12 outputs.
+    """
     model = _fields(data)
     version = model.get(1)
     graph = _fields(model.get(7))
@@ -90,14 +90,14 @@ def _is_onnx(data: memoryview) -> bool:
 
 
 def _is_saved_model(data: memoryview) -> bool:
-    """SavedModel: 1 version of the format, which is 1; 2 meta graphs, each with the fields 1 to 7."""
+    """Return whether ``data`` is a SavedModel: field 1 is the version 1; 2 are graphs with fields 1 to 7."""
     model = _fields(data)
     graph = _fields(model.get(2))
     return model.get(1) == 1 and model.keys() == {1, 2} and bool(graph) and graph.keys() <= {*range(1, 8)}
 
 
 def _is_frozen_graph(data: memoryview) -> bool:
-    """GraphDef: 1 nodes, each with 1 name, 2 operator."""
+    """Return whether ``data`` is a GraphDef: field 1 are nodes with the fields 1 name, 2 operator."""
     graph = _fields(data)
     node = _fields(graph.get(1))
     code = node.get(2)
@@ -106,7 +106,7 @@ def _is_frozen_graph(data: memoryview) -> bool:
 
 
 def _is_core_ml(data: memoryview) -> bool:
-    """Model: 1 version of the format, 2 description, and a model of one of the kinds from 200 on."""
+    """Return whether ``data`` is a Core ML Model: fields 1 version, 2 description, one field from 200 on."""
     model = _fields(data)
     return isinstance(model.get(1), int) and bool(_fields(model.get(2))) and max(model) in range(200, 3001)
 
@@ -115,6 +115,7 @@ def _is_core_ml(data: memoryview) -> bool:
 
 
 def _starts(*prefixes: bytes) -> Callable[[memoryview], bool]:
+    """Return a test for bytes that begin with one of ``prefixes``."""
     return lambda data: bytes(data[:16]).startswith(prefixes)
 
 
@@ -129,7 +130,7 @@ def _zip_with(*names: bytes) -> Callable[[memoryview], bool]:
 
 
 def _text(pattern: bytes) -> Callable[[memoryview], bool]:
-    """Return a test for a text that begins with the regular expression ``pattern``, after white space."""
+    """Return a test for a text that begins, after white space, with the regular expression ``pattern``."""
     compiled = re.compile(rb"(?:\xef\xbb\xbf)?\s*" + pattern, re.IGNORECASE)
     return lambda data: compiled.match(data[:HEAD_BYTES]) is not None
 
@@ -168,20 +169,20 @@ KINDS: list[tuple[str, Callable[[memoryview], bool], str]] = [
     ("a Core ML model", _is_core_ml, "convert the model that it was made from"),
     ("a frozen graph of TensorFlow", _is_frozen_graph, FROZEN_GRAPH),
 ]
-"""What a file is, the test of its bytes, and what to do.  The first test that holds decides."""
+"""Each kind of file: what it is, a test of its bytes, what to do.  The first test that is true decides."""
 
 FOLDERS = [
     ("saved_model.pb", f"a TensorFlow SavedModel; {SAVED_MODEL}"),
     ("Manifest.json", "a Core ML package; convert the model that it was made from"),
 ]
-"""The file that makes a folder a model of another framework, and what the folder is and what to do."""
+"""Each kind of folder: a file that such a folder has, and what the folder is and what to do."""
 
 
 def foreign_file(data: memoryview) -> str | None:
-    """Return what the bytes of a file are, and what to do; None if they are of no known kind."""
+    """Return what kind of file has the bytes ``data``, and what to do; None if the kind is not known."""
     return next((f"{name}; {advice}" for name, test, advice in KINDS if test(data)), None)
 
 
 def foreign_folder(path: Path) -> str | None:
-    """Return what the folder is, and what to do; None if it is not a model of another framework."""
+    """Return which model of another framework the folder is, and what to do; None if it is none."""
     return next((text for file, text in FOLDERS if (path / file).is_file()), None)

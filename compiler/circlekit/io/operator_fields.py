@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codes and options of operators: conversion between the fields of their tables and the IR."""
+"""Convert operator codes and options between the tables of the schema and the IR."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Attribute, Op
 
 CodeKey = tuple[str, str | None, int]
-"""Name of the operator, custom code, version."""
+"""The name of the operator, its custom code and its version."""
 
 PLACEHOLDER = 127
-"""Value of the one-byte field ``deprecated_builtin_code`` for operators whose number does not fit into it."""
+"""The value of the one-byte field ``deprecated_builtin_code`` if the operator's number does not fit it."""
 
 
 def code_key(tree: Tree, fmt: str) -> CodeKey:
-    """Return the key of an operator code: equal keys mean the same operator and version.
+    """Return the key of an operator code; equal keys mean the same operator and version.
 
-    Old writers filled only the one-byte field ``deprecated_builtin_code``, newer ones fill both.  The name
-    is ``UNKNOWN_310`` for a number that the schema lacks.
+    Old writers set the one-byte field ``deprecated_builtin_code`` only; newer writers set ``builtin_code``
+    too.  If the schema does not have the number, say 310, the name in the key is ``UNKNOWN_310``.
     """
     old: int = tree.get("deprecated_builtin_code", 0)
     number = number_of("BuiltinOperator", fmt, tree.get("builtin_code", 0)) or old
@@ -40,11 +40,11 @@ def code_key(tree: Tree, fmt: str) -> CodeKey:
 # -- graphs in the options of opaque operators -------------------------------------------------
 
 GRAPH_FIELDS = ("subgraph_index", "subgraph_indices")
-"""Endings of the names of fields that hold indices of graphs."""
+"""The endings of the names of fields that hold indices of graphs."""
 
 
 def with_graphs(options: Tree, graphs: Sequence[Graph]) -> Tree:
-    """Return ``options`` with indices of graphs replaced by the graphs; invalid indices stay numbers."""
+    """Return ``options`` with graphs in place of their indices; invalid indices stay numbers."""
     return {k: _graphs(v, graphs) if k.endswith(GRAPH_FIELDS) else v for k, v in options.items()}
 
 
@@ -56,9 +56,9 @@ def _graphs(indices: Any, graphs: Sequence[Graph]) -> Any:
 
 
 def without_graphs(options: Tree, graphs: dict[int, int]) -> Tree:
-    """Return ``options`` with graphs replaced by their index; ``graphs`` is keyed by ``id(graph)``.
+    """Return ``options`` with indices in place of graphs; raise ModelError for a graph of another model.
 
-    Raise ModelError for a graph that is not in the model.
+    ``graphs``: the index of each graph of the model by ``id(graph)``.
     """
 
     def index(graph: Graph) -> int:
@@ -86,7 +86,7 @@ class Slot(NamedTuple):
 
     @property
     def defaults_differ(self) -> bool:
-        """Whether field and attribute have different defaults, as beta of SOFTMAX: 0 in the file, 1 here."""
+        """Whether field and attribute have different defaults (beta of SOFTMAX: 0 in the file, 1 here)."""
         attribute, field = self
         return isinstance(attribute.default, int | float) and attribute.default != field.default
 
@@ -94,8 +94,8 @@ class Slot(NamedTuple):
 class OptionsPlan(NamedTuple):
     """How a file stores the attributes of an operator class.
 
-    ``union``: the field of Operator with the options table.  ``slots``: the attributes and the fields that
-    store them.  ``declared``: the names of these fields.
+    ``union``: the field of the schema's Operator that holds the options table.  ``slots``: the attributes and
+    the fields that store them.  ``declared``: the names of these fields.
     """
 
     union: str
@@ -105,7 +105,10 @@ class OptionsPlan(NamedTuple):
 
 @cache
 def options_plan(kind: type[Op], fmt: str) -> OptionsPlan | None:
-    """Return how the options of ``kind`` are stored, None without any; ModelError if the schema differs."""
+    """Return how a file of format ``fmt`` stores the attributes of ``kind``; None if it has no options.
+
+    Raise ModelError if the schema does not have the options table or a field of it.
+    """
     if kind.options is None:
         return None
     union = options_field(kind.options)
@@ -123,10 +126,13 @@ def options_plan(kind: type[Op], fmt: str) -> OptionsPlan | None:
 
 
 def attribute_of(slot: Slot, value: Any, graphs: Sequence[Graph]) -> Any:
-    """Return the attribute for a field's value; raise LookupError if the declaration does not allow it."""
+    """Return the attribute that ``value``, in the field of ``slot``, stands for.
+
+    Raise LookupError for the index of no graph, and for a name that the enum of the attribute does not have.
+    """
     attribute, field = slot
     if attribute.is_graph:
-        return graphs[value if value >= 0 else len(graphs)]  # a negative index raises IndexError too
+        return graphs[value if value >= 0 else len(graphs)]  # so that a negative index raises IndexError too
     if field.enum is None:
         return tuple(np.asarray(value).tolist()) if field.kind is Kind.VECTOR else value
     if field.kind is Kind.VECTOR:
@@ -137,7 +143,10 @@ def attribute_of(slot: Slot, value: Any, graphs: Sequence[Graph]) -> Any:
 
 
 def stored_attribute(slot: Slot, value: Any, graphs: dict[int, int]) -> Any:
-    """Return what the field stores for ``value``, None to omit it; ``graphs``: indices by ``id(graph)``."""
+    """Return the value of the field of ``slot`` for the attribute ``value``; None to omit the field.
+
+    ``graphs``: the index of each graph by ``id(graph)``.
+    """
     attribute, field = slot
     if value is None:
         return None
@@ -155,7 +164,7 @@ FlexValue = bool | int | str | Sequence[int]
 
 
 def flexbuffer_map(values: Mapping[str, FlexValue]) -> bytes:
-    """Return a flexbuffer with a map of these entries; a sequence of integers becomes a typed vector."""
+    """Return a flexbuffer that is a map of ``values``; a sequence of integers becomes a typed vector."""
     builder = flexbuffers.Builder()
     with builder.Map():
         for name, value in values.items():

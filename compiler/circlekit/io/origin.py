@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contents of the input file that the IR does not represent: kept by ``load``, used again by ``save``.
+"""Contents of the input file that the IR does not represent; ``load`` keeps them and ``save`` uses them.
 
-Keys that io adds to ``extra``, besides names of schema fields:
+The field ``extra`` of models, graphs, operators and values has, besides fields of the schema, these keys:
 
     Model   origin        Origin
-    Graph   unused        values that no operator uses
-    any     absent        names of vectors and strings that the file lacks and the IR has as empty ones
+    Graph   unused        the values that no operator uses
+    any     absent        the names of empty vectors and strings that are absent in the file
     Op      options       fields of the options table that the operator's class does not declare
-            no_options    the file has no options table for an operator that declares one: True, or the
-                          table's name if the file has the type of the union nevertheless
+            no_options    True, or a name: the operator's class has options, but the file has no options table
+                          here; the name is the type of the union if the file has that
             far_options   True: the custom options are external data
             misfit        why an operator is opaque although a class has its code
-            stored_code   index of the operator code
-            stored_version  version of an operator without a declaration
-    Value   buffer        index of a buffer without data
-            stored_name   (name given by load, name in the file) of a tensor without a name
+            stored_code   the index of the operator code
+            stored_version  the version of an operator without a declaration
+    Value   buffer        the index of a buffer without data
+            stored_name   for a tensor without a name in the file: (the name that load gave it, None or "")
             stored_quantization  the quantization table
 
-External data is constant data that a file refers to by its position in the file instead of holding it in a
-vector of the flatbuffer; files beyond 2 GiB need it.
+External data is constant data outside of the flatbuffer: the file gives its position instead of holding it in
+a vector.  Files beyond 2 GiB need it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from circlekit.io.schema import Tree
 from circlekit.ir.value import Array
 
 Place = tuple[int, int]
-"""Address and number of bytes of an array: equal for views of the same memory."""
+"""The address and the number of bytes of an array; they are equal for views of the same memory."""
 
 
 def place_of(data: Array) -> Place:
@@ -42,18 +42,21 @@ def place_of(data: Array) -> Place:
 
 @dataclass(eq=False, repr=False)
 class Origin:
-    """Parts of the input file that save needs: lists that indices refer to, and fields that the IR lacks.
+    """The parts of the input file that ``save`` needs and the IR does not have.  It is immutable.
 
-    codes: The operator codes; ``buffers``: the data of the buffers, None for a buffer without a vector.
-    unused_buffers, unused_codes: Indices of buffers and codes that nothing refers to; save keeps them.
-    metadata: Index of the buffer of every metadata entry.  ``metadata_buffer``: that field of Model.
-    has_external_data: Whether the file has external data.
-    has_rank: Whether tensors of known rank are marked so.
-    absent: Names of the vectors and strings of Model that the file lacks.
-    archive: A zip archive after the flatbuffer.
-    is_complete: Whether the model has everything that is in the file; if not, there was a FormatWarning.
-    source: The map of the file, if ``buffers`` are views of one.
-    rest: Fields of Model that the IR does not represent.
+    ``codes``: the operator codes.  ``buffers``: the data of the buffers; None for a buffer without a vector.
+    ``unused_buffers``, ``unused_codes``: the indices of buffers and codes to which nothing refers; ``save``
+    keeps them.
+    ``metadata``: the index of the buffer of each metadata entry.
+    ``metadata_buffer``: the field of this name of the table Model.
+    ``has_external_data``: whether the file has external data.
+    ``has_rank``: whether the file marks tensors of known rank by the field ``has_rank``.
+    ``absent``: the names of the vectors and strings of Model that are absent in the file.
+    ``archive``: the zip archive after the flatbuffer, or b"".
+    ``is_complete``: whether the model has everything that is in the file; otherwise there was a
+    FormatWarning.
+    ``source``: the map of the file, if ``buffers`` are views of a map.
+    ``rest``: the fields of Model that the IR does not represent.
     """
 
     format: str
@@ -72,21 +75,21 @@ class Origin:
     rest: Tree = field(default_factory=dict)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Origin:
-        """Return self: an origin is immutable, and its buffers are recognized by their address."""
+        """Return self: ``save`` recognizes the buffers by their address, so they must not be copied."""
         return self
 
 
 NO_ORIGIN: Final = Origin(format="", absent=("operator_codes", "metadata", "signature_defs", "buffers"))
-"""The origin of models that were not loaded from a file.  Its ``absent`` omits empty vectors."""
+"""The origin of models that were not loaded from a file; ``absent`` makes ``save`` omit empty vectors."""
 
 
 def absent(tree: Tree, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names among ``names`` that ``tree`` lacks."""
+    """Return the names of ``names`` that are no fields of ``tree``."""
     return tuple(name for name in names if name not in tree)
 
 
 def drop_absent(tree: Tree, names: Iterable[str]) -> None:
-    """Remove the fields ``names`` of ``tree`` if they are empty: the input file lacked them."""
+    """Remove each field of ``names`` from ``tree`` if it is empty; the input file did not have it."""
     for name in names:
         if name in tree and not len(tree[name]):
             del tree[name]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schema as one of the two formats defines it: fields and enums, made from ``tables``."""
+"""The tables and enums of the schema in one of the two formats, made from ``io.tables``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 from circlekit.io.tables import ENUMS, TABLES, UNIONS
 
 Tree = dict[str, Any]
-"""One decoded table, {field: value}; fields that the file lacks are absent.
+"""One decoded table as {field: value}; it has only the fields that the file has.
 
-Enum values are names (a number if the schema has no name for it), strings are str, vectors are arrays or
-lists, tables are trees.  The tree of a union also has the name of its table, under the key "".
+An enum value is a name, or a number if the schema has no name for it.  A string is a str, a vector an array
+or a list, a table a tree.  The tree of a union also has the name of its table, under the key "".
 """
 
 FORMATS: Final = ("tflite", "circle")
@@ -26,14 +26,14 @@ SCALARS: Final = {
     "bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I",
     "long": "q", "ulong": "Q", "float": "f", "double": "d",
 }  # fmt: skip
-"""Scalar types of the schema, and their type code in ``struct`` and numpy."""
+"""The scalar types of the schema, with their type code in ``struct`` and numpy."""
 
 SIZES: Final = {"?": 1, "b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "f": 4, "q": 8, "Q": 8, "d": 8}
-"""Bytes of a scalar, by type code."""
+"""The bytes of a scalar by its type code."""
 
 
 class Kind(IntEnum):
-    """How a field is stored."""
+    """How a field is stored.  TABLES is a vector of tables."""
 
     SCALAR = 0
     STRING = 1
@@ -45,7 +45,7 @@ class Kind(IntEnum):
 
 
 class Enumeration(NamedTuple):
-    """The names of the numbers of an enum or union in one format, and the numbers of the names."""
+    """An enum or union in one format: its member names by number, and their numbers by name."""
 
     name: str
     names: dict[int, str]
@@ -53,10 +53,11 @@ class Enumeration(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One field of a table.  ``slot``: its position in the vtable.
+    """One field of a table.
 
-    ``code``: type code of the scalar, of a vector's elements, or of an offset.  ``table``: name of the table
-    that the field refers to.  ``is_data``: whether it is the data of a buffer.
+    ``slot``: its position in the vtable.  ``code``: the type code of the scalar, of a vector's elements, or
+    of an offset.  ``table``: the name of the table, or of the tables in the vector, that the field holds.
+    ``is_data``: whether the field is the data of a buffer.
     """
 
     name: str
@@ -70,12 +71,16 @@ class Field(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes in the table itself: those of a scalar, or 4 for an offset."""
+        """The bytes that the field takes in the table itself: those of a scalar, or 4 for an offset."""
         return SIZES[self.code] if self.kind in (Kind.SCALAR, Kind.UNION_TYPE) else 4
 
 
 class Table(NamedTuple):
-    """The fields of a table by slot; ``foreign``: names of fields that only the other format has."""
+    """A table in one format.
+
+    ``fields``: its fields in the order of their slots.  ``foreign``: the names of fields that only the other
+    format has.
+    """
 
     name: str
     format: str
@@ -86,7 +91,7 @@ class Table(NamedTuple):
 
 @cache
 def enumeration(name: str, fmt: str) -> Enumeration:
-    """Return enum or union ``name`` in format ``fmt``."""
+    """Return the enum or union ``name`` in the format ``fmt``."""
     rows = UNIONS[name] if name in UNIONS else ENUMS[name][1]
     pairs = ((row[0], row[1] if fmt == "tflite" else row[2]) for row in rows)
     numbers = {member: number for member, number in pairs if number is not None}
@@ -95,7 +100,7 @@ def enumeration(name: str, fmt: str) -> Enumeration:
 
 @cache
 def table(name: str, fmt: str) -> Table:
-    """Return table ``name`` in format ``fmt``."""
+    """Return the table ``name`` in the format ``fmt``."""
     fields: list[Field] = []
     foreign = set()
     for field_name, type_name, default, only_format in TABLES[name]:
@@ -126,7 +131,7 @@ def _field(name: str, type_name: str, default: Any, slot: int, fmt: str, is_data
 
 @cache
 def options_field(options: str) -> str | None:
-    """Return the union field of Operator for options table ``options``; None if no union has that table."""
+    """Return the field of Operator that holds the options table ``options``; None if no union has it."""
     for union, name in (("BuiltinOptions", "builtin_options"), ("BuiltinOptions2", "builtin_options_2")):
         if any(row[0] == options for row in UNIONS[union]):
             return name
@@ -134,5 +139,5 @@ def options_field(options: str) -> str | None:
 
 
 def number_of(enum: str, fmt: str, value: str | int) -> int | None:
-    """Return the number of an enum value that is given by name or number; None if ``fmt`` lacks the name."""
+    """Return the number of an enum value; ``value``: its name or number.  None if ``fmt`` lacks the name."""
     return value if isinstance(value, int) else enumeration(enum, fmt).numbers.get(value)

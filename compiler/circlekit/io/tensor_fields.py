@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shape and quantization of a tensor: conversion between the fields of its table and the IR."""
+"""Convert shape and quantization of a tensor between the fields of its table and the IR."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from circlekit.ir.value import Quantization, Shape, Value
 def shape_of(stored: Sequence[int], signature: Sequence[int] | None) -> Shape:
     """Return the shape that the fields ``shape`` and ``shape_signature`` describe.
 
-    A dimension that is -1 in one of them is unknown.  Raise FormatError for a lower number in ``shape``.
+    A dimension that is -1 in one of the two is unknown.  Raise FormatError for a lower number in ``shape``.
     """
     if min(stored, default=0) < -1:
         raise FormatError(f"expected dimensions from -1 (unknown) on, got {list(stored)}")
@@ -30,7 +30,8 @@ def shape_of(stored: Sequence[int], signature: Sequence[int] | None) -> Shape:
 def shape_fields(shape: Shape | None, extra: Tree, is_const: bool) -> Tree:
     """Return the fields ``shape`` and, if needed, ``shape_signature`` that describe ``shape``.
 
-    The fields of the input file, which are in ``extra``, are kept if they describe ``shape``.
+    ``extra``: the tensor's ``extra``.  If it has these fields of the input file and they describe ``shape``,
+    they are returned.
     """
     canonical = [1 if d is None else d for d in shape or ()]
     if shape is not None and None not in shape and extra.keys().isdisjoint(("shape", "shape_signature")):
@@ -46,13 +47,13 @@ def shape_fields(shape: Shape | None, extra: Tree, is_const: bool) -> Tree:
 # -- quantization ------------------------------------------------------------------------------
 
 TENSOR_FIELDS = frozenset({"scales", "zero_points"})
-"""Fields of a blockwise quantization that hold the index of a tensor, or -1."""
+"""The fields of a blockwise quantization that hold the index of a tensor, or -1."""
 
 _NUMBERS = {"scale": np.float32, "zero_point": np.int64, "min": np.float32, "max": np.float32}
 
 
 def quantization_of(tree: Tree | None) -> Quantization | None:
-    """Return the quantization that a table describes; None if there is no table or it has no parameters."""
+    """Return the quantization that the table ``tree`` describes; None without a table or parameters in it."""
     if not tree:
         return None
     scale = tree.get("scale")
@@ -69,7 +70,10 @@ def quantization_of(tree: Tree | None) -> Quantization | None:
 
 
 def quantization_tree(quantization: Quantization | None, stored: Tree | None) -> Tree | None:
-    """Return the table of ``quantization``: ``stored``, that of the input file, if it means the same."""
+    """Return the table of ``quantization``; None if that is None.
+
+    ``stored``: the table in the input file, which is returned if it describes the same quantization.
+    """
     if stored is not None and quantization_of(stored) == quantization:
         return stored
     if quantization is None:
@@ -84,7 +88,7 @@ def quantization_tree(quantization: Quantization | None, stored: Tree | None) ->
 
 
 def with_indices(quantization: Quantization | None, indices: dict[int, int]) -> Quantization | None:
-    """Return ``quantization`` with values replaced by their index; ``indices`` is keyed by ``id(value)``."""
+    """Return ``quantization`` with indices in place of values.  ``indices``: the index by ``id(value)``."""
     if quantization is None or not quantization.details:
         return quantization
     stored = quantization.details.items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operator, in folders of families.  Importing this package declares them all."""
+"""All operators, in one folder for each family.  Importing this package declares every operator."""
 
 from __future__ import annotations
 

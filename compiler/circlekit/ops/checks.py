@@ -22,7 +22,10 @@ from circlekit.ops.quantization import is_quantized
 
 
 def require_rank(value: Value, name: str, *ranks: int) -> Shape | None:
-    """Return the shape of operand ``name``, None if unknown; raise ShapeError for a rank not in ``ranks``."""
+    """Return the shape of ``value``, the operand ``name``; raise ShapeError if its rank is not in ``ranks``.
+
+    An unknown rank is no error: return None.
+    """
     if value.shape is None or len(value.shape) in ranks:
         return value.shape
     expected = " or ".join(str(r) for r in ranks)
@@ -30,7 +33,7 @@ def require_rank(value: Value, name: str, *ranks: int) -> Shape | None:
 
 
 def require_length(shape: Shape | None, count: int, name: str) -> None:
-    """Raise ShapeError if ``shape``, the shape of operand ``name``, is known and differs from [``count``]."""
+    """Raise ShapeError if the shape of the operand ``name`` is known and differs from [``count``]."""
     if shape is not None and (len(shape) != 1 or shape[0] not in (None, count)):
         raise ShapeError(f"expected {name} of shape [{count}], got {format_shape(shape)}")
 
@@ -61,7 +64,7 @@ def require_same_float(op: Op) -> None:
 
 
 def require_int_list(numbers: Iterable[Any], name: str) -> list[int]:
-    """Return the elements of attribute ``name`` as int.  Raise ModelError if one is not an integer."""
+    """Return the elements of the attribute ``name`` as int; raise ModelError if one is not an integer."""
     listed = list(numbers)
     for number in listed:
         if not isinstance(number, int | np.integer) or isinstance(number, bool):
@@ -73,13 +76,13 @@ def require_int_list(numbers: Iterable[Any], name: str) -> list[int]:
 
 
 def require_numpy_kind(op: Op, array: Array, kinds: str) -> None:
-    """Raise UnsupportedError if ``array.dtype.kind`` is none of the letters ``kinds``, such as "fi"."""
+    """Raise UnsupportedError unless ``array.dtype.kind`` is one of the letters ``kinds``, such as "fi"."""
     if array.dtype.kind not in kinds:
         raise UnsupportedError(f"{op.code} on {array.dtype} has no kernel")
 
 
 def require_float(op: Op, *arrays: Array | None) -> None:
-    """Raise UnsupportedError if ``arrays`` are neither all float32 nor all float64; None is skipped."""
+    """Raise UnsupportedError unless all arrays are float32, or all are float64; None is ignored."""
     names = {str(a.dtype) for a in arrays if a is not None}
     if names != {"float32"} and names != {"float64"}:
         listed = ", ".join(sorted(names))
@@ -94,5 +97,5 @@ def reject_quantized(op: Op) -> None:
 
 
 def no_quantized_kernel(op: Op, value: Value) -> UnsupportedError:
-    """Return the error which says that ``op`` has no kernel for ``value``, a quantized operand or result."""
+    """Return the error that ``op`` has no kernel for the quantized operand or result ``value``."""
     return UnsupportedError(f"{op.code} on quantized {value.dtype.short} (%{value.name}) has no kernel")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant operands: parameters (axes, paddings, shapes), and constants that are not stored as plain arrays.
+"""Read constant operands: parameters (axes, paddings, shapes), and packed, sparse and string constants.
 
 Sources: TFLite's portable_tensor_utils for packed integers, sparsity_format_converter for sparse tensors,
 string_util for strings.
@@ -23,12 +23,12 @@ from circlekit.ops.dimensions import unknown_dims
 
 
 def plain_data(value: Value) -> Array | None:
-    """Return the elements of a constant; None for other values and for packed or sparse constants."""
+    """Return the elements of a constant; None if ``value`` is none, or is packed, sparse or compressed."""
     return value.data if value.is_plain else None
 
 
 def static_int_vector(value: Value | None) -> list[int] | None:
-    """Return the elements of a constant integer operand, flattened; None if it is absent or not constant."""
+    """Return the elements of a constant integer operand as a flat list; None if it is no such operand."""
     if value is None or not value.dtype.is_integer:
         return None
     data = plain_data(value)
@@ -38,7 +38,7 @@ def static_int_vector(value: Value | None) -> list[int] | None:
 def static_int(value: Value, name: str) -> int | None:
     """Return the only element of a constant integer operand; None if it is not constant.
 
-    Raise ShapeError if it has more or fewer elements.
+    Raise ShapeError if the operand has more or fewer elements.  ``name``: its name, for the message.
     """
     numbers = static_int_vector(value)
     if numbers is None:
@@ -49,14 +49,14 @@ def static_int(value: Value, name: str) -> int | None:
 
 
 def vector_length(value: Value) -> int | None:
-    """Return the number of elements of an operand; None if that is unknown or its rank is not 1."""
+    """Return the number of elements of a vector; None if that is unknown or ``value`` is no vector."""
     return value.shape[0] if value.shape is not None and len(value.shape) == 1 else None
 
 
 def listed_shape(value: Value) -> Shape | None:
     """Return the shape whose dimensions are the elements of the operand ``value``.
 
-    If it is not constant, the dimensions are unknown; None if their number, its length, is unknown too.
+    If the operand is not constant, all dimensions are unknown.  If its length is unknown too, return None.
     """
     dims = static_int_vector(value)
     return unknown_dims(vector_length(value)) if dims is None else tuple(dims)
@@ -68,11 +68,12 @@ def int_list(array: Array) -> list[int]:
 
 
 def constant_elements(value: Value) -> Array:
-    """Return the elements of a constant in its shape, as kernels take them.
+    """Return the elements of a constant as kernels take them: an array of its shape.
 
-    Packed integers become int8 or uint8, bfloat16 becomes float32, strings an object array of ``bytes``.
-    Raise ModelError if this is not a constant, or its data does not fit its shape; UnsupportedError for data
-    that no kernel reads (compressed constants, microscaled types).
+    Packed integers become int8 or uint8, bfloat16 becomes float32, strings become ``bytes`` in an array of
+    objects, and sparse constants become dense.  Raise ModelError if ``value`` is not a constant or its data
+    do not fit its shape, UnsupportedError for data that no kernel reads (compressed constants, microscaled
+    types).
     """
     data = value.array()
     dtype = value.dtype.numpy
@@ -97,10 +98,11 @@ def constant_elements(value: Value) -> Array:
 
 
 def unpacked(data: Array, dtype: DType, name: str = "a constant") -> Array:
-    """Return the numbers stored in the bytes ``data``, as a flat array; padding at the end is not removed.
+    """Return the numbers of ``dtype`` in the bytes ``data`` as a vector, with any padding at its end.
 
-    Integers of fewer than 8 bits fill a byte from its lowest bit on; they become int8 or uint8.  Raise
-    ModelError if the last number is incomplete, UnsupportedError for other packed dtypes than these.
+    Integers of less than 8 bits become int8 or uint8; the first integer of a byte is in its lowest bits.
+    ``name``: the constant, for messages.  Raise ModelError if the last number is incomplete, UnsupportedError
+    for packed floats other than bfloat16.
     """
     if data.nbytes * 8 % max(dtype.bits, 8):
         raise ModelError(f"expected whole {dtype.short} numbers in {name}, got {data.nbytes} bytes")
@@ -119,7 +121,7 @@ def unpacked(data: Array, dtype: DType, name: str = "a constant") -> Array:
 
 
 def packed(numbers: Array, dtype: DType) -> Array:
-    """Return integers of fewer than 8 bits as packed bytes (uint8): the inverse of ``unpacked``."""
+    """Return integers of less than 8 bits as packed bytes (uint8): the inverse of ``unpacked``."""
     per_byte = 8 // dtype.bits
     fields = np.zeros(-(-numbers.size // per_byte) * per_byte, np.uint8)
     fields[: numbers.size] = numbers.reshape(-1).astype(np.uint8) & ((1 << dtype.bits) - 1)
@@ -131,8 +133,12 @@ def packed(numbers: Array, dtype: DType) -> Array:
 
 
 def decode_strings(data: Array) -> Array:
-    """Decode the bytes of a string tensor to an array of ``bytes``.  Raise ModelError if damaged."""
-    raw = data.tobytes()  # int32: the count, count + 1 offsets from the first byte; then the texts
+    """Return the strings in the bytes of a string tensor as a vector of ``bytes`` objects.
+
+    The tensor begins with int32 numbers: the count of strings, and count + 1 offsets.  The texts follow.
+    Raise ModelError if the data are damaged.
+    """
+    raw = data.tobytes()
     count = int(np.frombuffer(raw, "<i4", 1)[0]) if len(raw) >= 4 else 0
     if count < 0 or (count and len(raw) < 4 * (count + 2)):
         raise ModelError(f"expected at least {4 * (count + 2)} bytes for {count} strings, got {len(raw)}")
@@ -145,7 +151,7 @@ def decode_strings(data: Array) -> Array:
 
 
 def encode_strings(strings: Sequence[bytes]) -> Array:
-    """Encode ``strings`` as the bytes of a string tensor: the inverse of ``decode_strings``."""
+    """Return the bytes (uint8) of a string tensor with ``strings``: the inverse of ``decode_strings``."""
     sizes = np.cumsum([0, *(len(s) for s in strings)]) + 4 * (len(strings) + 2)
     head = np.array([len(strings), *sizes], "<i4").tobytes()
     return np.frombuffer(head + b"".join(strings), np.uint8)
@@ -155,13 +161,14 @@ def encode_strings(strings: Sequence[bytes]) -> Array:
 
 
 def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) -> Array:
-    """Return the array of ``shape`` whose elements are ``stored``, in order, and 0 elsewhere.
+    """Return the dense array of a sparse constant; elements that are not stored are 0.
 
-    ``sparsity``: the schema's SparsityParameters, which describe a tree with a level for each axis, in
-    ``traversal_order``; the axes inside of blocks have the numbers from the rank on.  A node is an index
-    along the axis: a dense level has a node for every index below each parent, a compressed one for those
-    that it lists.  A node of the last level is a stored element.  Raise ModelError if the levels do not fit
-    the shape or each other.
+    ``stored``: the stored elements.  ``shape``: the shape of the array.  ``sparsity``: the schema's
+    SparsityParameters, which describe a tree with one level for each axis, in ``traversal_order``.  Axes
+    inside of blocks have the numbers from the rank on.  A node is an index along the axis of its level.
+    Below each parent, a dense level has a node for every index, and a compressed level has a node for each
+    index that it lists.  The nodes of the last level are the stored elements.  Raise ModelError if the levels
+    do not fit the shape or each other.
     """
     fault = sparsity_fault(sparsity, shape, len(stored))
     if fault is not None:
@@ -176,8 +183,8 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
     block_map = [int(x) for x in sparsity.get("block_map", ())]
     levels = sparsity["dim_metadata"]
     rank = len(shape)
-    position = np.zeros(1, np.int64)  # of the root
-    coordinates: dict[int, Array] = {}  # by axis: the index of each node of the level, or of its ancestor
+    position = np.zeros(1, np.int64)  # the position of the root
+    coordinates: dict[int, Array] = {}  # by axis, for each node of the level: its index, or its ancestor's
     for axis, level in zip(order, levels, strict=True):
         parents, position, index = _expand_level(level, position)
         coordinates = {a: indices[parents] for a, indices in coordinates.items()}
@@ -190,10 +197,10 @@ def dense(stored: Array, shape: tuple[int, ...], sparsity: Mapping[str, Any]) ->
 
 
 def _expand_level(level: Mapping[str, Any], parent_position: Array) -> tuple[Array, Array, Array]:
-    """Return for each node of ``level``: the number of its parent, its position, its index along the axis.
+    """Return for each node of ``level``: number of its parent, its position, index along the axis.
 
-    ``parent_position``: the positions of the parents.  A position numbers the nodes that the level has, or
-    would have, if it is dense, below all parents.
+    ``parent_position``: the positions of the parents.  In a compressed level, the position of a node is its
+    index in the list of the level.  In a dense level, it is parent position * size + index.
     """
     if level.get("format", "DENSE") == "DENSE":
         size = int(level.get("dense_size", 0))

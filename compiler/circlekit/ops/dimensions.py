@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic on dimensions, shapes and sliding windows, where a dimension or a rank may be unknown (None)."""
+"""Arithmetic on dimensions, shapes and sliding windows; None stands for an unknown dimension or rank."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Dim = int | None
 
 
 def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
-    """Return the shape that ``shapes`` broadcast to, aligned at the last axis; None if a rank is unknown.
+    """Return the shape to which ``shapes`` broadcast, aligned at the last axis; None if a rank is unknown.
 
-    An unknown dimension and 1 give an unknown one; an unknown dimension and any other give the other one.
-    Raise ShapeError if two dimensions do not broadcast.
+    An unknown dimension and 1 give an unknown dimension; an unknown dimension and another number give that
+    number.  Raise ShapeError if two dimensions do not broadcast.
     """
     result: Shape = ()
     for shape in shapes:
@@ -35,7 +35,7 @@ def broadcast_shapes(*shapes: Shape | None) -> Shape | None:
 
 
 def merge_dims(a: Dim, b: Dim) -> Dim:
-    """Return the known one of two equal dimensions; None if both are unknown.
+    """Return ``a`` or ``b``, which must be equal as far as they are known; None if both are unknown.
 
     Raise ShapeError if they differ.
     """
@@ -47,12 +47,12 @@ def merge_dims(a: Dim, b: Dim) -> Dim:
 
 
 def dims_differ(a: Dim, b: Dim) -> bool:
-    """Whether both dimensions are known and different."""
+    """Return whether both dimensions are known and different."""
     return a is not None and b is not None and a != b
 
 
 def product(dims: Sequence[Dim]) -> Dim:
-    """Return the product of ``dims``: 0 if any of them is 0, else None if any is unknown."""
+    """Return the product of ``dims``; 0 if one of them is 0, else None if one is unknown."""
     if 0 in dims:
         return 0
     result = 1
@@ -64,15 +64,17 @@ def product(dims: Sequence[Dim]) -> Dim:
 
 
 def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[int] | None:
-    """Return the new shape of a reshape whose operand changes from ``before`` to ``after``.
+    """Return the new shape that a reshape gives when its operand's shape changes.
 
-    ``result``: the shape of the reshape for ``before``.  The new shape has at most one -1.
+    ``before``, ``after``: the shapes of the operand.  ``result``: the shape that the reshape gave for
+    ``before``.  The new shape has at most one -1.  Example: from [2, 12] reshaped to [2, 3, 4], a change to
+    [5, 12] gives [5, 3, 4].
 
-    ``before`` and ``result`` are divided into groups of neighboring dimensions, as short as possible, so that
-    the groups have equal products in pairs.  If the outermost dimension of a group of ``before`` changes, the
-    outermost dimension of its group of ``result`` changes by the same factor; likewise for the innermost one.
-    Dimensions of 1 are passed over, unless a group has no others.  ``outer``: whether a 1 that is the first
-    dimension of ``result`` counts as an outermost dimension, too.  Return None if no such shape exists.
+    ``before`` and ``result`` are divided into the shortest groups of neighboring dimensions that have equal
+    products in pairs.  If the outermost dimension of a group of ``before`` changes, the outermost dimension
+    of the same group of ``result`` changes by the same factor.  The innermost dimension is treated likewise.
+    Dimensions of 1 do not count, unless a group has no others.  ``outer``: whether a 1 that is the first
+    dimension of ``result`` counts too.  Return None if there is no such shape.
     """
     if len(before) != len(after) or {None, 0} & {*before, *result}:
         return None
@@ -85,7 +87,7 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
             i, j = (i + 1, j) if left < right else (i, j + 1)
             if i > len(before) or j > len(result):
                 return None
-        if i == len(before) or j == len(result):  # what is left has the product 1
+        if i == len(before) or j == len(result):  # the dimensions that are left are 1
             i, j = len(before), len(result)
         group = _regrouped_dims(before[first:i], after[first:i], result[start:j], outer and not start)
         if group is None:
@@ -95,7 +97,7 @@ def regrouped(before: Shape, after: Shape, result: Shape, outer: bool) -> list[i
 
 
 def _regrouped_dims(before: Shape, after: Shape, result: Shape, outer: bool) -> list[int] | None:
-    """Return the new dimensions of one group of ``regrouped``; None if none follow from ``after``."""
+    """Return the new dimensions of one group of ``regrouped``; None if they do not follow from ``after``."""
     dims = [d or 0 for d in result]
     if before == after:
         return dims
@@ -118,21 +120,21 @@ def _regrouped_dims(before: Shape, after: Shape, result: Shape, outer: bool) -> 
 
 
 def element_count(dims: Sequence[Dim] | None) -> int:
-    """Return the product of ``dims``, of which unknown ones count as 1; 0 if the rank is unknown."""
+    """Return the product of ``dims`` with 1 for each unknown dimension; 0 if the rank is unknown."""
     return 0 if dims is None else product([1 if dim is None else dim for dim in dims]) or 0
 
 
 def unknown_dims(count: int | None) -> Shape | None:
-    """Return a shape of ``count`` unknown dimensions; None for None.  Raise ShapeError above MAX_RANK."""
+    """Return a shape of ``count`` unknown dimensions, or None for None; raise ShapeError above MAX_RANK."""
     if count is not None and count > MAX_RANK:
         raise ShapeError(f"expected at most {MAX_RANK} dimensions, got {count}")
     return None if count is None else (None,) * count
 
 
 def normalized_axis(axis: int, rank: int) -> int:
-    """Return ``axis`` as a number from 0 on; negative axes count from the end.
+    """Return ``axis`` as a number from 0 to ``rank`` - 1; a negative axis counts from the end.
 
-    Raise ShapeError if the rank has no such axis.
+    Raise ShapeError if there is no such axis.
     """
     if not -rank <= axis < rank:
         raise ShapeError(f"axis {axis} is out of range for rank {rank}")
@@ -140,7 +142,7 @@ def normalized_axis(axis: int, rank: int) -> int:
 
 
 class AxisWindows(NamedTuple):
-    """Sliding windows along one axis: their number, and the elements of padding before and after the data."""
+    """The number of sliding windows along one axis, and the elements of padding before and after the data."""
 
     number: int
     before: int
@@ -148,14 +150,15 @@ class AxisWindows(NamedTuple):
 
 
 LARGEST_WINDOW = 1 << 20
-"""Largest span and stride of a window along one axis, in elements; only damaged files have larger ones."""
+"""The largest span and stride of a window along one axis, in elements.  Only damaged files exceed it."""
 
 
 def padded_window_count(size: Dim, taps: Dim, stride: int, dilation: int, padding: Padding) -> Dim:
     """Return the number of windows of ``taps`` elements on an axis of ``size`` elements; None if unknown.
 
-    SAME: ceil(size / stride).  VALID: ceil((size - span + 1) / stride), span = (taps - 1) * dilation + 1.
-    Raise ShapeError for stride, dilation or span out of range, and for a span above ``size`` with VALID.
+    The number is ceil(size / stride) for SAME, and ceil((size - span + 1) / stride) for VALID, where span =
+    (taps - 1) * dilation + 1.  Raise ShapeError if stride, dilation or span are out of range, and for VALID
+    if the span is above ``size``.
     """
     if not 1 <= stride <= LARGEST_WINDOW or dilation < 1:
         raise ShapeError(
@@ -178,9 +181,10 @@ def padded_window_count(size: Dim, taps: Dim, stride: int, dilation: int, paddin
 
 
 def conv_padding(size: int, taps: int, stride: int, dilation: int, padding: Padding) -> AxisWindows:
-    """Return the windows along one axis; an odd number of padding elements has its extra one at the end.
+    """Return the windows along one axis with their padding.
 
-    Raise ShapeError as ``padded_window_count`` does.  Source: TFLite kernels/padding.h.
+    If the number of padding elements is odd, there is one more after the data than before.  Raise ShapeError
+    as ``padded_window_count`` does.  Source: TFLite kernels/padding.h.
     """
     count = padded_window_count(size, taps, stride, dilation, padding)
     assert count is not None  # all arguments are known

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base classes of elementwise operators: one operand, or two that broadcast."""
+"""Base classes of elementwise operators with one operand, or with two operands that broadcast."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from circlekit.ops.quantization import is_quantized_8_or_16_bits, zero_point_of
 class Elementwise(Op, elementwise=True):
     """A function of each element of the operands.
 
-    A subclass gives ``function`` or ``compute`` for data that is not quantized, and ``quantized`` for data
-    quantized in 8 or 16 bits.  ``kinds``: letters of the numpy kinds of dtypes that ``compute`` takes.
+    A subclass defines ``function`` or ``compute`` for data that are not quantized, and ``quantized`` for data
+    quantized in 8 or 16 bits.  ``kinds``: the kinds of dtypes that ``compute`` takes, as letters of numpy.
     """
 
     kinds: ClassVar[str] = ""
     function: ClassVar[Callable[..., Array] | None] = None
 
     def compute(self, *args: Any, **kwargs: Any) -> Array:
-        """Return the results for operands of one dtype that are not quantized."""
+        """Return the results for operands that are not quantized and have the same dtype."""
         function = type(self).function
         assert function is not None  # a subclass defines it or overrides compute
         return np.asarray(function(*args))
 
     def quantized(self, *args: Any, **kwargs: Any) -> Array:
-        """Return the results, quantized as the output, for operands quantized in 8 or 16 bits.
+        """Return the integer results for operands quantized in 8 or 16 bits.
 
-        Raise UnsupportedError for dtypes that have no quantized kernel.
+        Raise UnsupportedError for a dtype without a quantized kernel.
         """
         raise no_quantized_kernel(self, self.inputs[0] or self.output)
 
@@ -48,8 +48,8 @@ class Elementwise(Op, elementwise=True):
 class Unary(Elementwise, layout_operands=("input",), kinds="f"):
     """A function of each element of one operand; by default, quantized elements are dequantized first.
 
-    ``quantized_dtypes``: the dtypes that LiteRT has quantized kernels for.  ``rejects_negative``: the kernel
-    raises ModelError if quantized data represents a negative number.
+    ``quantized_dtypes``: the dtypes for which LiteRT has quantized kernels.  ``rejects_negative``: the kernel
+    raises ModelError if a quantized element stands for a negative number.
     """
 
     quantization_rule: ClassVar[QuantizationRule | None] = OWN_RANGES
@@ -76,14 +76,14 @@ class Unary(Elementwise, layout_operands=("input",), kinds="f"):
         return real_function(x, self.input, self.output, self.real)
 
     def real(self, x: Array) -> Array:
-        """Return float32 results for dequantized float32 numbers, rounded as LiteRT's tables are."""
+        """Return float32 results for dequantized float32 numbers, rounded like those in LiteRT's tables."""
         return np.asarray(self.compute(x.astype(np.float64)), np.float32)
 
 
 class Binary(Elementwise, layout_operands=("lhs", "rhs"), kinds="fiu"):
     """A function of each pair of elements of two operands that broadcast.
 
-    ``ignores_scales``: dtypes of which LiteRT computes quantized integers like plain ones.
+    ``ignores_scales``: the dtypes whose quantized integers LiteRT computes like plain integers.
     """
 
     quantization_rule: ClassVar[QuantizationRule | None] = OWN_RANGES
@@ -104,6 +104,6 @@ class Binary(Elementwise, layout_operands=("lhs", "rhs"), kinds="fiu"):
         return rounded_for(self.compute(lhs, rhs), self.output)
 
     def broadcasts_beyond_4d(self) -> bool:
-        """Whether the operands' shapes differ and one has more than four dimensions."""
+        """Return whether the operands have different shapes, one of them of more than four dimensions."""
         ranks = [v.rank or 0 for v in (self.lhs, self.rhs)]
         return self.lhs.shape != self.rhs.shape and max(ranks) > 4

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activations that an operator applies to its result (attribute ``act``), for floats and plain integers."""
+"""Apply the activation of an operator (its attribute ``act``) to floats and plain integers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ ACTIVATION_BOUNDS: dict[Activation, tuple[float | None, float | None]] = {
     Activation.RELU6: (0, 6),
     Activation.RELU_N1_TO_1: (-1, 1),
 }
-"""Lower and upper bound of the activations that clamp; None for no bound."""
+"""The lower and upper bounds of the activations that clamp; None stands for no bound."""
 
 
 def apply_activation(array: Array, act: Activation, out: Array | None = None) -> Array:
-    """Return ``act`` of every element, in ``out`` if given; NONE returns ``array`` itself.
+    """Return ``act`` of every element; the activation NONE returns ``array`` itself.
 
-    Raise UnsupportedError if there is no kernel.
+    ``out``: an array for the result, or None to make a new one.  Raise UnsupportedError if there is no
+    kernel.
     """
     if act is Activation.NONE:
         return array
@@ -35,9 +36,9 @@ def apply_activation(array: Array, act: Activation, out: Array | None = None) ->
 def apply_fused_activation(out: Array, act: Activation) -> Array:
     """Apply ``act`` in place to ``out``, the new result of a kernel, and return it.
 
-    Except for TANH, floats are also clamped to the finite numbers, even for NONE, as in TFLite's
-    CalculateActivationRange: infinities become the largest finite numbers, NaN stays.  Raise UnsupportedError
-    for an activation that has no kernel.
+    Unless ``act`` is TANH, floats are also clamped to the finite numbers, as in TFLite's
+    CalculateActivationRange: infinities become the largest finite numbers, and NaN stays.  Raise
+    UnsupportedError for an activation that has no kernel.
     """
     out = np.asarray(out)
     if out.dtype.kind == "f" and (act is Activation.NONE or act in ACTIVATION_BOUNDS):

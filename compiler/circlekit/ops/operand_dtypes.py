@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups of dtypes for the declarations of operands.
 
-An operand declares what TFLite's and circle's kernels take, packed and half-precision forms of stored models
-included.  A literal in the text form takes the first dtype that can hold it, so groups for any kind of number
-start with i32, which keeps integer literals integers.
+An operand declares the dtypes that kernels of TFLite and circle take, and also the packed and half-precision
+dtypes of stored models.  A literal in the text form gets the first dtype that can hold it.  Therefore groups
+for any kind of number begin with i32: so integer literals stay integers.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ INDICES = (i32, i64)
 REAL = (f32, i8, u8, i16, f16, bf16, f64)
 """Real numbers: floats, and integers that are quantized."""
 
-BIAS = (f32, i32, i64, f16, bf16, f64)  # integers have the scale of data times weights
+BIAS = (f32, i32, i64, f16, bf16, f64)  # an integer bias has the scale of data times that of weights
 INTEGERS = (i32, i64, i8, u8, i16, u16, u32, u64)
 NUMBERS = (i32, f32, i8, u8, i16, i64, u16, u32, u64, f16, bf16, f64)
 COMPLEX = (DType.COMPLEX64, DType.COMPLEX128)
 ANY = tuple(dict.fromkeys((i32, f32, i64, boolean, *DType)))
-"""Every dtype: for operators that move data without looking at it."""
+"""Every dtype: for operators that only move data."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantization parameters of a value as kernels read them: real = scale * (integer - zero point)."""
+"""Read the quantization parameters of a value for kernels: real = scale * (integer - zero point)."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from circlekit.ir.value import Quantization, Shape, TensorType, Value
 
 
 def is_quantized(value: Value) -> bool:
-    """Whether ``value`` has an integer dtype and a scale."""
+    """Return whether ``value`` has an integer dtype and a scale."""
     return value.dtype.is_integer and value.quantization is not None and value.quantization.scale.size > 0
 
 
 def is_quantized_8_or_16_bits(value: Value) -> bool:
-    """Whether ``value`` is quantized as int8, uint8 or int16.  Kernels ignore the scale of wider integers."""
+    """Return whether ``value`` is quantized as int8, uint8 or int16, whose scales kernels use."""
     return value.dtype in (i8, u8, i16) and is_quantized(value)
 
 
 def is_hybrid(data: Value, weights: Value) -> bool:
-    """Whether ``data`` is float32 and ``weights`` are integers, which LiteRT calls a hybrid operator."""
+    """Return whether ``data`` is float32 and ``weights`` are integers: a hybrid operator in LiteRT."""
     return data.dtype is DType.FLOAT32 and weights.dtype.is_integer
 
 
 def is_per_channel(value: Value) -> bool:
-    """Whether ``value`` has more than one scale."""
+    """Return whether ``value`` has more than one scale."""
     return value.quantization is not None and value.quantization.is_per_channel
 
 
 def scale_of(value: Value) -> np.float32:
-    """Return the scale of a value, the first one if it has several.  Raise ModelError if it has none."""
+    """Return the scale of ``value``, or the first of several; raise ModelError if it has no scale."""
     quantization = value.quantization
     if quantization is None or not quantization.scale.size:
         raise ModelError(f"%{value.name}: expected a scale, got {value.dtype.short} without quantization")
@@ -41,21 +41,21 @@ def scale_of(value: Value) -> np.float32:
 
 
 def zero_point_of(value: Value) -> int:
-    """Return the zero point, the integer that stands for 0.0: the first of several, 0 if not quantized."""
+    """Return the zero point of ``value``, or the first of several; 0 if it is not quantized."""
     if not is_quantized(value) or value.quantization is None or not value.quantization.zero_point.size:
         return 0
     return int(value.quantization.zero_point[0])
 
 
 def dtype_limits(dtype: DType) -> tuple[int, int]:
-    """Return the smallest and largest integer of ``dtype``.  Raise ModelError if it is no integer dtype."""
+    """Return the smallest and the largest integer of ``dtype``; raise ModelError for another dtype."""
     if dtype.bits == 0 or not dtype.is_integer:
         raise ModelError(f"expected an integer dtype for quantized data, got {dtype.short}")
     return dtype.limits
 
 
 def have_same_quantization(a: Value, b: Value) -> bool:
-    """Whether equal integers in ``a`` and ``b`` represent equal real numbers."""
+    """Return whether equal integers in ``a`` and ``b`` stand for equal real numbers."""
     if not (is_quantized_8_or_16_bits(a) or is_quantized_8_or_16_bits(b)):
         return True  # scales of other dtypes are ignored
     first, second = a.quantization, b.quantization
@@ -68,7 +68,7 @@ def have_same_quantization(a: Value, b: Value) -> bool:
 
 
 def followed_operand(op: Op) -> Value | None:
-    """Return the operand whose scale and zero point the results keep, as RESHAPE does; None if none."""
+    """Return the operand whose scale and zero point the results have, as in RESHAPE, or None."""
     rule = op.quantization_rule
     return getattr(op, rule.results_follow) if rule is not None and rule.results_follow else None
 
@@ -80,8 +80,8 @@ def per_tensor_quantization(value: Value) -> Quantization | None:
 
 
 def rearranged_type(value: Value, shape: Shape | None) -> TensorType:
-    """Return the type of a result of ``shape`` that holds elements of ``value``, in any order.
+    """Return the type of a result of ``shape`` whose elements are those of ``value`` in any order.
 
-    Scales per channel are left out: their quantized dimension may have moved.
+    It has no scales per channel, because the quantized dimension may have moved.
     """
     return TensorType(value.dtype, shape, per_tensor_quantization(value))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check the bytes of a model file against all rules of ``io.findings``.
 
-``load`` checks the rules of severity ``refused``; the first violation of such a rule ends the check.
+``load`` checks the rules of severity ``refused``.  The first violation of such a rule ends the whole check.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from circlekit.ir.verifier import op_faults, recursive_calls
 
 
 def check_bytes(data: memoryview, name: str = "<bytes>") -> list[Finding]:
-    """Return all findings of a model file, [] for a valid one.  ``name``: the file's name, for messages."""
+    """Return all findings of a model file; [] for a valid file.  ``name``: the file's name, for messages."""
     fmt = identify(data)
     if fmt is None:
         return [Finding("flatbuffer", "the file", unidentified(data))]
@@ -84,7 +84,10 @@ def _head(tree: Tree, model: Model) -> Iterator[Finding]:
 
 
 def _external(tree: Tree, ids: set[int]) -> Iterator[Finding]:
-    """Check the list of data in other files, which are not opened, and add its ids to ``ids``."""
+    """Check the list of external buffers and add their ids to ``ids``.
+
+    Their data are in other files, which are not opened.
+    """
     groups = len(tree.get("external_buffer_groups", ()))
     for number, item in enumerate(tree.get("external_buffers", ())):
         path, identifier, group = f"external_buffers[{number}]", item.get("id", 0), item.get("group", 0)
@@ -98,6 +101,7 @@ def _external(tree: Tree, ids: set[int]) -> Iterator[Finding]:
 
 
 def _signatures(tree: Tree) -> Iterator[Finding]:
+    """Check that signatures name inputs and outputs of their graph, each under a name of its own."""
     for number, signature in enumerate(tree.get("signature_defs", ())):
         graph = tree["subgraphs"][signature.get("subgraph_index", 0)]
         for side in ("inputs", "outputs"):
@@ -115,7 +119,7 @@ def _signatures(tree: Tree) -> Iterator[Finding]:
 
 
 def _texts(tree: object, path: str) -> Iterator[Finding]:
-    """Check that strings are UTF-8; the schema bounds the depth of the recursion."""
+    """Check that all strings in ``tree`` are UTF-8.  ``path``: the path of ``tree`` in the file."""
     if isinstance(tree, str):
         if not tree.isascii() and any("\udc80" <= c <= "\udcff" for c in tree):
             yield Finding("text", path, f"{tree[:40]!r} is not UTF-8")
@@ -130,7 +134,7 @@ def _texts(tree: object, path: str) -> Iterator[Finding]:
 
 
 def _operators(model: Model) -> Iterator[Finding]:
-    """Check calls between graphs, and the rules of the operators: types and shapes."""
+    """Check calls between graphs, and the types and shapes of operators."""
     numbers = {id(graph): number for number, graph in enumerate(model.graphs)}
     has_recursion = False
     for caller, callee in recursive_calls(model):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check one graph of a file that can be loaded: its interface, the order of its operators, their options."""
+"""Check one graph of a file that can be loaded: inputs and outputs, order of operators, options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from circlekit.ir.value import Value
 
 
 def interface_findings(graph: Graph, path: str) -> Iterator[Finding]:
-    """Yield the findings of the inputs and outputs of a graph."""
+    """Yield the findings about the inputs and outputs of a graph.  ``path``: the path of the graph."""
     label = _labels(graph)
     names: dict[str, Value] = {}
     seen: set[int] = set()
@@ -37,7 +37,10 @@ def interface_findings(graph: Graph, path: str) -> Iterator[Finding]:
 
 
 def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
-    """Yield the findings of values computed too late or never, and of computed inputs or constants."""
+    """Yield the findings about the order of operators.
+
+    They are values that are computed too late or never, and inputs or constants that an operator computes.
+    """
     label = _labels(graph)
     inputs = {id(value) for value in graph.inputs}
     position = {id(op): index for index, op in enumerate(graph)}
@@ -62,19 +65,20 @@ def order_findings(graph: Graph, path: str) -> Iterator[Finding]:
 
 
 def _labels(graph: Graph) -> dict[int, str]:
-    """Return number and name of each tensor in the file, for messages, by ``id(value)``."""
+    """Return a text with number and name of each tensor in the file, by ``id(value)``."""
     return {id(value): f"tensor {index} {value.name!r}" for index, value in enumerate(graph.table)}
 
 
 def _has_data(value: Value) -> bool:
-    """Return whether a value has constant data, in this file or in another one."""
+    """Return whether ``value`` has constant data, in this file or in another file."""
     return value.is_const or bool(value.extra.get("external_buffer", 0))
 
 
 def operator_findings(op: Op, tree: Tree, path: str, fmt: str, graphs: int) -> Iterator[Finding]:
-    """Yield the findings of an operator, except those of its types and shapes.
+    """Yield the findings about an operator, except those about its types and shapes.
 
-    ``tree``: the operator in the file.  ``graphs``: the number of graphs in the model.
+    ``op``: the loaded operator.  ``tree``: the same operator in the file.  ``path``: its path.  ``fmt``: the
+    format of the file.  ``graphs``: the number of graphs in the model.
     """
     kind = REGISTRY.get(op.code)
     if isinstance(op, OpaqueOp):
@@ -99,7 +103,7 @@ def operator_findings(op: Op, tree: Tree, path: str, fmt: str, graphs: int) -> I
             if field.enum is not None and field.kind is Kind.SCALAR and not isinstance(value, str):
                 yield Finding("enum", f"{where}.{field.name}", f"{field.enum.name} has no value {value}")
     option_tree = op.option_tree if isinstance(op, OpaqueOp) and op.option_tree else {}
-    for name, value in option_tree.items():  # load replaces valid indices by graphs
+    for name, value in option_tree.items():  # ``load`` has replaced valid indices by graphs
         if name.endswith(GRAPH_FIELDS) and isinstance(value, int | np.ndarray):
             invalid = [i for i in np.ravel(value).tolist() if i != -1 and not 0 <= i < graphs]
             if invalid:

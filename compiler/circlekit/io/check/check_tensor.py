@@ -16,13 +16,14 @@ from circlekit.ir.sparsity import sparsity_fault
 from circlekit.ir.value import Array, Quantization, Value
 
 MAX_TENSOR_BYTES = 1 << 63
-"""Tensors must have fewer bytes than this, as sizes are signed 64-bit numbers."""
+"""Tensors must have fewer bytes than this, because sizes are signed 64-bit numbers."""
 
 
 def tensor_findings(value: Value, tree: Tree, path: str, external: set[int]) -> Iterator[Finding]:
-    """Yield the findings of a tensor: ``tree`` in the file, ``value`` when loaded.
+    """Yield the findings about a tensor.
 
-    ``external``: ids of the buffers in other files.
+    ``value``: the loaded tensor.  ``tree``: the same tensor in the file.  ``path``: its path.  ``external``:
+    the ids of the buffers in other files.
     """
     shape, signature = (_numbers(tree.get(name)) for name in ("shape", "shape_signature"))
     if signature and len(signature) != len(shape):
@@ -47,7 +48,7 @@ def tensor_findings(value: Value, tree: Tree, path: str, external: set[int]) -> 
 
 
 def _numbers(vector: Any) -> list[int]:
-    """Return the elements of a vector in a tree, [] if the file lacks it."""
+    """Return the elements of a vector in a tree; [] for None, which stands for an absent vector."""
     return [] if vector is None else [int(x) for x in vector]
 
 
@@ -57,7 +58,10 @@ def _numbers(vector: Any) -> list[int]:
 def _data_findings(
     dtype: DType, shape: list[int], count: int, data: Array, sparsity: Tree | None, path: str
 ) -> Iterator[Finding]:
-    """Yield the findings of sparse, string and packed data of ``count`` elements; load checks other data."""
+    """Yield the findings about the data of a sparse, string or packed constant; ``load`` checks other data.
+
+    ``count``: the number of elements in ``shape``.
+    """
     if sparsity is not None:
         if not dtype.bits or min(shape, default=0) < 0:
             fault = f"expected numbers of a known shape in a sparse constant, got {dtype.short}{shape}"
@@ -73,10 +77,10 @@ def _data_findings(
 
 
 def _strings_fault(data: Array, count: int) -> str:
-    """Return what is wrong with the data of a constant of ``count`` strings; "" if nothing is.
+    """Return what is wrong with the data of a constant of ``count`` strings; "" if nothing is wrong.
 
-    The data is int32 numbers, which are the number of strings, the offset of each and the end of the last,
-    and then the bytes of the strings.
+    The data begins with int32 numbers: the number of strings, the offset of each string, and the end of the
+    last string.  The bytes of the strings follow.
     """
     words = np.frombuffer(data[: len(data) & ~3].tobytes(), "<i4").astype(np.int64)
     number = int(words[0]) if len(words) else 0

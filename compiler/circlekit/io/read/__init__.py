@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read files: flatbuffers become trees, and trees become models."""
+"""Read files: decode flatbuffers to trees, and make models from trees."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give the opaque operators of a text their declared classes.
+"""Replace opaque operators of a parsed text by operators of the declared classes.
 
-A text may write any operator as ``Opaque``, with the code and the options of a file; earlier versions wrote
-every operator so.  Passes do not change an operator without its class, and it has no kernel.
+A text may write any operator as ``Opaque`` with the code and the options of a file; earlier versions wrote
+all operators like that.  Passes do not change an opaque operator, and the interpreter has no kernel for it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from circlekit.ir.op import REGISTRY, Op, OpaqueOp
 
 
 def declare_opaque(model: Model, label: str) -> None:
-    """Replace each opaque operator of ``model`` whose code has a class by an operator of this class.
+    """Replace each opaque operator of ``model`` whose code has a class by an operator of that class.
 
-    ``label``: the name of the text that ``model`` was parsed from.  Custom operators and unknown codes stay
-    opaque.  So does an operator with the extra field ``misfit``, the reason why it did not fit the class when
-    it was printed.  Raise ParseError for others that do not fit.
+    Custom operators and unknown codes stay opaque.  So does an operator with the field ``misfit`` in
+    ``extra``: the reason why the operator did not fit its class when the text was printed.  Raise ParseError
+    if another operator does not fit its class.  ``label``: the name of the text, for messages.
     """
     loader = OpLoader(memoryview(b""), label, model.format, [], model.graphs)
     numbers = {id(graph): index for index, graph in enumerate(model.graphs)}
@@ -41,7 +41,10 @@ def declare_opaque(model: Model, label: str) -> None:
 
 
 def _declared(op: OpaqueOp, loader: OpLoader, numbers: dict[int, int]) -> Op | str:
-    """Return an operator of the declared class with the results of ``op``, or why it does not fit."""
+    """Return an operator of the declared class with the results of ``op``, or why ``op`` does not fit it.
+
+    ``numbers``: the index of each graph by ``id(graph)``.
+    """
     options = op.option_tree
     union = None if options is None else options_field(options.get("", ""))
     if options is not None and union is None:

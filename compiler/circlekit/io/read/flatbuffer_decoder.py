@@ -2,14 +2,14 @@
 """Decode flatbuffers to trees, driven by the schema; every offset is checked before it is used.
 
 An invalid file gives FormatError with the path of the field, such as ``subgraphs[0].operators[12].inputs``.
-Time and memory are bounded by the size of the file.  A reference takes four bytes, so a file in which more
-references are followed than a quarter of its bytes refers to the same tables again and again: it is refused,
-as is a file of more than MAX_TABLES tables.  No table of the schema contains itself, so the depth of the tree
-is bounded, too.
+The size of the file bounds time and memory.  A reference takes four bytes of the file.  If the decoder
+follows more references than a quarter of the number of bytes, the file refers to the same tables again and
+again, and is refused.  A file of more than MAX_TABLES tables is refused too.  The depth of the tree is
+bounded, because no table of the schema contains itself.
 
-Everything that the verifier of the C++ flatbuffers library refuses is refused here too, with one exception:
-files of more than RUNTIME_TABLES tables.  Callers that need this limit check ``Decoder.tables``.  Bytes of
-strings that are not UTF-8 become surrogates (``surrogateescape``) and are written back unchanged.
+What the verifier of the C++ flatbuffers library refuses is refused here too.  The one exception is its limit
+of RUNTIME_TABLES tables: a caller that needs this limit checks ``Decoder.tables``.  In strings, bytes that
+are not UTF-8 become surrogates (``surrogateescape``), which are written back as the same bytes.
 """
 
 from __future__ import annotations
@@ -26,48 +26,51 @@ from circlekit.io.findings import InvalidFile
 from circlekit.io.schema import IDENTIFIERS, Field, Kind, Table, Tree, table
 
 HEADER_BYTES = 8
-"""Size of the smallest file: offset of the root, identifier."""
+"""The size of the smallest file, which has the offset of the root and the identifier."""
 
 MAX_WARNINGS = 20
-"""Largest number of lost fields that are reported."""
+"""The largest number of lost fields that are reported."""
 
 MAX_TABLES = 4_000_000
-"""A file has at most this many tables, each of which takes a few hundred bytes of memory.
+"""The largest number of tables of a file; a decoded table takes a few hundred bytes of memory.
 
-A model of half a million operators has fewer.
+A model of half a million operators has fewer tables.
 """
 
 MAX_SHARED_TABLES = 100_000
-"""Largest number of vector elements that refer to the same table as an earlier element of their vector.
+"""The largest number of vector elements that refer to the same table as an earlier element of their vector.
 
-Such a table is read again for each of them, which takes time.
+The table is read again for each such element, which takes time.
 """
 
 RUNTIME_TABLES = 1_000_000
-"""Largest number of tables that the C++ verifier, and so LiteRT, accepts; shared tables count repeatedly."""
+"""The largest number of tables that the C++ verifier, and so LiteRT, accepts.
+
+A table counts once for each reference to it.
+"""
 
 MAX_OFFSET = 1 << 31
-"""Offsets, and vectors in bytes, must be smaller than this: the C++ library reads them as signed numbers."""
+"""The limit of offsets and of the bytes of a vector: the C++ library reads them as signed numbers."""
 
 Note = Callable[[str, str], None]
-"""Called with the path of a field and a sentence about the part of it that is lost."""
+"""A function called with the path of a field of the file that is lost, and a sentence about the loss."""
 
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
 
 
 class Layout(NamedTuple):
-    """The layout of the tables that share a vtable.
+    """The layout of the tables that share a vtable.  Offsets are positions in the table.
 
-    size: Bytes of a table.
-    unpack: Reads all fields in the table itself; ``names``: their names, in order.
-    enums: (name of the field, member names by number) of fields that hold enum values.
-    references: (field, offset in the table) of fields whose value is stored outside of the table.
-    unions: For each union a field and the offset in the table of its value.  The field is the one that holds
-        the union's type, and the offset is None if the table has no value; if the table has a value without
-        a type, the field is the union itself.
-    wide: Offsets of the fields of 8 bytes.
-    unknown: Slots that the schema lacks.
+    ``size``: the bytes of a table.
+    ``unpack``: reads all numbers in the table itself.  ``names``: the names of these fields, in order.
+    ``enums``: for each field that holds an enum value, its name and the names of the members by number.
+    ``references``: each field whose value is stored outside of the table, with its offset.
+    ``unions``: for each union, a field and the offset of the value.  The field is the one that holds the type
+    of the union; if the table has a value without a type, it is the union itself.  The offset is None if the
+    table has no value.
+    ``wide``: the offsets of the fields of 8 bytes.
+    ``unknown``: the numbers of the fields that the schema does not have.
     """
 
     size: int
@@ -81,15 +84,15 @@ class Layout(NamedTuple):
 
 
 def identify(data: memoryview) -> str | None:
-    """Return the format of the file identifier; None if it is of neither format."""
+    """Return the format that the identifier of the file names; None if it names neither format."""
     tag = bytes(data[4:8])
     return next((fmt for fmt, identifier in IDENTIFIERS.items() if identifier == tag), None)
 
 
 def decode(data: memoryview, fmt: str, name: str = "<bytes>") -> Tree:
-    """Return the tree of a file; its vectors of numbers are views of ``data``.
+    """Return the tree of a file; raise InvalidFile for an invalid file.
 
-    ``name``: the file, for the message of InvalidFile, which is raised for an invalid file.
+    Vectors of numbers in the tree are views of ``data``.  ``name``: the name of the file, for messages.
     """
     return Decoder(data, fmt, name).root()
 
@@ -97,11 +100,12 @@ def decode(data: memoryview, fmt: str, name: str = "<bytes>") -> Tree:
 class Decoder:
     """Decodes one file.
 
-    note: Called for the first MAX_WARNINGS fields that are lost; by default a FormatWarning is issued.
-    path: Path of the current field.
-    references_left, bytes_left: How many references may still be followed, and how many bytes be read.
-    tables, shared: Number of tables read, and of those that were read before.
-    layouts: By name of the table and position of the vtable.  ``strings``: by position.
+    ``note``: is called for the first MAX_WARNINGS fields that are lost; by default a FormatWarning is issued.
+    ``path``: the path of the current field.
+    ``references_left``, ``bytes_left``: how many references may still be followed, and how many bytes read.
+    ``tables``: the number of tables read.  ``shared``: how many of them the same vector had already.
+    ``layouts``: the layouts by name of the table and position of the vtable.
+    ``strings``: the strings by position.
     """
 
     def __init__(self, data: memoryview, fmt: str, name: str, note: Note | None = None) -> None:
@@ -111,7 +115,7 @@ class Decoder:
         self.name = name
         self.path: list[str | int] = []
         self.references_left = self.size // 4
-        self.bytes_left = 4 * self.size  # short vectors may be shared
+        self.bytes_left = 4 * self.size  # more than the file has, because several fields may share a vector
         self.note = note or self.warn
         self.notes = 0
         self.tables = 0
@@ -128,17 +132,17 @@ class Decoder:
     # -- errors --------------------------------------------------------------------------------
 
     def where(self, leaf: str = "") -> str:
-        """Return the path of the current field, or of field ``leaf`` in it."""
+        """Return the path of the current field, or of the field ``leaf`` in it, as text."""
         parts = [*self.path, leaf] if leaf else self.path
         text = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts)
         return text[1:] or "the root"
 
     def fail(self, what: str, leaf: str = "") -> NoReturn:
-        """Raise InvalidFile at the current field, or at field ``leaf`` in it."""
+        """Raise InvalidFile with the message ``what`` at the current field or at its field ``leaf``."""
         raise InvalidFile.of(self.name, "flatbuffer", self.where(leaf), what)
 
     def lose(self, what: str, leaf: str) -> None:
-        """Report that a field, or a part of it, is lost."""
+        """Report that the field ``leaf``, or a part of it, is lost.  ``what``: a sentence."""
         self.notes += 1
         if self.notes <= MAX_WARNINGS:
             self.note(self.where(leaf), what)
@@ -147,7 +151,7 @@ class Decoder:
         warnings.warn(f"{self.name}: {path}: {what}", FormatWarning, stacklevel=2)
 
     def spend(self, references: int, size: int = 0) -> None:
-        """Account for references followed (each takes four bytes of a file) and for bytes read."""
+        """Count references that are followed and bytes that are read; fail if they are too many."""
         self.references_left -= references
         self.bytes_left -= size
         if self.references_left < 0 or self.bytes_left < 0:
@@ -156,16 +160,17 @@ class Decoder:
     # -- tables --------------------------------------------------------------------------------
 
     def count(self, tables: int) -> None:
-        """Account for tables that will be read next."""
+        """Count ``tables`` tables that are read next; fail if there are too many in all."""
         self.spend(tables)
         self.tables += tables
         if self.tables > MAX_TABLES:
             self.fail(f"expected at most {MAX_TABLES} tables, got {self.tables} or more")
 
     def target(self, at: int, offset: int) -> int:
-        """Return the position that the ``offset`` stored at byte ``at`` points to.
+        """Return the position to which ``offset``, stored at byte ``at``, points.
 
-        Raise InvalidFile unless it is a multiple of 4 with at least four bytes of the file after it.
+        Raise InvalidFile unless the position is a multiple of 4 with at least four bytes of the file from
+        there.
         """
         target = at + offset
         if 0 < offset < MAX_OFFSET and target > self.size - 4:
@@ -176,12 +181,12 @@ class Decoder:
         return target
 
     def table_at(self, at: int, offset: int, spec: Table) -> Tree:
-        """Read the table that the offset at ``at`` points to."""
+        """Return the table to which ``offset``, stored at byte ``at``, points.  ``spec``: its schema."""
         self.count(1)
         return self.read(self.target(at, offset), spec)
 
     def tables_at(self, at: int, offset: int, spec: Table) -> list[Tree]:
-        """Read a vector of tables."""
+        """Return the tables of the vector to which ``offset``, stored at byte ``at``, points."""
         start, count = self.vector(at, offset, 4)
         self.count(count)
         offsets = np.frombuffer(self.data, "<u4", count, start).tolist() if count else []
@@ -200,7 +205,7 @@ class Decoder:
         return out
 
     def read(self, position: int, spec: Table) -> Tree:
-        """Read the table at ``position``, which is aligned and inside the file."""
+        """Return the table at ``position``, which is aligned and inside the file."""
         vtable = position - _I32.unpack_from(self.data, position)[0]
         layout = self.layouts.get((spec.name, vtable))
         if layout is None:
@@ -223,7 +228,7 @@ class Decoder:
         return tree
 
     def layout(self, vtable: int, spec: Table) -> Layout:
-        """Check a vtable and return the layout of the tables that share it."""
+        """Return the layout of the tables that share the vtable at byte ``vtable``; fail if it is invalid."""
         if vtable < 0 or vtable > self.size - 4 or vtable % 2:
             self.fail(f"expected a vtable inside the file, got one at byte {vtable}")
         length, size = struct.unpack_from("<HH", self.data, vtable)
@@ -233,7 +238,7 @@ class Decoder:
         offsets = struct.unpack_from(f"<{(length - 4) // 2}H", self.data, vtable + 4)
         present = [(offset, field) for offset, field in zip(offsets, spec.fields, strict=False) if offset]
         present.sort(key=lambda item: item[0])
-        code, end = "<", 0  # the format for struct: "12x" skips the bytes between two fields
+        code, end = "<", 0  # the format for ``struct``, in which "12x" skips 12 bytes between two fields
         for offset, field in present:
             if offset < max(end, 4) or offset + field.size > size or offset % min(field.size, 4):
                 self.fail(f"the vtable gives it the invalid offset {offset}", field.name)
@@ -259,7 +264,7 @@ class Decoder:
     # -- values outside of their table ---------------------------------------------------------
 
     def reference(self, at: int, offset: int, field: Field) -> Any:
-        """Read the value that the offset at ``at`` points to."""
+        """Return the value of ``field``, to which ``offset``, stored at byte ``at``, points."""
         self.path.append(field.name)
         value: Any
         if field.kind is Kind.VECTOR:
@@ -274,10 +279,10 @@ class Decoder:
         return value
 
     def union(self, tree: Tree, field: Field, at: int | None) -> None:
-        """Read a union into ``tree``.
+        """Read a union and set it in ``tree``.
 
-        ``field``: its type field, or the union itself if the table lacks the type.  ``at``: position of the
-        offset of its value, None if the table lacks that.
+        ``field``: the field that holds the type of the union; the union itself if the table has no type.
+        ``at``: the position of the offset of the union's value; None if the table has no value.
         """
         name = field.name.removesuffix("_type") if field.kind is Kind.UNION_TYPE else field.name
         tag = tree.pop(name + "_type", 0)
@@ -296,7 +301,10 @@ class Decoder:
             self.path.pop()
 
     def vector(self, at: int, offset: int, size: int) -> tuple[int, int]:
-        """Return the position and the number of the elements of the vector that the offset points to."""
+        """Return position and number of the elements of the vector to which ``offset`` points.
+
+        ``at``: the position of ``offset``.  ``size``: the bytes of an element.
+        """
         position = self.target(at, offset)
         (count,) = _U32.unpack_from(self.data, position)
         if position + 4 + count * size > self.size or count * size >= MAX_OFFSET:
@@ -306,7 +314,7 @@ class Decoder:
         return position + 4, count
 
     def scalars_at(self, at: int, offset: int, field: Field) -> Any:
-        """Read a vector of numbers as a view of the file, or of enum values as a list of names."""
+        """Return a vector of numbers as a view of the file; a vector of enum values as a list of names."""
         dtype = np.dtype(field.code).newbyteorder("<")
         start, count = self.vector(at, offset, dtype.itemsize)
         if not field.is_data:

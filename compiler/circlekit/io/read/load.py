@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load files as models.  The decoder checks every offset in a file, this module every index."""
+"""Load files as models.  The decoder has checked every offset in a file; this module checks every index."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.graph import Graph, Model, Signature
 from circlekit.ir.value import MAX_RANK, Array, Shape, Value, format_shape
 
-# vectors and strings of the table Model; Origin.absent records which of them the file lacks
+# the vectors and strings of the table Model; Origin.absent names those that a file does not have
 MODEL_VECTORS = ("operator_codes", "subgraphs", "description", "buffers", "metadata", "signature_defs")
 
 
 def load(path: str | os.PathLike[str]) -> Model:
-    """Load a ``.circle`` or ``.tflite`` file; the content says which format it is, not the extension.
+    """Return the model in a ``.circle`` or ``.tflite`` file.
 
-    Raise FileError if the file cannot be read, FormatError if it is not a valid model.
+    The content of the file tells the format; the extension does not matter.  Raise FileError if the file
+    cannot be read, FormatError if it is not a valid model.
     """
     name = os.fspath(path)
     model = load_bytes(map_file(path), name)
@@ -41,9 +42,10 @@ def load(path: str | os.PathLike[str]) -> Model:
 
 
 def load_bytes(data: bytes | bytearray | memoryview, name: str = "<bytes>") -> Model:
-    """Load a model from the bytes of a file; constants are views of ``data``.  ``name``: for messages.
+    """Return the model in the bytes of a file; its constants are views of ``data``.
 
-    Raise FormatError if the bytes are not a valid model.  Warn (FormatWarning) of what the model lacks.
+    ``name``: the name of the file, for messages.  Raise FormatError if the bytes are not a valid model.
+    Issue a FormatWarning for each part of the file that the model does not have.
     """
     view = memoryview(data).cast("B").toreadonly()
     fmt = identify(view)
@@ -54,7 +56,7 @@ def load_bytes(data: bytes | bytearray | memoryview, name: str = "<bytes>") -> M
 
 
 def unidentified(data: memoryview) -> str:
-    """Return the error message for bytes that are neither a circle nor a TFLite file."""
+    """Return the error message for bytes that have the identifier of neither format."""
     if not data:
         return "not a model: it is empty; was the download or the copy interrupted?"
     if (description := foreign_file(data)) is not None:
@@ -70,12 +72,13 @@ def unidentified(data: memoryview) -> str:
 class Loader:
     """Makes the model of one decoded file.
 
-    is_complete: Whether nothing in the file was skipped so far.
-    has_external_data: Whether any constant data is external (see ``io.origin``).
-    trees: The decoded tables of the graphs; ``values``: the values of each graph.
-    has_rank: Whether the file says which ranks are known.  It does if the field ``has_rank`` is true in some
-        tensor, or if every tensor has the field and no dimensions.  Then a tensor without dimensions has an
-        unknown rank unless its own ``has_rank`` is true.  In other files such a tensor is a scalar.
+    ``tree``: the decoded file.  ``name``: its name, for messages.
+    ``is_complete``: whether nothing in the file was skipped so far.
+    ``has_external_data``: whether any constant data is external (see ``io.origin``).
+    ``trees``: the decoded tables of the graphs.  ``values``: the values of each graph.
+    ``has_rank``: whether the file says which ranks are known.  It does if the field ``has_rank`` is true in
+    some tensor, or if every tensor has this field and no dimensions.  In such a file, a tensor without
+    dimensions has an unknown rank unless its ``has_rank`` is true; in other files it is a scalar.
     """
 
     def __init__(self, data: memoryview, fmt: str, tree: Tree, name: str, is_complete: bool = True) -> None:
@@ -87,7 +90,7 @@ class Loader:
         self.has_external_data = False
         self.buffers = [self.buffer(i, b) for i, b in enumerate(tree.get("buffers", ()))]
         places = {place_of(b): len(b) for b in self.buffers if b is not None and len(b)}
-        if sum(places.values()) > len(data):  # copies of overlapping buffers could outgrow the file
+        if sum(places.values()) > len(data):  # copies of overlapping buffers could take any amount of memory
             self.fail("buffer-region", "buffers", "expected buffers that do not overlap")
         self.used_buffers: set[int] = {0}
         self.trees: list[Tree] = tree.get("subgraphs", [])
@@ -98,11 +101,11 @@ class Loader:
         self.values: list[list[Value]] = []
 
     def fail(self, rule: str, path: str, what: str) -> NoReturn:
-        """Raise InvalidFile: ``what`` breaks ``rule`` at ``path``, a place in the file."""
+        """Raise InvalidFile: the file violates ``rule`` at ``path``.  ``what``: the message."""
         raise InvalidFile.of(self.name, rule, path, what)
 
     def warn(self, path: str, what: str) -> None:
-        """Warn of something at ``path`` in the file that the model will lack."""
+        """Warn of something at ``path`` in the file that the model will not have."""
         self.is_complete = False
         self.note(path, what)
 
@@ -111,7 +114,10 @@ class Loader:
         warnings.warn(f"{self.name}: {path}: {what}", FormatWarning, stacklevel=3)
 
     def index(self, value: int, among: int, path: str, what: str) -> int:
-        """Return ``value`` if it is an index of one of ``among`` things named ``what``; else fail."""
+        """Return ``value`` if it is an index from 0 to ``among`` - 1; else fail.
+
+        ``path``: where the file has the index.  ``what``: what it refers to: "buffer", "tensor" or "graph".
+        """
         if not 0 <= value < among:
             self.fail(f"{what}-index", path, f"index {value}, there are {among} {what}s")
         return value
@@ -119,7 +125,7 @@ class Loader:
     # -- the model -----------------------------------------------------------------------------
 
     def model(self) -> Model:
-        """Return the model; raise InvalidFile for an invalid index or an invalid constant."""
+        """Return the model; raise InvalidFile for an invalid index, shape or constant."""
         if not self.trees:
             self.fail("subgraphs", "subgraphs", "expected one graph or more, got none")
         graphs = [Graph(tree.get("name", "")) for tree in self.trees]
@@ -146,7 +152,7 @@ class Loader:
         model.version = tree.get("version", 0)
         model.description = tree.get("description")
         indices = []
-        copies: dict[Place, bytes] = {}  # one per buffer: entries that share it could outgrow the file
+        copies: dict[Place, bytes] = {}  # entries that share a buffer share the copy
         for number, item in enumerate(tree.get("metadata", ())):
             path = f"metadata[{number}].buffer"
             index = self.index(item.get("buffer", 0), len(self.buffers), path, "buffer")
@@ -221,7 +227,10 @@ class Loader:
                 value.extra["stored_name"] = (value.name, value.extra.pop("name"))
 
     def link_scales(self, values: list[Value], path: str) -> None:
-        """Replace tensor indices in the details of quantizations by values."""
+        """Replace indices of tensors in the details of quantizations by the values.
+
+        ``values``: the values of the graph at ``path``.
+        """
         for number, value in enumerate(values):
             quantization = value.quantization
             if quantization is None or not quantization.details:
@@ -235,7 +244,10 @@ class Loader:
 
     @staticmethod
     def record_unused(graph: Graph, values: list[Value]) -> None:
-        """Record unused values; give an empty array to each tensor without elements that nothing produces."""
+        """Record the values that no operator uses; make values without elements and producer constants.
+
+        ``values``: the values of ``graph``.  Inputs and variables stay as they are.
+        """
         inputs, outputs = ({id(v) for v in side} for side in (graph.inputs, graph.outputs))
         unused = []
         for value in values:
@@ -251,7 +263,7 @@ class Loader:
     # -- tensors -------------------------------------------------------------------------------
 
     def buffer(self, number: int, tree: Tree) -> Array | None:
-        """Return the bytes of a buffer, in the flatbuffer or external; None if it has no data."""
+        """Return the bytes of buffer ``number``, which may be external data; None if it has no data."""
         data: Array | None = tree.get("data")
         offset, size = tree.get("offset", 0), tree.get("size", 0)
         if offset <= 1 or (data is not None and len(data)):  # 0 and 1 stand for no external data
@@ -262,7 +274,7 @@ class Loader:
         return np.frombuffer(self.data, np.uint8, size, offset) if size else None
 
     def value(self, tree: Tree, path: str) -> Value:
-        """Return the value of a tensor.  Its fields that the IR does not interpret become ``extra``."""
+        """Return the value of the tensor ``tree``; fields that the IR does not interpret become ``extra``."""
         pop = tree.pop
         type_name = pop("type", "FLOAT32")
         if not isinstance(type_name, str):
@@ -288,7 +300,11 @@ class Loader:
         return value
 
     def shape(self, tree: Tree, is_const: bool, path: str) -> Shape | None:
-        """Return the shape in ``tree``; remove the fields of ``tree`` that save can derive from the shape."""
+        """Return the shape of the tensor ``tree``; None if its rank is unknown.
+
+        Remove the fields from ``tree`` that ``save`` can derive from the shape.  ``is_const``: whether the
+        tensor is a constant.
+        """
         stored = tree.get("shape")
         signature = tree.get("shape_signature")
         ranked = tree.pop("has_rank", False)
@@ -314,9 +330,10 @@ class Loader:
         return shape
 
     def constant(self, data: Array, value: Value, path: str) -> Array:
-        """Return the data as an array of the value's type, or bytes if it is packed, sparse or compressed.
+        """Return the data of a constant as an array of its dtype and shape.
 
-        Bytes beyond those of the elements are kept for the file that is saved, with a warning.
+        Packed, sparse and compressed data stay bytes.  If the data have more bytes than the elements take,
+        issue a warning; ``save`` writes these bytes again.
         """
         dtype = value.dtype.numpy
         compression = value.extra.get("compression_type", "NONE")
@@ -340,7 +357,7 @@ class Loader:
 
 
 def _is_empty(value: Value) -> bool:
-    """Return whether a value has no elements and numpy can make its array."""
+    """Return whether ``value`` has no elements, and a shape of which numpy can make an array."""
     shape = value.shape or ()
-    # numpy requires fewer than 2^63 bytes even without the dimensions that are 0; elements have at most 16
+    # numpy requires less than 2^63 bytes without the dimensions that are 0; an element has at most 16 bytes
     return 0 in shape and None not in shape and math.prod(d for d in shape if d) < 2**58

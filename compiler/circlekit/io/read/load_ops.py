@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert operators of a decoded file to Ops: of their declared class, or opaque if they do not fit it."""
+"""Make operators from decoded tables: of the declared class, or opaque if they do not fit it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from circlekit.ir.value import Value
 class OpLoader:
     """Creates the operators of one file.
 
-    data, name, format: Bytes, name and format of the file.
-    codes: Its table of operator codes.  ``keys``: the CodeKey of each.
-    used: Indices of the operator codes that the operators created so far have.
-    graphs: All graphs of the model.
+    ``data``, ``name``, ``format``: the bytes, the name and the format of the file.
+    ``codes``: the operator codes of the file.  ``keys``: the CodeKey of each of them.
+    ``used``: the indices of the operator codes of all operators created so far.
+    ``graphs``: all graphs of the model.
     """
 
     def __init__(self, data: memoryview, name: str, fmt: str, codes: list[Tree], graphs: list[Graph]) -> None:
@@ -37,13 +37,13 @@ class OpLoader:
         self.used: set[int] = set()
 
     def fail(self, rule: str, path: str, what: str) -> NoReturn:
-        """Raise InvalidFile: ``what`` breaks ``rule`` at ``path``, a place in the file."""
+        """Raise InvalidFile: the file violates ``rule`` at ``path``.  ``what``: the message."""
         raise InvalidFile.of(self.name, rule, path, what)
 
     def op(self, tree: Tree, values: list[Value], path: str) -> Op:
-        """Return the operator of table ``tree``; fields that the IR does not represent become its ``extra``.
+        """Return the operator of the table ``tree``; fields that the IR does not represent become ``extra``.
 
-        ``values``: those of the operator's graph.  Raise InvalidFile for an invalid index.
+        ``values``: the values of the operator's graph.  Raise InvalidFile for an invalid index.
         """
         index = tree.pop("opcode_index", 0)
         if index >= len(self.codes):
@@ -80,7 +80,11 @@ class OpLoader:
     def pick(
         self, indices: Sequence[int], values: list[Value], path: str, side: str, lowest: int
     ) -> list[Value | None]:
-        """Return the values of ``indices``, None for -1; ``lowest``: the lowest valid index (-1 or 0)."""
+        """Return the values with these ``indices``, None for -1; raise InvalidFile for an invalid index.
+
+        ``path``, ``side``: the operator or graph, and its field that has the indices.  ``lowest``: the lowest
+        valid index, -1 or 0.
+        """
         numbers: list[int] = indices.tolist() if len(indices) else []  # type: ignore[attr-defined]
         count = len(values)
         for i, index in enumerate(numbers):
@@ -89,7 +93,7 @@ class OpLoader:
         return [values[i] if i >= 0 else None for i in numbers]
 
     def fetch_options(self, tree: Tree, path: str) -> None:
-        """Read custom options that are external data."""
+        """Set the custom options of the operator ``tree`` if they are external data."""
         offset, size = tree["large_custom_options_offset"], tree.get("large_custom_options_size", 0)
         if offset <= 1 or "custom_options" in tree:
             return
@@ -104,7 +108,10 @@ class OpLoader:
         tree["far_options"] = True
 
     def opaque(self, index: int, tree: Tree, operands: list[Value | None], results: list[Value]) -> OpaqueOp:
-        """Return an operator without a declared class, which save writes as it was."""
+        """Return an opaque operator, which ``save`` writes as it is in the file.
+
+        ``index``: the index of its operator code.
+        """
         options = tree.pop("builtin_options", None) or tree.pop("builtin_options_2", None)
         options = None if options is None else with_graphs(options, self.graphs)
         return OpaqueOp(
@@ -120,8 +127,9 @@ class OpLoader:
     ) -> Op | str:
         """Return an operator of the class that is declared for ``code``.
 
-        Return a sentence if the operator does not fit the class, "" if there is no class.  What becomes an
-        attribute is removed from ``tree``; other fields of the options stay in it.
+        Return a sentence if the operator does not fit that class, and "" if there is no class.  The options
+        table is removed from ``tree``; its fields that are no attributes become the field "options" of
+        ``tree``.
         """
         kind = REGISTRY.get(code)
         if kind is None:
@@ -144,7 +152,7 @@ class OpLoader:
         if isinstance(attributes, str):
             return attributes
         del tree[plan.union]
-        rest = {  # fields without an attribute, and empty vectors: an attribute has no absent vector
+        rest = {  # fields that are no attribute, and empty vectors, which as attributes would be omitted
             name: value
             for name, value in options.items()
             if name and (name not in plan.declared or (hasattr(value, "__len__") and not len(value)))
@@ -154,7 +162,10 @@ class OpLoader:
         return kind(*operands, results=results, **attributes)
 
     def attributes(self, plan: OptionsPlan, options: Tree, path: str) -> dict[str, Any] | str:
-        """Return the attributes by name, or a sentence about a value that the declaration does not allow."""
+        """Return the attributes by name, or a sentence if the declaration does not allow a value.
+
+        ``path``: the path of the operator.  Raise InvalidFile for the index of no graph.
+        """
         out: dict[str, Any] = {}
         for slot in plan.slots:
             attribute, field = slot

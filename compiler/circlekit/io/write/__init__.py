@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write files: models become trees, trees become flatbuffers, and these become files."""
+"""Write files: convert models to trees, encode trees as flatbuffers, and write these to files."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Assign constant data to the buffers of a file that is to be written."""
+"""Choose a buffer of the new file for each constant; equal constants share a buffer."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from circlekit.ir.value import Array
 
 
 class ConstantBytes:
-    """The bytes of an array, in the order and byte order of the file.
+    """The bytes of an array as the file stores them.
 
-    ``len`` is the number of bytes.  ``place`` is where they are in memory; None if the array is not
-    contiguous or is stored as another type.
+    ``len`` is the number of bytes.  ``place``: address and size of the bytes in memory; None if the array is
+    not contiguous or the file stores another dtype.
     """
 
     __slots__ = ("_digest", "array", "dtype", "place")
 
     def __init__(self, data: Any, dtype: np.dtype[Any] | None = None) -> None:
-        """``data``: an array or an object with a buffer.  ``dtype``: the type in the file, if it differs."""
+        """Describe ``data``, an array or an object with a buffer.
+
+        ``dtype``: the dtype of the elements in the file, if it is another one than in memory.
+        """
         elements = isinstance(data, np.ndarray | np.generic)
         array: Array = np.asarray(data) if elements else np.frombuffer(data, np.uint8)
         self.array = array
@@ -38,44 +41,45 @@ class ConstantBytes:
         return self.array.size * self.dtype.itemsize
 
     def chunks(self) -> Iterator[memoryview]:
-        """Yield the bytes in order: in one piece if they are in memory, else in pieces of a few MiB."""
+        """Yield the bytes in order: in one piece if ``place`` is not None, else in pieces of a few MiB."""
         return content.chunks(self.array, self.dtype)
 
     def sample(self) -> bytes:
-        """Return some of the bytes: equal for equal data, and read in constant time."""
+        """Return some of the bytes, in constant time; equal data give equal samples."""
         return content.sample(self.array, self.dtype)
 
     def digest(self) -> bytes:
-        """Return a hash of all bytes, which is computed once."""
+        """Return a hash of all bytes; it is computed in the first call."""
         self._digest = self._digest or content.digest(self.array, self.dtype)
         return self._digest
 
 
 def as_constant_bytes(data: Any) -> ConstantBytes:
-    """Return ``data`` itself if it is ConstantBytes, else ConstantBytes of it."""
+    """Return ``data`` as ConstantBytes."""
     return data if isinstance(data, ConstantBytes) else ConstantBytes(data)
 
 
 Key = tuple[int, int]
-"""(0, index of a buffer of the input file) or (1, number of a new buffer)."""
+"""A buffer of the new file: (0, its index in the input file), or (1, its number among the new buffers)."""
 
 EMPTY: Key = (0, 0)
-"""Buffer 0 has no data, by convention of both formats."""
+"""The key of buffer 0, which has no data by convention of both formats."""
 
 
 class BufferTable:
-    """Assigns constant data to buffers.
+    """Chooses a buffer for each constant.
 
-    Data that is an unchanged view of a buffer of the input file keeps that buffer.  Changed data shares the
-    buffer of equal data, new or from the input file; equality is decided by length, then by a sample of
-    either end, then by a digest of all bytes.  Buffers of the input file are never compared with each other,
-    so an unchanged model is written without reading its constants.
+    A constant that is a view of a buffer of the input file keeps that buffer.  Any other constant shares the
+    buffer of an equal constant, which may be new or from the input file.  To find equal constants, lengths
+    are compared first, then samples, then digests.  Buffers of the input file are never compared with each
+    other, so an unchanged model is written without reading its constants.
 
-    Buffers that are no longer used are dropped.  Indices in the written file are therefore known only after
-    all data was added; until then, a key stands for a buffer.
+    Buffers that are not used any more are dropped.  So the indices in the new file are known only after all
+    constants were added; until then, a key stands for a buffer.
 
-    ``old``: the buffers of the input file; ``places``, ``lengths``: their indices by place in memory and by
-    length.  ``new``: the data of new buffers.  ``used``: the keys of the buffers to write.
+    ``old``: the buffers of the input file.  ``places``, ``lengths``: their indices by place in memory, and by
+    length.  ``new``: the data of the new buffers.  ``used``: the keys of the buffers to write.
+    ``by_sample``: by length and by sample, the buffers to compare with.
     """
 
     def __init__(self, origin: Origin) -> None:
@@ -89,10 +93,10 @@ class BufferTable:
             self.lengths[size].append(index)
         self.used: set[Key] = {EMPTY, *((0, index) for index in origin.unused_buffers)}
         self.new: list[ConstantBytes] = []
-        self.by_sample: dict[int, dict[bytes, list[tuple[Key, ConstantBytes]]]] = {}  # by length, sample
+        self.by_sample: dict[int, dict[bytes, list[tuple[Key, ConstantBytes]]]] = {}
 
     def key_of(self, data: Array, dtype: np.dtype[Any] | None = None) -> Key:
-        """Return the key of the buffer for ``data``; ``dtype``: its type in the file, if it differs."""
+        """Return the key of the buffer for ``data``.  ``dtype``: the dtype in the file, if it differs."""
         blob = ConstantBytes(data, dtype)
         index = self.places.get(blob.place) if blob.place is not None else None
         return self.add(blob) if index is None else self.keep(index)
@@ -100,7 +104,8 @@ class BufferTable:
     def key_without_data(self, index: int | None) -> Key:
         """Return the key of the buffer for a tensor without data.
 
-        ``index``: its buffer in the input file, which is kept if it is empty; otherwise it is buffer 0.
+        ``index``: the tensor's buffer in the input file, or None.  If that buffer is empty, the tensor keeps
+        it; else it gets buffer 0.
         """
         if index is None or index >= len(self.old):
             return EMPTY
@@ -113,7 +118,7 @@ class BufferTable:
         return 0, index
 
     def add(self, blob: ConstantBytes) -> Key:
-        """Return the key of a buffer with the same bytes, which is made if there is none."""
+        """Return the key of a buffer with the bytes of ``blob``; make a new buffer if there is none."""
         if not len(blob):
             return EMPTY
         samples = self.by_sample.get(len(blob))

@@ -8,9 +8,10 @@ from circlekit.io.write.flatbuffer_encoder import Encoded
 
 
 def explain_growth(origin: Origin, old_size: int, file: Encoded) -> str:
-    """Return ``grew by N bytes: ...`` with the changes of its parts; "" if the file did not grow.
+    """Return ``grew by N bytes: ...`` with the growth of each part of the file; "" if it did not grow.
 
-    ``origin``, ``old_size`` (bytes): of the file that was read.  Its padding cannot be told from its tables.
+    ``origin``, ``old_size``: the file that was read, and its size in bytes.  In that file, padding cannot be
+    told from tables.  ``file``: the new file.
     """
     size = file.size + len(file.tail)
     if size <= old_size:
@@ -21,7 +22,7 @@ def explain_growth(origin: Origin, old_size: int, file: Encoded) -> str:
     constants = sum(len(payload.data) for payload in file.payloads)
     padding = file.size - len(file.skeleton) - constants
     tables = len(file.skeleton) - old_tables
-    if tables < 0:  # at least so many bytes of the old file were padding
+    if tables < 0:  # the old file had at least this much padding
         tables, padding = 0, padding + tables
     parts = {
         "constants": constants - old_constants,

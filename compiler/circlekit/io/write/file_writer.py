@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a file from pieces of memory; it appears whole or not at all.
+"""Write a file from pieces of memory; the file appears whole or not at all.
 
-The new file is written under a temporary name and renamed when it is complete.  The writer holds a lock on
-the temporary file, which the system releases however the process ends.  The next writer in the same directory
-removes temporary files without a lock.
+The new file is written under a temporary name and renamed when it is complete.  The writer locks the
+temporary file, and the system releases the lock when the process ends in any way.  The next writer in the
+same directory removes temporary files that are not locked.
 """
 
 from __future__ import annotations
@@ -21,32 +21,31 @@ from circlekit.ir.resources.progress import progress
 
 try:
     import fcntl
-except ImportError:  # without locks, stale files cannot be told from those being written
+except ImportError:  # without locks, files of killed writers are never removed
     CAN_LOCK = False
 else:
     CAN_LOCK = True
 
 NEW_FILE_MODE = 0o666
-"""Permissions of a new file, before the umask."""
+"""The permissions of a new file, before the umask is applied."""
 
 PRIVATE_MODE = 0o600
-"""Permissions of a temporary file that replaces an existing one, whose permissions it gets at the end."""
+"""The permissions of a temporary file until it gets those of the file that it replaces."""
 
 MAX_STEM_BYTES = 100
-"""Bytes of the target's name in the temporary name: names may have only 143 bytes in some file systems."""
+"""The bytes of the target's name in the temporary name; some file systems allow only 143 bytes in a name."""
 
 TEMPORARY = re.compile(r"\..+\.\d+-\d+\.circlekit", re.DOTALL)
-"""Temporary names: ``.TARGET.PROCESS-NUMBER.circlekit``."""
+"""The pattern of temporary names: ``.TARGET.PROCESS-NUMBER.circlekit``."""
 
 
 @contextlib.contextmanager
 def replacement(target: Path, durable: bool = True) -> Iterator[int]:
-    """Return a context with a descriptor of a new file, which becomes ``target`` if no error ends the block.
+    """Return a context with the descriptor of a new file, which replaces ``target`` at the end of the block.
 
-    On an error the new file is removed, and ``target`` stays as it was.  ``durable``: data and rename are
-    flushed to the disk, so that a loss of power, too, leaves the old file or the new one.
-
-    Raise OSError if the file cannot be created, flushed or renamed.
+    If an error ends the block, the new file is removed, and ``target`` stays as it is.  ``durable``: flush
+    data and name to the disk, so that even a loss of power leaves either the old or the new file.  Raise
+    OSError if the file cannot be created, flushed or renamed.
     """
     descriptor, path = _create(target)
     try:
@@ -83,12 +82,12 @@ def _create(target: Path) -> tuple[int, Path]:
             descriptor = os.open(path, flags, mode)
             if _lock(descriptor) is not False and _is_at(descriptor, path):
                 return descriptor, path
-            os.close(descriptor)  # another writer removed it as stale before it was locked
+            os.close(descriptor)  # another writer removed the file before it was locked
         attempt += 1
 
 
 def remove_stale(folder: Path) -> None:
-    """Remove temporary files of killed writers from ``folder``; those of running writers are locked."""
+    """Remove the temporary files of killed writers from ``folder``; files of running writers are locked."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         stale = [entry.path for entry in entries if TEMPORARY.fullmatch(entry.name)]
         for path in stale:
@@ -97,11 +96,14 @@ def remove_stale(folder: Path) -> None:
 
 
 def _remove_unlocked(path: Path) -> None:
-    """Remove a file, but not one that is locked, a link or no regular file; OSError if that fails."""
+    """Remove the file at ``path`` unless it is locked, a link, or no regular file.
+
+    Raise OSError if it cannot be opened or removed.
+    """
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, os.O_WRONLY | flags)
-    except PermissionError:  # the writer had already made it read-only, like its target
+    except PermissionError:  # the file has the read-only permissions of its target already
         descriptor = os.open(path, os.O_RDONLY | flags)
     try:
         if _lock(descriptor) and _is_at(descriptor, path) and stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -124,7 +126,7 @@ def _lock(descriptor: int) -> bool | None:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Return whether ``path`` is still the name of the open file."""
+    """Return whether ``path`` still names the file that is open as ``descriptor``."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
@@ -132,7 +134,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _copy_permissions(descriptor: int, target: Path) -> None:
-    """Give the new file the permissions of the existing ``target``, and its owner if the system allows it."""
+    """Give the new file the permissions of ``target``, if that exists, and its owner if that is allowed."""
     try:
         old = target.stat()
     except FileNotFoundError:
@@ -146,19 +148,19 @@ def _copy_permissions(descriptor: int, target: Path) -> None:
 
 
 WRITE_STEP_BYTES = 1 << 18
-"""At most this many bytes are passed to one ``write``: mapped pages then stay in the processor's cache."""
+"""The most bytes that are passed to one ``write``, so that mapped pages stay in the processor's cache."""
 
 REPORT_STEP_BYTES = 1 << 22
-"""Progress is reported each time this many bytes were written."""
+"""The bytes that are written between two reports of progress."""
 
 BUFFER_BYTES = 1 << 16
-"""Pieces smaller than this are gathered up to this size before they are written."""
+"""The bytes of small pieces that are gathered before they are written."""
 
 Piece = bytes | bytearray | memoryview
 
 
 def write_pieces(descriptor: int, pieces: Iterable[Piece]) -> int:
-    """Write ``pieces`` in order to an open file; return their total size in bytes."""
+    """Write ``pieces`` in order to the file open as ``descriptor``; return their size in bytes."""
     size = 0
     with os.fdopen(descriptor, "wb", BUFFER_BYTES, closefd=False) as file:
         for piece in pieces:
@@ -170,12 +172,11 @@ def write_pieces(descriptor: int, pieces: Iterable[Piece]) -> int:
 def write_file(
     path: str | os.PathLike[str], pieces: Iterable[Piece], durable: bool = True, size: int | None = None
 ) -> int:
-    """Write a file that appears whole or not at all; return its size in bytes.
+    """Write ``pieces`` to a file that appears whole or not at all; return its size in bytes.
 
     ``path`` may be the file that ``pieces`` are views of.  A symbolic link is followed; a device or a pipe is
-    written directly.  ``durable``: a file that replaces another is flushed to the disk first, so that a loss
-    of power leaves one of the two.  ``size``: bytes of all pieces, if progress is to be reported.
-
+    written directly.  ``durable``: if the file replaces another file, flush it to the disk first, so that a
+    loss of power leaves one of the two.  ``size``: the bytes of all pieces; None to report no progress.
     Raise FileError if the file cannot be written.
     """
     if size is not None:
@@ -199,7 +200,7 @@ def write_file(
 
 
 def _counted(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Yield ``pieces`` in parts, and report the size of each part when it has been written."""
+    """Yield ``pieces`` in parts, and report the size of each part after the caller has written it."""
     report = progress()
     for piece in pieces:
         for start in range(0, len(piece), REPORT_STEP_BYTES):
@@ -209,6 +210,6 @@ def _counted(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def require_directory(path: Path) -> None:
-    """Raise FileError if the directory of ``path`` does not exist."""
+    """Raise FileError if the directory in which ``path`` lies does not exist."""
     if not path.absolute().parent.is_dir():
         raise FileError(f"{path}: the directory {path.absolute().parent} does not exist")

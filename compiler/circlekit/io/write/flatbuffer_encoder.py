@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Encode trees as flatbuffers, driven by the schema and written front to back.
 
-The skeleton (everything except the data of buffers) comes first, the data after it in the order of the
-buffers, each at a multiple of 16 bytes.  A file of any size is thus written from a skeleton in memory
-and from the constants, which are not copied.  The same tree gives the same bytes.
+First in the file comes the skeleton: everything except the data of buffers.  The data follow in the order of
+the buffers, each at a multiple of 16 bytes.  So a file of any size is written from a skeleton in memory and
+from the constants, which are not copied.  The same tree gives the same bytes.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ from circlekit.io.write.buffer_table import ConstantBytes, as_constant_bytes
 from circlekit.io.write.file_writer import Piece
 
 LARGEST_ZERO = 2.0**-150
-"""Float32 rounds numbers of at most this magnitude to zero."""
+"""The largest number that float32 rounds to zero."""
 
 ALIGNMENT_BYTES = 16
-"""Constant data starts at a multiple of this many bytes from the start of the file."""
+"""The data of a constant start at a multiple of this many bytes in the file."""
 
 LENGTH_BYTES = 4
-"""Size of the element count that precedes the data of a flatbuffer vector."""
+"""The size of the element count that stands before the elements of a flatbuffer vector."""
 
 MAX_INLINE_BYTES = 2**31 - 1
-"""Largest size of a flatbuffer in bytes; the constants of larger files are external data."""
+"""The largest size of a flatbuffer; in a larger file, the constants are external data."""
 
 SHORT_BYTES = 32
-"""Vectors of numbers of up to this size, their length included, are always shared by fields with equal ones.
+"""Fields with equal vectors of numbers always share one vector of up to this size, its length included.
 
-Longer ones, such as zero points, are shared until their repetitions have the size of what is written:
-readers that bound their work by the size of the file, as ours does, count a vector for every reference.
+Longer vectors, such as zero points, are shared only until all their repetitions have the size of the output.
+The reason: some readers, as ours, bound their work by the size of the file, and count a vector once for every
+reference to it.
 """
 
 _U32 = struct.Struct("<I")
@@ -48,11 +49,11 @@ _U64 = struct.Struct("<Q")
 
 
 class StatedDefault(int):
-    """A number that is written although it is its field's default, which an absent field has, too."""
+    """A number that is written even if it is the default of its field."""
 
 
 class Payload(NamedTuple):
-    """Constant data at ``position`` of the file, as a vector of the flatbuffer or as external data."""
+    """Constant data at ``position`` in the file: a vector of the flatbuffer, or external data."""
 
     position: int
     data: ConstantBytes
@@ -63,7 +64,7 @@ class Payload(NamedTuple):
         return self.position + len(self.data)
 
     def gap(self, start: int) -> bytes:
-        """Return the bytes from ``start`` to the data: zero padding, and the length of a vector."""
+        """Return the bytes between position ``start`` and the data: zeros, and the length of a vector."""
         length = _U32.pack(len(self.data)) if self.is_vector else b""
         return length.rjust(self.position - start, b"\0")
 
@@ -72,9 +73,9 @@ class Payload(NamedTuple):
 class Encoded:
     """A file to be written.
 
-    skeleton: Everything except the data of buffers, which is in ``payloads``.
-    size: Bytes without ``tail``, which is appended as it is.
-    source: The map of the file that the model was loaded from, if parts are views of it.
+    ``skeleton``: everything except the data of buffers.  ``payloads``: the data of buffers.
+    ``size``: the bytes without ``tail``.  ``tail``: bytes to append.
+    ``source``: the map of the file that the model was loaded from, if parts are views of it.
     """
 
     skeleton: bytearray | memoryview
@@ -86,8 +87,8 @@ class Encoded:
     def pieces(self) -> Iterator[Piece]:
         """Yield the bytes of the file, in order.
 
-        Raise FileError if the source file was changed since it was loaded.  This is checked before the
-        first and after the last piece.
+        Raise FileError if the source file was changed after it was loaded.  This is checked before the first
+        piece and after the last one.
         """
         if self.source is not None:
             self.source.check()
@@ -105,10 +106,11 @@ class Encoded:
 class Layout(NamedTuple):
     """The layout of tables that have the same fields.
 
-    pack: Packs the distance to the vtable and the fields in ``order``.
-    order: Slots of the fields, the largest fields first.
-    references: (slot, offset in the table, field) of fields whose value is stored outside of the table.
-    is_wide: Whether there are fields of 8 bytes.
+    ``pack``: packs the distance to the vtable, and the fields in the order of ``order``.
+    ``vtable``: its bytes.
+    ``order``: the slots of the fields, the largest fields first.
+    ``references``: (slot, offset in the table, field) of each field whose value is outside of the table.
+    ``is_wide``: whether there are fields of 8 bytes.
     """
 
     pack: struct.Struct
@@ -119,7 +121,7 @@ class Layout(NamedTuple):
 
 
 def plan(spec: Table, mask: int) -> Layout:
-    """Lay out the fields of ``spec`` whose slots are bits of ``mask``: 8-byte ones first, from byte 4 on."""
+    """Return the layout of a table that has the fields of ``spec`` whose slots are bits of ``mask``."""
     fields = [f for f in spec.fields if mask >> f.slot & 1]
     slots = [0] * (fields[-1].slot + 1 if fields else 0)
     packed = sorted(fields, key=lambda f: -f.size)
@@ -138,9 +140,10 @@ def plan(spec: Table, mask: int) -> Layout:
 
 
 def encode(tree: Tree, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
-    """Return the file of ``tree`` in format ``fmt``; from ``limit`` bytes on, constants are external data.
+    """Return the file of ``tree`` in the format ``fmt``.
 
-    Raise UnsupportedError for what the format lacks, ModelError for numbers that a field cannot hold.
+    If the file has ``limit`` bytes or more, its constants are external data.  Raise UnsupportedError for a
+    field or enum value that the format does not have, ModelError for a number that its field cannot hold.
     """
     encoded = Encoder(fmt).run(tree)
     if encoded.size < limit:
@@ -150,7 +153,7 @@ def encode(tree: Tree, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
 
 
 def _external(buffer: Tree) -> Tree:
-    """Return the table of a buffer with its data as external data."""
+    """Return the table of a buffer, changed so that its data are external."""
     data = buffer.get("data")
     if data is None or not len(data):
         return buffer
@@ -161,11 +164,13 @@ def _external(buffer: Tree) -> Tree:
 class Encoder:
     """Encodes one tree.
 
-    pending: (position of an offset, field, value) of values that are still to be written.
-    constants: (position of a field, constant data that it refers to, whether this is written as a flatbuffer
-        vector); if it is not, it is external data, and the field holds its position in the file.
-    shared: Position of the latest vector of numbers by its alignment and its bytes.
-    repeated: Size of the vectors longer than SHORT_BYTES that were not written again.
+    ``out``: the skeleton that is written so far.
+    ``pending``: values that are still to be written, as (position of the offset to it, field, value).
+    ``vtables``: the positions of vtables by their bytes.
+    ``constants``: (position of a field, its constant data, whether the data are a flatbuffer vector).
+    Otherwise the data are external, and the field gets their position in the file.
+    ``shared``: the position of the latest vector of numbers by its alignment and its bytes.
+    ``repeated``: the bytes of vectors longer than SHORT_BYTES that were shared instead of written again.
     """
 
     def __init__(self, fmt: str) -> None:
@@ -187,7 +192,7 @@ class Encoder:
         return self.lay_out()
 
     def lay_out(self) -> Encoded:
-        """Place constant data after the skeleton; fields that refer to the same memory share one copy."""
+        """Place the constant data after the skeleton; fields with the same memory share one copy."""
         payloads: dict[tuple[Place | int, bool], Payload] = {}
         end = len(self.out)
         for at, data, is_vector in self.constants:
@@ -204,14 +209,14 @@ class Encoder:
         return Encoded(self.out, list(payloads.values()), end)
 
     def align(self, size: int, ahead: int = 0) -> int:
-        """Add zeros until the position ``ahead`` bytes on is a multiple of ``size``; return the end."""
+        """Add zeros to the output until its end plus ``ahead`` is a multiple of ``size``; return the end."""
         end = len(self.out)
         gap = -(end + ahead) % size
         self.out += bytes(gap)
         return end + gap
 
     def begin(self, at: int, size: int = 4, ahead: int = 0) -> int:
-        """Let the offset at ``at`` point to the aligned end of the output, and return that position."""
+        """Align the output (see ``align``), let the offset at ``at`` point to its end, and return the end."""
         start = self.align(size, ahead)
         _U32.pack_into(self.out, at, start - at)
         return start
@@ -219,7 +224,7 @@ class Encoder:
     # -- tables --------------------------------------------------------------------------------
 
     def write_table(self, at: int, tree: Tree, spec: Table) -> None:
-        """Write a table, and the offset at ``at`` to it."""
+        """Write the table ``tree``, and let the offset at ``at`` point to it."""
         values: dict[int, Any] = {}
         mask = 0
         for name, value in tree.items():
@@ -246,11 +251,11 @@ class Encoder:
             layout = self.layouts[spec.name, mask] = plan(spec, mask)
         try:
             self.put(at, layout, values)
-        except (struct.error, OverflowError) as error:  # OverflowError for floats
+        except (struct.error, OverflowError) as error:  # ``struct`` raises OverflowError for floats
             raise ModelError(f"{spec.name} has a number that its field cannot hold: {error}") from None
 
     def put(self, at: int, layout: Layout, values: dict[int, Any]) -> None:
-        """Write the table with ``values`` (by slot), and its vtable if no equal one was written before."""
+        """Write a table with ``values`` by slot; write its vtable unless an equal one is written already."""
         vtable = self.vtables.get(layout.vtable)
         if vtable is None:
             vtable = self.vtables[layout.vtable] = self.align(2)
@@ -268,7 +273,7 @@ class Encoder:
         self.out += layout.pack.pack(start - vtable, *[values[slot] for slot in layout.order])
 
     def number(self, value: str | int, item: Field, spec: Table) -> int:
-        """Return the number of an enum value."""
+        """Return the number of an enum value; raise UnsupportedError if the format does not have it."""
         if isinstance(value, int):
             return value
         assert item.enum is not None
@@ -279,7 +284,7 @@ class Encoder:
         return number
 
     def refuse(self, name: str, value: Any, spec: Table) -> NoReturn:
-        """Raise the error for a field that the format lacks."""
+        """Raise the error for a field that the format or the schema does not have."""
         if name not in spec.foreign:
             raise ModelError(f"the schema has no field {spec.name}.{name}")
         raise UnsupportedError(f".{self.format} has no field {spec.name}.{name} (its value is {value!r})")
@@ -287,7 +292,7 @@ class Encoder:
     # -- values outside of their table ---------------------------------------------------------
 
     def write(self, at: int, item: Field, value: Any) -> None:
-        """Write the value of a field that is stored outside of its table, and the offset at ``at`` to it."""
+        """Write a value that is stored outside of its table, and let the offset at ``at`` point to it."""
         kind = item.kind
         if kind is Kind.VECTOR:
             self.write_vector(at, item, value)
@@ -306,7 +311,7 @@ class Encoder:
                 self.write_table(start + 4 * index, tree, table(item.table, self.format))
 
     def write_vector(self, at: int, item: Field, value: Any) -> None:
-        """Write a vector of numbers; buffer data is only recorded, and placed later."""
+        """Write a vector of numbers; only record the data of a buffer, which ``lay_out`` places later."""
         if item.is_data and len(value):
             self.constants.append((at, as_constant_bytes(value), True))
             return
@@ -327,7 +332,8 @@ class Encoder:
     def put_vector(self, at: int, size: int, data: bytes) -> None:
         """Write length and elements of a vector, or let the offset at ``at`` point to an equal vector.
 
-        ``size``: alignment of the elements.  A vector before ``at`` cannot be shared: offsets are positive.
+        ``size``: the alignment of the elements.  ``data``: the bytes of length and elements.  A vector before
+        ``at`` cannot be shared, because offsets are positive.
         """
         start, counted = self.shared.get((size, data), 0), len(data) if len(data) > SHORT_BYTES else 0
         if start > at and self.repeated + counted <= len(self.out):

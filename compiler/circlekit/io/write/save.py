@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Save models as files of either format; equal models give equal bytes."""
+"""Save models as files of either format.  Equal models give equal bytes."""
 
 from __future__ import annotations
 
@@ -27,23 +27,26 @@ OWN_KEYS = frozenset(
 
 
 Target = str | os.PathLike[str] | BinaryIO
-"""Where to write a file: a path, or a stream opened in binary mode."""
+"""The place to write a file to: a path, or a stream that is open in binary mode."""
 
 
 def save(model: Model, path: str | os.PathLike[str], format: str | None = None) -> int:
-    """Write ``model`` as ``format`` ("circle" or "tflite"; by default that of the extension or of the model).
+    """Write ``model`` to a file; return the size of the file in bytes.
 
-    Return the size of the file in bytes.  The file appears whole or not at all; ``path`` may be the file
-    that the model was loaded from.  A file that replaces the only copy of the model is on the disk when this
-    returns; otherwise the system writes it to the disk later.
-
-    Raise UnsupportedError if the format cannot express the model, FileError if the file cannot be written.
+    ``format``: "circle" or "tflite"; by default the format of the extension of ``path``, or else of the
+    model.  The file appears whole or not at all.  ``path`` may be the file that the model was loaded from.
+    If the file replaces the only copy of the model, it is on the disk when this function returns; otherwise
+    the system writes it to the disk later.  Raise UnsupportedError if the format cannot express the model,
+    FileError if the file cannot be written.
     """
     return write(encoded(model, format or format_of(path) or model.format), path, model.source)
 
 
 def write(file: Encoded, target: Target, source: str | None) -> int:
-    """Write ``file`` as ``save`` does; return its size.  ``source``: the file that the model came from."""
+    """Write ``file`` as ``save`` does; return its size in bytes.
+
+    ``source``: the path of the file that the model was loaded from, or None.
+    """
     if not isinstance(target, str | os.PathLike):
         for piece in file.pieces():
             target.write(piece)
@@ -56,7 +59,7 @@ def write(file: Encoded, target: Target, source: str | None) -> int:
 
 
 def format_of(path: str | os.PathLike[str]) -> str | None:
-    """Return the format of the extension of ``path``; None for any other extension."""
+    """Return the format that the extension of ``path`` stands for; None for any other extension."""
     return EXTENSIONS.get(Path(path).suffix.lower())
 
 
@@ -67,17 +70,17 @@ def check_format(format: str) -> None:
 
 
 def to_bytes(model: Model, format: str | None = None) -> bytes:
-    """Return the bytes of the file of ``model``; ``format`` and errors as in ``save``."""
+    """Return the bytes of the file that ``save`` would write.  ``format``: by default that of the model."""
     return b"".join(encoded(model, format or model.format).pieces())
 
 
 def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
-    """Return the file of ``model``; it refers to constants without copies.  ``limit``: see ``encode``."""
+    """Return the file of ``model``, which refers to constants without a copy.  ``limit``: see ``encode``."""
     check_format(fmt)
     saver = Saver(model, fmt)
     origin = saver.origin
     if origin.source is not None:
-        origin.source.check()  # if the file has changed, constants from it would be wrong
+        origin.source.check()  # the constants are wrong if that file was changed
     file = encode(saver.tree(), fmt, 0 if origin.has_external_data else limit)
     file.source, file.tail = origin.source, origin.archive
     return file
@@ -86,15 +89,16 @@ def encoded(model: Model, fmt: str, limit: int = MAX_INLINE_BYTES) -> Encoded:
 class Saver:
     """Converts one model to the tree of a file.
 
-    is_native: Whether the model was loaded from a file of the same format.
-    listed: The values of each graph in the order of the file, by ``id(graph)``.
-    has_rank: Whether tensors of known rank get the field ``has_rank``, unless the input file lacked it there.
-    must_mark: Whether they get it even there: if no tensor had it, readers would take an unknown rank for 0.
-    has_no_rank: Whether all ranks are unknown, so that no tensor can have a true ``has_rank``; then every
-        tensor has the field with its default, false.
-    signed: The values that signatures name, by ``id(graph)``.
-    indices: Index of each value in its graph's list of tensors, by ``id(graph)`` and ``id(value)``.
-    tensors: The tree of every tensor, and its buffer.
+    ``is_native``: whether the model was loaded from a file of the same format.
+    ``listed``: the values of each graph in the order of the file, by ``id(graph)``.
+    ``has_rank``: whether tensors of known rank get a true field ``has_rank``, except those without it in the
+    input file.
+    ``must_mark``: whether those get it too.  If no tensor had it, readers would take an unknown rank for 0.
+    ``has_no_rank``: whether all ranks are unknown.  Then no tensor can have a true ``has_rank``; instead
+    every tensor has the field with its default, false.
+    ``signed``: the values that signatures name, by ``id(graph)``.
+    ``indices``: the index of each value among the tensors of its graph, by ``id(graph)`` and ``id(value)``.
+    ``tensors``: the tree of every tensor, with the key of its buffer.
     """
 
     def __init__(self, model: Model, fmt: str) -> None:
@@ -140,7 +144,7 @@ class Saver:
         return tree
 
     def metadata_buffer(self, number: int, data: bytes) -> Key:
-        """Return the buffer of metadata entry ``number``: the one in the input file if it is the same."""
+        """Return the buffer of metadata entry ``number``: that of the input file, if it has these data."""
         index = self.origin.metadata[number] if number < len(self.origin.metadata) else 0
         stored = self.buffers.old[index] if index else None
         if index and memoryview(data) == (b"" if stored is None else stored.data):
@@ -176,7 +180,7 @@ class Saver:
         return tree
 
     def values(self, graph: Graph) -> list[Value]:
-        """Return the values to write, in the order of the file: those in use, and those unused since load."""
+        """Return the values to write in order: those in use, and those that the input file did not use."""
         keep = {id(v) for v in graph.extra.get("unused", ())}
         keep.update(id(v) for v in (*graph.inputs, *graph.outputs))
         others: list[Value] = []
@@ -197,7 +201,7 @@ class Saver:
     # -- tensors -------------------------------------------------------------------------------
 
     def tensor(self, value: Value, graph: Graph) -> Tree:
-        """Return the table Tensor of ``value``, to which ``tree`` adds the index of its buffer."""
+        """Return the table Tensor of ``value`` without the index of its buffer, which ``tree`` adds."""
         extra = value.extra
         tree: Tree = {name: item for name, item in extra.items() if name not in OWN_KEYS}
         loaded_name, name = extra.get("stored_name", (None, None))
@@ -207,7 +211,7 @@ class Saver:
         tree["type"] = value.dtype.name
         tree |= shape_fields(value.shape, extra, value.is_const)
         if not self.operators.keeps_format and min(tree.get("shape_signature", ()), default=0) >= 0:
-            tree.pop("shape_signature", None)  # without unknown dimensions it repeats the shape
+            tree.pop("shape_signature", None)  # a signature without unknown dimensions repeats the shape
         if self.has_rank and value.shape is not None:
             tree["has_rank"] = self.must_mark or tree.get("has_rank", True)
         if self.has_no_rank:
@@ -223,7 +227,10 @@ class Saver:
         return tree
 
     def buffer(self, value: Value) -> Key:
-        """Return the buffer of the value's data, unchanged if that is the beginning of a larger one."""
+        """Return the key of the buffer for the data of ``value``.
+
+        Data that are the beginning of a longer buffer of the input file keep that buffer.
+        """
         stored = value.extra.get("stored_data")
         if stored is not None and value.data is not None and place_of(stored)[0] == place_of(value.data)[0]:
             return self.buffers.key_of(stored)
@@ -233,7 +240,7 @@ class Saver:
 
     @staticmethod
     def stored_type(value: Value, data: Array) -> np.dtype[Any]:
-        """Return the type of a constant's elements in the file."""
+        """Return the dtype of a constant's elements in the file; raise ModelError if ``data`` do not fit."""
         dtype = value.dtype.numpy
         if data.dtype == dtype or (data.dtype == np.uint8 and data.ndim == 1):
             return data.dtype
@@ -242,7 +249,10 @@ class Saver:
         return dtype
 
     def check(self, tree: Tree, value: Value, graph: Graph) -> None:
-        """Raise UnsupportedError, with the tensor's name, if the format lacks its type or a field of it."""
+        """Raise UnsupportedError if the format does not have the type of the tensor or a field of it.
+
+        ``tree``: the tensor as it would be written.
+        """
         details = tree.get("quantization", {}).get("details")
         if tree["type"] not in enumeration("TensorType", self.format).numbers:
             missing = f"tensors of {value.dtype.name}"

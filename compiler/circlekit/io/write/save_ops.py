@@ -30,11 +30,12 @@ OWN_KEYS = frozenset(
 class OpSaver:
     """Creates the trees of all operators of one file.
 
-    origin: The file that the model was loaded from if it has the format to write, else NO_ORIGIN.
-    keeps_format: Whether the format to write is that of the input file, or of the model without a file.
-    codes: Tables of operator codes: first those of the input file, then new ones.
-    input_keys: The ``CodeKey`` of each operator code of the input file.
-    keys: Index of the first code with each key.  ``used``: indices of the codes that operators have.
+    ``origin``: the file that the model was loaded from if it has the format to write, else NO_ORIGIN.
+    ``keeps_format``: whether the format to write is that of the input file, or of the model if there is none.
+    ``codes``: the tables of the operator codes: first those of the input file, then new ones.
+    ``input_keys``: the CodeKey of each operator code of the input file.
+    ``keys``: the index of the first code with each key.  ``used``: the indices of the codes that operators
+    have.
     """
 
     def __init__(self, fmt: str, origin: Origin, model: Model) -> None:
@@ -49,7 +50,10 @@ class OpSaver:
         self.used: set[int] = set()
 
     def tree(self, op: Op, tensors: dict[int, int]) -> Tree:
-        """Return the tree of an operator; ``operator_codes`` later replaces its index into ``codes``."""
+        """Return the tree of ``op``.  ``tensors``: the index of each value by ``id(value)``.
+
+        Its ``opcode_index`` is an index into ``codes``, which ``operator_codes`` replaces later.
+        """
         tree: Tree = {k: v for k, v in op.extra.items() if k not in OWN_KEYS}
         tree["opcode_index"] = self.code(op)
         tree["inputs"] = [-1 if v is None else tensors[id(v)] for v in op.inputs]
@@ -64,7 +68,7 @@ class OpSaver:
         return tree
 
     def operator_codes(self, trees: list[Tree]) -> list[Tree]:
-        """Return the codes to write, and make each ``opcode_index`` in ``trees`` an index into them."""
+        """Return the codes to write; make each ``opcode_index`` in ``trees`` an index into this list."""
         written = sorted(self.used | self.origin.unused_codes)
         index = {old: new for new, old in enumerate(written)}
         for tree in trees:
@@ -86,18 +90,22 @@ class OpSaver:
         return index
 
     def version(self, op: Op) -> int:
-        """Return the stated version, else the required one; the higher of both if the format changes."""
+        """Return the operator version to write.
+
+        It is the stated version, or the required version if none is stated.  If the format changes, it is the
+        higher of the two.
+        """
         stated: int | None = op.version if op.version is not None else op.extra.get("stored_version")
         if stated is None:
             return op.required_version()
         return stated if self.keeps_format else max(stated, op.required_version())
 
     def new_code(self, op: Op, custom: str | None, version: int) -> Tree:
-        """Return the tree of an operator code; raise UnsupportedError if the format lacks the operator."""
+        """Return the table of a new operator code; raise UnsupportedError if the format lacks ``op.code``."""
         number = enumeration("BuiltinOperator", self.format).numbers.get(op.code)
         if number is None and op.code.startswith("UNKNOWN_"):
             number = int(op.code.removeprefix("UNKNOWN_"))
-            if number < 0 and not self.origin.format:  # an operator of circle only
+            if number < 0 and not self.origin.format:  # the numbers of circle's own operators are negative
                 number = None
         if number is None or self.format not in op.formats:
             raise UnsupportedError(f".{self.format} has no operator {op.code}", place(op, self.model))
@@ -109,7 +117,7 @@ class OpSaver:
     # -- options -------------------------------------------------------------------------------
 
     def options(self, op: Op, tree: Tree) -> None:
-        """Add the options of ``op`` to its tree."""
+        """Add the options of ``op`` to ``tree``."""
         if isinstance(op, OpaqueOp):
             options = None if op.option_tree is None else without_graphs(op.option_tree, self.graphs)
             union = None if options is None else options_field(options[""])  # "" holds the table's name
@@ -126,7 +134,10 @@ class OpSaver:
         tree[union] = options
 
     def attributes(self, op: Op, plan: OptionsPlan) -> Tree | None:
-        """Return the options table of a declared operator; None if the file had none and all are defaults."""
+        """Return the options table of a declared operator.
+
+        Return None if the input file had no options there and all attributes have their defaults.
+        """
         options: dict[str, Any] = {"": op.options, **op.extra.get("options", {})}
         changed = False
         for slot in plan.slots:
@@ -139,7 +150,11 @@ class OpSaver:
         return None if op.extra.get("no_options") and not changed else options
 
     def check(self, options: Tree, union: str, op: Op) -> None:
-        """Raise UnsupportedError if the format lacks the table or a field, or may misread an enum number."""
+        """Raise UnsupportedError if the format cannot express ``options``.
+
+        The format may lack the table or a field.  A number without a name in an enum may mean something else
+        in another format.
+        """
         name = options[""]
         enum = "BuiltinOptions2" if union.endswith("2") else "BuiltinOptions"
         if name not in enumeration(enum, self.format).numbers:

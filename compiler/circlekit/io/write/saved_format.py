@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make a saved model in memory equal to what loading its file gives."""
+"""Make a saved model in memory equal to the model that loading its file would give."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from circlekit.ir.op import OpaqueOp
 
 
 def assume_format(model: Model, fmt: str) -> None:
-    """Give ``model``, which was saved as ``fmt``, that format, and its operators the codes of that file.
+    """Give ``model``, which was saved in the format ``fmt``, that format and the operator codes of the file.
 
-    Saved again later, it then gives the same bytes as if it had been loaded.
+    If it is saved again later, the bytes are those of a model that was loaded from the file.
     """
     origin: Origin = model.extra.get("origin") or NO_ORIGIN
     saver = OpSaver(fmt, origin, model)
@@ -27,7 +27,7 @@ def assume_format(model: Model, fmt: str) -> None:
         if isinstance(op, OpaqueOp):
             op.extra["stored_version"] = op.version
     for value in (v for graph in model.graphs for v in graph.values() if not saver.keeps_format):
-        if min(value.extra.get("shape_signature", ()), default=0) >= 0:  # repeats the shape: not written
+        if min(value.extra.get("shape_signature", ()), default=0) >= 0:  # not written: it repeats the shape
             value.extra.pop("shape_signature", None)
     model.extra["origin"] = replace(
         origin,

@@ -38,7 +38,7 @@ from circlekit.ops.quantization import dtype_limits, is_quantized_8_or_16_bits, 
 
 
 class Clamped(Unary):
-    """x clamped to ``bounds`` (None: no upper bound).  Quantized x is rescaled before it is clamped."""
+    """x clamped to ``bounds`` (None: no upper bound).  Quantized data are rescaled, then clamped."""
 
     bounds: ClassVar[tuple[float, float | None]] = (0.0, None)
     quantized_dtypes: ClassVar[tuple[DType, ...]] = (i8, u8)
@@ -104,7 +104,7 @@ class Elu(Unary, code="ELU", options=None, reference_version=0, quantized_dtypes
 class PRelu(Op, code="PRELU", options=None, layout_operands=("input", "alpha")):
     """x for x >= 0, else alpha * x; ``alpha`` broadcasts to the input.
 
-    Both have one dtype, except that int16 input may have int8 alpha.
+    ``input`` and ``alpha`` have the same dtype, or int16 and int8.
     """
 
     quantization_rule = QuantizationRule(slopes=("alpha",))  # LiteRT reads int8 for int16 data
@@ -124,7 +124,10 @@ class PRelu(Op, code="PRELU", options=None, layout_operands=("input", "alpha")):
         return np.where(input >= 0, input, input * alpha)
 
     def quantized(self, x: Array, alpha: Array) -> Array:
-        """Return the results for data quantized in 8 or 16 bits; ONE's alpha may have a scale per channel."""
+        """Return the results for data quantized in 8 or 16 bits.
+
+        In models of ONE, ``alpha`` may have a scale per channel.
+        """
         input_scale, output_scale = scale_of(self.input), scale_of(self.output)
         alpha_scale, alpha_zero_point = quantization_arrays(self.alpha, alpha.ndim)
         distance = centered(x, self.input)
@@ -138,9 +141,9 @@ SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 
 
 class Gelu(Unary, code="GELU", versions={f16: 3, i8: 2, u8: 2}, reference_version=2):
-    """x * P(X <= x) of a standard normal X.
+    """x * P(X <= x), where X has the standard normal distribution.
 
-    ``approximate``: x / 2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))).
+    If ``approximate``: x / 2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))).
     """
 
     approximate: bool = attribute(False)
@@ -174,7 +177,7 @@ class HardSwish(Unary, code="HARD_SWISH", quantized_dtypes=(i8, u8)):
         return np.asarray(x * np.clip(x + 3, 0, 6) / 6, x.dtype)
 
     def quantized(self, x: Array) -> Array:
-        # in 16-bit fixed point, with 7 more bits than the input: gate = x / 3, saturated to [-1, 1];
+        # 16-bit fixed point with 7 more bits than the input.  gate is x / 3, saturated to [-1, 1], so that
         # x * (gate + 1) / 2 = x * min(max(x + 3, 0), 6) / 6
         fine_scale = scale_of(self.input) / np.float32(128)
         to_output = quantize_multiplier(fine_scale / scale_of(self.output))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic operators on two operands that broadcast, and ADD_N.  Integers wrap around.
+"""Arithmetic operators on two operands that broadcast, and ADD_N.  An integer overflow wraps around.
 
 Source: TFLite add, sub, mul, maximum_minimum, pow, squared_difference, atan2, add_n.
 """
@@ -39,9 +39,10 @@ class BinaryWithActivation(Binary, fuses_activation=True):
 
 
 def in_one_scale(op: Binary, x: Array, y: Array, bits: int) -> tuple[Array, Array, float]:
-    """Return both operands without zero points, rescaled to ``common / 2^bits``, as int32; and ``common``.
+    """Return both operands in one scale, as int32 without zero points, and twice the larger scale.
 
-    ``common`` is twice the larger scale of the operands.
+    ``x``, ``y``: the elements of the operands of ``op``.  One unit of the results is the
+    returned scale divided by 2^``bits``.
     """
     common = 2 * max(float(scale_of(op.lhs)), float(scale_of(op.rhs)))
     first, second = (
@@ -54,9 +55,10 @@ def in_one_scale(op: Binary, x: Array, y: Array, bits: int) -> tuple[Array, Arra
 class AddOrSub(BinaryWithActivation, kinds="fiuc"):
     """ADD and SUB.
 
-    Quantized operands are rescaled to twice the larger scale, with 20 (int16: 15) fraction bits.
-    Exception: int16 with ``pot_scale_int16`` where all scales are powers of two.  The result then must have
-    the larger scale of the operands, to which the other operand is shifted.
+    Quantized operands are rescaled to twice the larger scale, with 20 fraction bits (15 for int16).
+
+    There is another way for int16 if ``pot_scale_int16`` is true and all scales are powers of two: the
+    operand with the smaller scale is shifted right to the larger scale, which the result must have.
     """
 
     quantization_rule = QuantizationRule(
@@ -82,7 +84,7 @@ class AddOrSub(BinaryWithActivation, kinds="fiuc"):
         return clamp_to_dtype(rescaled(first + self.sign * second, real), self.output, self.act)
 
     def _power_of_two_shifts(self) -> list[int] | None:
-        """Return the right shift of each operand for int16 with power-of-two scales; None for all others."""
+        """Return the right shift of each operand if int16 data are added by shifts; else None."""
         if self.lhs.dtype is not i16 or not self.pot_scale_int16:
             return None
         lhs, rhs, out = (checked_log2(scale_of(v)) for v in (self.lhs, self.rhs, self.output))
@@ -125,8 +127,8 @@ class Sub(AddOrSub, code="SUB", function=np.subtract, sign=-1):
 class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=7, kinds="fiuc"):
     """lhs * rhs.
 
-    If int16 operands have an 8-bit result, both are taken in units of 2^-15 and the result in units of 2^-7,
-    whatever their scales.
+    If the operands are int16 and the result has 8 bits, scales are ignored: the operands count in units of
+    2^-15 and the result in units of 2^-7.
     """
 
     lhs = operand(*NUMBERS, *COMPLEX)
@@ -141,6 +143,7 @@ class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=
         return inferred
 
     def _is_int16_to_8_bits(self) -> bool:
+        """Return whether the operands are int16 and the result has 8 bits."""
         return self.lhs.dtype is i16 and bool(self.results) and self.results[0].dtype in (i8, u8)
 
     def quantized(self, x: Array, y: Array) -> Array:
@@ -162,16 +165,17 @@ class Mul(BinaryWithActivation, code="MUL", commutative=True, reference_version=
         return 2 if dtype is i8 else 1
 
     def rescale(self) -> float:
-        """Return lhs scale * rhs scale / output scale, computed in float32; 0 if one has no scale."""
+        """Return scale of lhs * scale of rhs / scale of the output, in float32; 0 if a scale is missing."""
         values = (self.lhs, self.rhs, self.output)
         scales = [v.quantization.scale[0] for v in values if is_quantized(v) and v.quantization]
         return 0.0 if len(scales) < 3 or 0.0 in scales else float(scales[0] * scales[1] / scales[2])
 
 
 class MaximumMinimum(Binary, options="MaximumMinimumOptions", versions={i8: 2, i16: 4}):
-    """MAXIMUM and MINIMUM: lhs if it is greater (less), else rhs.  So NaN in either gives rhs.
+    """Base class of MAXIMUM and MINIMUM, which return lhs if it is greater (less) than rhs, else rhs.
 
-    Quantized integers are compared as integers whatever their scales, as in LiteRT.
+    So if an operand is NaN, the result is rhs.  Quantized data are compared as plain integers without regard
+    to their scales, as in LiteRT.
     """
 
     quantization_rule = QuantizationRule(operands_follow=("lhs", "rhs"))
@@ -205,8 +209,8 @@ class Minimum(MaximumMinimum, code="MINIMUM", options="MaximumMinimumOptions", c
 class Pow(Binary, code="POW"):
     """lhs to the power of rhs.
 
-    An int32 result out of range becomes the lowest int32, as on x86.  But if one positive exponent is
-    broadcast to all elements, LiteRT multiplies integers, and the result wraps around.
+    An int32 result out of range becomes the lowest int32, as on x86.  Only if a single positive exponent is
+    broadcast to all elements, the result wraps around, because LiteRT then multiplies integers.
     """
 
     def compute(self, x: Array, y: Array) -> Array:
@@ -220,7 +224,7 @@ class Pow(Binary, code="POW"):
 
 
 class SquaredDifference(Binary, code="SQUARED_DIFFERENCE", commutative=True, versions={i8: 2}):
-    """(lhs - rhs)^2.  The only quantized form in LiteRT is int8."""
+    """(lhs - rhs)^2.  LiteRT has a quantized kernel for int8 only."""
 
     def compute(self, x: Array, y: Array) -> Array:
         return np.asarray(np.square(x - y))
@@ -241,7 +245,7 @@ class Atan2(Binary, code="ATAN2", options="ATan2Options", kinds="f", function=np
 
 
 class AddN(Op, code="ADD_N", layout_operands=("terms",)):
-    """The sum of tensors of one shape; infinities become the largest finite numbers after each addition."""
+    """The sum of tensors of equal shape; after each addition, infinities become the largest numbers."""
 
     terms = variadic_operand(*NUMBERS)
 

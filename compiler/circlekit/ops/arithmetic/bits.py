@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on bits, buckets, diagonals and distinct elements; broadcast shapes.
+"""Operators on bits, buckets, diagonals and distinct elements, and BROADCAST_ARGS.
 
 Source: TFLite bitcast, bitwise_xor, right_shift, bucketize, matrix_diag, matrix_set_diag, unique,
 broadcast_args.
@@ -25,7 +25,8 @@ from circlekit.ops.quantization import per_tensor_quantization
 class Bitcast(Op, code="BITCAST"):
     """The bytes of the input, read as elements of the dtype of the declared result.
 
-    Smaller elements add a last axis, larger elements remove it.
+    If the new elements are smaller, the result has an additional last axis.  If they are larger, the last
+    axis is removed; it must have the elements of one new element.
     """
 
     input = operand(*NUMBERS, boolean, *COMPLEX)
@@ -75,7 +76,10 @@ class RightShift(Binary, code="RIGHT_SHIFT", kinds="iu"):
 
 
 class Bucketize(Op, code="BUCKETIZE", layout_operands=("input",)):
-    """For each element, how many ``boundaries`` are less than or equal to it; they must ascend."""
+    """For each element, the number of ``boundaries`` up to it.
+
+    A boundary that equals the element counts.  The boundaries must be in ascending order.
+    """
 
     input = operand(f32, f64, i32, i64)
 
@@ -94,7 +98,7 @@ class Bucketize(Op, code="BUCKETIZE", layout_operands=("input",)):
 
 
 class MatrixDiag(Op, code="MATRIX_DIAG"):
-    """Square matrices whose diagonals are the vectors along the last axis, zeros elsewhere."""
+    """Square matrices whose diagonals are the vectors along the last axis; all other elements are 0."""
 
     quantization_rule = QuantizationRule(results_follow="input", symmetric=("input", "output"))
 
@@ -139,7 +143,10 @@ class MatrixSetDiag(Op, code="MATRIX_SET_DIAG"):
 
 
 class Unique(Op, code="UNIQUE", results=("output", "indices")):
-    """The distinct elements of a vector in order of first occurrence; for each element, its index there."""
+    """The distinct elements of a vector, in order of first occurrence.
+
+    The second result has, for each element of the vector, the index of that element in the first result.
+    """
 
     quantization_rule = QuantizationRule(results_follow="input")
 
@@ -162,7 +169,7 @@ class Unique(Op, code="UNIQUE", results=("output", "indices")):
 
 
 class BroadcastArgs(Op, code="BROADCAST_ARGS", options=None, commutative=True):
-    """The shape that the shapes in two vectors broadcast to, as a vector."""
+    """The shape to which two shapes broadcast; all three are vectors."""
 
     shape1 = operand(i32, i64)
     shape2 = operand(i32, i64)

@@ -35,11 +35,11 @@ UNPACKED_DTYPES: dict[DType, type[np.integer[Any]]] = {
 
 
 class Cast(Op, code="CAST", layout_operands=("input",)):
-    """The input converted to the dtype of the declared result; to ``out_data_type`` if there is none yet.
+    """The input converted to the dtype of the declared result, or else to ``out_data_type``.
 
-    Floats become integers by truncation towards zero and saturation, NaN the largest integer.  Integers wrap.
-    Complex numbers lose their imaginary part.  Kernels hold bfloat16 as float32, and integers of fewer than
-    8 bits as int8 or uint8.
+    A float becomes an integer by truncation towards zero and saturation; NaN becomes the largest integer.  An
+    integer out of range wraps around.  A complex number loses its imaginary part.  Kernels hold bfloat16 as
+    float32, and integers of less than 8 bits as int8 or uint8.
     """
 
     input = operand(*ANY)
@@ -78,9 +78,9 @@ class Cast(Op, code="CAST", layout_operands=("input",)):
 
 
 def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Return floats truncated to integers and saturated to ``dtype``; NaN gives the largest integer."""
+    """Return floats truncated to integers and saturated to ``dtype``; NaN becomes the largest integer."""
     limits = np.iinfo(dtype)
-    # max + 1 is a power of two, exact in float64; max itself may not be
+    # float64 holds the power of two max + 1 exactly, but perhaps not max
     above = ~(x.astype(np.float64) < float(limits.max) + 1)
     below = x.astype(np.float64) <= limits.min
     inside = np.where(above | below, 0, x).astype(dtype)
@@ -91,14 +91,15 @@ def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _along_axis(parameters: Array, quantization: Quantization, rank: int) -> Array:
+    """Return scales or zero points in a shape that broadcasts with a tensor of ``rank``."""
     trailing = [1] * (rank - 1 - quantization.quantized_dimension)
     return parameters.reshape(() if parameters.size == 1 else (-1, *trailing))
 
 
 def quantization_arrays(value: Value, rank: int) -> tuple[Array, Array]:
-    """Return scales (float32) and zero points (int64), shaped to broadcast with a tensor of ``rank``.
+    """Return scales (float32) and zero points (int64) in shapes that broadcast with a tensor of ``rank``.
 
-    A single one has rank 0.  Raise ModelError if ``value`` has no scale.
+    A single scale or zero point has rank 0.  Raise ModelError if ``value`` has no scale.
     """
     quantization = value.quantization
     if quantization is None or not quantization.scale.size:
@@ -111,14 +112,15 @@ REQUANTIZED = {i8: (i8, u8, i16), u8: (i8, u8, i16), i16: (i8, i16, i32), i32: (
 """For each dtype of quantized integers, the dtypes to which LiteRT requantizes them."""
 
 ONE_REQUANTIZED = (i16, u8)
-"""ONE's mixed precision converts the first to the second, too; LiteRT has no kernel for that."""
+"""ONE's mixed precision requantizes the first dtype to the second; LiteRT has no kernel for this."""
 
 
 class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
-    """round(x / scale) + zero_point, halves away from zero, clamped to the dtype of the declared result.
+    """round(x / scale) + zero_point, clamped to the dtype of the declared result.
 
-    NaN and quotients outside of int32 become -2^31, to which the zero point is added modulo 2^32, as on x86.
-    Inputs that are quantized are requantized, between the dtypes in ``REQUANTIZED`` and ``ONE_REQUANTIZED``.
+    A half is rounded away from zero.  If x / scale is NaN or outside of int32, it becomes -2^31, to which the
+    zero point is added modulo 2^32, as on x86.  A quantized input is requantized, which is possible between
+    the dtypes in ``REQUANTIZED`` and ``ONE_REQUANTIZED``.
     """
 
     input = operand(*REAL, i32)
@@ -140,7 +142,7 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
         real = float(scale_of(self.input)) / float(scale_of(self.output))
         steps = np.asarray(centered(input, self.input), order="C")
         result = rescaled(steps, real)
-        if follows_optimized_kernels() and {*pair} <= {i8, u8}:  # these round halves up, 16 at a time
+        if follows_optimized_kernels() and {*pair} <= {i8, u8}:  # they round halves up in whole groups of 16
             first = steps.reshape(-1)[: steps.size // 16 * 16]
             half_up = multiply_by_quantized_multiplier_half_up(first, quantize_multiplier(np.asarray(real)))
             result.reshape(-1)[: first.size] = half_up
@@ -152,7 +154,7 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
         steps = np.asarray(x / scale, order="C")
         wraps = ~(np.abs(steps) < np.float32(2**31))  # true for NaN
         rounded = round_half_away(steps)
-        if follows_optimized_kernels() and not scale.ndim:  # these multiply and round to even, 8 at a time
+        if follows_optimized_kernels() and not scale.ndim:  # they multiply and round to even in groups of 8
             whole, flat = x.size // 8 * 8, x.reshape(-1)
             rounded.reshape(-1)[:whole] = np.rint(flat[:whole] * (np.float32(1) / scale))
             rounded.reshape(-1)[whole:] = round_half_away(flat[whole:].astype(np.float64) / scale)
@@ -171,7 +173,7 @@ class Quantize(Op, code="QUANTIZE", layout_operands=("input",)):
 
 
 class Dequantize(Op, code="DEQUANTIZE", layout_operands=("input",)):
-    """scale * (x - zero_point) as float32; float16 and bfloat16 are only converted to float32."""
+    """scale * (x - zero_point) as float32.  float16 and bfloat16 are converted to float32 without a scale."""
 
     input = operand(i8, u8, i16, i32, f16, bf16, *UNPACKED_DTYPES, DType.MXINT8, DType.MXFP4)
 
@@ -189,7 +191,7 @@ class Dequantize(Op, code="DEQUANTIZE", layout_operands=("input",)):
         exact_dtype = np.float32 if input.dtype.itemsize < 4 else np.float64
         real = (input.astype(exact_dtype) - zero.astype(exact_dtype)) * scale
         result = np.asarray(real, np.float32, order="C")
-        if follows_optimized_kernels() and self.input.dtype in (i8, u8) and not scale.ndim:  # 8 at a time
+        if follows_optimized_kernels() and self.input.dtype in (i8, u8) and not scale.ndim:  # in groups of 8
             first = input.reshape(-1)[: input.size // 8 * 8].astype(np.float32)
             result.reshape(-1)[: first.size] = first * scale + np.float32(-zero) * scale
         return result
@@ -201,9 +203,9 @@ class Dequantize(Op, code="DEQUANTIZE", layout_operands=("input",)):
 
 
 class FakeQuant(Unary, code="FAKE_QUANT"):
-    """x rounded to one of 2^``num_bits`` equally spaced numbers from ``min`` to ``max``.
+    """x rounded to one of 2^``num_bits`` numbers at equal distances from ``min`` to ``max``.
 
-    All are moved so that 0.0 is among them.  With ``narrow_range`` there is one number less.
+    These numbers are moved so that 0.0 is one of them.  With ``narrow_range`` there is one number less.
     """
 
     min: float = attribute(0.0)
@@ -212,9 +214,9 @@ class FakeQuant(Unary, code="FAKE_QUANT"):
     narrow_range: bool = attribute(False)
 
     def grid(self) -> tuple[np.float32, np.float32]:
-        """Return scale and zero point, computed in float32.
+        """Return scale and zero point of the numbers to which x is rounded, computed in float32.
 
-        The integers are 0 (with ``narrow_range``: 1) to 2^``num_bits`` - 1.
+        The integers that stand for them are 0 (1 with ``narrow_range``) to 2^``num_bits`` - 1.
         """
         low, high = np.float32(self.narrow_range), np.float32(2**self.num_bits - 1)
         lowest, highest = np.float32(self.min), np.float32(self.max)
@@ -222,7 +224,7 @@ class FakeQuant(Unary, code="FAKE_QUANT"):
         return scale, np.float32(np.clip(round_half_away(low - lowest / scale), low, high))
 
     def compute(self, x: Array) -> Array:
-        low, high = np.float32(self.narrow_range), np.float32(2**self.num_bits - 1)  # quantized
+        low, high = np.float32(self.narrow_range), np.float32(2**self.num_bits - 1)  # as integers
         scale, zero_point = self.grid()
         first, last = (low - zero_point) * scale, (high - zero_point) * scale
         clamped = np.minimum(np.fmax(x, first), last)  # NaN gives ``first``

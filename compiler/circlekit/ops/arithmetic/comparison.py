@@ -27,10 +27,10 @@ from circlekit.ops.quantization import per_tensor_quantization, scale_of
 
 
 class Comparison(Binary, versions={i8: 2}):
-    """Base class of comparisons: one bool for each pair of elements.
+    """Base class of comparisons, which give one bool for each pair of elements.
 
-    Quantized elements are compared as real numbers rounded to multiples of 1/256.  LiteRT assumes scales
-    below 1; for larger scales its results are wrong, and so are these.
+    Quantized data are compared as real numbers, rounded to multiples of 1/256.  LiteRT assumes scales below
+    1; for a larger scale its results are wrong, and this kernel gives the same wrong results.
     """
 
     quantization_rule = QuantizationRule(operands_follow=("lhs", "rhs"), scales_below=1.0)
@@ -46,14 +46,14 @@ class Comparison(Binary, versions={i8: 2}):
 
 
 def _in_256ths(x: Array, value: Value) -> Array:
-    """Return elements ``x`` of ``value``, dequantized, in units of 1/256 (int64)."""
+    """Return the elements ``x`` of ``value``, dequantized, in units of 1/256 as int64."""
     multiplier = quantize_multiplier(scale_of(value))
     product = saturating_rounding_doubling_high_mul(centered(x, value) << 8, multiplier.mantissa)
     return rounding_divide_by_pot_on_x86(product, -multiplier.shift)
 
 
 class Ordering(Comparison):
-    """Base class of <, <=, >, >=.  LiteRT compares int16 as plain integers, whatever their scales."""
+    """Base class of <, <=, >, >=.  LiteRT compares int16 data as plain integers and ignores their scales."""
 
     ignores_scales = (i16,)
 
@@ -126,9 +126,9 @@ class Selection(Op, layout_operands=("condition", "x", "y")):
     y = operand(*ANY)
 
     def selected_type(self, *shapes: Shape | None) -> TensorType:
-        """Return the type of the result, whose shape is ``shapes`` broadcast; no shapes give an unknown rank.
+        """Return the type of the result, whose shape is that to which ``shapes`` broadcast.
 
-        Raise ShapeError if the dtypes or the shapes do not fit.
+        Without shapes, its rank is unknown.  Raise ShapeError if dtypes or shapes do not fit.
         """
         require_same_dtype("x", self.x, "y", self.y)
         if self.condition.dtype is not boolean:
@@ -140,8 +140,8 @@ class Selection(Op, layout_operands=("condition", "x", "y")):
 class Select(Selection, code="SELECT"):
     """x where the condition is true, else y.
 
-    x and y must have the same rank, in TFLite the same shape; here they may broadcast.  The condition
-    broadcasts with them, or it is a vector with one bool per index of axis 0.
+    x and y must have the same rank.  TFLite requires the same shape; here x and y may broadcast.  The
+    condition broadcasts with them, or it is a vector with one bool per index of axis 0.
     """
 
     def infer(self) -> TensorType:
@@ -158,7 +158,7 @@ class Select(Selection, code="SELECT"):
         return self.selected_type(*shapes)
 
     def selects_rows(self) -> bool:
-        """Whether the condition is a vector along axis 0, and x and y have a higher rank."""
+        """Return whether the condition is a vector along axis 0, and x or y has a higher rank."""
         return self.condition.rank == 1 and max(self.x.rank or 0, self.y.rank or 0) > 1
 
     def kernel(self, condition: Array, x: Array, y: Array) -> Array:
@@ -187,7 +187,7 @@ class SelectV2(Selection, code="SELECT_V2"):
 
 
 class Where(Op, code="WHERE"):
-    """The indices of all elements of ``condition`` other than 0, i64[count, rank], in row-major order."""
+    """The indices of all elements of ``condition`` that are not 0: i64[count, rank], in row-major order."""
 
     condition = operand(boolean, f32, i64, i32, i8, u8, u32)
 

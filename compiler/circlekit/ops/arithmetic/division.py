@@ -25,10 +25,11 @@ from circlekit.ops.quantization import is_quantized, scale_of, zero_point_of
 
 
 class Div(BinaryWithActivation, code="DIV"):
-    """lhs / rhs; integers that are not quantized are rounded towards zero and raise ModelError for rhs = 0.
+    """lhs / rhs.
 
-    Quantized numbers are multiplied by the 31-bit fixed-point reciprocal of rhs.  Where the quotient is far
-    below the scale of the result, LiteRT gives wrong numbers, and so does this kernel.
+    Plain integers are rounded towards zero; rhs = 0 raises ModelError.  Quantized data are multiplied by the
+    31-bit fixed-point reciprocal of rhs.  If a quotient is far below the scale of the result, LiteRT gives
+    wrong numbers, and this kernel gives the same.
     """
 
     quantization_rule = QuantizationRule(not_zero=("rhs",))
@@ -70,16 +71,17 @@ class Div(BinaryWithActivation, code="DIV"):
 
 
 def _magnitudes(value: Value) -> set[int]:
-    """Return the least and the largest magnitude of integers without the zero point, of ``value``.
+    """Return the least and the largest magnitude of the integers of ``value``, minus its zero point.
 
-    0 does not count, unless the tensor may have negative numbers: LiteRT counts the bits of -1 as those of 0.
+    0 does not count.  But the least magnitude of a negative number is taken as one less, so it may be 0:
+    LiteRT counts the bits of -1 like those of 0.
     """
     zero_point = zero_point_of(value)
     if not value.is_const:
         low, high = value.dtype.limits
         return {0 if low < zero_point else 1, max(zero_point - low, high - zero_point)}
     numbers = value.array()
-    if numbers.dtype.kind == "f":  # of a plan
+    if numbers.dtype.kind == "f":  # a constant that is not quantized yet (see ``integer_fault``)
         numbers = np.rint(numbers / scale_of(value))
         zero_point = 0
     stored = numbers.astype(np.int64) - zero_point
@@ -94,9 +96,10 @@ def require_nonzero_divisors(op: Op, divisors: Array) -> None:
 
 
 class FloorDiv(Binary, code="FLOOR_DIV", versions={DType.FLOAT32: 2, i8: 3, i16: 3}):
-    """floor(lhs / rhs).  Raise ModelError for integers if rhs is 0.
+    """floor(lhs / rhs).  Integers raise ModelError if rhs is 0.
 
-    As in LiteRT, the quotient of floats is computed in float64, where it is not rounded up to a whole number.
+    The quotient of floats is computed in float64, as in LiteRT, because float32 may round it up to a whole
+    number.
     """
 
     quantization_rule = None  # the kernel ignores scales
@@ -111,7 +114,7 @@ class FloorDiv(Binary, code="FLOOR_DIV", versions={DType.FLOAT32: 2, i8: 3, i16:
 
 
 class FloorMod(Binary, code="FLOOR_MOD", versions={i8: 2, i16: 2}):
-    """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of rhs.  ModelError as for FLOOR_DIV."""
+    """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of rhs.  Integers: rhs must not be 0."""
 
     quantization_rule = None  # the kernel ignores scales
 

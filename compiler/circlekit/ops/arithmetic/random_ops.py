@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers from Philox streams, the same numbers as LiteRT's.
+"""Random numbers from Philox streams, equal to those of LiteRT.
 
-Each operator has its own stream, which continues where the last run ended.  Only the lower 32 bits of a seed
-count, as in LiteRT.  If both seeds are 0, LiteRT draws seeds from the machine's entropy; here they come from
-the name of the result, so that only the distribution is the same.
+Each operator has a stream of its own, which continues where the last run ended.  Only the lower 32 bits of a
+seed count, as in LiteRT.  If both seeds are 0, LiteRT makes unpredictable seeds.  Here they are made from the
+name of the result, so only the distribution is the same as in LiteRT.
 Sources: TFLite random_ops; TSL philox_random.h, random_distributions_utils.h; Random123.
 """
 
@@ -26,13 +26,14 @@ from circlekit.ops.program.state import state_of
 
 UINT32_MASK = (1 << 32) - 1
 WORDS_PER_COUNTER = 4
-"""Number of random 32-bit words that Philox makes from one 128-bit counter."""
+"""The number of random 32-bit words that Philox makes from one 128-bit counter."""
 
 
 def philox(seed: int, seed2: int, start: int, count: int) -> Array:
-    """Return uint32[count, 4]: Philox-4x32-10 of ``count`` 128-bit counters, with the 64-bit key ``seed``.
+    """Return the words uint32[count, 4] that Philox-4x32-10 makes from ``count`` counters of 128 bits.
 
-    The lower half of the counters counts up from ``start``; their upper half is ``seed2``.
+    The lower half of the counters goes up from ``start``; the upper half is ``seed2``.  The 64-bit key is
+    ``seed``.
     """
     low = np.arange(count, dtype=np.uint64) + np.uint64(start)
     c0, c1 = low & np.uint64(UINT32_MASK), low >> np.uint64(32)
@@ -51,12 +52,12 @@ def philox(seed: int, seed2: int, start: int, count: int) -> Array:
 
 
 def uniform_floats(bits: Array) -> Array:
-    """Return float32 in [0, 1) from the lower 23 bits of each word (uint32)."""
+    """Return one float32 in [0, 1) for each word (uint32), made from its lower 23 bits."""
     return np.asarray(((bits & np.uint32(0x7FFFFF)) | np.uint32(0x3F800000)).view(np.float32) - np.float32(1))
 
 
 def uniform_doubles(bits: Array) -> Array:
-    """Return float64 in [0, 1) from 52 bits of each pair of words: 20 of the first, 32 of the second."""
+    """Return one float64 in [0, 1) for each pair of words: 20 bits of the first word, 32 of the second."""
     pairs = bits.reshape(-1, 2).astype(np.uint64)
     mantissa = ((pairs[:, 0] & np.uint64(0xFFFFF)) << np.uint64(32)) | pairs[:, 1]
     return np.asarray((mantissa | np.uint64(1023 << 52)).view(np.float64) - 1.0)
@@ -71,17 +72,17 @@ def normal_floats(bits: Array) -> Array:
 
 
 class Random(Op, pure=False, stateful=True):
-    """An operator that draws from its own random stream."""
+    """Base class of operators that draw from a random stream of their own."""
 
     seed: int = attribute(0)
     seed2: int = attribute(0)
 
     def draw(self, run: Run, count: int, reserved: int) -> Array:
-        """Return the words (uint32) of the next ``count`` counters; advance the stream by ``reserved``."""
+        """Return the words (uint32) of the next ``count`` counters, and move on by ``reserved`` counters."""
         streams = state_of(self, run).streams
         start = streams.get(self, 0)
         streams[self] = start + reserved
-        # the lower 32 bits, sign-extended to 64
+        # the lower 32 bits of each seed as a signed number
         seed, seed2 = (((s & UINT32_MASK) ^ 0x80000000) - 0x80000000 for s in (self.seed, self.seed2))
         if seed == 0 and seed2 == 0:
             seed2 = zlib.crc32(self.output.name.encode())
@@ -89,12 +90,12 @@ class Random(Op, pure=False, stateful=True):
 
 
 class RandomFloats(Random):
-    """Random float32 numbers; the operand is the shape of the result."""
+    """Base class of random float32 numbers; the operand is the shape of the result."""
 
     shape = operand(*INDICES)
 
     distribution: ClassVar[Any] = None
-    """The function that converts random words, uint32, to float32 numbers."""
+    """The function that converts random words (uint32) to float32 numbers."""
 
     def infer(self) -> TensorType:
         return TensorType(f32, listed_shape(self.shape))
@@ -121,7 +122,10 @@ class RandomStandardNormal(
 
 
 class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
-    """``num_samples`` classes per row of ``logits`` [batch, classes], with probabilities softmax(logits)."""
+    """``num_samples`` random classes for each row of ``logits`` [batch, classes].
+
+    Each class is drawn with the probability softmax(logits).
+    """
 
     logits = operand(f32)
     num_samples = operand(i32)
@@ -139,7 +143,7 @@ class Multinomial(Random, code="MULTINOMIAL", options="RandomOptions"):
         logits, count = args[0], int(args[1].reshape(-1)[0])
         rows = len(logits)
         padded_count = -(-count // WORDS_PER_COUNTER) * WORDS_PER_COUNTER
-        # two words per sample; the reserved number is LiteRT's
+        # two words per sample; LiteRT advances its stream by the same number
         bits = self.draw(run, -(-rows * count // 2), rows * padded_count * 2 * 256)
         uniform = uniform_doubles(bits)[: rows * count].reshape(rows, count)
         is_finite = np.isfinite(logits)

@@ -46,7 +46,7 @@ class Abs(Unary, code="ABS", reference_version=3, versions={i32: 5, i16: 4, i8: 
 
 
 class Neg(Unary, code="NEG", kinds="fi", function=np.negative, quantized_dtypes=(i8, i16)):
-    """-x.  Of quantized integers, the stored ones are negated; LiteRT ignores scales and zero points too."""
+    """-x.  Of quantized data the stored integer is negated; the zero point is ignored, as in LiteRT."""
 
     quantization_rule = None  # the kernel ignores scales and wraps: quantization replaces NEG by MUL
 
@@ -61,7 +61,7 @@ class Exp(Unary, code="EXP", versions={i8: 2, i16: 2}, function=np.exp, quantize
 
 
 class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}, function=np.log):
-    """The natural logarithm.  A quantized number <= 0 gives the smallest integer of the result's dtype."""
+    """The natural logarithm.  Quantized data that stand for a number <= 0 give the lowest integer."""
 
     quantized_dtypes = (i8, i16)
 
@@ -71,7 +71,7 @@ class Log(Unary, code="LOG", options=None, versions={i8: 2, i16: 2}, function=np
 
 
 class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}, function=np.sqrt):
-    """The square root.  Quantized results are rounded towards zero; negative operands raise ModelError."""
+    """The square root.  Quantized results are rounded towards zero; negative operands are an error."""
 
     quantization_rule = QuantizationRule(not_negative=("input",))
 
@@ -85,7 +85,7 @@ class Sqrt(Unary, code="SQRT", options=None, versions={i8: 2, i16: 2}, function=
 
 
 class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantized_dtypes=(i8, i16)):
-    """1 / sqrt(x).  A quantized 0 gives the largest integer of the dtype; negative ones raise ModelError."""
+    """1 / sqrt(x).  A quantized 0 gives the largest integer; quantized negative operands raise ModelError."""
 
     quantization_rule = QuantizationRule(not_negative=("input",))
 
@@ -97,7 +97,7 @@ class Rsqrt(Unary, code="RSQRT", options=None, versions={i8: 2, i16: 3}, quantiz
     def quantized(self, x: Array) -> Array:
         if self.input.dtype is i16:
             return super().quantized(x)
-        # x = scale * steps, so that 1 / sqrt(x) is 1 / sqrt(steps), with 20 fraction bits, / sqrt(scale)
+        # x is scale * steps, so 1 / sqrt(x) = 1 / sqrt(steps) / sqrt(scale); the first has 20 fraction bits
         steps = np.maximum(centered(x, self.input), 0)
         inverse_root = get_inv_sqrt_quantized_multiplier(steps)
         with_20_bits = QuantizedMultiplier(inverse_root.mantissa, inverse_root.shift + 20)
@@ -133,11 +133,11 @@ class Ceil(Unary, code="CEIL", options=None, reference_version=0, function=np.ce
 
 
 class Round(Unary, code="ROUND", options=None, reference_version=0, function=np.rint):
-    """The nearest integer, halves to the even one."""
+    """The nearest integer; a half is rounded to the even integer."""
 
 
 class Sign(Unary, code="SIGN", versions={i32: 2}, kinds="fi", function=np.sign):
-    """-1, 0 or 1, for x below, equal to or above 0."""
+    """-1 for x < 0, 0 for x = 0, 1 for x > 0."""
 
     input = operand(*NUMBERS)
 
@@ -149,7 +149,7 @@ class ZerosLike(Unary, code="ZEROS_LIKE", kinds="fiu", function=np.zeros_like):
 
 
 class ComplexToReal(Unary, kinds="c"):
-    """Base class: a real number for each complex one, float32 for complex64, float64 for complex128."""
+    """Base class of functions of complex numbers with real results: complex64 to f32, complex128 to f64."""
 
     input = operand(*COMPLEX)
 
@@ -174,10 +174,10 @@ class ComplexAbs(ComplexToReal, code="COMPLEX_ABS", options=None, function=np.ab
 
 
 class Rfft2d(Op, code="RFFT2D"):
-    """The 2-D Fourier transform of real data along the last two axes, complex64.
+    """The 2-D Fourier transform of real data along the last two axes, as complex64.
 
-    The input is cropped or zero-padded to ``fft_length``, [height, width]; ShapeError if these are not powers
-    of two.  The last axis of the result has the first width / 2 + 1 frequencies.
+    The input is cropped, or padded with 0, to ``fft_length`` = [height, width].  Raise ShapeError if these
+    are not powers of two.  The last axis of the result has the first width / 2 + 1 frequencies.
     """
 
     input = operand(f32)

@@ -29,7 +29,7 @@ WEIGHTS = (*REAL, DType.INT4)
 
 
 class Convolution2D(ConvolutionLayer):
-    """Base class of convolutions with two spatial axes: their attributes."""
+    """Base class of convolutions with two spatial axes, with their common attributes."""
 
     padding: Padding = attribute(Padding.SAME)
     stride_w: int = attribute(1)
@@ -51,7 +51,10 @@ class ForwardConvolution2D(Convolution2D):
 
 
 class Conv2D(ForwardConvolution2D, code="CONV_2D", fuses_activation=True):
-    """Correlation of [N,H,W,I] with a filter [O,KH,KW,I / groups], whose last dimension gives ``groups``."""
+    """Correlation of [N,H,W,I] with a filter [O,KH,KW,I / groups].
+
+    No attribute gives the number of groups: it follows from the shapes.
+    """
 
     quantization_rule = QuantizationRule(
         weights={"filter": 0}, bias="bias", attributes={"quantized_bias_type": f32}
@@ -73,7 +76,7 @@ class Conv2D(ForwardConvolution2D, code="CONV_2D", fuses_activation=True):
             raise ShapeError(f"filter has {out_depth} output channels, expected a multiple of {groups}")
 
     def quantizes_asymmetrically(self, depth: int, filter: Array) -> bool:
-        # as LiteRT does for groups and for filters with different scales
+        # LiteRT does so for several groups and for filters with different scales
         scales = [] if self.filter.quantization is None else self.filter.quantization.scale.tolist()
         return depth != filter.shape[3] or len(set(scales)) > 1
 
@@ -99,10 +102,10 @@ class DepthwiseConv2D(
     fuses_activation=True,
     filter_layout="1HWO",
 ):
-    """Correlation of each channel of [N,H,W,I] with its own filters; filter [1,KH,KW,I * multiplier].
+    """Correlation of each channel of [N,H,W,I] with filters of its own, in [1,KH,KW,I * multiplier].
 
-    The filter's shape gives the multiplier; the attribute ``depth_multiplier`` is ignored, as in TFLite.
-    LiteRT has no reference kernel for int4 weights; they are computed like int8 weights of the same values.
+    The multiplier follows from the shape of the filter; the attribute ``depth_multiplier`` is ignored, as in
+    TFLite.  LiteRT has no reference kernel for int4 weights; here they are computed like int8 weights.
     """
 
     quantization_rule = QuantizationRule(weights={"filter": 3}, bias="bias")
@@ -143,9 +146,10 @@ class TransposeConv(
 ):
     """Gradient of Conv2D with respect to its input; filter [O,KH,KW,I].
 
-    Along each spatial axis, the product of input element i and filter tap k is added to output element
-    i * stride - before + k, where ``before`` is the padding of a convolution over the *output*.  Products
-    outside of ``output_shape`` are dropped.  LiteRT 2 requires that this convolution gives the input's size.
+    Along each spatial axis, the product of input element i and filter tap k is added to output element i *
+    stride - before + k.  ``before`` is the padding at the start of a convolution over the *output*.  Products
+    outside of ``output_shape`` are dropped.  LiteRT 2 requires that such a convolution over the output would
+    have a result of the input's size.
     """
 
     quantization_rule = QuantizationRule(
@@ -188,7 +192,7 @@ class TransposeConv(
 
 
 class Convolution3D(ConvolutionLayer):
-    """Base class of convolutions with three spatial axes: their attributes."""
+    """Base class of convolutions with three spatial axes, with their common attributes."""
 
     padding: Padding = attribute(Padding.SAME)
     stride_d: int = attribute(1)

@@ -45,8 +45,8 @@ class ConvolutionLayer(Op):
     """A convolution of channels-last data with 2 or 3 spatial axes.
 
     ``filter_layout``: one letter per axis of the filter.  O and I are output and input channels; D, H and W
-    are spatial.  ``is_transposed``: the layer is the gradient of a convolution with respect to its input, and
-    has an operand ``output_shape``.  The parameter ``depth`` of the methods is the number of input channels.
+    are spatial axes.  ``is_transposed``: the layer is the gradient of a convolution with respect to its
+    input, and has an operand ``output_shape``.  In all methods, ``depth`` is the number of input channels.
     """
 
     input: Any
@@ -71,7 +71,7 @@ class ConvolutionLayer(Op):
 
     @property
     def dilations(self) -> tuple[int, ...]:
-        """The distances between filter taps along the spatial axes."""
+        """The dilations along the spatial axes: the distances between the taps of the filter."""
         return tuple(getattr(self, f"dilation_{a.lower()}", 1) for a in "DHW" if a in self.filter_layout)
 
     def taps(self, filter: Shape) -> Shape:
@@ -99,14 +99,20 @@ class ConvolutionLayer(Op):
         return TensorType(self.input.dtype, (shape[0], *size, out_depth))
 
     def check_channels(self, depth: Dim, filter: Mapping[str, Dim]) -> None:
-        """Raise ShapeError if ``depth`` does not fit ``filter``: dimensions by their letter in the layout."""
+        """Raise ShapeError if ``depth`` does not fit the filter.
+
+        ``filter``: the dimensions of the filter by their letter in ``filter_layout``.
+        """
         if dims_differ(depth, filter["I"]):
             raise ShapeError(f"input has {depth} channels, expected {filter['I']}, as the filter has")
 
     def geometry(
         self, data: tuple[int, ...], filter: tuple[int, ...], output: tuple[int, ...] = ()
     ) -> Geometry:
-        """Return the sliding windows; ``output``, the shape of the result, is needed only if transposed."""
+        """Return the sliding windows of the layer for the shapes of data, filter and result.
+
+        ``output``: the shape of the result; only a transposed layer needs it.
+        """
         taps: Any = self.taps(filter)
         numbers = taps, self.strides, self.dilations, self.padding
         if self.is_transposed:
@@ -114,7 +120,7 @@ class ConvolutionLayer(Op):
         return Geometry.of(data[1:-1], *numbers)
 
     def macs(self) -> int:
-        # one product per tap and channel of the other side for each output (if transposed, input) element
+        # for each output element one product per tap and input channel; if transposed, the other way round
         counted, own_axis = (self.input, "I") if self.is_transposed else (self.output, "O")
         filter = self.filter.shape
         if filter is None or len(filter) != len(self.filter_layout):
@@ -125,15 +131,18 @@ class ConvolutionLayer(Op):
     # -- kernels -------------------------------------------------------------------------------
 
     def quantizes_asymmetrically(self, depth: int, filter: Array) -> bool:
-        """Return whether a layer of float data and integer weights quantizes its data with zero points."""
+        """Return whether the layer quantizes float data with a zero point, if the weights are integers."""
         return True
 
     def optimized_rounding(self, depth: int, filter: Array) -> bool | NDArray[np.bool_]:
-        """Return whether LiteRT's optimized kernel rounds halves up: one bool, or one per output channel."""
+        """Return whether LiteRT's optimized kernel rounds a half up: one bool, or one per output channel."""
         return True
 
     def sums(self, data: Array, filter: Array, output_shape: Array | None = None) -> Array:
-        """Return the convolution of float arrays without bias; ``output_shape`` only if transposed."""
+        """Return the convolution of float arrays, without bias.
+
+        ``output_shape``: the operand; only a transposed layer has it.
+        """
         weights = filter.transpose([self.filter_layout.index(a) for a in "ODHWI" if a in self.filter_layout])
         if output_shape is None:
             return correlate(data, weights, self.geometry(data.shape, filter.shape))
@@ -143,7 +152,10 @@ class ConvolutionLayer(Op):
     def convolve(
         self, data: Array, filter: Array, bias: Array | None, output_shape: Array | None = None
     ) -> Array:
-        """Return the result of the layer: all float, all quantized, or float data and quantized weights."""
+        """Return the result of the layer.
+
+        Data and weights are both float, both quantized, or float and quantized.
+        """
         if filter.dtype.kind == "f" or data.ndim == 5:
             require_float(self, data, filter, bias)
             return activated(self.sums(data, filter, output_shape), bias, self.act)
@@ -156,16 +168,16 @@ class ConvolutionLayer(Op):
         return stage(self.sums(centered, weights, output_shape))
 
     def exact_filter(self, filter: Array) -> Array:
-        """Return the filter minus its zero points, in a float dtype with exact sums of products."""
+        """Return the filter minus its zero points, in a float dtype in which sums of products are exact."""
         zero_points = weight_zero_points(self.filter, filter.shape[self.channel_axis])
         magnitude = greatest_magnitude(self.input, zero_point_of(self.input))
         return centered_weights(filter, zero_points, self.channel_axis, magnitude)
 
     def output_stage(self, depth: int, filter: Array, bias: Array | None) -> OutputStage:
-        """Return the function that turns the exact sums of an integer layer into its result.
+        """Return the function that converts the exact sums of an integer layer to its result.
 
-        The product of the scales is rounded to float32 for uint8 data and for int16 weights.  Only circle has
-        int16 weights; for them, ONE's interpreter clamps results to -32767 or more.
+        The product of the scales is rounded to float32 if the data are uint8 or the weights int16.  Only
+        circle has int16 weights; with them, ONE's interpreter clamps results to -32767 or more.
         """
         low, high = quantized_activation_range(self.act, self.output)
         if self.filter.dtype is i16:
@@ -185,9 +197,11 @@ class ConvolutionLayer(Op):
     def _dynamically_quantized(
         self, data: Array, filter: Array, bias: Array | None, output_shape: Array | None
     ) -> Array:
-        """Quantize float data to 8 bits, each image separately; multiply; scale the sums back to floats.
+        """Return the result for float data and integer weights.
 
-        LiteRT's symmetric kernel on x86 is wrong for weights of -128, which its converter never produces.
+        Each image is quantized to 8 bits on its own; the integer sums are then scaled back to floats.  On
+        x86, LiteRT's symmetric kernel gives other numbers for weights of -128, which its converter never
+        makes.
         """
         asymmetric = self.quantizes_asymmetrically(data.shape[-1], filter)
         images = quantize_rows(data.reshape(len(data), -1), asymmetric)
@@ -201,16 +215,16 @@ class ConvolutionLayer(Op):
 
 
 def activated(sums: Array, bias: Array | None, act: Activation) -> Array:
-    """Add the bias to float sums, in place, and return them with the activation applied."""
+    """Add the bias to float ``sums`` in place, apply the activation, and return the results."""
     if bias is not None:
         sums += bias.reshape(-1)
     return apply_fused_activation(sums, act)
 
 
 def static_output_shape(operand: Value, rank: int) -> Shape:
-    """Return the dimensions in a constant shape operand; ``rank`` unknown ones if it is not constant.
+    """Return the shape that a constant operand holds; ``rank`` unknown dimensions if it is not constant.
 
-    Raise ShapeError if their number is not ``rank``, or one is negative.
+    Raise ShapeError if the operand does not have ``rank`` elements, or one of them is negative.
     """
     numbers = static_int_vector(operand)
     if numbers is None:
@@ -224,7 +238,7 @@ def static_output_shape(operand: Value, rank: int) -> Shape:
 
 
 def run_time_shape(output_shape: Array, known: Shape) -> tuple[int, ...]:
-    """Return the dimensions in a shape operand.  Raise ShapeError if they contradict ``known``."""
+    """Return the shape that an operand holds in a run; raise ShapeError if it contradicts ``known``."""
     if output_shape.size != len(known):
         raise ShapeError(f"output_shape has {output_shape.size} elements, expected {len(known)}")
     shape = tuple(output_shape.reshape(-1).tolist())
@@ -233,7 +247,7 @@ def run_time_shape(output_shape: Array, known: Shape) -> tuple[int, ...]:
 
 
 def merged_shape(shape: Shape, inferred: Shape) -> Shape:
-    """Return ``shape`` with unknown dimensions from ``inferred``.  Raise ShapeError if they disagree."""
+    """Return ``shape`` with unknown dimensions from ``inferred``; raise ShapeError if the two disagree."""
     try:
         return tuple(merge_dims(a, b) for a, b in zip(shape, inferred, strict=True))
     except ShapeError:

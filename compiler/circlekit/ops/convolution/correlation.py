@@ -2,10 +2,10 @@
 """Correlation of channels-last data with a filter.
 
 Along each spatial axis, tap ``k`` of window ``w`` reads element ``w * stride + k * dilation - before``.  A
-convolution gathers elements into windows, a transposed convolution scatters windows onto elements.  Both loop
-over the taps and make no padded copy of the data.
+convolution adds the elements that a window reads; a transposed convolution adds a window to the elements that
+it would read.  Both loop over the taps, and make no padded copy of the data.
 
-In shapes, *S, *K and *W are the spatial axes of data, filter taps and windows.
+In shapes, *S, *K and *W stand for the spatial axes of the data, of the filter, and of the windows.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Index = tuple[int | slice, ...]
 
 
 class Geometry(NamedTuple):
-    """Sliding windows over the spatial axes of data.
+    """Sliding windows over the spatial axes of data, with one number per axis in each field.
 
-    ``taps``: elements in a window; ``before``: elements of padding before the data; ``windows``: number of
-    windows; ``size``: elements of the data.
+    ``taps``: the elements in a window.  ``before``: the elements of padding before the data.  ``windows``:
+    the number of windows.  ``size``: the elements of the data.
     """
 
     taps: PerAxis
@@ -42,7 +42,7 @@ class Geometry(NamedTuple):
     size: PerAxis
 
     @staticmethod
-    @lru_cache(maxsize=1024)  # the layers of a model are the same in every run
+    @lru_cache(maxsize=1024)  # every run of a model asks for the same geometries
     def of(size: PerAxis, taps: PerAxis, strides: PerAxis, dilations: PerAxis, padding: Padding) -> Geometry:
         """Return the windows of a convolution over data of ``size``."""
         axes = [conv_padding(*axis, padding) for axis in zip(size, taps, strides, dilations, strict=True)]
@@ -64,9 +64,9 @@ class Geometry(NamedTuple):
         return Geometry(*(tuple(numbers) for numbers in (taps, strides, dilations, before, windows, size)))
 
     def overlaps(self) -> Iterator[tuple[Index, Index, Index]]:
-        """Yield three indices for each tap: of the tap, of the windows in which it reads data, of this data.
+        """Yield for each tap the indices of the tap, of the windows where it reads data, and of these data.
 
-        The indices are for arrays [O, *K, I], [N, *W, C] and [N, *S, C].  Taps that only read padding are
+        The indices are for arrays [O, *K, I], [N, *W, C] and [N, *S, C].  A tap that only reads padding is
         left out.
         """
         per_axis = [list(_overlaps(*axis)) for axis in zip(*self, strict=True)]
@@ -78,7 +78,7 @@ class Geometry(NamedTuple):
 def _overlaps(
     taps: int, stride: int, dilation: int, before: int, windows: int, size: int
 ) -> Iterator[tuple[int, slice, slice]]:
-    """Yield (tap, its windows, its elements) along one axis for each tap that reads data in any window."""
+    """Yield the indices of ``Geometry.overlaps`` along one axis."""
     first_tap = max(0, -(-(before - (windows - 1) * stride) // dilation))
     for tap in range(first_tap, min(taps, -(-(before + size) // dilation))):
         offset = tap * dilation - before
@@ -90,7 +90,7 @@ def _overlaps(
 
 
 def correlate(x: Array, filter: Array, geometry: Geometry) -> Array:
-    """Return [N, *W, O]: x [N, *S, I], padded with 0, correlated with filter [O, *K, I / groups]."""
+    """Return [N, *W, O]: ``x`` [N, *S, I], padded with 0, correlated with ``filter`` [O, *K, I / groups]."""
     out = np.zeros((len(x), *geometry.windows, len(filter)), x.dtype)
     for tap, windows, elements in geometry.overlaps():
         out[windows] += channel_product(x[elements], filter[tap])
@@ -98,9 +98,10 @@ def correlate(x: Array, filter: Array, geometry: Geometry) -> Array:
 
 
 def correlate_transposed(x: Array, filter: Array, geometry: Geometry) -> Array:
-    """Return [N, *S, O], the gradient of ``correlate`` with respect to its data, for x [N, *W, I].
+    """Return [N, *S, O], the gradient of ``correlate`` with respect to its data.
 
-    The filter is [O, *K, I].  Products that fall into the padding are dropped.
+    ``x``: the gradient of the windows, [N, *W, I].  ``filter``: [O, *K, I].  Products that fall into the
+    padding are dropped.
     """
     out = np.zeros((len(x), *geometry.size, len(filter)), x.dtype)
     for tap, windows, elements in geometry.overlaps():
@@ -109,7 +110,10 @@ def correlate_transposed(x: Array, filter: Array, geometry: Geometry) -> Array:
 
 
 def correlate_depthwise(x: Array, filter: Array, geometry: Geometry) -> Array:
-    """Return [N, *W, C * M]: each channel of x [N, *S, C] with its own M filters in [1, *K, C * M]."""
+    """Return [N, *W, C * M]: each channel of ``x`` [N, *S, C] correlated with M filters of its own.
+
+    ``filter``: [1, *K, C * M].
+    """
     multiplier = filter.shape[-1] // x.shape[-1]
     data = x if multiplier == 1 else x.repeat(multiplier, axis=-1)
     out = np.zeros((len(x), *geometry.windows, filter.shape[-1]), x.dtype)
@@ -119,7 +123,10 @@ def correlate_depthwise(x: Array, filter: Array, geometry: Geometry) -> Array:
 
 
 def channel_product(x: Array, weights: Array) -> Array:
-    """Return [..., O]: each group of channels of x [..., I] times its own rows of weights [O, I / groups]."""
+    """Return [..., O]: each group of channels of ``x`` [..., I] times the rows of its group in ``weights``.
+
+    ``weights``: [O, I / groups].
+    """
     outputs, depth = weights.shape
     if x.size == 0 or weights.size == 0:
         return np.zeros((*x.shape[:-1], outputs), x.dtype)

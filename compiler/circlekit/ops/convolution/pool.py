@@ -28,7 +28,7 @@ INTEGER_POOL_DTYPES = (i8, u8, i16)
 
 
 class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
-    """Base class of pooling operators over [N,H,W,C]: attributes, shape rule and windows."""
+    """Base class of pooling operators over [N,H,W,C], with their attributes, shape rule and windows."""
 
     quantization_rule = QuantizationRule(results_follow="input")
 
@@ -50,10 +50,13 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         return TensorType(self.input.dtype, (n, rows, columns, depth))
 
     def _reduce(self, input: Array, combine: np.ufunc, start: float) -> Array:
-        """Return [N, OH, OW, C]: each window, without its padding, reduced by ``combine`` from ``start``."""
+        """Return [N, OH, OW, C]: each window, without its padding, reduced by ``combine``.
+
+        ``start``: the neutral element of ``combine``.
+        """
         taps, strides = (self.filter_height, self.filter_width), (self.stride_h, self.stride_w)
         geometry = Geometry.of(input.shape[1:3], taps, strides, (1, 1), self.padding)
-        if geometry.windows == (1, 1):  # a padded one has all elements
+        if geometry.windows == (1, 1):  # with padding, the one window has all elements
             window = input[:, : taps[0], : taps[1]]
             return np.asarray(combine.reduce(window, axis=(1, 2), keepdims=True, initial=start))
         out = np.full((len(input), *geometry.windows, input.shape[3]), start, input.dtype)
@@ -62,14 +65,17 @@ class _Pool2D(Op, versions={i16: 3, i8: 2}, fuses_activation=True):
         return out
 
     def _sum_and_count(self, input: Array) -> tuple[Array, Array]:
-        """Return the windows' sums [N, OH, OW, C] and their element counts without padding [OH, OW, 1]."""
+        """Return the sum of each window, [N, OH, OW, C], and its number of elements, [OH, OW, 1].
+
+        Elements of the padding do not count.
+        """
         total = self._reduce(input, np.add, 0)
         ones = np.ones((1, *input.shape[1:3], 1), total.dtype)
         return total, self._reduce(ones, np.add, 0)[0]
 
 
 class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
-    """Mean of each window without its padding.  Integers are rounded, halves away from zero."""
+    """The mean of each window without its padding.  Integers are rounded, a half away from zero."""
 
     quantization_rule = QuantizationRule(results_follow="input", averages=True)
 
@@ -85,7 +91,7 @@ class AveragePool2D(_Pool2D, code="AVERAGE_POOL_2D", options="Pool2DOptions"):
 
 
 class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):
-    """Largest element of each window; NaN is ignored, as in LiteRT."""
+    """The largest element of each window.  NaN is ignored, as in LiteRT."""
 
     def kernel(self, input: Array) -> Array:
         if self.input.dtype in INTEGER_POOL_DTYPES:
@@ -97,7 +103,7 @@ class MaxPool2D(_Pool2D, code="MAX_POOL_2D", options="Pool2DOptions"):
 
 
 class L2Pool2D(_Pool2D, code="L2_POOL_2D", options="Pool2DOptions", versions={}):
-    """Root of the mean square of each window without its padding."""
+    """The root of the mean square of each window without its padding."""
 
     quantization_rule = OWN_RANGES
 
@@ -108,7 +114,7 @@ class L2Pool2D(_Pool2D, code="L2_POOL_2D", options="Pool2DOptions", versions={})
 
 
 def require_one_per_axis(numbers: list[int] | None, shape: Shape | None, name: str) -> None:
-    """Raise ShapeError if known ``numbers`` are not one positive number for each axis of ``shape``."""
+    """Raise ShapeError unless ``numbers`` is None or has one positive number for each axis of ``shape``."""
     if numbers is None:
         return
     if min(numbers, default=1) < 1 or (shape is not None and len(numbers) != len(shape)):
@@ -116,7 +122,7 @@ def require_one_per_axis(numbers: list[int] | None, shape: Shape | None, name: s
 
 
 class Dilate(Op, code="DILATE"):
-    """``input`` with ``dilations[i]`` - 1 padding values between neighboring elements along each axis i."""
+    """``input`` with ``dilations[i]`` - 1 padding values between any two elements along each axis i."""
 
     quantization_rule = QuantizationRule(results_follow="input", operands_follow=("padding_value",))
 
@@ -153,7 +159,7 @@ _UFUNCS: dict[ReduceWindowFunction, Any] = {
 
 
 class ReduceWindow(Op, code="REDUCE_WINDOW"):
-    """``init_value`` and the elements of each window, without padding, combined by ``reduce_function``."""
+    """The elements of each window, without padding, and ``init_value``, combined by ``reduce_function``."""
 
     input = operand(*NUMBERS, boolean)
     init_value = operand(*NUMBERS, boolean)
@@ -198,7 +204,7 @@ class ReduceWindow(Op, code="REDUCE_WINDOW"):
 
 
 def window_count(size: int | None, taps: int, stride: int, dilation: int) -> int | None:
-    """Return the number of windows of ``taps`` elements in ``size`` elements; None if ``size`` is unknown."""
+    """Return the number of windows of ``taps`` elements over ``size`` elements; None if ``size`` is None."""
     if size is None:
         return None
     return max(0, (size - (taps - 1) * dilation - 1) // stride + 1)

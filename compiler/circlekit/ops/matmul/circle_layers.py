@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Circle's layers on matrices: attention, and binary-coded quantized (BCQ) weights.
+"""Circle's own layers: attention, and layers with binary-coded quantized (BCQ) weights.
 
-A row of BCQ weights is a sum of ``bits`` code rows of +1 and -1, each multiplied by its own scale.  The rows
-are divided into clusters; the operand ``clusters`` [n, 2] has (bits, rows) of each cluster.  A cluster is
-stored as ``bits`` planes of ``rows`` code rows.  A code row is packed into int32 words: a set bit means +1,
-and the lowest bit of the first word is column 0.  The scales are stored in the order of the code rows.
+A row of BCQ weights is the sum of ``bits`` code rows of +1 and -1, each multiplied by a scale of its own.
+The rows are divided into clusters.  The operand ``clusters`` [n, 2] has the numbers (bits, rows) of each
+cluster.  A cluster is stored as ``bits`` planes, each of ``rows`` code rows.  A code row is packed into int32
+words: a set bit means +1, and the lowest bit of the first word is column 0.  The scales have the order of the
+code rows.
 
 Source: onert's AttentionLayer; luci and onert for operands, clusters and shapes of BCQ weights; nntrainer's
 BCQTensor for the order of planes and rows; LUT-GEMM for the order of the bits, which ONE does not document.
@@ -30,23 +31,24 @@ from circlekit.ops.program.state import Stateful
 from circlekit.ops.reduction.normalization import rotated
 
 CACHE_BLOCK_POSITIONS = 32
-"""onert rounds the number of cache positions that it reads up to a multiple of this."""
+"""onert reads a number of cache positions that is rounded up to a multiple of this."""
 
 
 class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=frozenset({"circle"})):
     """Multi-head attention for one token of a decoder, with rotary position embedding and key-value caches.
 
-    ``input`` [1, 1, heads * head]; ``wq``, ``wk``, ``wv``, ``wo``: square matrices with a row per output
-    element; ``cos`` and ``sin`` [1, 1, head] for the position of the token; ``mask`` is added to the scores:
-    -inf excludes a position; the caches have shape [1, positions, heads, head].  The key and the value of the
-    token are stored in the caches at ``position`` (one element).  With q and k rotated as in GPT-NeoX, the
-    result is
+    Shapes: ``input`` [1, 1, heads * head]; ``cos`` and ``sin`` [1, 1, head], for the position of the token;
+    the caches [1, positions, heads, head].  ``wq``, ``wk``, ``wv`` and ``wo`` are square matrices with a row
+    per output element.  ``mask`` is added to the scores; -inf excludes a position.
+
+    First, the key and the value of the token are stored in the caches at ``position`` (one element).  q and k
+    are rotated as in GPT-NeoX.  The result is then
 
         wo * softmax(q * k_cache^T / sqrt(head) + mask) * v_cache
 
     over the first ``position`` + 2 positions of the caches.  As in onert, this number is rounded up to a
-    multiple of 32; it is limited to the length of the caches and the mask.  A cache that is a variable tensor
-    is updated.  Other caches are not modified; onert does modify them.
+    multiple of 32, but not above the length of the caches and the mask.  A cache that is a variable is
+    updated.  Other caches are not modified here; onert does modify them.
     """
 
     input = operand(f32)
@@ -77,7 +79,7 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
         return TensorType(self.input.dtype, shape)
 
     def macs(self) -> int:
-        """Count the projections only: the products with the caches depend on the position."""
+        """Return the multiply-accumulates of the projections only; the others depend on the position."""
         return sum(element_count(w.shape) for w in (self.wq, self.wk, self.wv, self.wo))
 
     def step(
@@ -109,7 +111,7 @@ class Attention(Stateful, code="ATTENTION", options="AttentionOptions", formats=
 
 
 CODES_PER_WORD = 32
-"""Columns that are packed into one int32 word."""
+"""The number of columns in one int32 word."""
 
 
 def row_count(clusters: Value) -> int | None:
@@ -119,9 +121,10 @@ def row_count(clusters: Value) -> int | None:
 
 
 def bits_and_rows(numbers: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return bits and rows of the clusters from ``numbers``: bits, rows, bits, rows, ...
+    """Return the bits and the rows of the clusters.
 
-    Raise ShapeError for an odd number of ``numbers``.
+    ``numbers``: the elements of the operand: bits, rows, bits, rows, ...  Raise ShapeError if their number is
+    odd.
     """
     if len(numbers) % 2:
         raise ShapeError(f"clusters have {len(numbers)} numbers, expected pairs of bits and rows")
@@ -131,9 +134,10 @@ def bits_and_rows(numbers: Sequence[int]) -> tuple[list[int], list[int]]:
 def decoded(
     scales: Array, binary: Array, clusters: Array, hidden: int, indices: Array | None = None
 ) -> Array:
-    """Return weights, float32 [rows, hidden], decoded from ``binary`` [code rows, words].
+    """Return BCQ weights as float32 [rows, hidden].
 
-    ``indices``: the rows to decode, by default all.  Raise ShapeError if the operands' sizes do not agree.
+    ``binary``: the codes, [code rows, words].  ``hidden``: the number of columns.  ``indices``: the rows to
+    decode, by default all.  Raise ShapeError if the sizes of the operands do not fit.
     """
     bits, rows = bits_and_rows(clusters.reshape(-1).tolist())
     codes = sum(b * r for b, r in zip(bits, rows, strict=True))
@@ -148,7 +152,7 @@ def decoded(
     first_row = first_code = 0
     for b, r in zip(bits, rows, strict=True):
         in_cluster = (wanted >= first_row) & (wanted < first_row + r)
-        for plane in range(b):  # a few bits at most
+        for plane in range(b):
             code_rows = first_code + plane * r + wanted[in_cluster] - first_row
             is_plus = np.unpackbits(code_bytes[code_rows], axis=1, count=hidden, bitorder="little")
             out[in_cluster] += (is_plus * np.float32(2) - 1) * scales.reshape(-1)[code_rows, None]
@@ -157,7 +161,7 @@ def decoded(
 
 
 def hidden_size(declared: int, binary: Value) -> int | None:
-    """Return the number of columns of the weights: ``declared``, or the number in ``binary`` if that is 0."""
+    """Return the columns of the weights: ``declared``, or if that is 0, the columns of ``binary``."""
     words = None if binary.shape is None or len(binary.shape) != 2 else binary.shape[1]
     return declared or (None if words is None else words * CODES_PER_WORD)
 
@@ -202,7 +206,7 @@ class BcqFullyConnected(
 
 
 class BcqGather(Op, code="BCQ_GATHER", options="BCQGatherOptions", formats=frozenset({"circle"})):
-    """Slices of a binary-coded table [rows, hidden] along ``axis``, decoded to float32."""
+    """Slices at ``indices`` along ``axis`` of a binary-coded table [rows, hidden], as float32."""
 
     input_scales = operand(f32)
     input_binary = operand(i32)

@@ -28,17 +28,18 @@ from circlekit.ops.quantization import is_hybrid, is_per_channel
 LOW_BIT_WEIGHTS = (DType.INT4, DType.UINT4, DType.INT2, DType.MXFP4, DType.MXINT8)
 GGML_WEIGHTS = (DType.GGML_Q4_0, DType.GGML_Q4_1, DType.GGML_Q8_0, DType.GGML_Q8_1)
 DATA_4_BIT = (DType.INT4, DType.UINT4)
-"""Dtypes of inputs and biases in some circle models; no kernel takes them."""
+"""The dtypes of 4 bits that inputs and biases of some circle models have; no kernel takes them."""
 
 
 class FullyConnected(
     Op, code="FULLY_CONNECTED", variadic_results=True, fuses_activation=True, layout_operands=("input",)
 ):
-    """input times the transpose of weights [U,K], plus bias [U].
+    """``input`` times the transpose of ``weights`` [U,K], plus ``bias`` [U].
 
-    The result is [size of input / K, U]; with ``keep_num_dims`` it has the shape of input, but with the last
-    dimension K replaced by U.  With shuffled int8 weights there is a second result, the shuffled input.
-    LiteRT's reference kernels rescale integers in double precision, its optimized ones in fixed point.
+    The result has the shape [size of input / K, U].  With ``keep_num_dims`` it has the shape of the input,
+    with the last dimension K replaced by U.  With shuffled int8 weights there is a second result, the
+    shuffled input.  LiteRT's reference kernels rescale integers in float64, its optimized kernels in fixed
+    point.
     """
 
     quantization_rule = QuantizationRule(
@@ -69,7 +70,10 @@ class FullyConnected(
         return TensorType(i16 if is_wide else self.input.dtype, shape)
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        """Nothing changes if the columns stay the last axis, and the result has the other axes, too."""
+        """Return {}, as nothing changes, if the last axis stays and the result has the axes of the input.
+
+        Otherwise return None.
+        """
         return {} if self.keep_num_dims and perm[-1] == len(perm) - 1 and len(self.results) == 1 else None
 
     def _result_shape(self, shape: Shape | None, units: Dim, depth: Dim) -> Shape | None:
@@ -116,7 +120,7 @@ class FullyConnected(
     def required_version(self) -> int:
         data, weights = self.input.dtype, self.weights.dtype
         hybrid = is_hybrid(self.input, self.weights)
-        rules = (  # the first that holds decides, as in TFLite
+        rules = (  # the first rule that is true decides, as in TFLite
             (14, weights is DType.INT2),
             (13, (data, weights) == (i16, DType.INT4)),
             (12, hybrid and weights is i8 and is_per_channel(self.weights)),
@@ -135,11 +139,11 @@ class FullyConnected(
 
 
 BLOCK_ROWS = 16
-"""Number of weight rows in a block of the format SHUFFLED16x1FLOAT32 of ONE's runtime."""
+"""The number of weight rows in a block of SHUFFLED16x1FLOAT32, a format of ONE's runtime."""
 
 
 def shuffled_16x1(weights: Array) -> Array:
-    """Return weights [rows, columns] as SHUFFLED16x1FLOAT32: blocks of 16 rows, each stored by columns."""
+    """Return weights [rows, columns] as SHUFFLED16x1FLOAT32: blocks of 16 rows, column by column."""
     blocks = weights.reshape(-1, BLOCK_ROWS, weights.shape[1])
     return np.ascontiguousarray(blocks.swapaxes(1, 2)).reshape(weights.shape)
 
@@ -147,8 +151,8 @@ def shuffled_16x1(weights: Array) -> Array:
 class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_operands=("x", "y")):
     """Products of the matrices in the last two axes of x and y; the other axes, the batch, broadcast.
 
-    ``adj_x`` and ``adj_y`` transpose the matrices first.  For float x and int8 y, LiteRT applies scales of
-    wrong rows if several batch dimensions of x exceed 1, and so does this kernel.
+    ``adj_x`` and ``adj_y`` transpose the matrices first.  For float x and int8 y, LiteRT applies the scales
+    of wrong rows if several batch dimensions of x exceed 1; this kernel does the same.
     """
 
     quantization_rule = QuantizationRule(
@@ -191,7 +195,10 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_oper
         return np.asarray(np.matmul(left, right))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
-        """Nothing changes if the matrices stay; scales of rows must not depend on the batch dimensions."""
+        """Return {}, as nothing changes, if the last two axes stay; else None.
+
+        Return None for float x and int8 y too: there the result depends on the order of the batch axes.
+        """
         rank = len(perm)
         keeps_matrices = perm[-2:] == (rank - 2, rank - 1)
         return {} if keeps_matrices and self.x.dtype is self.y.dtype else None
@@ -214,12 +221,15 @@ class BatchMatMul(Op, code="BATCH_MATMUL", versions={i16: 3, i8: 2}, layout_oper
 
 
 def _different_depths(x: Shape, y: Shape) -> ShapeError:
-    """Return the error for matrices x and y of these shapes, which cannot be multiplied."""
+    """Return the error for matrices of the shapes ``x`` and ``y``, which cannot be multiplied."""
     return ShapeError(f"y: expected {x[-1]} rows, one per column of x, got {y[-2]}")
 
 
 def _matrices(value: Value, name: str, transposed: bool) -> Shape | None:
-    """Return the shape of operand ``name`` (None: unknown), its last two axes exchanged if ``transposed``."""
+    """Return the shape of the operand ``name``, with its last two axes exchanged if ``transposed``.
+
+    Return None for an unknown rank; raise ShapeError for a rank below 2.
+    """
     shape = value.shape
     if shape is None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantized matrix products of integer data, or of float data that the kernel quantizes (hybrid).
+"""Quantized matrix products of integer data, and of float data that the kernel quantizes itself (hybrid).
 
 Source: TFLite fully_connected.cc, batch_matmul.cc and their reference kernels.
 """
@@ -38,7 +38,10 @@ from circlekit.ops.quantization import dtype_limits, is_per_channel, zero_point_
 
 
 def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
-    """Return [R, U]: ``x`` [R, K] times the transpose of integer ``weights`` [U, K], plus ``bias`` [U]."""
+    """Return [R, U]: ``x`` [R, K] times the transpose of integer ``weights`` [U, K], plus ``bias`` [U].
+
+    ``op``: the FULLY_CONNECTED, whose quantization parameters and activation apply.
+    """
     if is_dynamically_quantized(op, op.input, op.weights):
         return _dynamically_quantized_dense(op, x, weights, bias)
     stage = dense_output_stage(op, bias, len(weights))
@@ -56,8 +59,10 @@ def quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Ar
 def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
     """Return the output stage of a FULLY_CONNECTED on integers.
 
-    LiteRT's reference kernel scales the sums in double precision, except for int16 or sparse weights.  Its
-    optimized kernel does so only for an int64 bias; without a bias, ``quantized_bias_type`` has to be int64.
+    LiteRT's reference kernel scales the sums in float64, unless the weights are int16 or sparse.  Its
+    optimized kernel does so only for an int64 bias, or if there is no bias and ``quantized_bias_type`` is
+    int64.
+    ``units``: the number of rows of the weights.
     """
     int64_sums = has_int64_sums(op, op.input)
     in_double = op.weights.dtype is not i16 and "sparsity" not in op.weights.extra
@@ -80,14 +85,14 @@ def dense_output_stage(op: Any, bias: Array | None, units: int) -> OutputStage:
 
 
 def _has_int64_bias(op: Any) -> bool:
-    """Whether the bias is int64, or would be if there was one."""
+    """Return whether the bias is int64, or would be by the attribute ``quantized_bias_type``."""
     return i64 in (op.quantized_bias_type, op.bias.dtype if op.bias is not None else None)
 
 
 def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> Array:
-    """Do what ``quantized_dense`` does for float ``x``: quantize each row to 8 bits.
+    """Return the result of ``quantized_dense`` for float ``x``, of which each row is quantized to 8 bits.
 
-    For weights of -128, LiteRT gives wrong results.
+    LiteRT gives other results for weights of -128: they are wrong.
     """
     scales = block_scales(op)
     rows = quantize_rows(x, op.asymmetric_quantize_inputs or scales is not None)
@@ -105,10 +110,10 @@ def _dynamically_quantized_dense(op: Any, x: Array, weights: Array, bias: Array 
 
 
 def block_scales(op: Any) -> Array | None:
-    """Return the scales of blockwise quantized weights, float32 [U, blocks]; None for other weights.
+    """Return the scales of weights that are quantized in blocks, float32 [U, blocks]; None for other weights.
 
-    A block is K / blocks neighboring weights of one row.  Raise ModelError if the scales are not constant.
-    Only LiteRT's optimized kernel uses block scales, for rows of 32 or more weights and 4 or more units.
+    A block has K / blocks neighboring weights of one row.  Raise ModelError if the scales are not constant.
+    In LiteRT, only the optimized kernel uses such scales, for rows of 32 or more weights and 4 or more units.
     """
     details = op.weights.quantization.details if op.weights.quantization is not None else None
     if not details or details.get("") != "BlockwiseQuantization":  # "": the name of the schema's table
@@ -121,10 +126,11 @@ def block_scales(op: Any) -> Array | None:
 
 
 def shuffled_dense(op: Any, x: Array, weights: Array, bias: Array | None) -> tuple[Array, Array]:
-    """Return the result for SHUFFLED4x16INT8 weights, int16 [R, U], and the shuffled data, uint8 [R, K].
+    """Return the results of a FULLY_CONNECTED with SHUFFLED4x16INT8 weights.
 
-    Data and weights have the zero point 128.  The weights are stored as uint8 with their sign bit flipped, in
-    tiles of 4 rows by 16 columns.  As LiteRT, raise UnsupportedError if there are neither 1 nor 4 rows.
+    They are the sums, int16 [R, U], and the shuffled data, uint8 [R, K].  Data and weights have the zero
+    point 128.  The weights are stored as uint8 with their sign bit flipped, in tiles of 4 rows by 16
+    columns.  Raise UnsupportedError unless ``x`` has 1 or 4 rows, as LiteRT requires.
     """
     units, depth = weights.shape
     if op.input.dtype is not u8 or units % 4 or depth % 16 or len(x) not in (1, 4):
@@ -150,8 +156,8 @@ def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
     """Return [..., R, C]: integer ``x`` [..., R, K] times ``y`` [..., K, C], requantized.
 
     An int32 result of int8 operands is the product of the stored integers, without zero points and scales.
-    Otherwise y may have a scale for each column; then the result follows the definition and the kernels of
-    FULLY_CONNECTED: LiteRT 2.3 takes 0 for the scales of such a y, and gives zeros in all forms.
+    Otherwise y may have a scale for each column.  LiteRT 2.3 takes such scales for 0, and its results are all
+    zero; here the result follows the definition, as in the kernels of FULLY_CONNECTED.
     """
     pair, output = (op.x.dtype, op.y.dtype), op.output.dtype
     is_plain = output is i32 and pair == (i8, i8)
@@ -175,7 +181,7 @@ def quantized_matmul(op: Any, x: Array, y: Array) -> Array:
 
 
 def _column_zero_points(op: Any, y: Array) -> Array:
-    """Return the zero points of ``y`` [..., K, C]: int64 [1], or [C] for a scale per column.
+    """Return the zero points of ``y`` [..., K, C]: int64 [C] if it has a scale per column, else [1].
 
     Raise ModelError if the scales belong to another axis.
     """
@@ -193,11 +199,11 @@ def _column_zero_points(op: Any, y: Array) -> Array:
 
 
 def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
-    """Return [..., R, C]: float ``x`` [..., R, K], as 8-bit rows, times int8 ``y`` [..., K, C].
+    """Return [..., R, C]: float ``x`` [..., R, K], quantized by rows, times int8 ``y`` [..., K, C].
 
-    LiteRT looks up the scales of a matrix by the sum of its batch indices.  With two batch dimensions above 1
-    it therefore uses scales of other rows, and so does this function.  If the last batch dimension of y is 1
-    and ``adj_x`` is false, the last batch axis of x is merged with its rows first.
+    LiteRT finds the scales of a matrix by the sum of its batch indices.  So with two batch dimensions above 1
+    it uses the scales of other rows; this function does the same.  If the last batch dimension of y is 1 and
+    ``adj_x`` is false, LiteRT first merges the last batch axis of x with the rows of x.
     """
     if x.ndim > 2 and y.ndim > 2 and y.shape[-3] == 1 and not op.adj_x:
         merged = x.reshape(*x.shape[:-3], -1, x.shape[-1])
@@ -207,7 +213,7 @@ def dynamically_quantized_matmul(op: Any, x: Array, y: Array) -> Array:
 
 
 def _matmul_of_rows(op: Any, x: Array, y: Array) -> Array:
-    """Do what ``dynamically_quantized_matmul`` does, without merging axes."""
+    """Return the result of ``dynamically_quantized_matmul`` without merging axes first."""
     scales = channel_scales(op.y, y.shape[-1])
     rows = quantize_rows(x.reshape(-1, x.shape[-1]), op.asymmetric_quantize_inputs)
     weights = y.astype(exact_float_dtype(x.shape[-1] * LARGEST_HYBRID_PRODUCT))
@@ -222,5 +228,5 @@ def _matmul_of_rows(op: Any, x: Array, y: Array) -> Array:
 
 
 def _matrix_numbers(batch: tuple[int, ...]) -> Array:
-    """Return the number by which LiteRT looks up the scales of each matrix, int64 of shape ``batch``."""
+    """Return the number by which LiteRT finds the scales of each matrix, as int64 of shape ``batch``."""
     return np.asarray(np.indices(batch, sparse=False).sum(axis=0, dtype=np.int64)).reshape(batch)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements read by index.
+"""Operators that read elements by index.
 
 Source: TFLite gather, gather_nd, one_hot, embedding_lookup, reverse, reverse_sequence, topk_v2.
 """
@@ -23,7 +23,7 @@ from circlekit.ops.quantization import is_per_channel, rearranged_type, scale_of
 
 
 def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
-    """Raise ModelError if an element of ``indices`` is negative or not below ``sizes``, which broadcast."""
+    """Raise ModelError unless all ``indices`` are from 0 to ``sizes`` - 1; the two arrays broadcast."""
     if indices.dtype.kind not in "iu":
         raise ModelError(f"{op.code}: expected integers as indices, got {indices.dtype}")
     is_outside = (indices < 0) | (indices >= sizes)
@@ -33,7 +33,11 @@ def require_in_range(op: Op, indices: Array, sizes: Any) -> None:
 
 
 class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",), axis_numbers=("axis",)):
-    """Slices of ``params`` at ``indices`` along ``axis``; the first ``batch_dims`` axes of both are equal."""
+    """Slices of ``params`` at ``indices`` along ``axis``.
+
+    The first ``batch_dims`` axes are a batch: they are equal in both operands, and each element of the batch
+    is gathered on its own.
+    """
 
     quantization_rule = QuantizationRule(results_follow="params", table="params")
 
@@ -55,7 +59,7 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
         return rearranged_type(self.params, shape)
 
     def axis_and_batch(self, rank: int, index_rank: int) -> tuple[int, int]:
-        """Return ``axis`` and ``batch_dims`` as numbers >= 0.  Raise ShapeError if they are out of range."""
+        """Return ``axis`` and ``batch_dims`` as numbers >= 0; raise ShapeError if they are out of range."""
         axis = normalized_axis(self.axis, rank)
         batch = self.batch_dims + index_rank if self.batch_dims < 0 else self.batch_dims
         if not 0 <= batch <= min(axis, index_rank):
@@ -73,7 +77,7 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
         grids = np.ogrid[tuple(map(slice, params.shape[:batch]))]
         index: Any = (*(grid.reshape(grid.shape + trailing) for grid in grids), indices)
         taken = np.moveaxis(params, axis, batch)[index]
-        axes_before = range(indices.ndim, indices.ndim + axis - batch)  # of ``params``, without the batch
+        axes_before = range(indices.ndim, indices.ndim + axis - batch)  # those of ``params`` before ``axis``
         return np.moveaxis(taken, axes_before, range(batch, axis))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
@@ -85,7 +89,7 @@ class Gather(Op, code="GATHER", data_movement=True, layout_operands=("params",),
 
 
 class GatherNd(Op, code="GATHER_ND", versions={DType.STRING: 2, i16: 3, boolean: 5}, data_movement=True):
-    """Slices of ``params``, whose leading axes the vectors along the last axis of ``indices`` index."""
+    """Slices of ``params``; each vector along the last axis of ``indices`` is the index of a slice."""
 
     quantization_rule = QuantizationRule(results_follow="params")
 
@@ -115,7 +119,7 @@ class GatherNd(Op, code="GATHER_ND", versions={DType.STRING: 2, i16: 3, boolean:
 
 
 class OneHot(Op, code="ONE_HOT"):
-    """``on_value`` where the position along the new ``axis`` equals the index, else ``off_value``."""
+    """Vectors of ``depth`` elements along the new ``axis``: ``on_value`` at the index, else ``off_value``."""
 
     quantization_rule = QuantizationRule(operands_follow=("on_value", "off_value"))
 
@@ -142,9 +146,10 @@ class OneHot(Op, code="ONE_HOT"):
 
 
 class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
-    """The rows of ``value`` at ``lookup``.  The hybrid form has a float result for quantized rows.
+    """The rows of ``value`` at ``lookup``.
 
-    It dequantizes the rows, and reads uint8 as int8, as LiteRT does.
+    If the rows are quantized and the result is a float (hybrid), the rows are dequantized.  uint8 rows are
+    then read as int8, as in LiteRT.
     """
 
     quantization_rule = QuantizationRule(results_follow="value", table="value")
@@ -163,7 +168,7 @@ class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
         return rearranged_type(self.value, shape)
 
     def is_hybrid(self) -> bool:
-        """Whether quantized rows are dequantized to floats."""
+        """Return whether quantized rows are dequantized to floats."""
         return bool(self.results) and self.results[0].dtype in (f32, f16) and self.value.dtype.is_integer
 
     def kernel(self, lookup: Array, value: Array) -> Array:
@@ -174,7 +179,7 @@ class EmbeddingLookup(Op, code="EMBEDDING_LOOKUP", options=None):
         rows = np.take(value, lookup, axis=0)
         if not self.is_hybrid():
             return rows
-        scale_of(self.value)  # raises an error if there is none
+        scale_of(self.value)  # raises an error if there is no scale
         quantization = self.value.quantization
         assert quantization is not None  # it has a scale
         has_column_scales = is_per_channel(self.value) and quantization.quantized_dimension
@@ -214,7 +219,10 @@ class ReverseV2(Op, code="REVERSE_V2", versions={boolean: 2, i8: 3}, data_moveme
 
 
 class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_operands=("input",)):
-    """``input`` with the first ``seq_lengths[b]`` elements along ``seq_dim`` reversed for each batch b."""
+    """``input``, where for each index b of ``batch_dim`` the first ``seq_lengths[b]`` elements are reversed.
+
+    The elements are reversed along ``seq_dim``.
+    """
 
     input = operand(*ANY)
     seq_lengths = operand(i32, i64)
@@ -243,7 +251,10 @@ class ReverseSequence(Op, code="REVERSE_SEQUENCE", data_movement=True, layout_op
 
 
 class TopKV2(Op, code="TOPK_V2", results=("values", "indices"), versions={i8: 2, i16: 3}):
-    """The ``k`` largest elements along the last axis and their indices, descending; equal ones keep order."""
+    """The ``k`` largest elements along the last axis, in descending order, and their indices.
+
+    Equal elements keep their order.
+    """
 
     quantization_rule = QuantizationRule(results_follow="input")
 

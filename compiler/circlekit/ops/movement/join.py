@@ -31,9 +31,10 @@ from circlekit.ops.quantization import (
 
 
 def common_shape(op: Op, values: tuple[Value, ...], skip: int | None) -> list[Dim] | None:
-    """Return the dimensions that ``values`` share on all axes but ``skip``; None if no rank is known.
+    """Return the dimensions of ``values``, which must agree on all axes except ``skip``.
 
-    Raise ShapeError if there are no values, or their dtypes, ranks or shared dimensions differ.
+    Return None if no rank is known.  Raise ShapeError if there are no values, or if their dtypes, ranks or
+    dimensions disagree.
     """
     if not values:
         raise ShapeError(f"{op.code}: expected at least one operand, got none")
@@ -59,9 +60,10 @@ class Concatenation(
 ):
     """The operands, concatenated along ``axis``.
 
-    As in LiteRT, uint8 operands are rescaled in float32 if their quantization differs from the result's, int8
-    operands must have the quantization of the result, and int16 operands are copied whatever their scale, but
-    must not have a zero point.  LiteRT rejects a fused activation; here it clamps floats and quantized data.
+    As in LiteRT, an uint8 operand is rescaled in float32 if its quantization differs from that of the
+    result.  An int8 operand must have the quantization of the result.  An int16 operand is copied without
+    regard to its scale, but its zero point must be 0.  LiteRT rejects a fused activation; here it clamps
+    floats and quantized data.
     """
 
     quantization_rule = QuantizationRule(operands_follow=("values",))
@@ -93,7 +95,10 @@ class Concatenation(
         return apply_activation(out, self.act)
 
     def requantized(self, value: Value, x: Array) -> Array:
-        """Return ``x``, the elements of ``value``, quantized as the result, or raise UnsupportedError."""
+        """Return ``x``, the elements of ``value``, in the quantization of the result.
+
+        Raise UnsupportedError if LiteRT has no kernel for that.
+        """
         if value.dtype is i16 and is_quantized_8_or_16_bits(value):
             if zero_point_of(value) or zero_point_of(self.output):
                 reject_quantized(self)
@@ -108,7 +113,7 @@ class Concatenation(
 
 
 class Pack(Op, code="PACK", data_movement=True, versions={i8: 2, i16: 3, u32: 4}):
-    """The operands, which have one shape, stacked along the new ``axis`` of the result."""
+    """The operands, of equal shape, stacked along the new ``axis`` of the result."""
 
     quantization_rule = QuantizationRule(operands_follow=("values",))
 
@@ -160,22 +165,22 @@ class Unpack(Op, code="UNPACK", variadic_results=True, data_movement=True):
 
     def kernel(self, input: Array) -> tuple[Array, ...]:
         parts = np.moveaxis(input, self.axis, 0)
-        return tuple(parts[i, ...] for i in range(len(parts)))  # ``...``: a slice of rank 0 stays an array
+        return tuple(parts[i, ...] for i in range(len(parts)))  # with ``...`` a scalar stays an array
 
 
 MAX_PARTS = 1 << 16
-"""Largest number of results of one operator; only damaged files have more."""
+"""The largest number of results of one operator; only damaged files exceed it."""
 
 
 def checked_part_count(count: int) -> int:
-    """Return ``count``, a number of results.  Raise ShapeError if it exceeds MAX_PARTS."""
+    """Return ``count``, a number of results; raise ShapeError if it exceeds MAX_PARTS."""
     if count > MAX_PARTS:
         raise ShapeError(f"expected at most {MAX_PARTS} parts, got {count}")
     return count
 
 
 class SplitOperator(Op, layout_operands=("value",), axis_numbers=("split_dim",)):
-    """Base class: ``value`` split into ``num_splits`` parts along axis ``split_dim``."""
+    """Base class of operators that split ``value`` into ``num_splits`` parts along the axis ``split_dim``."""
 
     quantization_rule = QuantizationRule(results_follow="value")
 
@@ -186,7 +191,10 @@ class SplitOperator(Op, layout_operands=("value",), axis_numbers=("split_dim",))
 
     @abstractmethod
     def part_sizes(self, size: Dim) -> Sequence[Dim]:
-        """Return the part sizes of a dimension of ``size`` (None: unknown), or raise ShapeError."""
+        """Return the sizes of the parts of a dimension of ``size``, None for unknown.
+
+        Raise ShapeError if the dimension cannot be split.
+        """
 
     def infer(self) -> tuple[TensorType, ...]:
         shape, axis = self.value.shape, static_int(self.split_dim, "split_dim")
@@ -198,7 +206,7 @@ class SplitOperator(Op, layout_operands=("value",), axis_numbers=("split_dim",))
 
 
 class Split(SplitOperator, code="SPLIT", variadic_results=True, version_operand=1, data_movement=True):
-    """``value`` split into ``num_splits`` equal parts along axis ``split_dim``."""
+    """``value`` split into ``num_splits`` equal parts along the axis ``split_dim``."""
 
     split_dim = operand(i32)
     value = operand(*ANY)
@@ -218,7 +226,7 @@ class Split(SplitOperator, code="SPLIT", variadic_results=True, version_operand=
 
 
 class SplitV(SplitOperator, code="SPLIT_V", variadic_results=True, versions={i8: 2}, data_movement=True):
-    """``value`` split into parts of ``size_splits`` along axis ``split_dim``; a size of -1 means the rest."""
+    """``value`` split along the axis ``split_dim`` into parts of ``size_splits``; -1 means the rest."""
 
     value = operand(*ANY)
     size_splits = operand(i32, i64)
@@ -237,14 +245,14 @@ class SplitV(SplitOperator, code="SPLIT_V", variadic_results=True, versions={i8:
 
 
 def split_by_sizes(x: Array, size_splits: Array, split_dim: Array) -> list[Array]:
-    """Return ``x`` split into parts of ``size_splits`` along ``split_dim``; a size of -1 means the rest."""
+    """Return ``x`` split along ``split_dim`` into parts of ``size_splits``; -1 means the rest."""
     axis = normalized_axis(int(split_dim.reshape(-1)[0]), x.ndim)
     sizes = _resolved_sizes(int_list(size_splits), x.shape[axis])
     return np.split(x, np.cumsum([size or 0 for size in sizes])[:-1], axis=axis)
 
 
 def _resolved_sizes(sizes: Sequence[int], size: Dim) -> list[Dim]:
-    """Return ``sizes`` with -1 replaced by the rest of ``size``.  Raise ShapeError if they do not fit it."""
+    """Return ``sizes`` with the rest of ``size`` in place of -1; raise ShapeError if they do not fit."""
     fixed = sum(s for s in sizes if s != -1)
     if sizes.count(-1) > 1 or min(sizes, default=0) < -1:
         raise ShapeError(f"size_splits: expected at most one -1 and no other negative, got {sizes}")

@@ -31,7 +31,7 @@ from circlekit.ops.quantization import rearranged_type
 
 
 class BroadcastTo(Op, code="BROADCAST_TO", data_movement=True, layout_operands=("input",)):
-    """``input`` broadcast to ``shape``: repeated along axes of dimension 1 and along new leading axes."""
+    """``input`` broadcast to ``shape``: repeated along axes of dimension 1, and along new leading axes."""
 
     quantization_rule = QuantizationRule(results_follow="input")
 
@@ -124,7 +124,7 @@ class Range(Op, code="RANGE", versions={i64: 2}, reference_version=1):
         return TensorType(self.start.dtype, (self.length(start, limit, delta),))
 
     def length(self, start: Array, limit: Array, delta: Array) -> int:
-        """Return the number of elements.  Raise ShapeError if ``limit`` is never reached."""
+        """Return the number of elements of the range; raise ShapeError if ``limit`` is never reached."""
         first, end, step = (x.reshape(-1)[0] for x in (start, limit, delta))
         if start.dtype.kind != "f":
             first, end, step = int(first), int(end), int(step)
@@ -139,4 +139,4 @@ class Range(Op, code="RANGE", versions={i64: 2}, reference_version=1):
             raise UnsupportedError(f"RANGE on {start.dtype} has no kernel")
         steps = np.full(self.length(start, limit, delta), delta.reshape(-1)[0], start.dtype)
         steps[:1] = start.reshape(-1)[0]
-        return np.cumsum(steps, dtype=start.dtype)  # a running sum rounds as LiteRT does
+        return np.cumsum(steps, dtype=start.dtype)  # rounded in each step, as in LiteRT

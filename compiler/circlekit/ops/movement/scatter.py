@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements written by index.  Source: TFLite scatter_nd, dynamic_update_slice."""
+"""Operators that write elements by index.  Source: TFLite scatter_nd, dynamic_update_slice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from circlekit.ops.quantization import rearranged_type
 
 
 class ScatterNd(Op, code="SCATTER_ND"):
-    """Zeros of ``shape``, with ``updates`` added at the vectors along the last axis of ``indices``."""
+    """Zeros of ``shape``, to which ``updates`` are added.
+
+    Each vector along the last axis of ``indices`` gives the leading indices of one slice of the updates.
+    """
 
     quantization_rule = QuantizationRule(operands_follow=("updates",), symmetric=("updates", "output"))
 
@@ -42,7 +45,10 @@ class ScatterNd(Op, code="SCATTER_ND"):
 
 
 class DynamicUpdateSlice(Op, code="DYNAMIC_UPDATE_SLICE", versions={f16: 3, i16: 4, DType.INT4: 5, bf16: 6}):
-    """``input`` with the part at ``start_indices``, clamped so that it fits, replaced by ``update``."""
+    """``input`` with ``update`` written over the part that begins at ``start_indices``.
+
+    The indices are clamped so that the part is inside of the input.
+    """
 
     quantization_rule = QuantizationRule(operands_follow=("input", "update"))
 

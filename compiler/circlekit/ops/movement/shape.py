@@ -25,9 +25,10 @@ from circlekit.ops.quantization import rearranged_type
 
 
 class Reshape(Op, code="RESHAPE", data_movement=True):
-    """``input`` in another shape, in which one dimension may be -1: it is computed from the others.
+    """``input`` in another shape.  One dimension of the new shape may be -1; it follows from the others.
 
-    The new shape is the operand or, if that is absent, the attribute, in which ``[0]`` means a scalar.
+    The operand ``shape`` gives the new shape.  If it is absent, the attribute ``new_shape`` does, in which
+    ``[0]`` stands for a scalar.
     """
 
     quantization_rule = QuantizationRule(results_follow="input")
@@ -45,7 +46,10 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
         return rearranged_type(self.input, self.resolved_shape(requested, self.input.shape))
 
     def requested_shape(self) -> list[int] | None:
-        """Return the new shape, which may contain -1; None if not constant.  Raise ShapeError if absent."""
+        """Return the new shape, which may contain -1; None if it is not constant.
+
+        Raise ShapeError if there is neither an operand nor an attribute.
+        """
         if self.shape is not None:
             return static_int_vector(self.shape)
         if self.new_shape is None:
@@ -54,10 +58,11 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
         return [] if new_shape == [0] else new_shape
 
     def resolved_shape(self, requested: Sequence[int], shape: Dims | None) -> Dims:
-        """Return ``requested`` with the dimension that fits ``shape`` in place of -1.
+        """Return ``requested``, a new shape, with the dimension that -1 stands for.
 
-        That dimension is None if the number of elements of ``shape`` is unknown.  Raise ShapeError if the
-        numbers of elements differ, if there are two -1, or for other negative numbers.
+        ``shape``: the shape of the input.  The dimension is None if the number of elements of ``shape`` is
+        unknown.  Raise ShapeError if the numbers of elements differ, if there are two -1, or for another
+        negative number.
         """
         if requested.count(-1) > 1 or any(d < -1 for d in requested):
             expected = "expected at most one -1 and no other negative number"
@@ -73,10 +78,10 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
         return tuple(missing if d == -1 else d for d in requested)
 
     def for_new_shapes(self, old: Mapping[str, Dims | None], outer: bool) -> dict[str, list[int]]:
-        """Return the new shape with the change of the operand, as in the base class.
+        """Return the new shape that follows from the change of the operand (see the base class).
 
-        The old one stays if it fits the operand, more than axis 0 changed, and it says something of its own:
-        it has a -1, or the number of elements is known.
+        The old shape stays if all of these hold: it fits the operand; more than axis 0 of the operand
+        changed; the old shape has a -1, or the number of elements is known.
         """
         requested, before, after = self.requested_shape(), old["input"], self.input.shape
         if requested is None or before is None or after is None or old["output"] is None:
@@ -106,7 +111,7 @@ class Reshape(Op, code="RESHAPE", data_movement=True):
 
 
 class Squeeze(Op, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=1, data_movement=True):
-    """``input`` without the axes in ``squeeze_dims``, of dimension 1; an empty list means all such axes."""
+    """``input`` without the axes ``squeeze_dims``, which have dimension 1; [] stands for all such axes."""
 
     quantization_rule = QuantizationRule(results_follow="input")
 
@@ -122,7 +127,10 @@ class Squeeze(Op, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=
         return rearranged_type(self.input, tuple(d for i, d in enumerate(shape) if i not in axes))
 
     def squeezed_axes(self, shape: Dims) -> list[int] | None:
-        """Return the axes to remove; None if unknown.  Raise ShapeError if a listed dimension is not 1."""
+        """Return the axes to remove from ``shape``; None if they are unknown.
+
+        Raise ShapeError if a listed axis does not have dimension 1.
+        """
         listed = require_int_list(self.squeeze_dims or (), "squeeze_dims")
         if not listed:
             return None if None in shape else [i for i, d in enumerate(shape) if d == 1]
@@ -140,7 +148,7 @@ class Squeeze(Op, code="SQUEEZE", versions={DType.STRING: 2}, reference_version=
 
 
 class ExpandDims(Op, code="EXPAND_DIMS", data_movement=True):
-    """``input`` with a new dimension of 1, which is axis ``dim`` of the result; -1 is the last axis."""
+    """``input`` with a new axis of dimension 1, which is axis ``dim`` of the result; -1 is the last axis."""
 
     quantization_rule = QuantizationRule(results_follow="input")
 
@@ -222,7 +230,7 @@ class Transpose(Op, code="TRANSPOSE", reference_version=8, data_movement=True, l
 
 
 def checked_perm(perm: Sequence[int], rank: int) -> list[int]:
-    """Return ``perm`` counted from the front; raise ShapeError if it does not permute ``rank`` axes."""
+    """Return ``perm`` without negative axes; raise ShapeError if it does not permute ``rank`` axes."""
     axes = [normalized_axis(a, rank) for a in perm]
     if sorted(axes) != list(range(rank)):
         raise ShapeError(f"perm: expected each axis of rank {rank} once, got {list(perm)}")

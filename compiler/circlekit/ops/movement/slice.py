@@ -22,7 +22,7 @@ from circlekit.ops.quantization import rearranged_type, zero_point_of
 
 
 class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
-    """The part of ``input`` of shape ``size`` that starts at ``begin``; a size of -1 extends to the end."""
+    """The part of ``input`` that starts at ``begin`` and has the shape ``size``; -1 extends it to the end."""
 
     quantization_rule = QuantizationRule(results_follow="input")
 
@@ -46,7 +46,7 @@ class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
         return rearranged_type(self.input, tuple(_slice_dim(*d) for d in dims))
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
-        """Let slices that extend to the end of an axis do so again."""
+        """Return sizes with which a slice that extended to the end of an axis does so again."""
         begin, size = static_int_vector(self.begin), static_int_vector(self.size)
         before, after = old["input"], self.input.shape
         if begin is None or size is None or before is None or after is None or len(size) != len(before):
@@ -58,12 +58,15 @@ class Slice(Op, code="SLICE", data_movement=True, layout_operands=("input",)):
     def kernel(self, input: Array, begin: Array, size: Array) -> Array:
         axes = zip(input.shape, int_list(begin), int_list(size), strict=True)
         slices = (slice(first, first + (_slice_dim(dim, first, count) or 0)) for dim, first, count in axes)
-        index: Any = (*slices, ...)  # the dots keep a scalar an array
+        index: Any = (*slices, ...)  # with ``...`` a scalar stays an array
         return np.asarray(input[index])
 
 
 def _slice_dim(dim: Dim, begin: Dim, size: Dim) -> Dim:
-    """Return the length of a slice along one axis; None if unknown.  Raise ShapeError if out of range."""
+    """Return the length of a slice along one axis; None if it is unknown.
+
+    Raise ShapeError if the slice is out of range.
+    """
     if size is not None and size < -1:
         raise ShapeError(f"size: expected -1 or more, got {size}")
     if dim is not None and begin is not None and size is not None:
@@ -75,7 +78,10 @@ def _slice_dim(dim: Dim, begin: Dim, size: Dim) -> Dim:
 
 
 class AxisSlice(NamedTuple):
-    """Slice of one input axis, as Python's ``begin:end:stride`` (None: open); ``shrink`` removes the axis."""
+    """A slice of one axis of the input: Python's ``begin:end:stride``, where None stands for an open end.
+
+    ``shrink``: only the element at ``begin`` is taken, and the axis is removed.
+    """
 
     begin: int | None
     end: int | None
@@ -87,11 +93,12 @@ WHOLE_AXIS = AxisSlice(None, None, 1)
 
 
 class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=True):
-    """``input[begin:end:strides]`` with TensorFlow's masks: bit i modifies entry i of begin, end and strides.
+    """``input[begin:end:strides]`` with TensorFlow's masks.
 
-    ``begin_mask``, ``end_mask``: ignore begin or end.  ``ellipsis_mask``: the entry stands for all axes that
-    have no entry.  ``new_axis_mask``: insert a dimension of 1.  ``shrink_axis_mask``: take the element at
-    begin and remove the axis.  ``offset``: end is relative to begin.
+    Bit i of a mask changes the meaning of entry i of begin, end and strides.  ``begin_mask``, ``end_mask``:
+    begin or end is ignored.  ``ellipsis_mask``: the entry stands for all axes without an entry of their own.
+    ``new_axis_mask``: the entry inserts a dimension of 1.  ``shrink_axis_mask``: the element at begin is
+    taken, and the axis removed.  ``offset``: end counts from begin.
     """
 
     quantization_rule = QuantizationRule(results_follow="input")
@@ -138,7 +145,7 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
         return rearranged_type(self.input, tuple(dims))
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, int]:
-        """Let slices that extend to the end of an axis do so again."""
+        """Return an ``end_mask`` with which a slice that extended to the end of an axis does so again."""
         end, strides = static_int_vector(self.end), static_int_vector(self.strides)
         before, after = old["input"], self.input.shape
         masks = self.ellipsis_mask | self.new_axis_mask
@@ -179,7 +186,7 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
         return slices if self.ellipsis_mask & sum(bits) else slices + [WHOLE_AXIS] * implicit
 
     def axis_index(self, part: AxisSlice, size: int) -> int | slice:
-        """Return ``part`` as a Python index of an axis of ``size``.  Raise ShapeError if out of range."""
+        """Return ``part`` as a Python index of an axis of ``size``; raise ShapeError if out of range."""
         if part.stride == 0:
             raise ShapeError("strides: expected non-zero numbers, got 0")
         if part.shrink:
@@ -200,7 +207,7 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
             )
         sizes = iter(input.shape)
         indices = (None if part is None else self.axis_index(part, next(sizes)) for part in slices)
-        index: Any = (*indices, ...)  # the dots keep a scalar an array
+        index: Any = (*indices, ...)  # with ``...`` a scalar stays an array
         return np.asarray(input[index])
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
@@ -228,7 +235,10 @@ class StridedSlice(Op, code="STRIDED_SLICE", reference_version=4, data_movement=
 
 
 class Padded(Op, layout_operands=("input",), per_axis_operands=("paddings",)):
-    """Base class: ``input`` with ``paddings`` [rank, 2] elements added before and after it on each axis."""
+    """Base class of operators that add elements before and after ``input`` along each axis.
+
+    ``paddings`` [rank, 2]: the numbers of elements to add.
+    """
 
     quantization_rule = QuantizationRule(results_follow="input")
 
@@ -262,7 +272,7 @@ class Padded(Op, layout_operands=("input",), per_axis_operands=("paddings",)):
 
 
 class Pad(Padded, code="PAD"):
-    """``input`` padded with zeros; quantized data is padded with the zero point."""
+    """``input`` padded with 0; quantized data are padded with the zero point."""
 
     def kernel(self, input: Array, paddings: Array) -> Array:
         return pad_constant(input, paddings, zero_point_of(self.output))
@@ -292,7 +302,7 @@ def pad_constant(input: Array, paddings: Array, value: Any) -> Array:
 
 
 class MirrorPad(Padded, code="MIRROR_PAD", data_movement=True, versions={i8: 2, i16: 3}, rank_versions={}):
-    """``input`` padded with its mirror image; SYMMETRIC repeats the element at the edge, REFLECT does not."""
+    """``input`` padded with its mirror image; SYMMETRIC repeats the border element, REFLECT does not."""
 
     mode: MirrorPadMode = attribute(MirrorPadMode.REFLECT)
 

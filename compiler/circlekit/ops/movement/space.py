@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves of blocks of pixels between space, depth and batch, and resizing of images, all in NHWC.
+"""Operators on NHWC images that move blocks of pixels between space, depth and batch, or resize.
 
 Source: TFLite depth_to_space, space_to_depth, space_to_batch_nd, batch_to_space_nd, resize_bilinear,
 resize_nearest_neighbor.
@@ -27,7 +27,7 @@ from circlekit.ops.quantization import rearranged_type, zero_point_of
 
 
 def _divided(name: str, dim: Dim, divisor: int) -> Dim:
-    """Return ``dim`` / ``divisor``; None if unknown.  Raise ShapeError if there is a remainder."""
+    """Return ``dim`` / ``divisor``, or None for an unknown dimension; raise ShapeError for a remainder."""
     if dim is not None and dim % divisor:
         raise ShapeError(f"{name}: expected a multiple of {divisor}, got {dim}")
     return None if dim is None else dim // divisor
@@ -38,7 +38,7 @@ def _multiplied(dim: Dim, factor: int) -> Dim:
 
 
 class BlockMove(Op, versions={i8: 2}):
-    """Base class: blocks of ``block_size`` by ``block_size`` pixels, moved between space and depth."""
+    """Base class of operators that move blocks of ``block_size`` x ``block_size`` pixels to depth or back."""
 
     quantization_rule = QuantizationRule(results_follow="input")
 
@@ -58,7 +58,10 @@ class BlockMove(Op, versions={i8: 2}):
 
 
 class DepthToSpace(BlockMove, code="DEPTH_TO_SPACE", reference_version=1, data_movement=True):
-    """[N,H,W,b*b*C] to [N,b*H,b*W,C] for blocks of b*b pixels: depth is (row in block, column, channel)."""
+    """[N,H,W,b*b*C] to [N,b*H,b*W,C], where each depth vector becomes a block of b x b pixels.
+
+    The depth vector is in the order (row in the block, column in the block, channel).
+    """
 
     def result_shape(self, n: Dim, h: Dim, w: Dim, c: Dim) -> Shape:
         b = self.block_size
@@ -72,7 +75,7 @@ class DepthToSpace(BlockMove, code="DEPTH_TO_SPACE", reference_version=1, data_m
 
 
 class SpaceToDepth(BlockMove, code="SPACE_TO_DEPTH", data_movement=True):
-    """[N,b*H,b*W,C] to [N,H,W,b*b*C] for blocks of b*b pixels: the inverse of DEPTH_TO_SPACE."""
+    """[N,b*H,b*W,C] to [N,H,W,b*b*C] for blocks of b x b pixels: the inverse of DEPTH_TO_SPACE."""
 
     def result_shape(self, n: Dim, h: Dim, w: Dim, c: Dim) -> Shape:
         b = self.block_size
@@ -89,7 +92,10 @@ class SpaceToDepth(BlockMove, code="SPACE_TO_DEPTH", data_movement=True):
 
 
 class BatchMove(Op, versions={i8: 2, i16: 4}):
-    """Base class: blocks of [N, M spatial axes, depth], moved between space and batch; one size per axis."""
+    """Base class of operators that move blocks of data [N, M spatial axes, depth] to the batch or back.
+
+    ``block_shape`` has the M sizes of a block.
+    """
 
     quantization_rule = QuantizationRule(results_follow="input")
 
@@ -114,11 +120,14 @@ class BatchMove(Op, versions={i8: 2, i16: 4}):
 
     @abstractmethod
     def result_shape(self, shape: Shape, blocks: list[int], pairs: list[list[int]]) -> Shape:
-        """Return the shape of the result; ``pairs``: paddings or crops (before, after) per spatial axis."""
+        """Return the shape of the result.  ``pairs``: padding or crop (before, after) per spatial axis."""
 
 
 class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
-    """Spatial axes, padded by ``paddings`` [M,2], cut into blocks; each position in a block gives a batch."""
+    """Pads the spatial axes by ``paddings`` [M,2] and cuts them into blocks.
+
+    The elements at the same position in all blocks become one batch element.
+    """
 
     paddings = operand(i32)
 
@@ -141,7 +150,7 @@ class SpaceToBatchND(BatchMove, code="SPACE_TO_BATCH_ND"):
 
 
 class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND", data_movement=True):
-    """The inverse of SPACE_TO_BATCH_ND; ``crops`` [M,2] elements are removed at the edges."""
+    """The inverse of SPACE_TO_BATCH_ND.  ``crops`` [M,2]: how many elements to remove before and after."""
 
     crops = operand(i32)
 
@@ -171,9 +180,10 @@ class BatchToSpaceND(BatchMove, code="BATCH_TO_SPACE_ND", data_movement=True):
 
 
 class Resize(Op, versions={i8: 2, i16: 4}):
-    """Base class: images [N,H,W,C], resized to the height and width in ``size``.
+    """Base class of operators that resize images [N,H,W,C] to the height and width in ``size``.
 
-    ``align_corners`` aligns the centers of the corner pixels, ``half_pixel_centers`` the edges of the images.
+    ``align_corners``: the centers of the corner pixels coincide.  ``half_pixel_centers``: the edges of the
+    images coincide.
     """
 
     quantization_rule = QuantizationRule(results_follow="input")
@@ -192,7 +202,7 @@ class Resize(Op, versions={i8: 2, i16: 4}):
         return rearranged_type(self.input, (n, height, width, c))
 
     def for_new_shapes(self, old: Mapping[str, Shape | None], outer: bool) -> dict[str, list[int]]:
-        """Scale the images by the same factor as before."""
+        """Return the size with which the images are scaled by the same factor as before."""
         size, before, after = static_int_vector(self.size), old["input"], self.input.shape
         if size is None or before is None or after is None or len(size) != 2 or len(after) != 4:
             return {}
@@ -205,7 +215,7 @@ class Resize(Op, versions={i8: 2, i16: 4}):
         return max(super().required_version(), 3 if self.half_pixel_centers else 1)
 
     def scale(self, in_size: int, out_size: int) -> np.float32:
-        """Return input pixels per output pixel along one axis, in float32 as LiteRT does."""
+        """Return the number of input pixels per output pixel along one axis, in float32 as in LiteRT."""
         if self.align_corners and out_size > 1:
             in_size, out_size = in_size - 1, out_size - 1
         scale: np.float32 = np.float32(in_size) / np.float32(out_size)
@@ -213,7 +223,7 @@ class Resize(Op, versions={i8: 2, i16: 4}):
 
 
 class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR", data_movement=True):
-    """Images resized by taking the nearest input pixel for each output pixel."""
+    """Resized images: each output pixel is the nearest input pixel."""
 
     def kernel(self, input: Array, size: Array) -> Array:
         rows, columns = (self.nearest(input.shape[1 + i], n) for i, n in enumerate(int_list(size)))
@@ -224,7 +234,7 @@ class ResizeNearestNeighbor(Resize, code="RESIZE_NEAREST_NEIGHBOR", data_movemen
         center = np.float32(0.5 if self.half_pixel_centers else 0)
         position = (np.arange(out_size, dtype=np.float32) + center) * self.scale(in_size, out_size)
         if self.align_corners:
-            position = position + np.float32(0.5)  # before floor: rounds to the nearest pixel
+            position = position + np.float32(0.5)  # with floor below: the nearest pixel
         return np.asarray(np.clip(np.floor(position), 0, in_size - 1), np.int64)
 
     def required_version(self) -> int:
@@ -241,7 +251,7 @@ class Neighbors(NamedTuple):
 
     @staticmethod
     def of(position: Array, unit: np.number[Any], in_size: int) -> Neighbors:
-        """Return the neighbors of each ``position``; it and the weights are in units of 1/``unit`` pixel."""
+        """Return the neighbors of each position.  Positions and weights are in units of 1/``unit`` pixel."""
         low = np.maximum(position // unit, 0)
         high = np.minimum(-(-position // unit), in_size - 1)
         fraction = position - low * unit
@@ -249,10 +259,10 @@ class Neighbors(NamedTuple):
 
 
 class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
-    """Images resized by weighting four neighboring pixels with their distances.
+    """Resized images: each output pixel is a mean of four input pixels, weighted by their distances.
 
-    As in LiteRT, int8 and int16 are computed in fixed point with 10 fraction bits per axis, and halves are
-    rounded away from zero; uint8 is computed in float32, and halves are rounded up.
+    As in LiteRT, int8 and int16 are computed in fixed point with 10 fraction bits per axis, and a half is
+    rounded away from zero.  uint8 is computed in float32, and a half is rounded up.
     """
 
     quantization_rule = QuantizationRule(results_follow="input", averages=True)
@@ -294,7 +304,7 @@ class ResizeBilinear(Resize, code="RESIZE_BILINEAR"):
 
 
 def weighted_sums(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
-    """Return the sums of four neighbors in NHWC data ``x``: first along the height, then along the width."""
+    """Return weighted sums of four neighbors in NHWC data: first along the height, then the width."""
     tall = x[:, rows.low] * rows.low_weight[:, None, None] + x[:, rows.high] * rows.high_weight[:, None, None]
     return np.asarray(
         tall[:, :, columns.low] * columns.low_weight[:, None]
@@ -303,7 +313,10 @@ def weighted_sums(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
 
 
 def weighted_sums_in_order(x: Array, rows: Neighbors, columns: Neighbors) -> Array:
-    """Return the same sums, added in LiteRT's order: their last bit decides how uint8 is rounded."""
+    """Return the sums of ``weighted_sums``, added in the order of LiteRT.
+
+    The last bit of a sum may decide how an uint8 result is rounded.
+    """
     terms = (
         x[:, row[:, None], column] * row_weight[:, None, None] * column_weight[:, None]
         for column, column_weight in (columns[::2], columns[1::2])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of sparse data to dense, and look-ups by sparse ids.
+"""Operators that make sparse data dense, or look rows up by sparse ids.
 
 Source: TFLite sparse_to_dense, densify, embedding_lookup_sparse, hashtable_lookup.
 """
@@ -23,7 +23,10 @@ from circlekit.ops.operand_dtypes import ANY, NUMBERS
 
 
 class SparseToDense(Op, code="SPARSE_TO_DENSE", version_operand=2, versions={i64: 2, i8: 3, u8: 3}):
-    """A tensor of ``default_value`` with ``values`` at ``indices``: [n, rank]; for rank 1 also [n] or []."""
+    """A tensor filled with ``default_value``, except for ``values`` at ``indices``.
+
+    ``indices`` has the shape [n, rank]; for rank 1 it may also be [n] or [].
+    """
 
     quantization_rule = QuantizationRule(operands_follow=("values", "default_value"))
 
@@ -54,7 +57,7 @@ class SparseToDense(Op, code="SPARSE_TO_DENSE", version_operand=2, versions={i64
 
 
 class Densify(Op, code="DENSIFY", data_movement=True):
-    """The dense form of a sparse constant.  The kernel returns its operand: kernels get constants dense."""
+    """The dense form of a sparse constant.  The kernel returns its operand, which is dense already."""
 
     input = operand(*ANY)
 
@@ -66,10 +69,12 @@ class Densify(Op, code="DENSIFY", data_movement=True):
 
 
 class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
-    """Sums of rows of ``value``: row ``ids[i]`` times ``weights[i]`` is added to bucket ``indices[i, :-1]``.
+    """Sums of rows of ``value``.
 
-    The result has a row for each bucket, in the shape ``dense_shape[:-1]``; ``indices`` [n, rank] is sorted
-    by bucket.  MEAN divides by the sum of the weights, SQRTN by the root of the sum of their squares.
+    For each i, row ``ids[i]`` times ``weights[i]`` is added to the bucket ``indices[i, :-1]``.  The result
+    has one row for each bucket; the buckets have the shape ``dense_shape[:-1]``.  ``indices`` [n, rank] must
+    be sorted by bucket.  MEAN divides by the sum of the weights, SQRTN by the root of the sum of their
+    squares.
     """
 
     ids = operand(i32)
@@ -109,7 +114,11 @@ class EmbeddingLookupSparse(Op, code="EMBEDDING_LOOKUP_SPARSE"):
 
 
 class HashtableLookup(Op, code="HASHTABLE_LOOKUP", options=None, results=("output", "hits")):
-    """The row of ``value`` where the sorted ``key`` equals ``lookup``, or zeros; ``hits``: u8, 1 if found."""
+    """For each element of ``lookup`` the row of ``value`` at the index of that element in ``key``.
+
+    ``key`` is sorted.  An element that is not in ``key`` gives zeros (empty strings).  ``hits``: u8, 1 for
+    each element that was found.
+    """
 
     lookup = operand(i32)
     key = operand(i32)

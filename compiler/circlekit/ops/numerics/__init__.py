@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixed-point and table arithmetic that quantized kernels share."""
+"""The arithmetic that quantized kernels share: fixed point, tables, output stages."""

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite's fixed-point arithmetic, exact, on whole arrays; elementary functions in fixed point.
+"""TFLite's fixed-point arithmetic on whole arrays, bit for bit; elementary functions in fixed point.
 
 A real multiplier is an int32 mantissa with 31 fraction bits and a power of two: mantissa / 2^31 * 2^shift.
-LiteRT rounds twice: after the product with the mantissa (halves up), and after the right shift (halves away
-from zero in the reference kernels, halves up in the optimized ones).  Unless they say otherwise,
-functions take any integer arrays and return int64, which holds every intermediate result.
+LiteRT rounds twice.  After the product with the mantissa, a half is rounded up.  After the right shift, a
+half is rounded away from zero in the reference kernels, and up in the optimized kernels.  Unless they say
+otherwise, functions take any integer arrays and return int64, which holds every intermediate result.
 
 A number in Q(n) is a signed integer of ``bits`` bits (16 or 32) with n integer bits and bits - 1 - n fraction
-bits.  Q0 cannot represent 1.0; the largest integer stands for it.
+bits.  In Q0 the largest integer stands for 1.0, which has no exact form.
 
 Source: TFLite kernels/internal/common.h and quantization_util.cc, gemmlowp fixedpoint.h, whose names the
 functions have.
@@ -30,9 +30,9 @@ Ints = NDArray[np.int64]
 
 
 class QuantizedMultiplier(NamedTuple):
-    """Real factors ``mantissa`` / 2^31 * 2^``shift``; a mantissa is 0, or from 2^30 to 2^31 - 1.
+    """Real factors ``mantissa`` / 2^31 * 2^``shift``.  A mantissa is 0, or from 2^30 to 2^31 - 1.
 
-    Both are int64: rank 0 for one factor, rank 1 for one factor per channel (the last axis).
+    Both are int64: scalars for one factor, vectors for one factor per channel (the last axis).
     """
 
     mantissa: Ints
@@ -40,7 +40,7 @@ class QuantizedMultiplier(NamedTuple):
 
 
 def quantize_multiplier(real: ArrayLike) -> QuantizedMultiplier:
-    """Return the factors nearest to ``real`` (float64, not negative); 0 below 2^-32."""
+    """Return the factors nearest to the numbers ``real``, which are not negative; below 2^-32 they are 0."""
     fraction, exponent = np.frexp(np.asarray(real, np.float64))
     mantissa = round_half_away(fraction * 2.0**31).astype(np.int64)
     shift = exponent.astype(np.int64)
@@ -55,20 +55,20 @@ def quantize_multiplier(real: ArrayLike) -> QuantizedMultiplier:
 
 
 def round_half_away(x: Array) -> Array:
-    """Round floats to whole numbers, halves away from zero (C's ``round``), in the dtype of ``x``."""
+    """Return floats rounded to whole numbers, a half away from zero as in C's ``round``; keep the dtype."""
     whole = np.trunc(x)
     return np.asarray(whole + np.where(np.abs(x - whole) >= 0.5, np.copysign(1, x), 0), x.dtype)
 
 
 def wrap_int32(x: Array) -> Ints:
-    """Return integers modulo 2^32 in the range of int32."""
+    """Return integers wrapped around (modulo 2^32) to the range of int32, as int64."""
     return np.asarray(x, np.int64).astype(np.int32).astype(np.int64)
 
 
 def saturating_rounding_doubling_high_mul(a: ArrayLike, b: ArrayLike, bits: int = 32) -> Ints:
-    """Return the product of two Q0 numbers in Q0: round(a * b / 2^(bits - 1)), halves up.
+    """Return the product of two Q0 numbers in Q0: a * b / 2^(bits - 1), rounded with a half up.
 
-    Numbers have ``bits`` bits (16 or 32).  The square of -1.0 is 1.0, which is saturated.
+    The numbers have ``bits`` bits (16 or 32).  The square of -1.0 is saturated to the largest integer.
     """
     out: Ints = np.multiply(np.asarray(a, np.int64), np.asarray(b, np.int64))
     out += 1 << (bits - 2)
@@ -77,18 +77,19 @@ def saturating_rounding_doubling_high_mul(a: ArrayLike, b: ArrayLike, bits: int 
 
 
 def rounding_divide_by_pot(x: ArrayLike, exponent: ArrayLike) -> Ints:
-    """Return round(x / 2^exponent), halves away from zero."""
+    """Return x / 2^exponent, rounded with a half away from zero."""
     x, exponent = np.asarray(x, np.int64), np.asarray(exponent, np.int64)
     half = (np.int64(1) << exponent) >> 1
-    below_zero = (x >> 63) & np.where(exponent > 0, -1, 0)  # -1 for negative numbers: halves round down
+    below_zero = (x >> 63) & np.where(exponent > 0, -1, 0)  # -1 for x < 0: a half is rounded down
     return np.asarray((x + half + below_zero) >> exponent)
 
 
 def rounding_divide_by_pot_on_x86(x: Ints, exponent: Ints) -> Ints:
-    """Return int32 numbers ``x`` divided by 2^exponent, halves away from zero, as LiteRT's code on x86 does.
+    """Return int32 numbers ``x`` divided by 2^exponent, rounded with a half away from zero, as LiteRT on x86.
 
-    LiteRT also shifts by exponents below 0 or above 31, which C does not define.  x86 uses the lowest 5 bits
-    of the exponent to shift ``x``, and the lowest 6 in the 64-bit shift that makes the mask of the remainder.
+    LiteRT also shifts by exponents below 0 or above 31, which C does not define.  An x86 processor takes the
+    lowest 5 bits of the exponent in the shift of ``x``, and the lowest 6 bits in the 64-bit shift that makes
+    the mask of the remainder.
     """
     mask = wrap_int32(~(np.int64(-1) << (exponent & 63)))
     return np.asarray((x >> (exponent & 31)) + ((x & mask) > (mask >> 1) + (x < 0)), np.int64)
@@ -122,17 +123,18 @@ def multiply_by_quantized_multiplier_half_up(x: Array, multiplier: QuantizedMult
 
 
 def _product_before_right_shift(x: Array, multiplier: QuantizedMultiplier) -> Ints:
-    """Return round(x * 2^max(shift, 0) * mantissa / 2^31), halves up."""
+    """Return x * 2^max(shift, 0) * mantissa / 2^31, rounded with a half up."""
     x, left_shift = np.asarray(x, np.int64), np.maximum(multiplier.shift, 0)
     shifted = wrap_int32(x << left_shift) if left_shift.any() else x
     return saturating_rounding_doubling_high_mul(shifted, multiplier.mantissa)
 
 
 def multiply_by_quantized_multiplier_int64(x: Array, multiplier: QuantizedMultiplier) -> Ints:
-    """Return ``x``, int64 accumulators of int16 data and 8-bit weights, times ``multiplier``.
+    """Return int64 numbers ``x`` times ``multiplier``, as LiteRT does for sums of int16 data.
 
-    The mantissa is reduced to 15 bits, the product rounded once, halves up.  As in LiteRT, nothing saturates:
-    the product wraps modulo 2^64 (if |x| is 2^48 or more), and the result wraps modulo 2^32.
+    The mantissa is reduced to 15 bits, and the product is rounded once, with a half up.  Nothing saturates,
+    as in LiteRT: if |x| is 2^48 or more, the product may wrap around (modulo 2^64), and the result wraps
+    around modulo 2^32.
     """
     mantissa = np.where(multiplier.mantissa < 0x7FFF0000, (multiplier.mantissa + (1 << 15)) >> 16, 0x7FFF)
     right_shift = 15 - multiplier.shift
@@ -146,9 +148,9 @@ def multiply_by_quantized_multiplier_int64(x: Array, multiplier: QuantizedMultip
 
 
 def quantized_activation_range(act: Activation, output: Value) -> tuple[int, int]:
-    """Return the smallest and the largest integer of ``output`` that the activation ``act`` allows.
+    """Return the smallest and the largest integer that ``output`` may have after the activation ``act``.
 
-    Activations without bounds (TANH) allow all integers, as in TFLite's CalculateActivationRangeQuantized.
+    An activation without bounds (TANH) allows all integers, as in TFLite's CalculateActivationRangeQuantized.
     """
     lowest, highest = dtype_limits(output.dtype)
     low, high = ACTIVATION_BOUNDS.get(act, (None, None))
@@ -167,12 +169,12 @@ def quantized_activation_range(act: Activation, output: Value) -> tuple[int, int
 
 
 def centered(x: Array, value: Value) -> Array:
-    """Return elements ``x`` of ``value`` minus its zero point, as int32."""
+    """Return ``x``, the elements of ``value``, minus its zero point, as int32."""
     return np.asarray(x.astype(np.int32) - np.int32(zero_point_of(value)))
 
 
 def clamp_to_dtype(x: Array, output: Value, act: Activation = Activation.NONE) -> Array:
-    """Return whole numbers ``x`` plus the zero point of ``output``, in its dtype and the range of ``act``."""
+    """Return ``x`` plus the zero point of ``output``, clamped to the range of ``act``, in its dtype."""
     limits = quantized_activation_range(act, output)
     return np.asarray(np.clip(x + zero_point_of(output), *limits), output.dtype.numpy)
 
@@ -182,13 +184,13 @@ _mul = saturating_rounding_doubling_high_mul
 
 
 def _constant(real: float, integer_bits: int = 0, bits: int = 32) -> int:
-    """Return ``real`` in Q(``integer_bits``); for 16 bits, rounded to 32 bits before, as in gemmlowp."""
+    """Return ``real`` in Q(``integer_bits``).  16 bits are rounded from 32 bits, as in gemmlowp."""
     wide = math.floor(abs(real) * 2.0 ** (31 - integer_bits) + 0.5)
     return int(math.copysign(wide if bits == 32 else (wide + (1 << 15)) >> 16, real))
 
 
 def bit_length(x: Array) -> Ints:
-    """Return the number of bits of each element of ``x``; elements are from 0 to 2^53 - 1."""
+    """Return the number of bits of each element of ``x``, which must be from 0 to 2^53 - 1."""
     return np.frexp(np.asarray(x, np.float64))[1].astype(np.int64)
 
 
@@ -198,7 +200,8 @@ def bit_length(x: Array) -> Ints:
 def exp_on_negative_values(x: Array, integer_bits: int, bits: int = 32) -> Ints:
     """Return e^x in Q0 for ``x`` <= 0 in Q(``integer_bits``).
 
-    x = r - sum of powers 2^k, with r in [-1/4, 0).  The result is e^r, by a polynomial, times all e^-(2^k).
+    Let x = r - (a sum of powers 2^k), with r in [-1/4, 0).  The result is e^r, computed by a polynomial,
+    times e^-(2^k) for each of these powers.
     """
     x = np.asarray(x, np.int64)
     fraction_bits = bits - 1 - integer_bits
@@ -215,7 +218,7 @@ def exp_on_negative_values(x: Array, integer_bits: int, bits: int = 32) -> Ints:
 
 
 def _exp_on_interval_between_negative_one_quarter_and_0(x: Array, bits: int) -> Ints:
-    """Return e^x in Q0 for -1/4 <= ``x`` < 0 in Q0: the Taylor series around -1/8."""
+    """Return e^x in Q0 for -1/4 <= ``x`` < 0 in Q0, by the Taylor series around -1/8."""
     middle, third = _constant(math.exp(-1 / 8), bits=bits), _constant(1 / 3, bits=bits)
     y = x + (1 << (bits - 4))
     square = _mul(y, y, bits)
@@ -235,7 +238,7 @@ def logistic(x: Array, integer_bits: int, bits: int = 32) -> Ints:
 def tanh(x: Array, integer_bits: int, bits: int = 32) -> Ints:
     """Return the hyperbolic tangent in Q0 for ``x`` in Q(``integer_bits``): 2 / (1 + e^-2|x|) - 1."""
     x = np.asarray(x, np.int64)
-    power = exp_on_negative_values(-np.abs(x), integer_bits + 1, bits)  # as Q(n + 1), x stands for 2x
+    power = exp_on_negative_values(-np.abs(x), integer_bits + 1, bits)  # x read as Q(n + 1) is 2x
     out = saturating_left_shift(_two_over_one_plus_x(power, bits) - (1 << (bits - 3)), 2, bits)
     return np.asarray(np.where(x == 0, 0, np.where(x < 0, -out, out)), np.int64)
 
@@ -259,16 +262,16 @@ def one_over_one_plus_x(x: Array, bits: int = 32) -> Ints:
 
 
 def get_reciprocal(x: Array) -> tuple[Ints, Ints]:
-    """Return (mantissa, shift) with 1 / x = mantissa / 2^31 * 2^-shift, for integers from 1 to 2^31 - 1."""
+    """Return (mantissa, shift), where 1 / x = mantissa / 2^31 * 2^-shift, for ``x`` from 1 to 2^31 - 1."""
     x = np.asarray(x, np.int64)
     headroom = 32 - bit_length(x)
     return one_over_one_plus_x((x << headroom) - (1 << 31)), 31 - headroom
 
 
 def get_inv_sqrt_quantized_multiplier(x: Array) -> QuantizedMultiplier:
-    """Return 1 / sqrt(x) for integers from 0 to 2^31 - 1; for 0 the result is that for 1."""
+    """Return 1 / sqrt(x) for integers from 0 to 2^31 - 1; the result for 0 equals the result for 1."""
     x = np.asarray(x, np.int64)
-    excess_pairs = np.maximum((bit_length(x) - 28) // 2, 0)  # two bits each; without them x is below 2^29
+    excess_pairs = np.maximum((bit_length(x) - 28) // 2, 0)  # to shift out: x is below 2^29 then
     small = np.maximum(x >> (2 * excess_pairs), 1)
     headroom_pairs = (31 - bit_length(small)) // 2 - 1
     half = rounding_divide_by_pot((small << (2 * headroom_pairs)) >> 1, 1)  # Q3
@@ -290,8 +293,9 @@ def get_inv_sqrt_quantized_multiplier(x: Array) -> QuantizedMultiplier:
 def log_x_for_x_greater_than_or_equal_to_1(x: Array, integer_bits: int, output_integer_bits: int) -> Ints:
     """Return log(x) in Q(``output_integer_bits``) for ``x`` >= 1 in Q(``integer_bits``), both of 32 bits.
 
-    x = r * 2^(1/4) * 2^power, where power is a whole number plus or minus 1/4.  Of these two values of r the
-    smaller is taken, which is near 2^(-1/4); a quotient of polynomials approximates log(r * 2^(1/4)).
+    Let x = r * 2^(1/4) * 2^power, where power is a whole number plus or minus 1/4.  This gives two values of
+    r.  The smaller one is taken, which is near 2^(-1/4).  A quotient of polynomials approximates log(r *
+    2^(1/4)).
     """
     x = np.asarray(x, np.int64)
     power_integer_bits = output_integer_bits + 1

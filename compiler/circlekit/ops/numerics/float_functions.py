@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Float functions that numpy lacks or rounds differently than LiteRT, and rounding to bfloat16."""
+"""Float functions that numpy does not have, or rounds in another way than LiteRT; rounding to bfloat16."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def round_to_bfloat16(x: Array) -> Array:
 
 
 def rounded_for(array: Array, value: Value) -> Array:
-    """Return ``array`` rounded to bfloat16 if that is the dtype of ``value``, else as it is."""
+    """Return ``array``, rounded to bfloat16 if that is the dtype of ``value``."""
     return round_to_bfloat16(array) if value.dtype is bf16 else np.asarray(array)
 
 
@@ -34,7 +34,7 @@ HALF, ONE, TWO = map(np.float32, (0.5, 1, 2))
 
 
 def _polynomial(x: Floats, coefficients: tuple[np.float32, ...]) -> Floats:
-    """Return the polynomial of ``x`` by Horner's scheme; ``coefficients``: highest power first."""
+    """Return the polynomial of ``x`` by Horner's scheme.  ``coefficients``: the highest power first."""
     out = np.broadcast_to(coefficients[0], x.shape)
     for coefficient in coefficients[1:]:
         out = out * x + coefficient
@@ -45,22 +45,24 @@ def _polynomial(x: Floats, coefficients: tuple[np.float32, ...]) -> Floats:
 
 
 def erfc(x: Array) -> NDArray[np.float64]:
-    """Return 1 - erf(x) in float64, by the standard library."""
+    """Return 1 - erf(x) in float64, computed by Python's standard library."""
     return np.asarray(np.vectorize(math.erfc, otypes=[np.float64])(x))
 
 
 @cache
 def _tail_polynomial() -> tuple[np.float32, ...]:
-    """Return coefficients of powers of u = 2 / (1 + z/2) - 1 for e^(z^2) erfc(z) / 2, highest power first.
+    """Return the coefficients of a polynomial in u that approximates e^(z^2) erfc(z) / 2.
 
-    u maps z >= 0 to -1 < u <= 1, where the function is smooth: 11 terms give the precision of float32.
+    u = 2 / (1 + z/2) - 1 maps z >= 0 to -1 < u <= 1, where the function is smooth: 11 terms give the
+    precision of float32.  The highest power comes first.
     """
 
     def scaled_erfc(u: float) -> float:
         z = 4 / (u + 1) - 2
         if z < 20:
             return math.exp(z * z) * math.erfc(z)
-        return (1 - 0.5 / z**2 + 0.75 / z**4) / (z * math.sqrt(math.pi))  # asymptotic: e^(z^2) overflows
+        # e^(z^2) would overflow: the asymptotic series
+        return (1 - 0.5 / z**2 + 0.75 / z**4) / (z * math.sqrt(math.pi))
 
     sampled: Any = np.vectorize(scaled_erfc)
     powers = chebyshev.cheb2poly(chebyshev.chebinterpolate(sampled, 10)) / 2
@@ -68,7 +70,7 @@ def _tail_polynomial() -> tuple[np.float32, ...]:
 
 
 def normal_cdf(x: Floats) -> Floats:
-    """Return P(X <= x) of a standard normal X, computed in float32."""
+    """Return P(X <= x), where X has the standard normal distribution, computed in float32."""
     u = TWO / (np.abs(x) * np.float32(0.5**0.5 / 2) + ONE) - ONE  # z = |x| / sqrt(2)
     tail = _polynomial(u, _tail_polynomial()) * np.exp(x * x * np.float32(-0.5))
     return np.asarray(np.where(x > 0, ONE - tail, tail), np.float32)
@@ -77,7 +79,7 @@ def normal_cdf(x: Floats) -> Floats:
 # -- hyperbolic tangent ------------------------------------------------------------------------
 
 _EIGEN_LIMIT = np.float32(7.90738964)
-"""Eigen clamps x to this magnitude, where its quotient of polynomials is nearest to 1."""
+"""Eigen clamps x to this magnitude, at which its quotient of polynomials is nearest to 1."""
 _EIGEN_NUMERATOR = tuple(map(np.float32, (1.39455363e-8, 2.10273356e-5, 3.52075673e-3, 1.34021610e-1)))
 _EIGEN_DENOMINATOR = tuple(map(np.float32, (8.01577698e-7, 3.32695141e-4, 2.59725451e-2, 4.67354834e-1, 1)))
 
@@ -85,8 +87,8 @@ _EIGEN_DENOMINATOR = tuple(map(np.float32, (8.01577698e-7, 3.32695141e-4, 2.5972
 def eigen_tanh_plus_one(x: Floats) -> Floats:
     """Return 1 + tanh(x), bit for bit as LiteRT's GELU computes it with Eigen's float tanh.
 
-    For x far below 0 the result is little more than the rounding error of tanh, so the same polynomials must
-    be evaluated in the same order.  Source: Eigen's generic_fast_tanh_float (x86, no fused multiply-add).
+    If x is far below 0, the result is mostly the rounding error of tanh.  So the same polynomials must be
+    evaluated in the same order.  Source: Eigen's generic_fast_tanh_float (x86, no fused multiply-add).
     """
     x = np.clip(x, -_EIGEN_LIMIT, _EIGEN_LIMIT)
     square = x * x
@@ -95,7 +97,7 @@ def eigen_tanh_plus_one(x: Floats) -> Floats:
 
 
 _LN2 = (np.float32(float.fromhex("0x1.62e3p-1")), np.float32(float.fromhex("0x1.2fefa2p-17")))
-"""ln 2 in two parts; the first ends in zeros, so that its small multiples are exact."""
+"""ln 2 as the sum of two numbers; the first ends in zero bits, so that its small multiples are exact."""
 
 _EXPM1_SERIES = tuple(
     map(
@@ -106,10 +108,10 @@ _EXPM1_SERIES = tuple(
 
 
 def fdlibm_tanh(x: Floats) -> Floats:
-    """Return tanh(x), bit for bit as C libraries derived from fdlibm compute it (glibc up to 2.40).
+    """Return tanh(x), bit for bit as in C libraries that are derived from fdlibm (glibc up to 2.40).
 
-    LiteRT calls the C library; where it truncates results to integers, the last bit decides.
-    Source: fdlibm s_tanhf.c, which uses e^x - 1.
+    LiteRT calls the C library.  Where it truncates the results to integers, the last bit matters.  Source:
+    fdlibm s_tanhf.c, which uses e^x - 1.
     """
     size = np.minimum(np.abs(x), np.float32(22))
     large = size >= 1
@@ -119,7 +121,10 @@ def fdlibm_tanh(x: Floats) -> Floats:
 
 
 def _fdlibm_expm1(x: Floats) -> Floats:
-    """Return e^x - 1 for -2 < x <= 44.  Here x = k * ln 2 + remainder - lost, a rounding error."""
+    """Return e^x - 1 for -2 < x <= 44.
+
+    x is divided into k * ln 2 + remainder - lost, where ``lost`` is the rounding error of the remainder.
+    """
     k = np.trunc(x * np.float32(1 / np.log(2)) + np.copysign(HALF, x))
     k = np.where(np.abs(x) < np.float32(1.5 * np.log(2)), np.sign(x), k)
     k = np.where(np.abs(x) > np.float32(0.5 * np.log(2)), k, np.float32(0))
@@ -136,7 +141,7 @@ def _fdlibm_expm1(x: Floats) -> Floats:
 
 
 def _fdlibm_scaled(k: Floats, remainder: Floats, error: Floats) -> Floats:
-    """Return 2^k * (1 + remainder - error) - 1 for k != 0, in fdlibm's order of operations."""
+    """Return 2^k * (1 + remainder - error) - 1 for k != 0, with the operations in the order of fdlibm."""
     whole = k.astype(np.int32)
     below = np.ldexp(ONE, -whole)
     far = np.ldexp(ONE - (error - remainder), whole) - ONE

@@ -19,22 +19,23 @@ from circlekit.ops.numerics.fixed_point import Ints, centered, round_half_away
 from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of
 
 Function = Callable[[Array], Array]
-Interval = tuple[np.floating[Any], np.floating[Any]]  # lowest and highest number
+Interval = tuple[np.floating[Any], np.floating[Any]]  # the lowest and the highest number
 
 # -- tables of real functions ------------------------------------------------------------------
 
 
 def real_function(x: Array, input: Value, output: Value, transform: Function) -> Array:
-    """Return ``transform`` of ``x``: numbers quantized as ``input`` give numbers quantized as ``output``.
+    """Return ``transform`` of ``x``, the elements of ``input``, quantized as ``output``.
 
-    ``transform`` works on float32.  It gives each 8-bit result; 16-bit results are interpolated in a table.
+    ``transform`` maps float32 numbers to float32 numbers.  An 8-bit result is computed directly; a 16-bit
+    result is interpolated in a table.
     """
     if x.dtype.itemsize == 1:
         inverse_scale = np.float32(1) / scale_of(output)
         real = scale_of(input) * centered(x, input).astype(np.float32)
         rounded = round_half_away(transform(real) * inverse_scale) + np.float32(zero_point_of(output))
         if x.dtype == np.uint8:
-            rounded = np.where(rounded < 2.0**31, rounded, 0)  # as on x86; int8 saturates instead
+            rounded = np.where(rounded < 2.0**31, rounded, 0)  # as LiteRT on x86; int8 saturates instead
         return np.asarray(np.clip(rounded, *dtype_limits(output.dtype)), output.dtype.numpy)
 
     def dequantized(value: Value, stored: int) -> Any:
@@ -45,10 +46,11 @@ def real_function(x: Array, input: Value, output: Value, transform: Function) ->
 
 
 def interpolation_table(domain: Interval, image: Interval, transform: Function) -> Array:
-    """Return int16[513]: ``transform`` at equal steps of ``domain``, scaled so that ``image`` fills int16.
+    """Return the table int16[513] of ``transform`` at equal steps of ``domain``.
 
-    Each entry is moved to halve the largest error of the interpolation.  The computation uses the float type
-    of ``domain``.  Entries that are NaN become 0.
+    The entries are scaled so that the range of int16 stands for ``image``.  Each entry is moved so that the
+    largest error of the interpolation is halved.  The computation uses the float type of ``domain``.  NaN
+    becomes 0.
     """
     real = type(domain[0])
     lowest, highest = domain
@@ -74,13 +76,15 @@ def interpolated(x: Array, table: Array) -> Array:
 
 # -- LOGISTIC and TANH of int16 ----------------------------------------------------------------
 
-SIGMOID_ENTRIES_PER_UNIT = 24  # entries of TFLite's table between x and x + 1
+SIGMOID_ENTRIES_PER_UNIT = 24  # the entries of TFLite's table between x and x + 1
 
 
 def _sigmoid_table() -> Ints:
-    """Return TFLite's table: sigmoid(i / 24) * 2^16 for i from 0 to 254, corrected and rounded, then 65535.
+    """Return TFLite's table of the sigmoid.
 
-    The correction adds half of the largest interpolation error, |second derivative| / 8 * (1 / 24)^2.
+    The entries are sigmoid(i / 24) * 2^16 for i from 0 to 254, corrected and rounded; the last entry is
+    65535.  The correction adds half of the largest error of the interpolation: |second derivative| / 8 * (1 /
+    24)^2.
     """
     sigmoid = 1 / (1 + np.exp(-np.arange(256) / SIGMOID_ENTRIES_PER_UNIT))
     curvature = sigmoid * (1 - sigmoid) * (2 * sigmoid - 1)  # |second derivative|
@@ -94,27 +98,31 @@ _SIGMOID_TABLE = _sigmoid_table()
 
 
 def checked_log2(scale: np.float32) -> int | None:
-    """Return log2 of ``scale`` if it is an integer to within TFLite's tolerance of 1e-3, else None."""
+    """Return log2 of ``scale`` if it is an integer up to TFLite's tolerance of 1e-3, else None."""
     log = np.log(scale, dtype=np.float32) * (np.float32(1) / np.log(np.float32(2)))
     exponent = float(round_half_away(log))
     return int(exponent) if abs(float(log) - exponent) < 1e-3 else None
 
 
 def _input_in_table_steps(x: Array, input: Value, plain_shifts: tuple[int, ...]) -> Ints:
-    """Return ``x`` in units of 1 / 12288; exact only for scales 2^(s - 12) with s in ``plain_shifts``."""
+    """Return ``x``, the elements of ``input``, in units of 1 / 12288.
+
+    It is exact only if the scale is 2^(s - 12) with s in ``plain_shifts``.
+    """
     exponent = checked_log2(scale_of(input))
     if exponent is not None and exponent + 12 in plain_shifts:
         return x.astype(np.int64) * (3 << (exponent + 12))
-    multiplier, shift = float(scale_of(input)) * 4096.0 * 3.0, 0  # LiteRT makes it a 15-bit integer
+    multiplier, shift = float(scale_of(input)) * 4096.0 * 3.0, 0  # LiteRT reduces it to 15 bits
     while multiplier <= 32767.0 / 2.0 and shift <= 30:
         multiplier, shift = multiplier * 2.0, shift + 1
     return np.asarray((x.astype(np.int64) * int(multiplier) + ((1 << shift) >> 1)) >> shift)
 
 
 def _interpolated_sigmoid(magnitude: Ints, bits: int, saturated: int) -> Ints:
-    """Return sigmoid * 2^(16 + bits) of ``magnitude`` >= 0, a table index with ``bits`` fraction bits.
+    """Return 2^(16 + bits) times the sigmoid, interpolated in the table.
 
-    ``saturated``: the result for index 255, the last entry, and beyond.
+    ``magnitude``: an index into the table with ``bits`` fraction bits, not negative.  ``saturated``: the
+    result for index 255, which is the last entry, and for higher ones.
     """
     index = magnitude >> bits
     entry = np.minimum(index, 254)
@@ -124,22 +132,25 @@ def _interpolated_sigmoid(magnitude: Ints, bits: int, saturated: int) -> Ints:
 
 
 def logistic_int16(x: Array, input: Value) -> Array:
-    """Return the sigmoid, int16 in units of 2^-15, of int16 ``x`` quantized as ``input``."""
+    """Return the sigmoid of ``x``, the int16 elements of ``input``, as int16 in units of 2^-15."""
     steps = _input_in_table_steps(x, input, (0,))
     result = _interpolated_sigmoid(np.abs(steps), 9, 0x7FFF << 10)
     return np.asarray(np.where(steps >= 0, result + 512, (1 << 25) - result + 511) >> 10, np.int16)
 
 
 def tanh_int16(x: Array, input: Value) -> Array:
-    """Return tanh as 2 * sigmoid(2x) - 1, int16 in units of 2^-15, of int16 ``x`` quantized as ``input``."""
+    """Return tanh of ``x``, the int16 elements of ``input``, as int16 in units of 2^-15.
+
+    It is computed as 2 * sigmoid(2x) - 1.
+    """
     steps = _input_in_table_steps(x, input, (0, 1))
-    result = _interpolated_sigmoid(np.abs(steps), 8, 0xFFFF << 8)  # of 2x: one fraction bit less than above
+    result = _interpolated_sigmoid(np.abs(steps), 8, 0xFFFF << 8)  # for 2x: one fraction bit less
     shifted = np.where(steps >= 0, result - (1 << 23) + 128, (1 << 23) - result + 127)
     return np.asarray(shifted >> 8, np.int16)
 
 
 def require_output_scale(op: Op, scale: float) -> None:
-    """Raise UnsupportedError if the result has another ``scale``, or an int16 zero point is not 0."""
+    """Raise UnsupportedError if the result does not have ``scale``, or a zero point of int16 is not 0."""
     value, result = op.inputs[0], op.output
     assert value is not None  # required by the declaration
     result_scale = scale_of(result)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The output stage of a quantized layer: converts exact sums of products to integers of the result.
+"""The output stage of a quantized layer: converts exact sums of products to the integers of the result.
 
-The term is gemmlowp's.  LiteRT has four arithmetics for it, which round differently (see ``Arithmetic``).
-Its optimized kernels round some results differently from its reference kernels (see ``Kernels``).
+The term is from gemmlowp.  LiteRT has four ways to compute it, which round differently (see ``Arithmetic``).
+Its optimized kernels round some results in another way than its reference kernels (see ``Kernels``).
 Source: TFLite kernels/internal/common.h (MultiplyByQuantizedMultiplier) and the reference kernels.
 """
 
@@ -33,22 +33,22 @@ from circlekit.ops.numerics.fixed_point import (
 
 
 class Kernels(Enum):
-    """LiteRT's reference kernels (``BUILTIN_REF``), or its optimized kernels for x86 without delegates.
+    """A set of LiteRT's kernels: reference (``BUILTIN_REF``), or optimized for x86 without delegates.
 
-    Where the optimized kernels differ, on 8-bit data; "in groups": the rest that fills no group of this many
-    channels or numbers is computed as by the reference kernels:
+    On 8-bit data, the optimized kernels differ as follows.  "In groups of n": only whole groups of n channels
+    or numbers differ; the rest at the end is computed as by the reference kernels.
 
-    - CONV_2D without groups, TRANSPOSE_CONV of uint8: halves are rounded up, not away from zero.
+    - CONV_2D with one group, TRANSPOSE_CONV of uint8: a half is rounded up, not away from zero.
     - TRANSPOSE_CONV and DEPTHWISE_CONV_2D of int8: the same, in groups of 8 channels.
-    - FULLY_CONNECTED: the same, in fixed point instead of float64.
+    - FULLY_CONNECTED: the same, and fixed point instead of float64.
     - MEAN over height and width: the same, in groups of 16 channels; the zero point is rounded by itself.
     - QUANTIZE from 8 bits to 8 bits: the same, in groups of 16 numbers.
-    - QUANTIZE from float32: in groups of 8 numbers, times 1 / scale, halves to even; the rest is divided by
-      the scale in float64, halves away from zero.
-    - DEQUANTIZE: in groups of 8 numbers, scale * x - scale * zero_point, each product rounded.
+    - QUANTIZE from float32: in groups of 8 numbers, x is multiplied by 1 / scale, and a half is rounded to
+      even; the rest is divided by the scale in float64, and a half is rounded away from zero.
+    - DEQUANTIZE: in groups of 8 numbers, the result is scale * x - scale * zero_point, each product rounded.
 
-    Not reproduced: LiteRT rounds the last results (up to 15) of a uint8 TRANSPOSE_CONV like its reference
-    kernels.
+    One difference is not reproduced: LiteRT computes the last results (up to 15) of a uint8 TRANSPOSE_CONV
+    like its reference kernels.
     """
 
     REFERENCE = "reference"
@@ -60,7 +60,7 @@ _KERNELS: ContextVar[Kernels] = ContextVar("kernels", default=Kernels.REFERENCE)
 
 @contextmanager
 def following(kernels: Kernels) -> Iterator[None]:
-    """Within this context, operators are computed as LiteRT's ``kernels`` compute them."""
+    """Return a context in which operators give the results of ``kernels``."""
     token = _KERNELS.set(kernels)
     try:
         yield
@@ -69,24 +69,24 @@ def following(kernels: Kernels) -> Iterator[None]:
 
 
 def follows_optimized_kernels() -> bool:
-    """Whether operators are now computed as LiteRT's optimized kernels compute them."""
+    """Return whether operators now give the results of LiteRT's optimized kernels."""
     return _KERNELS.get() is Kernels.OPTIMIZED
 
 
 def in_full_group(channels: int, size: int = 8) -> NDArray[np.bool_]:
-    """Return bool[channels]: whether each channel, counted from the first, is in a group of ``size``."""
+    """Return bool[channels]: whether each channel is in a whole group of ``size``, counted from the first."""
     return np.arange(channels) < channels // size * size
 
 
-INT32_END = 2.0**31  # one more than the largest int32
+INT32_END = 2.0**31  # the largest int32 + 1
 
 
 class Arithmetic(Enum):
-    """Arithmetics that multiply (sum + bias) by the scale.
+    """The ways to multiply (sum + bias) by the scale.
 
-    FIXED_POINT: int32 sums, a 31-bit mantissa, rounded after the product and after the shift.
-    WIDE_FIXED_POINT: int64 sums, a 15-bit mantissa, rounded once (most kernels of int16 data).
-    DOUBLE: int32 sums, float64, rounded half away from zero (the reference kernel of FULLY_CONNECTED).
+    FIXED_POINT: int32 sums and a 31-bit mantissa; rounded after the product and after the shift.
+    WIDE_FIXED_POINT: int64 sums and a 15-bit mantissa; rounded once (most kernels of int16 data).
+    DOUBLE: int32 sums and float64; rounded, a half away from zero (the reference kernel of FULLY_CONNECTED).
     WIDE_DOUBLE: the same with int64 sums.
     """
 
@@ -100,9 +100,10 @@ class Arithmetic(Enum):
 class OutputStage:
     """Computes clip((sums + bias) * scale + zero_point, limits) as ``dtype``; channels are the last axis.
 
-    ``bias``: integers [C] in units of the sums.  ``scale``: float64, scale of the sums / scale of the result,
-    a scalar or [C].  ``limits``: lowest and highest result.  ``rounds_up``: a bool or bool[C], whether
-    FIXED_POINT rounds halves up after its shift, as LiteRT's optimized kernels do, not away from zero.
+    ``bias``: integers [C] in units of the sums.  ``scale``: the scale of the sums divided by that of the
+    result, as float64, a scalar or [C].  ``limits``: the lowest and the highest result.  ``rounds_up``:
+    whether FIXED_POINT rounds a half up after its shift, as LiteRT's optimized kernels do, instead of away
+    from zero; a bool or bool[C].
     """
 
     bias: Ints | None
@@ -115,11 +116,11 @@ class OutputStage:
 
     @cached_property
     def multiplier(self) -> QuantizedMultiplier:
-        """The scale as a fixed-point number: mantissa and shift."""
+        """The scale as a fixed-point number."""
         return quantize_multiplier(self.scale)
 
     def __call__(self, sums: Array) -> Array:
-        """Return [..., C] of ``dtype`` for ``sums`` [..., C], whole numbers of a float or integer dtype."""
+        """Return the results [..., C] for ``sums`` [..., C], whole numbers of a float or integer dtype."""
         wide = sums.astype(np.int64)
         if self.bias is not None:
             wide += self.bias
@@ -129,7 +130,7 @@ class OutputStage:
 
     def _scaled(self, sums: Ints) -> Array:
         if self.arithmetic in (Arithmetic.DOUBLE, Arithmetic.WIDE_DOUBLE):
-            # as on x86: numbers outside of int32 become -2^31; adding a negative zero point wraps around
+            # as on x86: a number outside of int32 becomes -2^31; a negative zero point then wraps it around
             rounded = round_half_away(sums * self.scale)
             overflow = INT32_END if self.zero_point < 0 else -INT32_END
             return np.where(np.abs(rounded) >= INT32_END, overflow, rounded)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared parts of quantized layers with weights: dynamic quantization, parameters, exact sums of products.
+"""Parts that quantized layers share: dynamic quantization, scales and zero points, exact sums of products.
 
-Dynamic quantization: the kernel quantizes float data itself, to multiply it with integer weights (hybrid).
-BLAS has no integer product, so sums of products of integers are computed in floats: float32 is exact below
-2^24, float64 below 2^53.  Source: TFLite portable_tensor_utils.cc (SymmetricQuantizeFloats, Asymmetric...).
+In dynamic quantization, the kernel quantizes float data itself, to multiply them by integer weights (hybrid).
+Sums of products of integers are computed in floats, because BLAS has no integer product: float32 is exact
+below 2^24, float64 below 2^53.  Source: TFLite portable_tensor_utils.cc (SymmetricQuantizeFloats,
+AsymmetricQuantizeFloats).
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from circlekit.ops.quantization import dtype_limits, scale_of
 
 
 class Rows(NamedTuple):
-    """Quantized rows: real = scale * (data - offset); ``offset`` is the zero point.
+    """Quantized rows: real = scale * (data - offset).
 
-    ``data``: int8 numbers as float32 [rows, n]; ``scale``: float32 [rows, 1]; ``offset``: float32 [rows, 1].
+    ``data``: numbers of int8 as float32 [rows, n].  ``scale``: float32 [rows, 1].  ``offset``: the zero
+    points, float32 [rows, 1].
     """
 
     data: Array
@@ -32,10 +34,10 @@ class Rows(NamedTuple):
 
 
 def quantize_rows(x: Array, asymmetric: bool) -> Rows:
-    """Quantize float32 ``x`` [rows, n] to 8 bits, each row over its own range.
+    """Return float32 ``x`` [rows, n] quantized to 8 bits, each row by its own range.
 
-    Symmetric: to -127 ... 127, with offset 0.  Asymmetric: to -128 ... 127.  Rows of zeros get scale 1 and
-    offset 0.
+    If ``asymmetric``, the integers are from -128 to 127; else they are from -127 to 127, and the offset is 0.
+    A row of zeros gets the scale 1 and the offset 0.
     """
     if not asymmetric:
         largest = np.abs(x).max(axis=1, keepdims=True, initial=0).astype(np.float32)
@@ -62,11 +64,11 @@ def exact_float_dtype(bound: float) -> np.dtype[Any]:
 
 
 LARGEST_HYBRID_PRODUCT = 255 * 128
-"""Largest magnitude of the product of a difference of 8-bit integers and an int8 weight."""
+"""The largest magnitude of the product of an int8 weight and a difference of 8-bit integers."""
 
 
 def to_exact_floats(matrix: Array) -> Array:
-    """Convert 8-bit integers [outputs, n] to floats in which ``integer_product`` is exact."""
+    """Return 8-bit integers [outputs, n] in the float dtype in which ``integer_product`` is exact."""
     return matrix.astype(exact_float_dtype(matrix.shape[-1] * LARGEST_HYBRID_PRODUCT))
 
 
@@ -81,22 +83,23 @@ def integer_product(a: Array, b: Array) -> Array:
 
 
 def quantized_product(rows: Rows, weights: Array, scale: np.float32 | Array) -> Array:
-    """Return ``rows`` [rows, n] times the transpose of quantized ``weights`` [outputs, n], float32.
+    """Return ``rows`` [rows, n] times the transpose of quantized ``weights`` [outputs, n], as float32.
 
-    ``weights``: int8, or the result of ``to_exact_floats``.  ``scale``: of the weights, one or [outputs].
+    ``weights``: int8, or the result of ``to_exact_floats``.  ``scale``: the scale of the weights, or the
+    scales [outputs].
     """
     total = integer_product(rows.data - rows.offset, weights).astype(np.float32)
     return np.asarray(total * (rows.scale * scale))
 
 
 PACKED_WEIGHTS = (DType.INT4, DType.INT2)
-"""Packed dtypes of weights; kernels get them unpacked, as int8."""
+"""The packed dtypes of weights, which kernels get as int8."""
 
 
 def is_dynamically_quantized(op: Op, data: Value, weights: Value) -> bool:
-    """Whether ``data`` is float32 and ``weights`` are integers (LiteRT's hybrid kernels).
+    """Return whether ``data`` is float32 and ``weights`` are integers (LiteRT's hybrid kernels).
 
-    Raise UnsupportedError if there is no kernel for the dtypes of data and weights.
+    Raise UnsupportedError if there is no kernel for these dtypes.
     """
     if data.dtype is f32 and weights.dtype in (i8, u8, *PACKED_WEIGHTS):
         return True
@@ -111,7 +114,7 @@ def is_dynamically_quantized(op: Op, data: Value, weights: Value) -> bool:
 
 
 def channel_scales(weights: Value, channels: int) -> Array:
-    """Return the scales of ``weights``, float32 [1] or [channels].  Raise ModelError for other numbers."""
+    """Return the scales of ``weights``, float32 [1] or [channels]; raise ModelError for another number."""
     scale_of(weights)
     assert weights.quantization is not None  # it has a scale
     scales: Array = weights.quantization.scale
@@ -121,10 +124,11 @@ def channel_scales(weights: Value, channels: int) -> Array:
 
 
 def effective_scale(data: Value, weights: Value, output: Value, channels: int, rounded: bool) -> Array:
-    """Return data scale * weight scale / output scale, float64: a scalar, or one per channel.
+    """Return scale of the data * scale of the weights / scale of the output, as float64.
 
-    ``rounded``: whether the product of data and weight scale is rounded to float32.  Raise ModelError if a
-    scale is missing, or their number is neither 1 nor ``channels``.
+    The result is a scalar, or has one element per channel.  ``rounded``: whether the product of the first two
+    scales is rounded to float32.  Raise ModelError if a scale is missing, or if the weights have neither 1
+    nor ``channels`` scales.
     """
     scales = channel_scales(weights, channels)
     if rounded:
@@ -136,9 +140,9 @@ def effective_scale(data: Value, weights: Value, output: Value, channels: int, r
 
 
 def weight_zero_points(weights: Value, channels: int) -> Ints:
-    """Return the zero points of ``weights``, a scalar or [channels].  Raise ModelError for other numbers.
+    """Return the zero points of ``weights``, a scalar or [channels]; raise ModelError for another number.
 
-    They are 0 for signed weights: LiteRT ignores the zero points that a file gives them.
+    The zero points of signed weights are 0, because LiteRT ignores those in the file.
     """
     quantization = weights.quantization
     if weights.dtype is not u8 or quantization is None or not quantization.zero_point.any():
@@ -150,7 +154,7 @@ def weight_zero_points(weights: Value, channels: int) -> Ints:
 
 
 def integer_bias(op: Op, data: Value, bias: Array | None) -> Ints | None:
-    """Return the bias of a layer on integer ``data`` as int64.  Raise UnsupportedError if it is float."""
+    """Return the bias of a layer on integer ``data`` as int64; raise UnsupportedError for a float bias."""
     if bias is None:
         return None
     if bias.dtype.kind != "i":
@@ -159,7 +163,7 @@ def integer_bias(op: Op, data: Value, bias: Array | None) -> Ints | None:
 
 
 def has_int64_sums(op: Any, data: Value) -> bool:
-    """Whether sums are int64: for int16 data, if ``op`` does not ask for an int32 ``quantized_bias_type``."""
+    """Return whether sums are int64: for int16 data, unless ``op`` asks for an int32 bias."""
     return data.dtype is i16 and getattr(op, "quantized_bias_type", f32) is not i32
 
 
@@ -170,10 +174,10 @@ def greatest_magnitude(value: Value, zero_point: int) -> int:
 
 
 def centered_weights(weights: Array, zero_points: Ints, axis: int, data_magnitude: float) -> Array:
-    """Return integer ``weights`` minus their zero points, in the float dtype in which sums are exact.
+    """Return integer ``weights`` minus their zero points, in a float dtype in which sums are exact.
 
-    ``zero_points``: a scalar, or one per index of ``axis``, the axis of the output channels.
-    ``data_magnitude``: the largest magnitude of the data that the weights are multiplied with.
+    ``zero_points``: a scalar, or one for each index of ``axis``, the axis of the output channels.
+    ``data_magnitude``: the largest magnitude of the data that are multiplied by the weights.
     """
     channels = np.moveaxis(weights, axis, -1) - zero_points.astype(np.int32)
     others = tuple(range(weights.ndim - 1))

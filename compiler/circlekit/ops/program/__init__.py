@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control flow, state, custom operators, detection and text."""
+"""Operators of control flow, state, detection and text; custom operators."""

@@ -16,9 +16,10 @@ from circlekit.ops.program.state import state_of
 
 
 def _common_types(names: str, left: Sequence[Value], right: Sequence[Value]) -> tuple[TensorType, ...]:
-    """Return the types of ``left``; dimensions that differ in ``right`` become unknown.
+    """Return the types of ``left``, with unknown dimensions where ``right`` has others.
 
-    Raise ShapeError if ``right`` has another number of values or other dtypes; ``names`` begins its message.
+    Raise ShapeError if ``right`` has another number of values or other dtypes.  ``names``: what the two are,
+    for the message.
     """
     if len(left) != len(right):
         raise ShapeError(f"{names}: expected equal numbers of values, got {len(left)} and {len(right)}")
@@ -41,7 +42,7 @@ def _is_true(array: Array) -> bool:
 
 
 class While(Op, code="WHILE", variadic_results=True, pure=False):
-    """The operands after repeated replacement by the outputs of ``body``, while ``cond`` is true for them."""
+    """A loop: as long as ``cond`` is true for the operands, the outputs of ``body`` replace them."""
 
     input = variadic_operand(*ANY)
 
@@ -80,7 +81,7 @@ class If(Op, code="IF", variadic_results=True, pure=False):
 
 
 class CallOnce(Op, code="CALL_ONCE", results=(), pure=False):
-    """Run the graph ``init``, which initializes resources, the first time after each reset of the state."""
+    """Runs the graph ``init``, which initializes resources, once after each reset of the state."""
 
     init: Graph = graph_attribute(field="init_subgraph_index")
 
@@ -93,7 +94,7 @@ class CallOnce(Op, code="CALL_ONCE", results=(), pure=False):
 
 
 class GraphCall(Op, variadic_results=True):
-    """Base class of operators that call one graph, their only graph attribute, with their operands."""
+    """Base class of operators that call one graph with their operands; it is their only graph attribute."""
 
     input = variadic_operand(*ANY)
 

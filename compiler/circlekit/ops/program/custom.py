@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of custom operators: TensorFlow operators that converters keep as custom, and LiteRT's own.
+"""Kernels of custom operators: operators of TensorFlow that converters keep, and those of LiteRT.
 
-Attributes are in the custom options, a FlexBuffer map.  Source: TensorFlow's definitions of the operators.
+Their attributes are in the custom options, a FlexBuffer map.  Source: TensorFlow's definitions.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ UNSUPPORTED = {
     "RUN_MODEL": "it runs another model file",
     "STABLEHLO": "StableHLO operators are kept unchanged, for runtimes that compile them",
 }
-"""Why a built-in operator has no kernel, by its code in the schema; STABLEHLO: codes that begin with it."""
+"""The reason why a built-in operator has no kernel, by its code; STABLEHLO: all codes that begin with it."""
 
 
 def why_unsupported(code: str) -> str | None:
-    """Return why the built-in operator ``code`` has no kernel; None for a code that is not in UNSUPPORTED."""
+    """Return why the built-in operator ``code`` has no kernel; None if the reason is not in UNSUPPORTED."""
     return UNSUPPORTED.get("STABLEHLO" if code.startswith("STABLEHLO_") else code)
 
 
@@ -46,7 +46,10 @@ def reduce_all(op: Op, x: Array, axes: Array) -> Array:
 
 
 def matrix_product(op: Op, x: Array, y: Array) -> Array:
-    """Return products of the matrices in the last two axes, transposed or adjoint as the options say."""
+    """Return the products of the matrices in the last two axes.
+
+    The options may ask to transpose a matrix (``transpose_a``), or also to conjugate it (``adj_x``).
+    """
     if isinstance(op, OpaqueOp) and op.custom_code == "MatMul" and (x.ndim, y.ndim) != (2, 2):
         raise ShapeError(f"MatMul: expected two matrices, got ranks {x.ndim} and {y.ndim}")
     options = options_of(op)
@@ -59,7 +62,10 @@ def matrix_product(op: Op, x: Array, y: Array) -> Array:
 
 
 def matrix_band_part(op: Op, x: Array, lower: Array, upper: Array) -> Array:
-    """Return ``x`` with ``lower`` diagonals below and ``upper`` above the main one (all if < 0), else 0."""
+    """Return ``x`` with 0 outside of a band around the main diagonal.
+
+    The band has ``lower`` diagonals below and ``upper`` above the main diagonal; a negative number means all.
+    """
     below, above = (int(a.reshape(-1)[0]) for a in (lower, upper))
     distance = np.arange(x.shape[-1]) - np.arange(x.shape[-2])[:, None]
     kept = ((below < 0) | (-distance <= below)) & ((above < 0) | (distance <= above))
@@ -67,7 +73,10 @@ def matrix_band_part(op: Op, x: Array, lower: Array, upper: Array) -> Array:
 
 
 def window_options(op: Op) -> tuple[list[int], list[int], Padding, bool]:
-    """Return ksize and strides (each [N,H,W,C]), padding and include_batch_in_index, or raise ModelError."""
+    """Return the options ksize and strides (both [N,H,W,C]), padding, and include_batch_in_index.
+
+    Raise ModelError if one is missing or invalid.
+    """
     options = options_of(op, ksize=list, strides=list, padding=str)
     taps, strides = options["ksize"], options["strides"]
     if len(taps) != 4 or len(strides) != 4 or any(type(n) is not int or n < 1 for n in (*taps, *strides)):
@@ -78,9 +87,10 @@ def window_options(op: Op) -> tuple[list[int], list[int], Padding, bool]:
 
 
 def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
-    """Return the maximum of each NHWC window, and its index (row * width + column) * channels + channel.
+    """Return the maximum of each window of NHWC data, and its index in the image.
 
-    ``include_batch_in_index`` adds the batch number times the size of an image.
+    The index is (row * width + column) * channels + channel.  The option ``include_batch_in_index`` adds the
+    batch index times the size of an image.
     """
     taps, strides, padding, counts_images = window_options(op)
     if x.ndim != 4:
@@ -96,7 +106,7 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
     windows = np.lib.stride_tricks.sliding_window_view(data, (taps[1], taps[2]), (1, 2))
     windows = windows[:, :: strides[1], :: strides[2]][:, : rows.number, : columns.number]
     best = windows.reshape(*windows.shape[:4], -1).argmax(axis=-1)
-    # the best position is in the padding only if all elements have the lowest value: 0 instead
+    # the best position is in the padding only if all elements have the lowest value; then 0 is taken
     row = np.maximum(np.arange(rows.number)[:, None, None] * strides[1] - rows.before + best // taps[2], 0)
     column = np.maximum(np.arange(columns.number)[:, None] * strides[2] - columns.before + best % taps[2], 0)
     index = (row * width + column) * channels + np.arange(channels)
@@ -108,7 +118,7 @@ def max_pool_with_argmax(op: Op, x: Array) -> Sequence[Array]:
 
 _NAMES = "CheckNumerics CheckNumericsV2 Identity PlaceholderWithDefault PreventGradient Snapshot StopGradient"
 IDENTITIES = tuple(prefix + name for prefix in ("", "Flex") for name in _NAMES.split())
-"""TensorFlow's operators that have an effect in training only: they return their operand."""
+"""The operators of TensorFlow that return their operand: they have an effect in training only."""
 
 CUSTOM_KERNELS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(IDENTITIES, lambda op, x: np.array(x)),
@@ -123,9 +133,12 @@ CUSTOM_KERNELS: dict[str, Callable[..., Any]] = {
     "SplitV": lambda op, x, sizes, axis: split_by_sizes(x, sizes, axis),
     "TFLite_Detection_PostProcess": detection_postprocess,
 }
-"""circlekit's kernels of custom operators by custom code, called with the operator and its operands."""
+"""The built-in kernels of custom operators by custom code: functions of the operator and its operands."""
 
 
 def is_pure(op: Op) -> bool:
-    """Whether ``op`` has no side effects and depends only on its operands, as all of CUSTOM_KERNELS do."""
+    """Return whether ``op`` has no side effects and its results depend on its operands only.
+
+    All operators in CUSTOM_KERNELS are pure.
+    """
     return op.pure or (isinstance(op, OpaqueOp) and op.code == "CUSTOM" and op.custom_code in CUSTOM_KERNELS)

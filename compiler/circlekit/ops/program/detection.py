@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Non-maximum suppression of boxes by their scores.
 
-Of boxes with equal scores the first is selected; LiteRT's NON_MAX_SUPPRESSION may select another one.
+Of several boxes with equal scores, the first is selected; LiteRT's NON_MAX_SUPPRESSION may select another.
 Source: TFLite non_max_suppression, reference/non_max_suppression.h, detection_postprocess.
 """
 
@@ -23,7 +23,10 @@ from circlekit.ops.quantization import scale_of, zero_point_of
 
 
 def intersection_over_union(boxes: Array, index: int) -> Array:
-    """Return [n]: overlap of box ``index`` with ``boxes`` [n, 4] (corners y, x, y, x); 0 without area."""
+    """Return [n]: intersection over union of the box at ``index`` with each of ``boxes``.
+
+    ``boxes``: [n, 4], two corners each (y, x, y, x).  A box without area gives 0.
+    """
     low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
     area = np.prod(high - low, axis=1)
     sides = np.minimum(high, high[index]) - np.maximum(low, low[index])
@@ -36,13 +39,14 @@ def intersection_over_union(boxes: Array, index: int) -> Array:
 def suppress(
     boxes: Array, scores: Array, count: int, iou_threshold: float, score_threshold: float, sigma: float
 ) -> tuple[Array, Array]:
-    """Return indices (int32) and scores (float32) of at most ``count`` of ``boxes`` [n, 4], best first.
+    """Return indices (int32) and scores (float32) of at most ``count`` selected boxes, the best first.
 
-    Each selected box removes the boxes whose overlap with it is at least ``iou_threshold``; ``sigma`` > 0
-    also lowers the scores of the others.  Boxes with scores up to ``score_threshold`` are removed.  A box
-    without area does not remove itself, so it is selected repeatedly, as in LiteRT.
+    ``boxes``: [n, 4].  A selected box removes all boxes whose intersection over union with it is at least
+    ``iou_threshold``.  If ``sigma`` > 0, it also lowers the scores of the other boxes (soft suppression).
+    Boxes with scores up to ``score_threshold`` are removed.  A box without area does not remove itself, so it
+    may be selected several times, as in LiteRT.
     """
-    candidates = np.nonzero(scores > score_threshold)[0]  # indices of boxes; then their scores and corners
+    candidates = np.nonzero(scores > score_threshold)[0]  # the boxes that are left, by index
     current, boxes = scores[candidates].astype(np.float32), boxes[candidates]
     limit = min(len(candidates), count)
     selected: list[int] = []
@@ -61,9 +65,9 @@ def suppress(
 
 
 class NonMaxSuppressionV4(Op, code="NON_MAX_SUPPRESSION_V4", results=("selected_indices", "selected_count")):
-    """Indices of the selected boxes, i32[max_output_size] padded with zeros, and their number.
+    """The indices of the selected boxes, i32[max_output_size] padded with 0, and the number of these boxes.
 
-    ``boxes``: f32[n, 4], two corners each (y, x, y, x); ``scores``: f32[n]; the other operands are scalars.
+    ``boxes``: f32[n, 4], two corners each (y, x, y, x).  ``scores``: f32[n].  The other operands are scalars.
     """
 
     boxes = operand(f32)
@@ -95,7 +99,10 @@ class NonMaxSuppressionV5(
     code="NON_MAX_SUPPRESSION_V5",
     results=("selected_indices", "selected_scores", "selected_count"),
 ):
-    """V4 with scores as a second result; with ``soft_nms_sigma`` > 0, overlaps lower scores (soft NMS)."""
+    """Like NON_MAX_SUPPRESSION_V4, but the scores of the selected boxes are a result too.
+
+    If ``soft_nms_sigma`` > 0, a selected box lowers the scores of the boxes that it overlaps.
+    """
 
     soft_nms_sigma = operand(f32)
 
@@ -104,14 +111,17 @@ class NonMaxSuppressionV5(
 
 
 def dequantized(value: Value | None, array: Array) -> Array:
-    """Return the real numbers, float32, that ``array``, the elements of ``value``, stands for."""
+    """Return the real numbers (float32) for which ``array``, the elements of ``value``, stands."""
     if array.dtype == np.float32 or value is None:
         return array
     return np.asarray((array.astype(np.float32) - zero_point_of(value)) * scale_of(value))
 
 
 def decoded_boxes(codes: Array, anchors: Array, options: dict[str, Any]) -> Array:
-    """Return [n, 4]: corners y, x, y, x of boxes that are coded relative to ``anchors`` (y, x, h, w)."""
+    """Return the corners (y, x, y, x) of boxes, [n, 4].
+
+    ``codes``: the boxes relative to ``anchors`` (y, x, h, w).
+    """
     codes, anchors = codes[:, :4].astype(np.float64), anchors.astype(np.float64)
     scales = np.array([options[f"{name}_scale"] for name in "yxhw"], np.float32).astype(np.float64)
     center = (codes[:, :2] / scales[:2] * anchors[:, 2:] + anchors[:, :2]).astype(np.float32)
@@ -120,7 +130,10 @@ def decoded_boxes(codes: Array, anchors: Array, options: dict[str, Any]) -> Arra
 
 
 def suppress_class(boxes: Array, scores: Array, count: int, options: dict[str, Any]) -> Array:
-    """Return indices of at most ``count`` boxes that overlap by at most ``nms_iou_threshold``, best first."""
+    """Return the indices of at most ``count`` boxes, the best first.
+
+    The intersection over union of any two of them is at most ``nms_iou_threshold``.
+    """
     threshold = np.float32(options["nms_iou_threshold"])
     candidates = np.nonzero(scores >= np.float32(options["nms_score_threshold"]))[0]
     candidates = candidates[np.argsort(-scores[candidates], kind="stable")]
@@ -139,10 +152,11 @@ _REQUIRED_OPTIONS: dict[str, type] = {
 
 
 def detection_postprocess(op: Op, *args: Array) -> list[Array]:
-    """Return boxes, classes and scores of the best detections, and their number; unused rows are zeros.
+    """Return boxes, classes and scores of the best detections, and their number; unused rows are 0.
 
-    Operands: box codes [1, n, 4 or more], scores [1, n, classes] or [1, n, 1 + classes] with the background
-    first, anchors [n, 4]; float32 or uint8.  Raise ModelError for wrong options and ShapeError for shapes.
+    The operands are float32 or uint8: box codes [1, n, 4 or more]; scores [1, n, classes], or
+    [1, n, 1 + classes] with the background first; anchors [n, 4].  Raise ModelError for invalid options,
+    ShapeError for shapes that do not fit.
     """
     options = options_of(op, **_REQUIRED_OPTIONS)
     codes, predictions, anchors = (dequantized(v, a) for v, a in zip(op.inputs, args, strict=True))
@@ -153,14 +167,14 @@ def detection_postprocess(op: Op, *args: Array) -> list[Array]:
         raise ModelError("expected nms_iou_threshold from 0 to 1, and boxes without negative sizes")
     scores = predictions[0][:, predictions.shape[2] - options["num_classes"] :]
     limit, slots = options["max_detections"], options["max_classes_per_detection"]
-    if options.get("use_regular_nms"):  # boxes of each class suppress each other; the best of all classes
+    if options.get("use_regular_nms"):  # suppression in each class, then the best boxes of all classes
         per_class = min(options.get("detections_per_class", 100), limit)
         by_class = [suppress_class(boxes, s, per_class, options) for s in scores.T]
         rows, classes = np.concatenate(by_class), np.repeat(range(len(by_class)), list(map(len, by_class)))
         best = np.argsort(-scores[rows, classes], kind="stable")[:limit]
         rows, classes, count = rows[best], classes[best], len(best)
         positions = np.arange(count)
-    else:  # boxes suppress each other by the score of their best class; each has several classes
+    else:  # suppression by the best score of each box, then several classes for each box
         selected = suppress_class(boxes, scores.max(axis=1), limit, options)
         per_box = min(slots, scores.shape[1])
         rows, count = np.repeat(selected, per_box), len(selected)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reader of FlexBuffers, the schemaless format of the options of custom operators.
+"""Read FlexBuffers, the format without schema of the options of custom operators.
 
-A value has a type and a slot of 1, 2, 4 or 8 bytes.  A value that does not fit into its slot is stored at an
-earlier place, and the slot holds the distance to it in bytes.  Source: "FlexBuffers' internals" in the
-documentation of FlatBuffers.
+A value has a type and a slot of 1, 2, 4 or 8 bytes.  A value that does not fit its slot is stored at an
+earlier position, and the slot holds the distance to that position in bytes.  Source: "FlexBuffers' internals"
+in the documentation of FlatBuffers.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ INDIRECT_INT, INDIRECT_UINT, INDIRECT_FLOAT, MAP, VECTOR, VECTOR_INT = range(6, 
 VECTOR_STRING, VECTOR_INT2, VECTOR_FLOAT4, BLOB, BOOL, VECTOR_BOOL = 15, 16, 24, 25, 26, 36
 
 MAX_DEPTH = 64
-"""Largest nesting of values, so that a malformed file does not exhaust Python's stack."""
+"""The largest nesting of values; a deeper nesting in a malformed file could exhaust Python's stack."""
 
 
 def options_of(op: Op, **required: type) -> dict[str, Any]:
-    """Return the custom options of an operator by name; an empty dict if it has none.
+    """Return the custom options of an operator by name; {} if it has none.
 
-    ``required``: types by the names of options.  Raise ModelError if the options are no map, or if a required
-    option is missing or has another type (an int is accepted for a float).
+    ``required``: the types of options that must be there, by name.  Raise ModelError if the options are no
+    map, or if such an option is missing or has another type (an int may stand for a float).
     """
     stored = op.extra.get("custom_options")
     is_empty = stored is None or not len(stored)
@@ -55,11 +55,14 @@ def read_flexbuffer(data: bytes) -> Any:
 
 
 class _Reader:
-    """Reads the parts of a FlexBuffer.  ``at``: an offset in it; ``width``: of a slot; both in bytes."""
+    """Reads the parts of a FlexBuffer.
+
+    In all methods, ``at`` is an offset in the buffer and ``width`` the size of a slot, both in bytes.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.elements_left = 4 * len(data)  # vectors may be shared: limits the time for a malformed file
+        self.elements_left = 4 * len(data)  # shared vectors count repeatedly; limits the time
 
     def bytes_at(self, at: int, size: int) -> bytes:
         if not 0 <= at <= at + size <= len(self.data):
@@ -70,10 +73,10 @@ class _Reader:
         return int.from_bytes(self.bytes_at(at, width), "little")
 
     def value(self, at: int, width: int, packed: int, depth: int) -> Any:
-        """Return the value of the slot ``at``.
+        """Return the value of the slot at ``at``.
 
-        ``packed``: 4 * its type + n; if the value is stored elsewhere, it has slots of 2^n bytes there.
-        ``depth``: the number of vectors and maps that contain it.
+        ``packed``: 4 * type + n; a value that is not in the slot itself has slots of 2^n bytes.  ``depth``:
+        the number of vectors and maps that contain the value.
         """
         kind, target_width = packed >> 2, 1 << (packed & 3)
         if depth > MAX_DEPTH:
@@ -108,10 +111,10 @@ class _Reader:
         return self.data[at:end].decode("utf-8", "replace")
 
     def elements(self, at: int, width: int, kind: int, depth: int) -> Any:
-        """Return a map, a vector of any values (``VECTOR``), or a vector of values of one type.
+        """Return a map, a vector of values of any types (``VECTOR``), or a vector of values of one type.
 
-        The length is stored before the elements, except in vectors of 2 to 4 numbers.  In maps and vectors of
-        any values, the types of all elements are stored after them.
+        The length is stored before the elements, except in vectors of 2 to 4 numbers.  In a map, and in a
+        vector of values of any types, the types of all elements are stored after the elements.
         """
         is_fixed = VECTOR_INT2 <= kind <= VECTOR_FLOAT4
         if not (is_fixed or VECTOR_INT <= kind <= VECTOR_STRING or kind in (MAP, VECTOR, VECTOR_BOOL)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of a model between runs: variable tensors, resource variables, hash tables, random streams.
+"""The state of a model between runs: variable tensors, resource variables, hash tables, random streams.
 
 A handle of a resource variable or a table is an array of one int32 number.  Sources: TFLite var_handle,
 read_variable, assign_variable, hashtable, hashtable_import, hashtable_find, hashtable_size,
@@ -29,9 +29,10 @@ from circlekit.ops.quantization import zero_point_of
 class State:
     """The state that all graphs of one interpreter share.
 
-    ``tensors``: contents of variable tensors; ``handles``: handle number of each resource variable by
-    (container, name); ``variables``, ``tables``: contents of resource variables and hash tables by handle
-    number; ``initialized``: graphs that CALL_ONCE has run; ``streams``: next counter of each random operator.
+    ``tensors``: the contents of variable tensors.  ``handles``: the handle number of each resource variable
+    by (container, name).  ``variables``, ``tables``: the contents of resource variables and hash tables by
+    handle number.  ``initialized``: the graphs that CALL_ONCE has run.  ``streams``: the next counter of each
+    random operator.
     """
 
     tensors: dict[Value, Array] = field(default_factory=dict)
@@ -42,9 +43,10 @@ class State:
     streams: dict[Op, Any] = field(default_factory=dict)
 
     def read(self, value: Value) -> Array:
-        """Return a read-only view of a variable tensor.  Raise UnsupportedError if numpy lacks its dtype.
+        """Return a read-only view of a variable tensor.
 
-        Before the first write it holds zeros, for int8 the zero point.
+        Before it is written for the first time, it holds 0, or the zero point for int8.  Raise
+        UnsupportedError if numpy does not have its dtype.
         """
         array = self.tensors.get(value)
         if array is None:
@@ -66,7 +68,7 @@ def read_only(array: Array) -> Array:
 
 @runtime_checkable
 class Runner(Protocol):
-    """The interpreter as ``Op.call`` receives it: it runs graphs and holds the state."""
+    """The interpreter as ``Op.call`` gets it: it runs graphs and holds the state."""
 
     state: State
 
@@ -74,31 +76,31 @@ class Runner(Protocol):
 
 
 def state_of(op: Op, run: Run) -> State:
-    """Return the state of the interpreter.  Raise UnsupportedError if ``op`` runs outside an interpreter."""
+    """Return the state of the interpreter; raise UnsupportedError if ``op`` runs outside an interpreter."""
     if not isinstance(run, Runner):
         raise UnsupportedError(f"{op.code} keeps state and cannot be computed outside an interpreter")
     return run.state
 
 
 class Stateful(Op, pure=False, stateful=True):
-    """An operator that reads and writes variable tensors.
+    """Base class of operators that read and write variable tensors.
 
-    ``states``: names of the operands that are variable tensors.
+    ``states``: the names of the operands that are variable tensors.
     """
 
     states: ClassVar[tuple[str, ...]] = ()
 
     @property
     def is_one_step(self) -> bool:
-        """Whether a run is one step of a sequence, so that the state between runs counts."""
+        """Whether a run is one step of a sequence, so that the state must be kept between runs."""
         return True
 
     @abstractmethod
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:
-        """Return the results and, in order, new contents of ``states`` (None if absent) for the operands."""
+        """Return the results, and the new contents of ``states`` in order, None for an absent operand."""
 
     def kernel(self, *args: Any) -> Sequence[Array]:
-        """Return the results for the given contents of the variable tensors."""
+        """Return the results; the arguments include the contents of the variable tensors."""
         return self.step(*args)[0]
 
     def call(self, run: Run, *args: Any) -> Sequence[Array]:
@@ -127,7 +129,7 @@ class VarHandle(Op, code="VAR_HANDLE", pure=False, stateful=True):
 
 
 def handle_array(number: int, value: Value) -> Array:
-    """Return an int32 array of ``number`` in the declared shape of ``value``, [1] if that is unknown."""
+    """Return an int32 array filled with ``number``, of the shape of ``value``, or [1] if that is unknown."""
     return np.full(value.static_shape if value.is_static else (1,), number, np.int32)
 
 
@@ -171,10 +173,10 @@ class AssignVariable(Op, code="ASSIGN_VARIABLE", results=(), pure=False, statefu
 
 
 class TableOperator(Op, pure=False, stateful=True, reference_version=0):
-    """An operator that creates, fills or reads a hash table; LiteRT's reference kernels have none."""
+    """Base class of operators that create, fill or read a hash table.  LiteRT has no reference kernel."""
 
     def table(self, run: Run, handle: Array) -> dict[Any, Any]:
-        """Return the table of a handle.  Raise ModelError if HASHTABLE has not created it."""
+        """Return the table that ``handle`` stands for; raise ModelError if HASHTABLE has not created it."""
         tables = state_of(self, run).tables
         number = handle_number(self, handle)
         if number not in tables:
@@ -183,7 +185,7 @@ class TableOperator(Op, pure=False, stateful=True, reference_version=0):
 
 
 class Hashtable(TableOperator, code="HASHTABLE"):
-    """The handle of table ``table_id``, from i64 to strings or from strings to i64."""
+    """The handle of the table ``table_id``, which maps i64 to strings or strings to i64."""
 
     table_id: int = attribute(0)
     key_dtype: DType = attribute(f32)
@@ -201,7 +203,7 @@ class Hashtable(TableOperator, code="HASHTABLE"):
 
 
 class HashtableImport(TableOperator, code="HASHTABLE_IMPORT", results=()):
-    """Fills a table if it is empty.  Of entries with equal keys the first is kept."""
+    """Fills a table if it is empty.  Of several entries with equal keys, the first is kept."""
 
     resource_id = operand(DType.RESOURCE)
     keys = operand(i64, DType.STRING)
@@ -216,7 +218,7 @@ class HashtableImport(TableOperator, code="HASHTABLE_IMPORT", results=()):
 
 
 class HashtableFind(TableOperator, code="HASHTABLE_FIND"):
-    """The entries for ``keys``, or ``default_value`` for missing keys.  The table must not be empty."""
+    """The entries of a table, which must not be empty, for ``keys``; ``default_value`` for missing keys."""
 
     resource_id = operand(DType.RESOURCE)
     keys = operand(i64, DType.STRING)

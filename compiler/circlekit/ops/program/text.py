@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on strings and hashes.
+"""Operators on strings, and hashes.
 
 Source: TFLite skip_gram, lsh_projection; FarmHash, farmhashna (Fingerprint64).
 """
@@ -29,7 +29,10 @@ K0, K1, K2 = np.uint64(0xC3A5C85C97CB3127), np.uint64(0xB492B66FBE98F273), np.ui
 
 
 def fingerprint64(rows: Array) -> Words:
-    """Return FarmHash Fingerprint64, uint64[n], of uint8 ``rows`` [n, length] of at least 4 bytes."""
+    """Return the hash FarmHash Fingerprint64, uint64[n], of each of the ``rows``, uint8[n, length].
+
+    A row has at least 4 bytes.
+    """
     size = rows.shape[1]
     factor = K2 + np.uint64(size * 2)
     with np.errstate(over="ignore"):
@@ -110,9 +113,10 @@ def _hash_65_and_more(rows: Array, size: int) -> Words:
 
 
 class SkipGram(Op, code="SKIP_GRAM"):
-    """Groups of ``ngram_size`` words of a text, with up to ``max_skip_size`` words between two neighbors.
+    """The groups of ``ngram_size`` words of a text, as a vector with one string for each group.
 
-    ``include_all_ngrams`` adds smaller groups.  The result is a vector of strings, one for each group.
+    Between two words of a group, up to ``max_skip_size`` words of the text may be left out.
+    ``include_all_ngrams``: smaller groups are included.
     """
 
     input = operand(DType.STRING)
@@ -131,19 +135,17 @@ class SkipGram(Op, code="SKIP_GRAM"):
         grams: list[bytes] = []
         if len(words) >= self.ngram_size >= 0:
             need_bytes = 0
-            for group in self.groups(words):  # their number is not limited by the input size
+            for group in self.groups(words):  # there may be far more groups than words
                 grams.append(b" ".join(group))
-                need_bytes += (
-                    len(grams[-1]) + 64
-                )  # a bytes object takes about 64 bytes in addition to its characters
+                need_bytes += len(grams[-1]) + 64  # a bytes object takes about 64 bytes and its characters
                 need_memory(need_bytes, "the groups of SKIP_GRAM")
         out = np.empty(len(grams), object)
         out[:] = grams
         return out
 
     def groups(self, words: list[bytes]) -> Iterator[list[bytes]]:
-        """Yield the groups of ``words``; a longer group comes before the shorter one that it extends."""
-        waiting: list[tuple[list[int], bool]] = [([], False)]  # indices of words; whether they were extended
+        """Yield the groups of ``words``; a group comes after all longer groups that begin with it."""
+        waiting: list[tuple[list[int], bool]] = [([], False)]  # (words, is extended)
         while waiting:
             group, is_extended = waiting.pop()
             if len(group) == self.ngram_size or (is_extended and group and self.include_all_ngrams):
@@ -156,7 +158,11 @@ class SkipGram(Op, code="SKIP_GRAM"):
 
 
 def split_words(text: bytes) -> list[bytes]:
-    """Return the words of ``text``; as in LiteRT, one white space before the first of several removes it."""
+    """Return the words of ``text``.
+
+    As in LiteRT, if the text begins with exactly one white space and has several words, the first is left
+    out.
+    """
     first, *others = re.split(rb"(?<!\A)\s", text)
     if others and first[:1].isspace():
         first = b""
@@ -164,11 +170,11 @@ def split_words(text: bytes) -> list[bytes]:
 
 
 class LshProjection(Op, code="LSH_PROJECTION", options="LSHProjectionOptions"):
-    """Locality-sensitive hashes: bits that are the signs of weighted sums of fingerprints.
+    """Locality-sensitive hashes: each bit is the sign of a weighted sum of fingerprints.
 
-    ``hash``: seeds f32[hashes, bits].  A bit is 1 if a sum over the rows of ``input`` is positive.  Its terms
-    are fingerprints of seed and row, times the row's ``weight`` if present.  DENSE returns the bits,
-    i32[hashes * bits]; SPARSE returns one number per hash, i32[hashes].
+    ``hash``: seeds f32[hashes, bits].  A bit is 1 if a sum over the rows of ``input`` is positive.  The terms
+    of the sum are the fingerprints of seed and row, multiplied by the ``weight`` of the row if there are
+    weights.  DENSE returns the bits, i32[hashes * bits]; SPARSE returns one number per hash, i32[hashes].
     """
 
     hash = operand(f32)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent networks: LSTM, RNN, GRU and SVDF."""
+"""Recurrent layers: LSTM, RNN, GRU and SVDF."""

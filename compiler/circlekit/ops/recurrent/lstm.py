@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long short-term memory: one step, a sequence, and a sequence in both directions.
+"""Long short-term memory (LSTM): one step, a sequence, and a sequence in both directions.
 
-Float results agree with LiteRT up to rounding, integer results exactly.  In the hybrid form (float data,
-8-bit weights) the state is quantized in every step, as in LiteRT.  With the activation NONE, LiteRT leaves
-out the sums of the cell gate; here NONE is the identity.
+Float results equal those of LiteRT up to rounding, integer results exactly.  In the hybrid form (float data,
+8-bit weights), the state is quantized in every step, as in LiteRT.  With the activation NONE, LiteRT ignores
+the sums of the cell gate; here NONE is the identity.
 
 Sources: TFLite lstm, unidirectional_sequence_lstm, bidirectional_sequence_lstm.
 """
@@ -52,7 +52,10 @@ GATE_SCALE = 2.0**-12
 
 
 def _bias_products(gate: str) -> tuple[Product, ...]:
-    """Return the scales of the bias of a gate, which is added after the layer normalization, if any."""
+    """Return the possible scales of the bias of a gate: with layer normalization, or else without.
+
+    The bias is added after the layer normalization.
+    """
     norm = Product((f"{gate}_layer_norm_coefficients",), 2.0**-10)
     return norm, Product(("input", f"input_to_{gate}_weights"))
 
@@ -60,9 +63,9 @@ def _bias_products(gate: str) -> tuple[Product, ...]:
 class LstmLayer(RecurrentLayer):
     """Base class of LSTMs.
 
-    Weights for the input are [cells, inputs], recurrent weights [cells, outputs], biases and all others
-    [cells], except for the projection [outputs, cells].  The state is output_state [batch, outputs] and
-    cell_state [batch, cells].
+    Shapes: weights for the input [cells, inputs]; recurrent weights [cells, outputs]; projection weights
+    [outputs, cells]; projection bias [outputs]; all other weights and biases [cells].  The state consists of
+    output_state [batch, outputs] and cell_state [batch, cells].
     """
 
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
@@ -84,9 +87,9 @@ class LstmLayer(RecurrentLayer):
 
 
 class FullLstm(LstmLayer, states=("output_state", "cell_state")):
-    """Base class of LSTMs in one direction; declares their operands.
+    """Base class of LSTMs in one direction, with their operands.
 
-    Their result is the output, [time, batch, outputs] or in the layout of the input.
+    The result is the output of each step: the input's shape with ``outputs`` as the last dimension.
     """
 
     quantization_rule = QuantizationRule(
@@ -197,11 +200,11 @@ class UnidirectionalSequenceLstm(
 
 
 class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, ranks=(2,)):
-    """One step of an LSTM, [batch, inputs].
+    """One step of an LSTM on an input [batch, inputs].
 
-    The BASIC form has five operands, at the first five positions: input, last output, weights [4 * cells,
-    inputs + cells], bias [4 * cells], cell state.  Its results are output, cell state, and two scratch
-    buffers: input and last output joined, and the sums of the gates.
+    The form BASIC has five operands, at the first five positions: input, last output, weights [4 * cells,
+    inputs + cells], bias [4 * cells], cell state.  It has four results: output, cell state, the input joined
+    with the last output, and the sums of the gates.
     """
 
     kernel_type: LSTMKernelType = attribute(LSTMKernelType.FULL)
@@ -234,7 +237,7 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, 
 
     @property
     def states(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on the form
-        """Names of the variable operands; the basic form has them at the positions of two weights."""
+        """The names of the variable operands; in the basic form, the operands of two weights hold states."""
         return ("input_to_input_weights", "input_to_output_weights") if self.is_basic else super().states
 
     def step(self, *args: Any) -> tuple[Sequence[Array], Sequence[Array | None]]:
@@ -252,15 +255,15 @@ class Lstm(FullLstm, code="LSTM", options="LSTMOptions", variadic_results=True, 
         return (out, new, joined, sums), (out, new)
 
     def required_version(self) -> int:
-        version = super().required_version()  # 2 and 3 (hybrid) become 3 and 4, as 2 is the basic form
+        version = super().required_version()  # 2 and 3 (hybrid) become 3 and 4: the basic form is 2
         return 2 if self.is_basic else version + (version in (2, 3))
 
 
 def _operands_of_both_directions() -> dict[str, Any]:
-    """Return the declarations of weights, biases and projection for each direction, by name.
+    """Return the declarations of weights, biases and projection for both directions, by name.
 
-    Only those of the input gate, of peepholes (weights for the cell state) and of the projection are
-    optional.
+    Optional are only the operands of the input gate, the peephole weights (for the cell state), and the
+    projection.
     """
     declared: dict[str, Any] = {}
     for direction in ("fw_", "bw_"):
@@ -278,10 +281,10 @@ class BidirectionalSequenceLstm(
     directions=("fw_", "bw_"),
     states=("fw_output_state", "fw_cell_state", "bw_output_state", "bw_cell_state"),
 ):
-    """Two LSTMs over a sequence, [time, batch, inputs] or [batch, time, inputs]: forwards and backwards.
+    """Two LSTMs over a sequence, [time, batch, inputs] or [batch, time, inputs]: one forwards, one backwards.
 
-    The results are the outputs of both, or with ``merge_outputs`` one: their concatenation along the last
-    axis.
+    There are two results, the outputs of both.  With ``merge_outputs`` there is one result, the concatenation
+    of both along the last axis.
     """
 
     input = operand(*REAL)

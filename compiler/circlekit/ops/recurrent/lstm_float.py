@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of an LSTM on floats: the full form, with float or 8-bit weights, and the basic form.
+"""Compute the steps of an LSTM on floats: the full form, with float or 8-bit weights, and the basic form.
 
 Source: TFLite lstm_eval.cc (float and hybrid), lstm.cc and reference/lstm_cell.h (basic).
 """
@@ -16,14 +16,15 @@ from circlekit.ops.fused_activation import apply_activation
 from circlekit.ops.recurrent.sequence import CellState, StackedWeights, Weight, Weights
 
 GATES = ("input", "forget", "cell", "output")
-"""Gates in the order of the operands; the cell gate gives the candidate for the new cell state."""
+"""The gates in the order of the operands.  The cell gate computes the candidate for the new cell state."""
 
 
 class FloatLstm:
-    """One direction of an LSTM over ``x`` [time, batch, inputs] and a second input ``aux``, None if absent.
+    """One direction of an LSTM over the input ``x`` [time, batch, inputs].
 
-    Without weights of the input gate, that gate is one minus the forget gate (coupled gates).  Peephole
-    weights, layer normalization of the gates, and a projection of the output are optional.
+    ``aux``: a second input, or None.  ``driven``: the sums of the gates without the recurrent products,
+    [gates, time, batch, cells].  If the input gate has no weights, it is one minus the forget gate (coupled
+    gates).  Peephole weights, layer normalization of the gates, and a projection of the output are optional.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array, aux: Array | None) -> None:
@@ -38,14 +39,14 @@ class FloatLstm:
         if not self.has_norm:
             bias = [gate_weight(weights, "{}_gate_bias", gate).array for gate in self.gates]
             driven = driven + np.stack(bias)[:, None, None]
-        self.driven = driven  # [gates, time, batch, cells]: the gates' sums without the recurrent products
+        self.driven = driven
 
     def _stacked(self, name_pattern: str) -> StackedWeights:
         stacked = [gate_weight(self.weights, name_pattern, gate) for gate in self.gates]
         return StackedWeights(stacked, self.op.asymmetric_quantize_inputs)
 
     def step(self, t: int, state: CellState) -> CellState:
-        """Return hidden [batch, outputs] and cell state [batch, cells] after time step ``t``."""
+        """Return hidden state [batch, outputs] and cell state [batch, cells] after time step ``t``."""
         hidden, cell = state
         sums = dict(zip(self.gates, self.driven[:, t] + self.recurrent.products(hidden), strict=True))
         act, limit = self.op.act, self.op.cell_clip
@@ -59,7 +60,10 @@ class FloatLstm:
         return self._projected(output * apply_activation(cell, act)), cell
 
     def _gate(self, gate: str, total: Array, cell: Array) -> Array:
-        """Return the argument of the gate's activation: ``total`` with peephole and normalization, if any."""
+        """Return the argument of the gate's activation.
+
+        ``total``: the sums of the gate; peephole products, layer normalization and bias are added here.
+        """
         total = self._sums(gate, total, cell)
         if self.has_norm:
             coefficients = gate_weight(self.weights, "{}_layer_norm_coefficients", gate).array
@@ -68,12 +72,12 @@ class FloatLstm:
         return total
 
     def _sums(self, gate: str, total: Array, cell: Array) -> Array:
-        """Return ``total`` with the products of the cell state, if there are peephole weights."""
+        """Return ``total``, plus the products of cell state and peephole weights if there are any."""
         peephole = self.weights.get(f"cell_to_{gate}_weights")
         return total if peephole is None else np.asarray(total + cell * peephole.dequantized())
 
     def _projected(self, output: Array) -> Array:
-        """Return ``output`` [batch, cells] times the projection weights, if any: [batch, outputs]."""
+        """Return the hidden state [batch, outputs] for ``output`` [batch, cells]: the projection, if any."""
         projection, limit = self.weights.get("projection_weights"), self.op.proj_clip
         if projection is None:
             return output
@@ -84,9 +88,9 @@ class FloatLstm:
 
 
 class ObservedLstm(FloatLstm):
-    """A float LSTM that keeps the numbers for which its kernel on integers needs scales.
+    """A float LSTM that keeps the numbers for which an integer kernel needs scales.
 
-    ``seen``: what it computed in each step, by the names of ``INNER_TENSORS`` and of the cell state.
+    ``seen``: for each step, the numbers of the cell state and of the inner tensors, by name.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array, aux: Array | None) -> None:
@@ -94,7 +98,7 @@ class ObservedLstm(FloatLstm):
         self.seen: dict[str, list[Array]] = {}
 
     def step(self, t: int, state: CellState) -> CellState:
-        """Return the state after time step ``t``, and keep the cell state before and after it."""
+        """Return the state after time step ``t``; keep the cell states before and after the step."""
         new = super().step(t, state)
         self.seen.setdefault("cell_state", [state[1]]).append(new[1])
         return new
@@ -112,7 +116,7 @@ class ObservedLstm(FloatLstm):
 
 
 HIDDEN = "hidden"
-"""The inner tensor for the output before the projection."""
+"""The name of the inner tensor for the output before the projection."""
 
 
 def gate_sums(gate: str) -> str:
@@ -121,12 +125,12 @@ def gate_sums(gate: str) -> str:
 
 
 def present_gates(weights: Weights) -> list[str]:
-    """Return the gates of an LSTM, without the input gate if it has no weights for it."""
+    """Return the gates of an LSTM, without the input gate if there are no weights for it."""
     return [g for g in GATES if g != "input" or "input_to_input_weights" in weights]
 
 
 def gate_weight(weights: Weights, name_pattern: str, gate: str) -> Weight:
-    """Return the operand ``name_pattern.format(gate)``.  Raise ModelError if it is absent."""
+    """Return the operand ``name_pattern.format(gate)``; raise ModelError if it is absent."""
     name = name_pattern.format(gate)
     if name not in weights:
         raise ModelError(f"expected an operand {name}, which other gates of the LSTM have")
@@ -134,10 +138,11 @@ def gate_weight(weights: Weights, name_pattern: str, gate: str) -> Weight:
 
 
 def basic_step(joined: Array, weights: Array, bias: Array, cell: Array) -> tuple[Array, Array, Array]:
-    """Return output, cell state and gate sums of one step of the basic form.
+    """Return output, cell state and sums of the gates of one step of the basic form.
 
-    ``joined`` [batch, inputs + cells]: input and last output; ``weights`` [4 * cells, inputs + cells]: rows
-    of input gate, candidate, forget gate, output gate; ``bias`` [4 * cells]; ``cell`` [batch, cells].
+    ``joined`` [batch, inputs + cells]: the input and the last output.  ``weights`` [4 * cells, inputs +
+    cells]: the rows of input gate, candidate, forget gate and output gate.  ``bias``: [4 * cells].  ``cell``:
+    the cell state before, [batch, cells].
     """
     sums = joined @ weights.T + bias
     update, candidate, forget, output = np.split(sums, 4, axis=-1)
@@ -151,7 +156,10 @@ def sigmoid(x: Array) -> Array:
 
 
 def normalized(x: Array) -> Array:
-    """Return ``x`` with rows shifted and scaled to mean 0 and variance 1; 1e-8 is added to the variance."""
+    """Return ``x`` with each row shifted and scaled to mean 0 and variance 1.
+
+    As in LiteRT, 1e-8 is added to the variance, so that it is not 0.
+    """
     centered = x - x.mean(axis=-1, keepdims=True)
     variance = np.mean(centered * centered, axis=-1, keepdims=True)
     return np.asarray(centered / np.sqrt(variance + np.float32(1e-8)))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of an LSTM on integers: 8-bit data with 16-bit gates (8x8_16), and the basic form on uint8.
+"""Compute the steps of an LSTM on integers: 8-bit data with 16-bit gates (8x8_16); the basic form on uint8.
 
-Q0, Q3 and Q4 are 16-bit fixed-point numbers with 0, 3 and 4 integer bits, see ``numerics.fixed_point``.
+Q0, Q3 and Q4 are 16-bit fixed-point numbers with 0, 3 and 4 integer bits (see ``numerics.fixed_point``).
 Sources: TFLite lstm_eval.cc (8x8_16), unidirectional_sequence_lstm.cc, portable_tensor_utils.cc;
 reference/lstm_cell.h (basic).
 """
@@ -36,14 +36,15 @@ from circlekit.ops.quantization import scale_of, zero_point_of
 from circlekit.ops.recurrent.lstm_float import GATES, gate_weight, present_gates
 from circlekit.ops.recurrent.sequence import CellState, Weight, Weights
 
-INT16 = (-(1 << 15), (1 << 15) - 1)  # limits
+INT16 = (-(1 << 15), (1 << 15) - 1)  # the smallest and the largest number
 INT8 = (-128, 127)
 
 
 class RescaledProduct:
-    """Computes (x - ``zero_point``) times 8-bit weights, plus a bias, in units of ``scale``.
+    """A function of x that computes (x - ``zero_point``) times 8-bit weights, plus a bias.
 
-    x is 8-bit integers [rows, n], quantized with ``data_scale`` and ``zero_point``.
+    x has 8-bit integers [rows, n], quantized with ``data_scale`` and ``zero_point``.  The results are
+    integers in units of ``scale``.
     """
 
     def __init__(
@@ -62,9 +63,11 @@ class RescaledProduct:
 
 
 class IntegerGate:
-    """One gate.  Its sums have the scale 2^-12 (Q3) or, with layer normalization, that of ``intermediate``.
+    """One gate of an LSTM on integers.
 
-    ``driven`` [time, batch, cells]: the sums of products with the input ``x`` [time, batch, inputs] alone.
+    The sums of the gate have the scale 2^-12 (Q3) or, with layer normalization, the scale of
+    ``intermediate``.  ``driven`` [time, batch, cells]: the products with the input ``x`` [time, batch,
+    inputs] plus the bias, without the recurrent products.
     """
 
     def __init__(self, gate: str, intermediate: Value, weights: Weights, x: Array) -> None:
@@ -85,8 +88,8 @@ class IntegerGate:
 class Int16GatesLstm:
     """An LSTM on int8 data, weights and outputs, with an int16 cell state of scale 2^``cell_exponent``.
 
-    ``intermediates`` of the operator: the scales of the sums of the four gates (used with layer
-    normalization), and scale and zero point of the hidden state before the projection.
+    The operator has five ``intermediates``.  Four give the scales of the sums of the gates, which are used
+    with layer normalization.  The fifth gives scale and zero point of the hidden state before the projection.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array) -> None:
@@ -106,11 +109,14 @@ class Int16GatesLstm:
         self.hidden_multiplier = quantize_multiplier(np.float32(2**-15 / float(hidden_scale) * 2**-15))
         matrix, bias = weights.get("projection_weights"), weights.get("projection_bias")
         self.projection: RescaledProduct | None = None
-        if matrix is not None:  # the hidden state is stored with the opposite zero point
+        if matrix is not None:  # the sign of the hidden state's zero point is the opposite of the usual one
             self.projection = RescaledProduct(matrix, hidden_scale, -self.hidden_zero, state.scale, bias)
 
     def step(self, t: int, state: CellState) -> CellState:
-        """Return hidden state (int64 in int8's range) and cell state (in int16's) after time step ``t``."""
+        """Return the hidden state and the cell state after time step ``t``.
+
+        Both are int64; the numbers are in the ranges of int8 and int16.
+        """
         hidden, cell = state
         forget = _logistic()[self._sums("forget", t, hidden, cell)]
         update = (1 << 15) - 1 - forget
@@ -126,7 +132,7 @@ class Int16GatesLstm:
         return self._projected(output * _tanh(15 + self.cell_exponent)[cell]), cell
 
     def _sums(self, name: str, t: int, hidden: Array, cell: Array) -> Ints:
-        """Return the argument of the gate's activation, in Q3."""
+        """Return the argument of the activation of the gate ``name``, in Q3."""
         gate = self.gates[name]
         total = np.clip(gate.recurrent(hidden) + gate.driven[t], *INT16)
         if gate.peephole is not None:
@@ -136,10 +142,11 @@ class Int16GatesLstm:
     def _add_peephole(
         self, sums: Ints, peephole: Weight, scale: np.float32, outputs: int, cell: Array
     ) -> None:
-        """Add peephole * cell state in place to ``sums``, which have this ``scale``.
+        """Add peephole * cell state in place to ``sums``, which have the scale ``scale``.
 
-        With a projection, LiteRT and this method mix up the counts of cells and outputs: if time-major, they
-        take rows of ``outputs`` elements from the flattened cells, else only the first ``outputs`` cells.
+        With a projection, LiteRT takes the number of outputs for the number of cells, and this method does
+        the same.  If the data are time-major, rows of ``outputs`` elements are taken from the flattened
+        cells; else only the first ``outputs`` cells are used.
         """
         batch, weights = len(sums), peephole.array.astype(np.int64)
         if self.time_major:
@@ -160,7 +167,7 @@ class Int16GatesLstm:
 
 
 def intermediates(op: Op, count: int) -> list[Value]:
-    """Return the intermediate values of ``op``; raise UnsupportedError if their number is not ``count``."""
+    """Return the intermediate values of ``op``; raise UnsupportedError unless there are ``count``."""
     values = [v for v in op.extra.get("intermediates", ()) if v is not None]
     if len(values) != count:
         raise UnsupportedError(f"{op.code} on int8: expected {count} intermediates, got {len(values)}")
@@ -168,7 +175,7 @@ def intermediates(op: Op, count: int) -> list[Value]:
 
 
 def _normalized(sums: Ints, norm: Weight, bias: Array) -> Ints:
-    """Return rows of ``sums``, normalized to mean 0 and deviation 1, times ``norm`` plus ``bias``, in Q3."""
+    """Return the rows of ``sums``, normalized, times ``norm`` plus ``bias``, in Q3."""
     count = sums.shape[1]
     mean = _truncating_divide(sums.sum(axis=1, keepdims=True) * 1024, count)
     squares = (sums * sums).sum(axis=1, keepdims=True)
@@ -189,19 +196,19 @@ def _truncating_divide(x: Ints, divisor: int) -> Ints:
 
 
 def wrap_int16(x: Ints) -> Ints:
-    """Return ``x`` modulo 2^16, as a signed number."""
+    """Return integers wrapped around (modulo 2^16) to the range of int16, as int64."""
     return x.astype(np.int16).astype(np.int64)
 
 
 @cache
 def _logistic() -> Ints:
-    """Return 1 / (1 + e^-x) in Q0 for all int16 ``x`` in Q3, indexed by x (modulo 2^16)."""
+    """Return the table of 1 / (1 + e^-x) in Q0 for each int16 x in Q3; its index is x modulo 2^16."""
     return logistic(np.arange(1 << 16).astype(np.int16), 3, 16)
 
 
 @cache
 def _tanh(integer_bits: int) -> Ints:
-    """Return tanh(x) in Q0 for all int16 ``x`` in Q(``integer_bits``), indexed by x (modulo 2^16)."""
+    """Return a table of tanh(x) in Q0 for int16 x in Q(``integer_bits``), at the index x modulo 2^16."""
     return tanh(np.arange(1 << 16).astype(np.int16), integer_bits, 16)
 
 
@@ -210,8 +217,8 @@ def basic_integer_step(
 ) -> tuple[Array, Array, Array]:
     """Return output (uint8), cell state (int16, Q4) and gate sums (int16, Q3) of one step of the basic form.
 
-    Operands are those of ``lstm_float.basic_step``.  Inputs and outputs are numbers from -1 to 1: scale
-    1/128, zero point 128.  LiteRT's only kernel for this form rounds the sums with halves up.
+    For the arguments see ``lstm_float.basic_step``.  Input and output have the scale 1/128 and the zero point
+    128, so they are from -1 to 1.  LiteRT's only kernel for this form rounds a half of the sums up.
     """
     matrix = weights.array.astype(np.int32) - weights.zero_point
     products = integer_product(joined.astype(np.int32) - 128, matrix.astype(np.float64)).astype(np.int64)

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step of an LSTM on int8 whose products are rounded to 8 bits before they are added, LiteRT's form 8x8_8.
+"""Compute the steps of an LSTM on int8 in LiteRT's form 8x8_8.
 
-LiteRT deviates from the definition of an LSTM, and so does this module: the input gate is one minus the
-forget gate, even if it has weights; peephole weights are ignored; the recurrent product of the output gate is
-rescaled with parameters of other gates, and with a shift in place of the mantissa, so that it becomes 0.
+In this form, products are rounded to 8 bits before they are added.  LiteRT deviates from the definition of an
+LSTM, and this module does the same:
+
+- The input gate is one minus the forget gate, even if it has weights.
+- Peephole weights are ignored.
+- The recurrent product of the output gate becomes 0: it is rescaled with parameters of other gates, and with
+a
+  shift in place of the mantissa.
+
 Q0 and Q3 are fixed-point numbers as in ``lstm_integer``.
 Source: TFLite lstm.cc, lstm_eval.cc (8x8_8), portable_tensor_utils.cc.
 """
@@ -32,20 +38,22 @@ from circlekit.ops.recurrent.lstm_integer import INT8, INT16, RescaledProduct, i
 from circlekit.ops.recurrent.sequence import CellState, Weight, Weights
 
 INTERMEDIATES = 12
-"""Number of intermediates: tensors that hold only the scale and zero point of numbers inside of the operator.
+"""The number of intermediates: tensors of which a file has only scale and zero point.
 
-Each gate has three: of its sums, of its input product, and of its recurrent product, with the last output.
+Each gate has three intermediates: its sums, its product with the input, and its recurrent product (with the
+last output).
 """
 
 FIRST_INTERMEDIATE = {"forget": 3, "cell": 6, "output": 9}
-"""Index of the first intermediate of each gate; those of the input gate, from 0 on, are not used."""
+"""The index of the first intermediate of each gate.  Those of the input gate, 0 to 2, are not used."""
 
 
 class RoundedProductsLstm:
     """An LSTM on int8 data, weights and outputs, with an int16 cell state of scale 2^-15.
 
-    ``weights``: the operands by name.  ``x``: the input, int8[time, batch, inputs].  Raise UnsupportedError
-    without layer normalization or projection, ModelError for another scale of the cell state.
+    ``weights``: the operands by name.  ``x``: the input, int8[time, batch, inputs].  The constructor raises
+    UnsupportedError if there is no layer normalization or no projection, and ModelError for another scale of
+    the cell state.
     """
 
     def __init__(self, op: Any, weights: Weights, x: Array) -> None:
@@ -66,7 +74,10 @@ class RoundedProductsLstm:
         self.cell_clip = int(np.float32(op.cell_clip) * np.float32(1 << 15)) if 0 < op.cell_clip < 1 else 0
 
     def step(self, t: int, state: CellState) -> CellState:
-        """Return hidden state (int64 in int8's range) and cell state (in int16's) after time step ``t``."""
+        """Return the hidden state and the cell state after time step ``t``.
+
+        Both are int64; the numbers are in the ranges of int8 and int16.
+        """
         hidden, cell = state
         gates = {}
         for gate in FIRST_INTERMEDIATE:
@@ -84,10 +95,9 @@ class RoundedProductsLstm:
         return self._projected(wrap_int16(output)), cell
 
     def _product(self, side: str, gate: str, x: Array) -> Ints:
-        """Return ``x`` [batch, n] times weights of a gate, rounded to 8 bits and rescaled to that of its
-        sums.
+        """Return ``x`` [batch, n] times weights of ``gate``, rounded to 8 bits, in the scale of its sums.
 
-        ``side``: the weights to take, "input" or "recurrent".
+        ``side``: which weights of the gate, "input" or "recurrent".
         """
         data = self.weights["input" if side == "input" else "output_state"]
         first = FIRST_INTERMEDIATE[gate]
@@ -114,11 +124,10 @@ class RoundedProductsLstm:
 
 
 def _normalized(sums: Ints, coefficients: Weight, bias: Array) -> Ints:
-    """Return ``sums`` [batch, cells], each row normalized to mean 0 and deviation 1, times coefficients plus
-    bias.
+    """Return the rows of ``sums`` [batch, cells], normalized, times ``coefficients`` plus ``bias``, in Q3.
 
-    The result is in Q3.  In float32, rounding can make the variance of nearly equal numbers negative; the row
-    is then 0.
+    A normalized row has the mean 0 and the deviation 1.  The computation is in float32, whose rounding can
+    make the variance of nearly equal numbers negative; such a row becomes 0.
     """
     x, count = sums.astype(np.float32), np.float32(sums.shape[1])
     multiplier = quantize_multiplier(coefficients.scale)
@@ -135,14 +144,14 @@ def _normalized(sums: Ints, coefficients: Weight, bias: Array) -> Ints:
 
 @cache
 def _logistic() -> Ints:
-    """Return 1 / (1 + e^-x), truncated to Q0, for all int16 ``x`` in Q3, indexed by x."""
+    """Return the table of 1 / (1 + e^-x), truncated to Q0, for each int16 x in Q3; its index is x."""
     powers = np.exp(-_int16_numbers(12).astype(np.float64)).astype(np.float32)
     return _truncated_to_q0(1 / (1 + powers))
 
 
 @cache
 def _tanh(fraction_bits: int) -> Ints:
-    """Return tanh(x), truncated to Q0, for all int16 ``x`` with ``fraction_bits``, indexed by x."""
+    """Return a table of tanh(x), truncated to Q0, for int16 x with ``fraction_bits``, at the index x."""
     return _truncated_to_q0(fdlibm_tanh(_int16_numbers(fraction_bits)))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent networks with a single gate, circle's gated recurrent unit, and filters over time (SVDF).
+"""Recurrent networks without gates (RNN), circle's gated recurrent unit (GRU), filters over time (SVDF).
 
 Sources: TFLite rnn, unidirectional_sequence_rnn, bidirectional_sequence_rnn, kernel_utils, svdf;
 luci-interpreter GRU, which fuses Keras' GRU.
@@ -37,7 +37,7 @@ from circlekit.ops.recurrent.sequence import CellState, RecurrentLayer, StackedW
 class RnnLayer(RecurrentLayer):
     """Base class of RNNs: new state = act(input_weights @ x + recurrent_weights @ state + bias).
 
-    Weights are [units, inputs] and [units, units], of floats or 8-bit integers (hybrid).
+    The weights are [units, inputs] and [units, units], floats or 8-bit integers (hybrid).
     """
 
     act: Activation
@@ -65,7 +65,7 @@ class RnnLayer(RecurrentLayer):
 
 
 class OneDirection(RnnLayer, states=("hidden_state",)):
-    """Base class of RNNs in one direction: their operands."""
+    """Base class of RNNs in one direction, with their operands."""
 
     quantization_rule = QuantizationRule(weights={"input_weights": 0, "recurrent_weights": 0}, one_scale=True)
 
@@ -79,7 +79,7 @@ class OneDirection(RnnLayer, states=("hidden_state",)):
 
 
 class Rnn(OneDirection, code="RNN", options="RNNOptions", ranks=(2,)):
-    """One step of an RNN, [batch, inputs]."""
+    """One step of an RNN on an input [batch, inputs]."""
 
     act: Activation = attribute(Activation.NONE, field="fused_activation_function")
     asymmetric_quantize_inputs: bool = attribute(False, quantized_only=True)
@@ -103,10 +103,11 @@ class BidirectionalSequenceRnn(
     directions=("fw_", "bw_"),
     states=("fw_hidden_state", "bw_hidden_state"),
 ):
-    """Two RNNs over a sequence, forwards and backwards.
+    """Two RNNs over a sequence: one forwards, one backwards.
 
-    As in LiteRT, a second input without weights is ignored if the data is batch-major, and with 8-bit weights
-    a time-major sequence of n steps is run n times, each time from the last state of the run before.
+    Two peculiarities are those of LiteRT.  A second input without weights is ignored if the data are
+    batch-major.  With 8-bit weights, a time-major sequence of n steps is run n times, each time from the last
+    state of the run before.
     """
 
     input = operand(*REAL)
@@ -139,11 +140,11 @@ class BidirectionalSequenceRnn(
 
 
 class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
-    """The last state of a GRU over a sequence [time, batch, inputs], starting from ``state`` [batch, units].
+    """The last state of a GRU over a sequence [time, batch, inputs], from ``state`` [batch, units].
 
-    The weights have the rows of the update, reset and candidate gates.  In spite of their names,
-    ``hidden_hidden`` [3 * units, inputs] are the weights of the input and ``hidden_input`` [3 * units, units]
-    those of the state, as in luci-interpreter, the only implementation.
+    The weights have the rows of the update gate, the reset gate and the candidate.  Their names mislead:
+    ``hidden_hidden`` [3 * units, inputs] has the weights of the input, and ``hidden_input`` [3 * units,
+    units] those of the state.  So it is in luci-interpreter, the only implementation.
     """
 
     input = operand(*REAL)
@@ -175,7 +176,7 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
         input_sums = input @ hidden_hidden.T
         if hidden_hidden_bias is not None:
             input_sums = input_sums + hidden_hidden_bias
-        for input_sum in input_sums:  # of one time step
+        for input_sum in input_sums:  # for each time step
             state_sum = hidden @ hidden_input.T
             if hidden_input_bias is not None:
                 state_sum = state_sum + hidden_input_bias
@@ -188,11 +189,12 @@ class Gru(Op, code="GRU", options="GRUOptions", formats=frozenset({"circle"})):
 
 
 class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
-    """Weighted sums over time of features, which are products of the inputs with ``weights_feature``.
+    """Weighted sums over time of features; a feature is the input times a row of ``weights_feature``.
 
-    ``weights_feature``: [filters, inputs]; ``weights_time``: [filters, memory]; ``state``: the features of
+    ``weights_feature``: [filters, inputs].  ``weights_time``: [filters, memory].  ``state``: the features of
     the last ``memory`` steps, [batch, filters * memory].  Each element of the result [batch, filters / rank]
-    is the sum over ``rank`` filters.  Float data with 8-bit feature weights is the hybrid form.
+    is a sum over ``rank`` filters.  In the hybrid form, the data are floats and the feature weights have 8
+    bits.
     """
 
     quantization_rule = QuantizationRule(
@@ -248,13 +250,13 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
 
     def integer_fault(self) -> str | None:
         if self.act in (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1):
-            return None  # the range of the result is that of the activation: integers saturate there
+            return None  # the integers of the result saturate at the bounds of the activation
         return f"{self.code} on integers has no activation {self.act.name}"
 
     def integer_step(
         self, x: Array, feature: Array, time: Array, bias: Array | None, slots: Array
     ) -> tuple[Array, Array]:
-        """Return the new memory (int16) and the result (int8).  As in LiteRT, there is no activation."""
+        """Return the new memory (int16) and the result (int8); no activation is applied, as in LiteRT."""
         scale = scale_of(self.state)
         to_state = quantize_multiplier(scale_of(self.input) * scale_of(self.weights_feature) / scale)
         to_result = quantize_multiplier(scale * scale_of(self.weights_time) / scale_of(self.output))
@@ -276,5 +278,5 @@ class Svdf(Stateful, code="SVDF", options="SVDFOptions", states=("state",)):
 
 
 def _pushed(slots: Array, newest: Array) -> Array:
-    """Return the memory [batch, filters, depth] without its oldest entries, with ``newest`` at its end."""
+    """Return the memory [batch, filters, depth] without its oldest entries and with ``newest`` at its end."""
     return np.concatenate([slots[..., 1:], newest[..., None]], axis=-1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent layers: weights, the order of time and batch, the loop over time, one or both directions.
+"""Base class of recurrent layers: weights, order of time and batch, loop over time, one or two directions.
 
-In the hybrid form, float data with 8-bit weights, each row of the data is quantized to 8 bits before it is
-multiplied with the weights.  Source: TFLite portable_tensor_utils.cc.
+In the hybrid form (float data, 8-bit weights), each row of the data is quantized to 8 bits before it is
+multiplied by the weights.  Source: TFLite portable_tensor_utils.cc.
 """
 
 from __future__ import annotations
@@ -50,14 +50,15 @@ class Weight(NamedTuple):
 
 
 Weights = Mapping[str, Weight]
-"""The operands that are present, by name."""
+"""The operands that are present, with their elements, by name."""
 
 
 class StackedWeights:
-    """Weights of one shape, multiplied with the same data by one matrix product.
+    """Several weights of equal shape, by which one matrix product multiplies the same data.
 
-    Each is a matrix [outputs, n], or a vector [n] that stands for a diagonal matrix; ModelError is raised for
-    other or different shapes.  ``asymmetric``: the hybrid form quantizes the data with a zero point.
+    Each weight is a matrix [outputs, n], or a vector [n] that stands for a diagonal matrix.  The constructor
+    raises ModelError for other shapes, and for different ones.  ``asymmetric``: the hybrid form quantizes the
+    data with a zero point.
     """
 
     def __init__(self, weights: Sequence[Weight], asymmetric: bool) -> None:
@@ -77,7 +78,7 @@ class StackedWeights:
             self.matrix = np.concatenate([w.array for w in weights])
 
     def products(self, x: Array) -> Array:
-        """Return [weights, rows, outputs]: ``x`` [rows, n] times each transposed matrix."""
+        """Return [weights, rows, outputs]: ``x`` [rows, n] times the transpose of each matrix."""
         if self.is_diagonal:
             return np.asarray(x * self.matrix[:, None])
         if self.scales is None:
@@ -93,23 +94,23 @@ class StackedWeights:
 
 
 CellState = tuple[Array, ...]
-"""State of a cell between two steps; first the hidden state [batch, outputs], which is also the output."""
+"""The state of a cell between two steps; first the hidden state [batch, outputs], its output."""
 
 Step = Callable[[int, CellState], CellState]
-"""Function that returns the state after time step t, given t and the state before it."""
+"""A function of a time step t and the state before it that returns the state after it."""
 
 MakeStep = Callable[[Weights, Array, Array | None], Step]
-"""Function that returns the step for weights, input and second input, as ``RecurrentLayer.cell`` does."""
+"""A function of weights, input and second input that returns the step: see ``RecurrentLayer.cell``."""
 
 
 class RecurrentLayer(Stateful):
-    """A cell that runs over a sequence, forwards or in both directions.
+    """Base class of recurrent layers: a cell that runs over a sequence, forwards or in both directions.
 
-    The input is [time, batch, inputs] if ``time_major``, else [batch, time, inputs]; an input of rank 2 is a
-    single time step.  ``ranks``: the possible ranks.  ``directions``: the prefix of the operands' names for
-    each direction; "bw_" runs backwards.  There is one result for each direction, or with ``merge_outputs``
-    their concatenation.  If there are weights for ``aux_input``, it is a second input of both directions;
-    if there are none, it replaces the input of the backward direction.
+    The input is [time, batch, inputs] if ``time_major``, else [batch, time, inputs].  An input of rank 2 is a
+    single time step.  ``ranks``: the possible ranks of the input.  ``directions``: for each direction the
+    prefix of the names of its operands; "bw_" runs backwards.  There is one result for each direction, or
+    with ``merge_outputs`` their concatenation.  If there are weights for ``aux_input``, it is a second input
+    of both directions; without such weights, it replaces the input of the backward direction.
     """
 
     input: Any
@@ -119,17 +120,18 @@ class RecurrentLayer(Stateful):
 
     ranks: ClassVar[tuple[int, ...]] = (3,)
     directions: ClassVar[tuple[str, ...]] = ("",)
-    version_operand = 1  # weights
+    version_operand = 1  # the weights
 
     @abstractmethod
     def output_width(self, direction: str) -> Dim:
-        """Return the size of the last axis of the result of the direction with the prefix ``direction``."""
+        """Return the size of the last axis of the result of ``direction``, a prefix in ``directions``."""
 
     @abstractmethod
     def cell(self, weights: Weights, x: Array, aux: Array | None) -> Step:
-        """Return the step function for input ``x`` [time, batch, inputs] and second input ``aux``, if any.
+        """Return the step function of one direction.
 
-        ``weights``: the operands of one direction, without its prefix, and operands without a direction.
+        ``weights``: the operands of the direction, by name without its prefix, and the operands of no
+        direction.  ``x``: the input [time, batch, inputs].  ``aux``: the second input, or None.
         """
 
     @property
@@ -141,7 +143,7 @@ class RecurrentLayer(Stateful):
         return self.result_types()
 
     def result_types(self) -> tuple[TensorType, ...]:
-        """Return the types of the results: one for each direction, or a single one with ``merge_outputs``."""
+        """Return the types of the results: one for each direction, or one in all with ``merge_outputs``."""
         shape = require_rank(self.input, "input", *self.ranks)
         widths = [*map(self.output_width, self.directions)]
         if len(widths) > 1 and self.merge_outputs:
@@ -155,8 +157,11 @@ class RecurrentLayer(Stateful):
     def run_cells(
         self, cell: MakeStep, args: Sequence[Array | None]
     ) -> tuple[Sequence[Array], Sequence[Array | None]]:
-        """Return the results and the new contents of the states; ``cell`` makes the steps, see ``cell``."""
-        operands = zip(self.operands, self.inputs, args, strict=False)  # the last operands may be omitted
+        """Return the results and the new contents of the states.
+
+        ``cell``: returns the step function of a direction, as ``self.cell`` does.  ``args``: the operands.
+        """
+        operands = zip(self.operands, self.inputs, args, strict=False)  # operands at the end may be omitted
         present = {o.name: Weight(v, a) for o, v, a in operands if v is not None and a is not None}
         data = present["input"].array
         x, aux = self._time_major(data), self.second_input(present)
@@ -193,7 +198,7 @@ class RecurrentLayer(Stateful):
         return outputs if self.time_major else np.ascontiguousarray(outputs.swapaxes(0, 1))
 
     def run(self, step: Step, steps: int, state: CellState, backwards: bool) -> tuple[Array, CellState]:
-        """Run ``step`` for ``steps`` time steps; return the outputs [time, batch, n] and the last state."""
+        """Run ``steps`` time steps from ``state``; return the outputs [time, batch, n] and the last state."""
         outputs = np.empty((steps, *state[0].shape), state[0].dtype)
         current = state
         for t in reversed(range(steps)) if backwards else range(steps):
@@ -202,11 +207,11 @@ class RecurrentLayer(Stateful):
         return outputs, tuple(a.astype(s.dtype) for a, s in zip(current, state, strict=True))
 
     def no_kernel(self) -> UnsupportedError:
-        """Return the error for data of a dtype that the layer has no kernel for."""
+        """Return the error for data of a dtype for which the layer has no kernel."""
         return UnsupportedError(f"{self.code} on {self.input.dtype.short} has no kernel")
 
     def required_version(self) -> int:
-        """Return 1 for float weights, 2 for int8 ones with float data, 3 with asymmetric quantization."""
+        """Return 2 for float data with int8 weights, 3 if they are quantized asymmetrically, else 1."""
         weights = self.inputs[self.version_operand]
         if weights is None or weights.dtype is not i8 or self.input.dtype is not f32:
             return 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalizations, and the rotary embedding.
+"""Operators that normalize, and the rotary position embedding.
 
 Source: TFLite softmax, log_softmax, l2norm, local_response_norm.
 """
@@ -36,7 +36,7 @@ CIRCLE = frozenset({"circle"})
 
 
 class _LastAxis(Op, layout_operands=("input",)):
-    """An operator that keeps the shape and works on each vector along the last axis."""
+    """Base class of operators that keep the shape and work on each vector along the last axis."""
 
     input = operand(*REAL)
 
@@ -52,7 +52,7 @@ class _LastAxis(Op, layout_operands=("input",)):
 class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, reference_version=3):
     """exp(beta * x) / sum(exp(beta * x)) along the last axis.
 
-    Integers are computed in fixed point, as in LiteRT's reference kernels; its optimized ones use float32.
+    Integers are computed in fixed point, as in LiteRT's reference kernels; its optimized kernels use float32.
     """
 
     quantization_rule = QuantizationRule(fixed=from_zero_to_one(), mask_distance=10.0)
@@ -80,7 +80,7 @@ class Softmax(_LastAxis, code="SOFTMAX", versions={f16: 4, i16: 3, i8: 2}, refer
 class LogSoftmax(_LastAxis, code="LOG_SOFTMAX", versions={i8: 2}):
     """x - log(sum(exp(x))) along the last axis.
 
-    Integers are computed in fixed point, as in LiteRT's reference kernels; its optimized ones use float32.
+    Integers are computed in fixed point, as in LiteRT's reference kernels; its optimized kernels use float32.
     """
 
     quantization_rule = QuantizationRule(fixed={i8: (1 / 16, 127), u8: (1 / 16, 255)})
@@ -117,9 +117,10 @@ class L2Normalization(_LastAxis, code="L2_NORMALIZATION", options="L2NormOptions
 
 
 class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION", reference_version=0):
-    """x * (bias + alpha * sum(x * x)) ** -beta, summed for channel c over c - radius to c + radius.
+    """x * (bias + alpha * sum(x * x)) ** -beta, where the sum is over the channels c - radius to c + radius.
 
-    TensorFlow and LiteRT's optimized kernel compute this; LiteRT's reference kernel omits channel c + radius.
+    TensorFlow and LiteRT's optimized kernel compute this.  LiteRT's reference kernel leaves out channel
+    c + radius.
     """
 
     quantization_rule = OWN_RANGES
@@ -147,9 +148,9 @@ class LocalResponseNormalization(_LastAxis, code="LOCAL_RESPONSE_NORMALIZATION",
 
 
 class RmsNorm(_LastAxis, code="RMS_NORM", formats=CIRCLE):
-    """gamma * x / sqrt(mean(x * x) + epsilon) along the last axis, of n elements; gamma is [n] or [1].
+    """gamma * x / sqrt(mean(x * x) + epsilon) along the last axis.
 
-    Source: ONE's interpreter.
+    gamma is [n] or [1], where n is the last dimension.  Source: ONE's interpreter.
     """
 
     gamma = operand(*REAL)
@@ -172,8 +173,8 @@ class RmsNorm(_LastAxis, code="RMS_NORM", formats=CIRCLE):
 class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE, layout_operands=("input",)):
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta.
 
-    Mean and variance are those of each batch and channel.  The C channels are the last axis for rank 4 (NHWC)
-    and axis 1 for rank 3 (NCW), as in ONE's interpreter; gamma and beta are [C] or [1].
+    Mean and variance are computed for each batch element and channel.  As in ONE's interpreter, the channel
+    axis is the last one for rank 4 (NHWC), and axis 1 for rank 3 (NCW).  gamma and beta are [C] or [1].
     """
 
     input = operand(*REAL)
@@ -212,10 +213,11 @@ class InstanceNorm(Op, code="INSTANCE_NORM", formats=CIRCLE, layout_operands=("i
 
 
 class RoPE(_LastAxis, code="ROPE", formats=CIRCLE):
-    """Rotate pairs (a, b) of each vector along the last axis: (a * cos - b * sin, a * sin + b * cos).
+    """Vectors along the last axis with each pair (a, b) rotated to (a * cos - b * sin, a * sin + b * cos).
 
-    GPT_NEOX pairs element i with element i + n / 2 of n, GPT_J pairs neighbors.  The first row of each table
-    has one entry per element and applies to every vector, as in ONE's runtimes, which have only GPT_NEOX.
+    GPT_NEOX pairs element i with element i + n / 2 of n elements; GPT_J pairs neighbors.  The first row of
+    each table has one entry per element and applies to every vector, as in ONE's runtimes, which have only
+    GPT_NEOX.
     """
 
     sin_table = operand(*REAL)
@@ -243,7 +245,7 @@ class RoPE(_LastAxis, code="ROPE", formats=CIRCLE):
 
 
 def rotated(x: Array, sin: Array, cos: Array, mode: RoPEMode) -> Array:
-    """Return ``x`` [..., n] with its pairs rotated by the tables [n]; see ``RoPE``."""
+    """Return ``x`` [..., n] with its pairs rotated by the tables ``sin`` and ``cos`` [n]; see ``RoPE``."""
     size = x.shape[-1]
     if mode is RoPEMode.GPT_NEOX:
         first, second = slice(0, size // 2), slice(size // 2, size)
@@ -257,7 +259,10 @@ def rotated(x: Array, sin: Array, cos: Array, mode: RoPEMode) -> Array:
 
 
 def _mean(x: Array, axes: tuple[int, ...]) -> Array:
-    """Return the mean along ``axes``, which stay as dimensions of 1, in float64; NaN without elements."""
+    """Return the mean along ``axes`` in float64, or NaN if there are no elements.
+
+    The axes stay as dimensions of 1.
+    """
     total = np.sum(x, axis=axes, keepdims=True, dtype=np.float64)
     return np.asarray(total / elements_per_result(x, axes))  # np.mean would warn if there are no elements
 
@@ -267,7 +272,7 @@ def _channel_axis(rank: int) -> int:
 
 
 def _require_per_channel(value: Value, name: str, channels: Dim) -> None:
-    """Raise ShapeError if operand ``name`` is no vector with one element, or with one for each channel."""
+    """Raise ShapeError unless the operand ``name`` is a vector of 1 or ``channels`` elements."""
     shape = require_rank(value, name, 1)
     count = None if shape is None else product(shape)
     if count != 1 and dims_differ(count, channels):

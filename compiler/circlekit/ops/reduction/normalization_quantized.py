@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized normalizations along the last axis, in the fixed-point arithmetic of LiteRT's reference kernels.
 
-Q0, Q5 and Q12 are fixed-point numbers with 0, 5 and 12 integer bits, see ``numerics.fixed_point``.
+Q0, Q5 and Q12 are fixed-point numbers with 0, 5 and 12 integer bits (see ``numerics.fixed_point``).
 Source: TFLite reference/softmax.h, log_softmax.h, l2normalization.h and their integer_ops.
 """
 
@@ -33,26 +33,26 @@ from circlekit.ops.quantization import dtype_limits, scale_of, zero_point_of
 
 SOFTMAX_DTYPES = ((i8, i8), (i8, i16), (u8, u8), (u8, i16), (i16, i16))
 EQUAL_8_BITS = ((i8, i8), (u8, u8))
-"""(input, output) dtypes that LiteRT has kernels for."""
+"""The pairs of input and output dtypes for which LiteRT has kernels."""
 
 INPUT_INTEGER_BITS = 5
-"""Integer bits of the scaled differences from the maximum; exponentials of larger differences count as 0."""
+"""The integer bits of the scaled differences from the maximum; beyond, the exponential is 0."""
 
 SUM_INTEGER_BITS = 12
-"""Integer bits of the sum of exponentials."""
+"""The integer bits of the sum of exponentials."""
 
 
 def require_dtypes(op: Op, data: Value, output: Value, pairs: tuple[tuple[DType, DType], ...]) -> None:
-    """Raise UnsupportedError if the dtypes of ``data`` and ``output`` are not one of ``pairs``."""
+    """Raise UnsupportedError unless the dtypes of ``data`` and ``output`` are one of ``pairs``."""
     if (data.dtype, output.dtype) not in pairs:
         raise UnsupportedError(f"{op.code} from {data.dtype.short} to {output.dtype.short} has no kernel")
 
 
 class ExpTable(NamedTuple):
-    """Exponentials of the differences -d of 8-bit data from its maximum, for d = 0 ... 255.
+    """The exponentials of the differences of 8-bit data from their maximum: of -d for d = 0 to 255.
 
-    ``scaled``: -d times the scale, in Q5.  ``exps``: exponentials of these numbers, in Q0; ``addends``: the
-    same, in Q12.  Exponentials are 0 for -d below ``lowest``.  ``multiplier``: converts -d to Q5.
+    ``scaled``: -d times the scale, in Q5.  ``exps``: the exponentials of these numbers, in Q0.  ``addends``:
+    the same exponentials in Q12.  They are 0 if -d is below ``lowest``.  ``multiplier``: converts -d to Q5.
     """
 
     scaled: Ints
@@ -63,7 +63,7 @@ class ExpTable(NamedTuple):
 
 
 def exp_table(scale: float) -> ExpTable:
-    """Return the table for 8-bit data whose scale, for SOFTMAX times beta, is ``scale``."""
+    """Return the table for 8-bit data with ``scale``; SOFTMAX multiplies its scale by beta first."""
     multiplier = quantize_multiplier(min(scale * 2.0 ** (31 - INPUT_INTEGER_BITS), 2.0**31 - 1))
     lowest = -(((1 << INPUT_INTEGER_BITS) - 1) << (31 - INPUT_INTEGER_BITS) >> int(multiplier.shift))
     differences = -np.arange(256)
@@ -74,7 +74,7 @@ def exp_table(scale: float) -> ExpTable:
 
 
 def largest(x: Array) -> Array:
-    """Return [..., 1]: the largest element along the last axis, which may be empty."""
+    """Return the largest element along the last axis, [..., 1]; the lowest number if the axis is empty."""
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     return np.asarray(x.max(axis=-1, keepdims=True, initial=lowest))
 
@@ -88,7 +88,10 @@ def below_maximum(x: Array) -> Array:
 
 
 def softmax_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
-    """Return SOFTMAX of int8 or uint8 in the dtype of ``output``: scale 2^-bits, lowest integer 0.0."""
+    """Return SOFTMAX of ``x``, the int8 or uint8 elements of ``input``, in the dtype of ``output``.
+
+    The result has the scale 2^-bits of that dtype, and its lowest integer stands for 0.0.
+    """
     table = exp_table(float(np.float32(beta)) * float(scale_of(input)))
     distance = below_maximum(x)
     total = table.addends[distance].sum(axis=-1, keepdims=True)
@@ -102,7 +105,10 @@ def softmax_8_bits(x: Array, input: Value, output: Value, beta: float) -> Array:
 
 
 def softmax_16_bits(x: Array, input: Value, beta: float) -> Array:
-    """Return SOFTMAX of int16, computed with LiteRT's tables; the result is int16 with the scale 2^-15."""
+    """Return SOFTMAX of ``x``, the int16 elements of ``input``, as int16 with the scale 2^-15.
+
+    It is computed with the tables of LiteRT.
+    """
     step, unit = np.float64(1 / 65535), np.float64(2 / 65535)
     image = (unit * -32768, unit * 32767)  # both tables have entries from -1 to 1
     exp_table_16 = interpolation_table((np.float64(10 / 65535) * -65535, np.float64(0)), image, np.exp)
@@ -123,7 +129,10 @@ def softmax_16_bits(x: Array, input: Value, beta: float) -> Array:
 
 
 def log_softmax_8_bits(x: Array, input: Value) -> Array:
-    """Return LOG_SOFTMAX of int8 or uint8; the scale is 1/16, and the largest integer stands for 0.0."""
+    """Return LOG_SOFTMAX of ``x``, the int8 or uint8 elements of ``input``.
+
+    The result has the scale 1/16, and its largest integer stands for 0.0.
+    """
     table = exp_table(float(scale_of(input)))
     distance = below_maximum(x)
     total = table.addends[distance].sum(axis=-1, keepdims=True)
@@ -140,7 +149,10 @@ def log_softmax_8_bits(x: Array, input: Value) -> Array:
 
 
 def l2_normalization_8_bits(x: Array, input: Value) -> Array:
-    """Return L2_NORMALIZATION of int8 or uint8; the scale is 1/128, the zero point 0 or, for uint8, 128."""
+    """Return L2_NORMALIZATION of ``x``, the int8 or uint8 elements of ``input``.
+
+    The result has the scale 1/128 and the zero point 0, or 128 for uint8.
+    """
     centered = x.astype(np.int64) - zero_point_of(input)
     inverse = get_inv_sqrt_quantized_multiplier(np.square(centered).sum(axis=-1, keepdims=True))
     if input.dtype is u8:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions, indices of extremes, cumulative sums.  Source: TFLite reduce, arg_min_max, cumsum."""
+"""Reductions, ARG_MAX and ARG_MIN, cumulative sums.  Source: TFLite reduce, arg_min_max, cumsum."""
 
 from __future__ import annotations
 
@@ -37,22 +37,21 @@ from circlekit.ops.quantization import (
 )
 
 Axes = tuple[int, ...]
-"""Reduced axes, each once, counted from the front."""
+"""The axes of a reduction, each once and not negative."""
 
 
 def reduced_axes(axes: Sequence[int], rank: int) -> Axes:
-    """Return ``axes`` of a reduction counted from the front, each once.
+    """Return the axes of a reduction, each once and not negative; raise ShapeError for a wrong axis.
 
-    For rank 0 there are none: a scalar is reduced to itself whatever the axes, as in LiteRT.  Raise
-    ShapeError if an axis is out of range for another rank.
+    For rank 0 return (): a scalar is reduced to itself, whatever the axes are, as in LiteRT.
     """
     return () if rank == 0 else tuple(dict.fromkeys(normalized_axis(a, rank) for a in axes))
 
 
 class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
-    """Base class of reductions of the elements along ``axis``, which lists any number of axes in any order.
+    """Base class of reductions along ``axis``, which lists any number of axes in any order.
 
-    ``keep_dims``: reduced dimensions stay in the result as 1.
+    ``keep_dims``: the reduced axes stay in the result as dimensions of 1.
     """
 
     quantization_rule = OWN_RANGES
@@ -63,15 +62,15 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
     keep_dims: bool = attribute(False)
 
     kinds: ClassVar[str] = "fiu"
-    """The ``dtype.kind`` of arrays that ``compute`` takes."""
+    """The kinds of dtypes that ``compute`` takes, as letters of numpy."""
     function: ClassVar[Any] = None
-    """The ufunc of two elements that is applied repeatedly."""
+    """The ufunc that combines two elements."""
 
     def infer(self) -> TensorType:
         shape, axes = self.input.shape, static_int_vector(self.axis)
         if shape is None or axes is None:
             return TensorType(self.input.dtype, unknown_dims(self.input.rank) if self.keep_dims else None)
-        if not shape and axes:  # kernels accept it; but as shape of a file, [] is rather an unknown rank
+        if not shape and axes:  # kernels accept a scalar, but in a file [] more likely means an unknown rank
             raise ShapeError(f"{self.code}: expected an input of rank 1 or more for the axes {axes}, got []")
         reduced = reduced_axes(axes, len(shape))
         if self.keep_dims:
@@ -86,15 +85,15 @@ class Reduction(Op, layout_operands=("input",), axis_numbers=("axis",)):
         return self.compute(input, axes)
 
     def compute(self, x: Array, axes: Axes) -> Array:
-        """Return the results for data that is not quantized, in the dtype of ``x``."""
+        """Return the results for data that are not quantized, in the dtype of ``x``."""
         return np.asarray(self.function.reduce(x, axis=axes, dtype=x.dtype, keepdims=self.keep_dims))
 
     def quantized(self, x: Array, axes: Axes) -> Array:
-        """Return the results, quantized as the output, for 8-bit or 16-bit ``x``, quantized as the input."""
+        """Return the integer results for ``x``, the quantized elements of the input (8 or 16 bits)."""
         raise no_quantized_kernel(self, self.input)
 
     def int32_sums(self, x: Array, axes: Axes) -> Array:
-        """Return sums of quantized integers that wrap as int32."""
+        """Return the sums of quantized integers as int32, which wrap around."""
         return np.asarray(np.sum(x, axis=axes, dtype=np.int32, keepdims=self.keep_dims))
 
     def permuted(self, perm: tuple[int, ...]) -> dict[str, Any] | None:
@@ -107,15 +106,16 @@ def elements_per_result(x: Array, axes: Axes) -> int:
 
 
 class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i16: 3}):
-    """The mean.  Plain integers are rounded towards zero, quantized ones to the nearest.
+    """The mean.  Plain integers are rounded towards zero, quantized integers to the nearest.
 
-    LiteRT has an optimized kernel for 8-bit means over height and width that are kept as dimensions of 1.
+    LiteRT has an optimized kernel for means of 8-bit data over height and width with ``keep_dims``.
     """
 
     def compute(self, x: Array, axes: Axes) -> Array:
         count = elements_per_result(x, axes)
         if x.dtype.kind == "f":
-            total = np.sum(x, axis=axes, dtype=np.float64, keepdims=self.keep_dims)  # equal elements: exact
+            # float64: the mean of equal elements is exact
+            total = np.sum(x, axis=axes, dtype=np.float64, keepdims=self.keep_dims)
             return np.asarray(total / count, x.dtype)
         total = np.sum(x, axis=axes, dtype=np.int64, keepdims=self.keep_dims)
         return np.asarray(np.sign(total) * (np.abs(total) // count), x.dtype)
@@ -137,9 +137,10 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
         return self.keep_dims and x.ndim == 4 and x.dtype.itemsize == 1 and sorted(axes) == [1, 2]
 
     def _optimized_mean(self, total: Array, count: int) -> Array:
-        """Return the means of ``count`` elements each; the zero point of the input is rescaled by itself.
+        """Return the means as LiteRT's optimized kernel does.
 
-        Source: TFLite kernels/internal/optimized/integer_ops/mean.h, whose numbers are float32.
+        ``total``: sums of ``count`` elements each.  The zero point of the input is rescaled and rounded by
+        itself.  Source: TFLite kernels/internal/optimized/integer_ops/mean.h, which computes in float32.
         """
         scale, output_scale = scale_of(self.input), scale_of(self.output)
         shift = round_half_away(np.float32(zero_point_of(self.input)) * scale / output_scale)
@@ -153,10 +154,10 @@ class Mean(Reduction, code="MEAN", options="ReducerOptions", versions={i8: 2, i1
 
 
 class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}, kinds="fiub", function=np.add):
-    """The sum.  Integers wrap around; bools give true if at least one is true.
+    """The sum.  Integers wrap around; for bools the result is whether at least one is true.
 
-    LiteRT's reference kernel reads quantized int8 and int16 as uint8, which is a defect: here they are summed
-    as in its optimized kernel, and rescaled in float32.
+    LiteRT's reference kernel reads quantized int8 and int16 as uint8, by mistake.  Here they are summed as in
+    its optimized kernel, and rescaled in float32.
     """
 
     input = operand(*NUMBERS, boolean)
@@ -176,9 +177,10 @@ class Sum(Reduction, code="SUM", options="ReducerOptions", versions={i8: 2}, kin
 
 
 class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versions={i8: 2, i16: 2}):
-    """The product.  Integers wrap around; bools give true if all are true.
+    """The product.  Integers wrap around; for bools the result is whether all are true.
 
-    For quantized integers, each partial product is rescaled with a 15-bit multiplier so that the next fits.
+    With quantized data, each partial product is rescaled by a 15-bit multiplier, so that the next product
+    does not overflow.
     """
 
     quantization_rule = QuantizationRule(rounds_inside=True)
@@ -206,7 +208,11 @@ class ReduceProd(Reduction, code="REDUCE_PROD", options="ReducerOptions", versio
 
 
 class ReduceExtreme(Reduction, versions={i8: 2, i16: 3}, kinds="fiub"):
-    """The extreme element, NaN ignored.  Without any element: the opposite end of the dtype's range."""
+    """Base class of REDUCE_MAX and REDUCE_MIN.  NaN is ignored.
+
+    Without any element, the result of REDUCE_MAX is the lowest number of the dtype, that of REDUCE_MIN the
+    highest.
+    """
 
     quantization_rule = QuantizationRule(results_follow="input")
 
@@ -217,7 +223,7 @@ class ReduceExtreme(Reduction, versions={i8: 2, i16: 3}, kinds="fiub"):
         return TensorType(inferred.dtype, inferred.shape, per_tensor_quantization(self.input))
 
     start: ClassVar[int] = 0
-    """The result if there is no element: the smallest (0) or the largest (1) finite number of the dtype."""
+    """The result without any element: 0 for the lowest finite number of the dtype, 1 for the highest."""
 
     def compute(self, x: Array, axes: Axes) -> Array:
         start = finite_limits(x.dtype)[self.start]
@@ -258,9 +264,9 @@ class ReduceAll(Reduction, code="REDUCE_ALL", options="ReducerOptions", kinds="b
 
 
 class ArgExtreme(Op, versions={i8: 2, boolean: 3}):
-    """Base class of ARG_MAX and ARG_MIN: the index of the first extreme element along axis ``dimension``.
+    """Base class of ARG_MAX and ARG_MIN: the index of the first extreme element along the axis ``dimension``.
 
-    The result does not have this axis.  NaN is ignored; if all elements are NaN, the index is 0.
+    The result does not have that axis.  NaN is ignored; if all elements are NaN, the index is 0.
     """
 
     quantization_rule = OWN_RANGES
@@ -297,9 +303,9 @@ class ArgMin(ArgExtreme, code="ARG_MIN", reference_version=2, function=np.fmin):
 
 
 class Cumsum(Op, code="CUMSUM", layout_operands=("input",), axis_numbers=("axis",)):
-    """Cumulative sums along ``axis``: each element is replaced by the sum of all elements up to and with it.
+    """Cumulative sums along ``axis``: the sum of each element and all elements before it.
 
-    ``exclusive``: without the element itself; ``reverse``: from the end instead of the start.
+    ``exclusive``: without the element itself.  ``reverse``: the elements after it instead of those before.
     """
 
     quantization_rule = OWN_RANGES

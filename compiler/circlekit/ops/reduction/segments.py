@@ -19,9 +19,9 @@ from circlekit.ops.reduction.reduce import finite_limits
 
 
 def require_prefix(ids: Shape | None, data: Shape | None) -> None:
-    """Check that the shape ``data`` begins with the dimensions of the shape ``ids``.
+    """Raise ShapeError unless the shape ``data`` begins with the dimensions of the shape ``ids``.
 
-    Raise ShapeError if it does not.  Unknown shapes (None) and unknown dimensions pass.
+    Unknown shapes (None) and unknown dimensions are no error.
     """
     if ids is None or data is None:
         return
@@ -33,7 +33,7 @@ def require_prefix(ids: Shape | None, data: Shape | None) -> None:
 class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
     """The sum of the rows of each segment.
 
-    The ids have to start at 0 and to grow by 0 or 1 from row to row; the kernel raises ModelError otherwise.
+    The ids must start at 0 and grow by 0 or 1 from row to row; otherwise the kernel raises ModelError.
     """
 
     data = operand(*NUMBERS)
@@ -59,10 +59,10 @@ class SegmentSum(Op, code="SEGMENT_SUM", reference_version=0):
 
 
 class UnsortedSegment(Op):
-    """Combine rows of ``data`` into ``num_segments`` rows: row i of the result from all rows with id i.
+    """Base class of reductions to ``num_segments`` rows: all rows with id i are combined to row i.
 
-    ``segment_ids`` has the leading dimensions of ``data``.  Rows with a negative id are ignored; the kernel
-    raises ModelError for ids that are too large.
+    ``segment_ids`` has the leading dimensions of ``data``.  Rows with a negative id are ignored.  If an id is
+    too large, the kernel raises ModelError.
     """
 
     data = operand(*NUMBERS)
@@ -72,7 +72,7 @@ class UnsortedSegment(Op):
     combine: ClassVar[Any] = None
     """The ufunc that combines two rows."""
     start: ClassVar[int | None] = None
-    """The result of an empty segment: an index into ``finite_limits``; None for the identity element."""
+    """The result of an empty segment: an index into ``finite_limits``, or None for the neutral element."""
 
     def infer(self) -> TensorType:
         require_prefix(self.segment_ids.shape, self.data.shape)
@@ -105,8 +105,8 @@ class UnsortedSegmentProd(UnsortedSegment, code="UNSORTED_SEGMENT_PROD", combine
 
 
 class UnsortedSegmentMax(UnsortedSegment, code="UNSORTED_SEGMENT_MAX", combine=np.fmax, start=0):
-    """The largest number of each segment, NaN ignored; the lowest number of the dtype if it is empty."""
+    """The largest number of each segment; NaN is ignored.  An empty segment gives the lowest number."""
 
 
 class UnsortedSegmentMin(UnsortedSegment, code="UNSORTED_SEGMENT_MIN", combine=np.fmin, start=1):
-    """The smallest number of each segment, NaN ignored; the highest number of the dtype if it is empty."""
+    """The smallest number of each segment; NaN is ignored.  An empty segment gives the highest number."""
