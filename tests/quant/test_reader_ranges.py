@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ import circlekit as ck
 from circlekit.quant.calibration import collect
 from circlekit.quant.calibration.ranges import Range
 from circlekit.quant.quantize import plan_model, ranges_of
-from circlekit.quant.techniques.reader_ranges import reader_ranges
+from circlekit.quant.techniques.reader_ranges import FRACTIONS, LARGEST_NOISE_SHARE, reader_ranges
 
 NET = """
 graph main(%x: f32[1,64], %p: f32[1,64]) -> %z {
@@ -59,3 +61,64 @@ def test_other_operands_keep_their_ranges(reader: str) -> None:
     low, high = found.get("y", before["y"])
     assert low < 0.75 * before["y"][0]
     assert high > 0.75 * before["y"][1]
+
+
+def fake(array: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Round to 255 steps from ``low`` to ``high``, of which one is 0."""
+    low, high = min(low, 0.0), max(high, 0.0)
+    step = (high - low) / 255
+    zero = np.clip(np.rint(-128 - low / step), -128, 127)
+    return (np.clip(np.rint(array / step) + zero, -128, 127) - zero) * step
+
+
+def softmax(y: np.ndarray) -> np.ndarray:
+    e = np.exp(y - y.max(axis=-1, keepdims=True))
+    return np.asarray(e / e.sum(axis=-1, keepdims=True))
+
+
+@pytest.mark.parametrize(
+    ("reader", "names", "function"),
+    [
+        ("%z = Softmax(%y)\n  %n = Neg(%p)", ["y"], softmax),
+        ("%z = Tanh(%y)\n  %n = Neg(%p)", ["y"], np.tanh),
+        (ADD, ["y", "r"], lambda y, r: np.maximum(y + r, 0)),
+        ("%r = Neg(%p)\n  %z = Mul(%y, %r) {act: RELU6}", ["y", "r"], lambda y, r: np.clip(y * r, 0, 6)),
+    ],
+    ids=["softmax", "tanh", "add", "mul"],
+)
+def test_the_ends_are_those_with_the_least_noise(
+    reader: str, names: list[str], function: Callable[..., np.ndarray]
+) -> None:
+    """Against numpy: first the low end is tried, then the high one; operands in their order."""
+    text = NET.replace("$reader", reader)
+    data = samples(24)
+    model = ck.parse(text)
+    ranges = dict(ranges_of(model, collect(model, data))[0])
+    found = reader_ranges(model, plan_model(model, "int8", [ranges]), ranges, data)
+    shown = ck.parse(text.replace("-> %z", "-> " + ", ".join(f"%{name}" for name in names)))
+    runs = [ck.run(shown, sample) for sample in data]
+    operands = [np.stack(arrays).astype(np.float64) for arrays in zip(*runs, strict=True)]
+    wanted, chosen_ends = function(*operands), [ranges[name] for name in names]
+    ends_of_result = {"Softmax": (0, 255 / 256), "Tanh": (-1, 127 / 128)}
+    result = next((ends for kind, ends in ends_of_result.items() if kind in reader), ranges["z"])
+
+    def noise(index: int, ends: Range) -> float:
+        given = [ends if i == index else other for i, other in enumerate(chosen_ends)]
+        rounded = [fake(a, *r) for a, r in zip(operands, given, strict=True)]
+        return float(np.square(fake(function(*rounded), *result) - wanted).sum())
+
+    for index, name in enumerate(names):
+        first = best = chosen_ends[index]
+        starts = best
+        for fraction in FRACTIONS:
+            tried = (starts[0] * fraction, starts[1])
+            best = min(best, tried, key=lambda ends: noise(index, ends)) if starts[0] else best
+        starts = best
+        for fraction in FRACTIONS:
+            tried = (starts[0], starts[1] * fraction)
+            best = min(best, tried, key=lambda ends: noise(index, ends)) if tried[0] != tried[1] else best
+        if noise(index, best) < LARGEST_NOISE_SHARE * noise(index, first):
+            assert found[name] == pytest.approx(best)
+            chosen_ends[index] = best
+        else:
+            assert name not in found
