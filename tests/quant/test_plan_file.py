@@ -129,6 +129,40 @@ def test_a_plan_that_does_not_fit_ends_with_a_sentence(
         applied(edited(change))
 
 
+def test_weights_may_get_one_scale() -> None:
+    document = edited(lambda g: g["operators"]["c"]["operands"]["1"].update(scale=0.01, zero_point=0))
+    weights = applied(document).main.ops[1].inputs[1]
+    assert weights is not None
+    assert weights.quantization is not None
+    assert weights.quantization.scale.tolist() == [np.float32(0.01)]
+
+
+BLOCKS = """
+graph main(%x: f32[1,64]) -> %y {
+  %w = const f32[64,64] gaussian(0, 0.3)
+  %y = FullyConnected(%x, %w)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"block": 64}, "expected 64 scales, got 128"),
+        ({"block": 48}, "has no whole blocks of 48"),
+        ({"block": -32}, "has no whole blocks of -32"),
+        ({"scale": [0.5] * 127}, "expected 128 scales, got 127"),
+    ],
+)
+def test_blocks_of_a_plan_divide_the_rows(change: Document, message: str) -> None:
+    model = circlekit.parse(BLOCKS)
+    document: Document = json.loads(circlekit.quantize(model, "weight_int4_block32").plan.to_json())
+    circlekit.quantize(circlekit.parse(BLOCKS), plan=Plan.from_json(json.dumps(document)))
+    document["graphs"][0]["operators"]["y"]["operands"]["1"].update(change)
+    with pytest.raises(CirclekitError, match=message):
+        circlekit.quantize(circlekit.parse(BLOCKS), plan=Plan.from_json(json.dumps(document)))
+
+
 def test_plans_of_other_models_schemes_and_files_are_refused(tmp_path: Path) -> None:
     document = edited(lambda graph: None)
     other = circlekit.parse("graph main(%x: f32[1,8]) -> %y { %y = Relu(%x) }")

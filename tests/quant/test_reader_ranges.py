@@ -68,7 +68,7 @@ def fake(array: np.ndarray, low: float, high: float) -> np.ndarray:
     low, high = min(low, 0.0), max(high, 0.0)
     step = (high - low) / 255
     zero = np.clip(np.rint(-128 - low / step), -128, 127)
-    return (np.clip(np.rint(array / step) + zero, -128, 127) - zero) * step
+    return np.asarray((np.clip(np.rint(array / step) + zero, -128, 127) - zero) * step)
 
 
 def softmax(y: np.ndarray) -> np.ndarray:

@@ -76,6 +76,12 @@ def test_interface_of_selected_operators() -> None:
     expect_values(circlekit.select(model, [0, 4]), values_of(model))  # not connected
 
 
+def test_an_output_that_a_selected_operator_reads_stays_an_output() -> None:
+    model = circlekit.parse(NET.replace("-> %y", "-> %y, %b"))
+    part = circlekit.select(model, names=["b", "c", "d", "y"])
+    assert [v.name for v in part.main.outputs] == ["b", "y"]
+
+
 @pytest.mark.parametrize(
     ("ids", "names", "message"),
     [([5], [], "from 0 to 4, got 5"), ([], ["bb"], "named 'bb'"), ([], [], "No operator selected")],
@@ -156,6 +162,13 @@ def test_models_with_other_names_are_connected() -> None:
     x = np.array([-1.0, 2.0], np.float32)
     assert same_array(circlekit.run(merged, [x])[0], np.exp(np.maximum(-x, 0)))
     assert len(circlekit.merge([head, tail]).main.inputs) == 2  # nothing connects them
+
+
+def test_a_merged_model_has_the_format_of_the_first() -> None:
+    head, tail = circlekit.parse(HEAD), circlekit.parse(TAIL)
+    head.format = "tflite"
+    assert circlekit.merge([head, tail], {"x": "out"}).format == "tflite"
+    assert circlekit.merge([tail, head], {"x": "out"}).format == tail.format != "tflite"
 
 
 def test_what_cannot_be_merged() -> None:

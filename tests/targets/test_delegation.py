@@ -50,6 +50,21 @@ def test_delegation_counts_operators_and_partitions() -> None:
     assert find_delegation(BRANCHES.main, toy("SIGN")) is None
 
 
+def test_what_the_delegate_takes_needs_no_kernel_of_the_runtime() -> None:
+    target = delegating("SIGN", "RELU ADD")
+    target = replace(target, operators=dict.fromkeys(("SIGN", "ADD"), ANY))
+    relu, sign, neg, add, *_ = BRANCHES.main
+    assert [target.refusal(op) for op in (relu, sign, add)] == [None, None, None]
+    assert target.refusal(neg) == "Toy has no NEG"
+    assert [target.delegate_refusal(op) is None for op in (relu, sign, neg, add)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert toy("SIGN").delegate_refusal(relu) is None
+
+
 def test_a_rewrite_to_what_the_delegate_refuses_is_refused() -> None:
     model = circlekit.parse(NEGATED)
     report = circlekit.optimize(model, explain="fuse_neg", target=delegating("SUB", "NEG ADD"))

@@ -212,7 +212,7 @@ def _product(op: Op) -> _Product | None:
 def _is_free(layer: LinearLayer) -> bool:
     """Return whether weights and bias can be scaled: no other operator reads them."""
     bias, depth = layer.bias, layer.matrices(layer.weights.array()).shape[2]
-    channels = (layer.input.shape or (1,))[-1] or 1
+    channels = layer.channels
     if not layer.is_depthwise and depth % (channels // layer.groups):
         return False  # a row is not a whole number of pixels
     return layer.weights.use_count == 1 and (bias is None or bias.use_count == 1)

@@ -145,9 +145,8 @@ def _is_output(value: Value) -> bool:
 
 def _takes_scales(layer: LinearLayer) -> bool:
     """Return whether the weights have a number for each channel of the input, or several."""
-    channels = (layer.input.shape or (1,))[-1] or 1
     depth = layer.matrices(layer.weights.array()).shape[2]
-    return layer.is_depthwise or depth % (channels // layer.groups) == 0
+    return layer.is_depthwise or depth % (layer.channels // layer.groups) == 0
 
 
 def _passes_on(op: Op, value: Value) -> bool:
@@ -219,7 +218,7 @@ def _apply(graph: Graph, front: Op, back: Op, magnitudes: Array) -> None:
     ones = np.ones((back.output.shape or (1,))[-1] or 1)
     source = linear_layer(front)
     if source is not None:
-        rescale(source, np.ones((source.input.shape or (1,))[-1] or 1), scales)
+        rescale(source, np.ones(source.channels), scales)
     else:
         for constant in _front(front) or []:
             replace_constant(front, constant, constant.array() / scales)

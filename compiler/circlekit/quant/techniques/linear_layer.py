@@ -52,13 +52,18 @@ class LinearLayer:
         return isinstance(self.op, DepthwiseConv2D)
 
     @property
+    def channels(self) -> int:
+        """The number of channels of the input, at least 1."""
+        depth = self.input.shape and self.input.shape[-1]
+        assert depth  # by ``linear_layer``
+        return depth
+
+    @property
     def groups(self) -> int:
         """The number of independent matrix products."""
-        depth = (self.input.shape or (0,))[-1] or 0
-        shape = self.weights.static_shape
         if self.is_depthwise:
-            return depth
-        return depth // shape[-1] if isinstance(self.op, Conv2D) and depth else 1
+            return self.channels
+        return self.channels // self.weights.static_shape[-1] if isinstance(self.op, Conv2D) else 1
 
     def matrices(self, weights: Array) -> Array:
         """Return weights as matrices [groups, outputs, depth]."""
