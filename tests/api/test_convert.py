@@ -48,6 +48,14 @@ def net(tmp_path: Path) -> Path:
     return path
 
 
+def test_an_extension_may_be_that_of_the_other_format(net: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="the extension is for tflite, but the format is circle"):
+        circlekit.convert(net, tmp_path / "a.tflite", format="circle")
+    circlekit.convert(net, tmp_path / "a.tflite", format="circle", is_strict=False)
+    circlekit.convert(net, tmp_path / "b.tflite", is_strict=False)
+    assert [circlekit.load(tmp_path / f"{name}.tflite").format for name in "ab"] == ["circle", "tflite"]
+
+
 @pytest.mark.parametrize(
     ("name", "format", "expected"),
     [

@@ -16,7 +16,7 @@ from circlekit.cli.quant.record_minmax import record_minmax
 from circlekit.errors import FileError
 from circlekit.ir.dtypes import DType
 from circlekit.quant.calibration.calibration import observed_values
-from circlekit.quant.calibration.recorded_ranges import recorded_ranges
+from circlekit.quant.calibration.recorded_ranges import record_ranges, recorded_ranges
 from circlekit.quant.calibration.sample_files import SampleFile, open_samples
 
 MODEL = """graph main(%x: f32[1,3], %n: i32[2]) -> %y {
@@ -107,6 +107,13 @@ def test_record_minmax_averages(model: ck.Model, tmp_path: Path) -> None:
     assert record_minmax([*words.split(), "--moving_avg_batch", "2", "--moving_avg_const", "0.25"]) == 0
     recorded = recorded_ranges(ck.load(tmp_path / "out.circle"))["x"]
     assert (recorded.min, recorded.max) == (-4 * 0.75 - 9 * 0.25, 6 * 0.75 + 8 * 0.25)
+
+
+def test_tensors_that_no_run_computed_get_no_range(model: ck.Model) -> None:
+    seen = ck.calibrate(model, [[X[0], N[0]]])
+    del seen.main["a"]
+    assert record_ranges(model, seen) == ["a"]
+    assert list(recorded_ranges(model).main) == ["x", "y"]
 
 
 def test_record_minmax_without_data_says_so(

@@ -64,6 +64,30 @@ def test_layers_with_several_users_are_copied_if_allowed() -> None:
         np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("front", "count"),
+    [
+        ("Mul(%x, [2.0, 3.0])", 1),
+        ("Mul(%x, [2.0, 3.0]) {act: RELU}", 1),
+        ("Mul(%x, [2.0, 3.0]) {act: RELU6}", 0),
+        ("Mul(%x, 2.0)", 0),  # one number for all channels
+        ("Mul(%x, [[2.0, 3.0], [1.0, 1.0]])", 0),
+        ("Add(%x, [2.0, 3.0])", 0),  # the result is not scaled with the constant
+        ("Mul(%x, %x)", 0),
+    ],
+)
+def test_fronts_scale_each_channel_by_a_constant(front: str, count: int) -> None:
+    model = circlekit.parse(f"""
+graph main(%x: f32[2,2]) -> %y {{
+  %w = const f32[3,2] gaussian(0, 1)
+  %f = {front}
+  %y = FullyConnected(%f, %w)
+}}""")
+    assert len(find_patterns(model)) == count
+    shown = circlekit.parse(str(model).replace("-> %y", "-> %y, %f")) if count else model
+    assert find_patterns(shown) == ([] if count else find_patterns(model))
+
+
 def test_commands_of_equalization(shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, target, patterns = (str(tmp_path / name) for name in ("in.circle", "out.circle", "p.json"))
     circlekit.save(one_recipe(shared, "Net_DConv_Conv_000"), source)
