@@ -160,12 +160,12 @@ def _is_type_alias(node: ast.Assign) -> bool:
 
 
 def test_folders(path: Path) -> list[Path]:
-    """Return the folders with tests of a module: that of its part, and those named after its inner folders.
+    """Return the folders with tests of a module: that of its part, those named after inner folders or itself.
 
-    ``cli/quant/x.py`` -> ``tests/cli``, ``tests/quant``; ``quant/one/x.py`` -> ``tests/quant``, which has a
-    folder ``one`` of its own.
+    ``cli/quant/x.py`` -> ``tests/cli``, ``tests/quant``; ``api/structure.py`` -> ``tests/api``,
+    ``tests/structure``; ``quant/one/x.py`` -> ``tests/quant``, which has a folder ``one`` of its own.
     """
-    part, *below = path.relative_to(PACKAGE).parts[:-1] or (path.stem,)
+    part, *below = path.relative_to(PACKAGE).with_suffix("").parts
     first = ROOT / "tests" / part
     named = [first, *(ROOT / "tests" / name for name in below if not (first / name).is_dir())]
     return [folder for folder in named if folder.is_dir()]
