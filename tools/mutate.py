@@ -168,7 +168,7 @@ def test_folders(path: Path) -> list[Path]:
     part, *below = path.relative_to(PACKAGE).with_suffix("").parts
     first = ROOT / "tests" / part
     named = [first, *(ROOT / "tests" / name for name in below if not (first / name).is_dir())]
-    return [folder for folder in named if folder.is_dir()]
+    return [folder for folder in dict.fromkeys(named) if folder.is_dir()]
 
 
 def tests_of(mutation: Mutation) -> list[list[str]]:
