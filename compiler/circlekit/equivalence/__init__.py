@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare models by value; find the pass and the smallest model that show a difference."""
+"""Compare models by value; find the pass that causes a difference and the smallest model that shows it."""

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a user's analysis in Python on every operator of a model, with the hooks of ONE's dalgona.
 
-The file NAME.py has a class NAME.  Its methods, all optional: StartAnalysis(args), EndAnalysis(),
-StartNetworkExecution(inputs), EndNetworkExecution(outputs), DefaultOpPre(name, opcode, inputs),
-DefaultOpPost(name, opcode, inputs, outputs), and for the operators in HOOKS their own Pre and Post.  A tensor
-is a dict: name, data, quantparam (scale, zero_point, quantized_dimension), is_const; ``inputs`` and
-``outputs`` are lists of tensors.
+The user's file NAME.py has a class NAME.  Its methods are the hooks, all of them optional:
+
+    StartAnalysis(args), EndAnalysis()
+    StartNetworkExecution(inputs), EndNetworkExecution(outputs)
+    DefaultOpPre(name, opcode, inputs), DefaultOpPost(name, opcode, inputs, outputs)
+    Conv2DPre(name, input, ...), Conv2DPost(name, input, ...) and so on for each operator in HOOKS
+
+``inputs`` and ``outputs`` are lists of tensors.  A tensor is a dict with the keys name, data, quantparam
+(scale, zero_point, quantized_dimension) and is_const.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ HOOKS = {
     "InstanceNorm": "input gamma beta epsilon output fused_act",
     "Split": "split_dim value num_splits outputs",
 }
-"""The arguments of an operator's own hooks after the name; Pre does not get ``output`` and ``outputs``."""
+"""The arguments of an operator's own hooks, after ``name``.  Pre does not get ``output`` and ``outputs``."""
 
 ONE_OPCODES = {
     "L2_NORMALIZATION": "L2Normalize",
@@ -45,19 +49,20 @@ ONE_OPCODES = {
     "CUMSUM": "CumSum",
     "CUSTOM": "Custom",
 }
-"""The argument ``opcode`` of operators for which it is not the name of their class here."""
+"""The argument ``opcode`` of the operators that ONE does not call by the name of their class here."""
 
 Tensor = dict[str, Any]
 
 
 class AnalysisError(CirclekitError):
-    """A hook of the user's analysis raised an exception."""
+    """The error for an exception that a user's analysis raised."""
 
 
 def load_analysis(path: str | os.PathLike[str]) -> object:
-    """Return an instance of the class in the Python file at ``path`` that has the file's name.
+    """Return an instance of the class that the Python file at ``path`` defines under its own name.
 
-    Raise FileError if there is no such file, ModelError if it lacks the class, AnalysisError if it fails.
+    Raise FileError if there is no such file, ModelError if it does not have the class, AnalysisError if its
+    code fails.
     """
     file = Path(path)
     if not file.is_file():
@@ -79,8 +84,8 @@ def load_analysis(path: str | os.PathLike[str]) -> object:
 def analyze(model: Model, analysis: object, samples: Iterable[Sequence[Array]], arguments: str = "") -> int:
     """Run ``model`` on ``samples`` and call the hooks of ``analysis``; return the number of samples.
 
-    Pre is called before an operator runs, Post when it has run.  Raise AnalysisError if a hook
-    fails, and the errors of ``Interpreter.run``.
+    Pre hooks are called before an operator runs, Post hooks after it.  ``arguments``: the argument of
+    StartAnalysis.  Raise AnalysisError if a hook fails, and the errors of ``Interpreter.run``.
     """
     _hook(analysis, "StartAnalysis", arguments)
     interpreter = Interpreter(model)
@@ -99,7 +104,11 @@ def analyze(model: Model, analysis: object, samples: Iterable[Sequence[Array]], 
 
 
 class _Observer:
-    """Calls the hooks of operators.  ``running``: the operands of those that run, the innermost last."""
+    """Calls the hooks of operators.
+
+    ``running``: the operands of each operator that runs now; an operator may run inside of another one, and
+    then comes after it.
+    """
 
     def __init__(self, analysis: object) -> None:
         self.analysis = analysis
@@ -115,7 +124,10 @@ class _Observer:
         self.call(op, "Post", self.running.pop(), outputs)
 
     def call(self, op: Op, when: str, inputs: list[Tensor | None], outputs: list[Tensor] | None) -> None:
-        """Call the hook of ``op``, or the default one; Pre has no ``outputs``."""
+        """Call the hook of ``op``, or the default hook.
+
+        ``when``: "Pre" or "Post".  ``outputs``: None for Pre.
+        """
         name = op.results[0].name if op.results else ""
         kind = type(op).__name__
         if kind in HOOKS and hasattr(self.analysis, kind + when):
@@ -132,7 +144,10 @@ class _Observer:
 
 
 def _argument(op: Op, word: str, given: Mapping[str, Any]) -> Any:
-    """Return one argument of a hook: a tensor, a pair of numbers as a dict, or an attribute."""
+    """Return the argument ``word`` of a hook of ``op``: a tensor, an attribute, or a dict of two numbers.
+
+    ``given``: the tensors by name.
+    """
     attributes = op.attribute_items()
     if word in given or word not in {"stride", "dilation", "padding", "fused_act", *attributes}:
         return given.get(word)
@@ -155,7 +170,7 @@ def _tensor(value: Value, array: Array | None) -> Tensor:
 
 
 def _hook(analysis: object, name: str, *arguments: Any) -> None:
-    """Call the method ``name`` of the analysis; do nothing if there is none."""
+    """Call the method ``name`` of the analysis; do nothing if it has no such method."""
     method = getattr(analysis, name, None)
     if method is not None:
         _called(method, *arguments)

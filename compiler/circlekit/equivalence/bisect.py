@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the pass and the rewrite that change what a model computes, and the smallest model that shows it."""
+"""Find the pass and the rewrite that change what a model computes; make a small model that shows it."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ Step = Callable[[Model, Budget | None], Model]
 class Culprit:
     """A pass that changes what a model computes.
 
-    ``step``: the name of the pass, or ``writing as FORMAT``.  ``fault``: what is wrong after it, as text.
-    ``model``: the smallest model that was found to show the fault.  ``number``: the number, from 1 to
-    ``total``, of the first wrong rewrite; 0 if the pass does not count rewrites, or if the fault does not
-    appear with this pass alone.  ``op``: the operator at which this rewrite started, as text.
+    ``step``: the name of the pass, or ``writing as FORMAT``.  ``fault``: what is wrong after the pass, as
+    text.
+    ``model``: the smallest model found that shows the fault.  ``number``: the number, from 1 to ``total``, of
+    the first wrong rewrite; 0 if the pass does not count rewrites, or if the pass alone does not cause the
+    fault.  ``op``: the operator at which this rewrite began, as text.
     """
 
     step: str
@@ -61,12 +62,13 @@ def find_culprit(
     records: Records | None = None,
     targets: TargetSet = NO_TARGETS,
 ) -> Culprit | None:
-    """Return the first of ``passes`` that fails, or changes what ``model`` computes; None if none does.
+    """Return the first of ``passes`` that fails, or changes what ``model`` computes; None if there is none.
 
-    Legalization for ``format`` counts as the last pass.  ``tries``: the largest number of models that the
-    reduction to a small model tests.  ``settings`` and ``exact``: see Context.  ``records``: inputs to verify
-    on; a smaller model that does not take them is compared on seeded inputs.  ``targets``: what has to run
-    the model.  ``model`` is not changed.  Raise the errors of ``reference_runs`` if it cannot be run.
+    Legalization for ``format`` counts as the last pass.  ``model`` is not changed.  ``tries``: the largest
+    number of models that the reduction to a small model tests.  ``settings``, ``exact``: see Context.
+    ``records``: the inputs on which models are compared; a smaller model that does not take these inputs is
+    compared on seeded inputs.  ``targets``: the targets that have to run the model.  Raise the errors of
+    ``reference_runs`` if ``model`` cannot be run.
     """
     common = Context(format, settings=settings or {}, exact=exact, target=rules_of_targets(targets, format))
     copy, verifier = clone(model), Verifier(model, records)
@@ -116,7 +118,7 @@ def _pass_step(name: str, common: Context) -> Step:
 def _fault(
     name: str, step: Step, model: Model, budget: Budget | None = None, records: Records | None = None
 ) -> tuple[str, str] | None:
-    """Return kind and description of the fault that ``step`` causes with ``budget``; None without a fault."""
+    """Return kind and description of the fault that ``step`` causes in ``model``; None if it causes none."""
     verifier = Verifier(model, records if _takes(model, records) else None)
     try:
         changed = step(model, budget)
@@ -150,17 +152,20 @@ def _sentence(error: Exception) -> str:
 def _narrow(
     name: str, step: Step, model: Model, sentence: str, tries: int, records: Records | None
 ) -> Culprit:
-    """Find the first wrong rewrite of ``step``, which causes fault ``sentence``, and reduce ``model``."""
+    """Return the culprit: find the first wrong rewrite of ``step``, and reduce ``model``.
+
+    ``name``: the name of the step.  ``sentence``: the fault that it causes after the passes before it.
+    """
     culprit = Culprit(name, sentence, model)
     unlimited = Budget()
     fault = _fault(name, step, model, unlimited, records)
-    if fault is None:  # wrong only together with the rounding of the passes before it
+    if fault is None:  # wrong only in addition to the rounding of earlier passes
         return culprit
     kind, culprit.fault = fault
     before_rewrite = None
     if unlimited.made:
         culprit.total = unlimited.made
-        # with this many rewrites the step is wrong, with one fewer it is not
+        # the least number of rewrites with which the step is wrong
         culprit.number = 1 + bisect_left(
             range(1, culprit.total),
             True,

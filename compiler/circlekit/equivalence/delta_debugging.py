@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduce a model that shows a fault to a small model that still shows it, as a function or a command tests.
+"""Reduce a model that shows a fault to a small model that shows it too, as a function or command tests.
 
 The reduction removes operators and outputs, resets attributes, and makes sizes smaller and constants simpler.
 Source of ``_Reducer.select``: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002.
@@ -31,12 +31,12 @@ from circlekit.ir.verifier import verify
 P = ParamSpec("P")
 
 MAX_TRIES = 2000
-"""Default limit on the number of models tested: each test may run a slow command."""
+"""The default limit on the number of models that are tested; each test may run a slow command."""
 
 Shows = Callable[[Model], bool]
 """A function that returns whether a valid model shows the fault.
 
-A CirclekitError counts as False, except for a FileError.
+If it raises a CirclekitError, that counts as False; but a FileError ends the reduction.
 """
 
 
@@ -44,13 +44,16 @@ def reduce_model(model: Model, shows: Shows, tries: int = MAX_TRIES) -> Model:
     """Return a model for which ``shows`` is true and that no reduction step can make smaller.
 
     ``shows`` must be true for ``model``, which is not changed.  After ``tries`` tests, return the smallest
-    model so far.  Raise FileError if ``shows`` raises it: the test itself cannot run.
+    model so far.  Raise FileError if ``shows`` raises it, because the test itself cannot run.
     """
     return _Reducer(model, shows, tries).run()
 
 
 class _Reducer:
-    """``model``: the smallest so far.  Each reduction step is a method: true if it found a smaller model."""
+    """Reduces one model.  ``model``: the smallest model so far.
+
+    Each reduction step is a method that returns whether it found a smaller model.
+    """
 
     def __init__(self, model: Model, shows: Shows, tries: int) -> None:
         self.model = model
@@ -69,12 +72,15 @@ class _Reducer:
             lambda: self.select(submodel.with_outputs, len(self.model.main.outputs)),
             self.reset_attributes, self.shrink_sizes, self.simplify_constants,
         )  # fmt: skip
-        while sum(step() for step in steps) and self.tries_left > 0:  # a sum, as ``any`` would skip steps
+        while sum(step() for step in steps) and self.tries_left > 0:  # ``any`` would skip steps
             pass
         return self.model
 
     def attempt(self, make: Callable[P, Model], *args: P.args, **keywords: P.kwargs) -> bool:
-        """Keep the model that ``make`` returns if it is valid, different, and shows the fault."""
+        """Keep the model that ``make`` returns if it is valid, different, and shows the fault.
+
+        Return whether the model was kept.
+        """
         if self.tries_left <= 0:
             return False
         try:
@@ -100,7 +106,7 @@ class _Reducer:
     # -- operators and outputs -----------------------------------------------------------------
 
     def inline_calls(self) -> bool:
-        """Replace an operator that calls graphs by the operators of one of these graphs."""
+        """Replace one operator that calls graphs by the operators of one of these graphs."""
         calls = [
             (index, number, callee)
             for index, graph in enumerate(self.model.graphs)
@@ -110,7 +116,7 @@ class _Reducer:
         return any(self.attempt(submodel.inlined, self.model, *call) for call in calls)
 
     def remove_ops_of_callees(self) -> bool:
-        """Remove operators of the other graphs one by one: the interfaces of these graphs must stay."""
+        """Remove operators of all graphs but the main graph one by one; keep the graphs' interfaces."""
         places = [
             (graph, number)
             for graph in range(1, len(self.model.graphs))
@@ -121,7 +127,10 @@ class _Reducer:
         return any(removed)
 
     def select(self, select: Callable[[Model, Sequence[int]], Model], count: int) -> bool:
-        """Keep few of ``count`` items: try each part alone, then all parts but one, then smaller parts."""
+        """Keep few of ``count`` items: try each part alone, then all parts without one, then smaller parts.
+
+        ``select``: returns a model with the items at the given indices only.
+        """
         start = self.model
         kept, parts = list(range(count)), 2
         while len(kept) > 1:
@@ -173,7 +182,7 @@ class _Reducer:
 
 
 def _simpler_constants(data: Array) -> Iterator[Array]:
-    """Yield contents for a constant that are simpler than ``data``, the simplest first."""
+    """Yield arrays that are simpler than ``data``, the elements of a constant; the simplest first."""
     with np.errstate(all="ignore"):
         candidates = [
             np.zeros_like(data),
@@ -190,11 +199,11 @@ def _simpler_constants(data: Array) -> Iterator[Array]:
 
 
 PATH_PLACEHOLDER = "{}"
-"""Stands in a command for the path of the model; if no word contains it, the path is appended."""
+"""The part of a command that stands for the path of the model; without it the path is appended."""
 
 
 def write_model(model: Model, path: Path) -> None:
-    """Write a model in the format of the extension: circle, TFLite, or the text form for any other."""
+    """Write a model in the format of the extension of ``path``; any other extension means the text form."""
     if format_of(path):
         save(model, path)
     else:
@@ -205,8 +214,9 @@ def write_model(model: Model, path: Path) -> None:
 class ShowsFault:
     """A test for ``reduce_model``: a model shows the fault if a command on its file ends with exit code 0.
 
-    ``words``: the command.  ``path``: the file to which each model is written.  ``timeout``: seconds after
-    which the command is ended and counts as False.  ``runs``: how often the command was run.
+    ``words``: the command.  ``path``: the file to which each model is written.  ``timeout``: the seconds
+    after which the command is stopped, and the model counts as not showing the fault.  ``runs``: how often
+    the command was run.
     """
 
     words: Sequence[str]
@@ -218,7 +228,7 @@ class ShowsFault:
         """Run the command on ``model``; raise FileError if the command or the file does not work."""
         self.runs += 1
         progress().begin(f"reducing: run {self.runs}, {len(model.main)} operators")
-        with watched(Progress()):  # writing must not replace the progress that was begun above
+        with watched(Progress()):  # the report above must not be replaced by that of writing
             write_model(model, self.path)
         words = [word.replace(PATH_PLACEHOLDER, str(self.path)) for word in self.words]
         if words == [*self.words]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run many independent jobs in local processes or on a Dask cluster; a job whose worker dies runs again.
 
-A cluster (extra ``dask``) is named by the address of its scheduler; its workers see the same files.
+A cluster (extra ``dask``) is given by the address of its scheduler.  Its workers must see the same files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ J = TypeVar("J")
 R = TypeVar("R")
 
 LOCAL = "local"
-"""The scheduler that stands for processes on this machine."""
+"""The address that stands for processes on this machine."""
 
 RETRIES = 2
 """How often a job runs again if its process or worker dies."""
@@ -31,9 +31,10 @@ RETRIES = 2
 
 @contextmanager
 def connected(address: str | None) -> Iterator[Any]:
-    """Yield a client of the cluster whose scheduler is at ``address``; None without an address.
+    """Return a context with a client of the cluster whose scheduler is at ``address``.
 
-    Raise UnsupportedError if Dask is not installed or no scheduler answers.
+    The client is None if ``address`` is None or LOCAL.  Raise UnsupportedError if Dask is not installed or no
+    scheduler answers.
     """
     if address is None or address == LOCAL:
         yield None
@@ -61,10 +62,10 @@ def run_jobs(
 ) -> Iterator[tuple[int, R]]:
     """Yield (index of the job, its result) for each job exactly once, in any order.
 
-    ``work`` runs one job and raises nothing.  ``lost`` returns the result of a job whose worker died more
-    than ``retries`` times; its second argument says how.  ``client``: a ``distributed.Client``, to run on its
-    cluster, where ``work`` and the jobs must be picklable; else there are ``processes`` processes, by default
-    one per processor.
+    ``work``: returns the result of one job, and raises nothing.  ``lost``: returns the result of a job whose
+    worker died more than ``retries`` times; its second argument says how.  ``client``: a
+    ``distributed.Client`` whose cluster runs the jobs; ``work`` and the jobs must then be picklable.  Without
+    a client, ``processes`` local processes run the jobs, by default one per processor.
     """
     if client is not None:
         yield from _on_cluster(client, work, jobs, lost, retries)
@@ -75,7 +76,7 @@ def run_jobs(
 
 
 def usable_processors() -> int:
-    """Return how many processes can run at a time; 1 on systems that cannot fork."""
+    """Return how many processors this process may use; 1 on systems that cannot fork."""
     if "fork" not in get_all_start_methods():
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -129,10 +130,10 @@ def _on_cluster(
 
 
 _ONE_AT_A_TIME = threading.Lock()
-"""A lock for the jobs of a worker process, which share its standard output and number of BLAS threads."""
+"""The lock of a worker process, whose jobs share its standard output and its number of BLAS threads."""
 
 
 def _one_at_a_time(work: Callable[[J], R], job: J) -> R:
-    """Return ``work(job)`` in a worker, when no other job runs there."""
+    """Return ``work(job)``; wait until no other job runs in this worker process."""
     with _ONE_AT_A_TIME, watched(Progress()):
         return work(job)

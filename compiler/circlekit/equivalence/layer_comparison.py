@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare two models, even a float model with its quantized form, layer by layer."""
+"""Compare two models, which may be a float model and its quantized form, layer by layer."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from circlekit.ir.resources.resource_limits import counted_memory
 from circlekit.ir.value import Array, Value
 
 Results = Mapping[str, Array]
-"""Results of operators by their names."""
+"""The arrays of results of operators, by name."""
 
 
 def compare_models(verifier: Verifier, after: Model) -> Comparison:
-    """Compare ``after`` with the reference of ``verifier``: see ``Verifier.compare``.
+    """Compare ``after`` with the reference model of ``verifier``: see ``Verifier.compare``.
 
     If an input or output has different dtypes in the two models, as in a float model and its quantized form,
-    the outputs are compared as real numbers.  Of the seeded inputs, only the normal ones are used then: the
-    others exceed the range of most quantized inputs.  Raise a CirclekitError if ``after`` cannot be run,
-    LimitError if the outputs do not fit into memory.
+    the outputs are compared as real numbers.  Of the seeded inputs, only the set ``normal`` is then used,
+    because the others exceed the range of most quantized inputs.  Raise LimitError if the outputs do not fit
+    into memory, or another CirclekitError if ``after`` cannot be run.
     """
     comparison, before = verifier.compare(after), verifier.original
     old, new = _dtypes(before), _dtypes(after)
@@ -53,7 +53,7 @@ def _dtypes(model: Model) -> dict[str, DType]:
 
 
 def _compare_outputs(verifier: Verifier, after: Model, run: Run) -> list[Outcome]:
-    """Compare the outputs that operators of both models compute, as ``compare_results`` does."""
+    """Compare the outputs that operators of both models compute for ``run``, as ``compare_results`` does."""
     before, pair = verifier.original, verifier.pair
     names = [value.name for value in before.main.outputs]
     inputs = inputs_for(after, before, run.inputs)
@@ -71,8 +71,8 @@ def _compare_outputs(verifier: Verifier, after: Model, run: Run) -> list[Outcome
 def compare_layers(before: Model, after: Model, run: Run) -> list[Outcome]:
     """Compare the results in the main graphs that have the same name in both models.
 
-    ``run``: a run of ``before``; ``after`` gets the same inputs, quantized if needed.  Return [] if
-    ``inputs_for`` has no inputs for ``after``.  Otherwise see ``compare_results``.
+    ``run``: a run of ``before``.  ``after`` gets the same inputs, quantized if it needs that; return [] if it
+    does not take them.  Return the outcomes and raise the errors of ``compare_results``.
     """
     inputs = inputs_for(after, before, run.inputs)
     if inputs is None:
@@ -86,11 +86,12 @@ def compare_layers(before: Model, after: Model, run: Run) -> list[Outcome]:
 
 
 def compare_results(before: Model, after: Model, run: Run, left: Results, right: Results) -> list[Outcome]:
-    """Compare results of ``before``, ``left``, and of ``after``, ``right``, in the order of ``after``.
+    """Return an outcome for each result that both models have, in the order of ``after``.
 
-    ``run``: that of ``before``.  Differences are tolerated as for outputs of models; values of different
-    types are compared as real numbers.  Raise LimitError if the results do not fit into memory, or another
-    CirclekitError if a model cannot be run.
+    ``left``, ``right``: the results of ``before`` and of ``after``.  ``run``: the run of ``before``.  The
+    same differences are tolerated as in outputs of models.  Values of different types are compared as real
+    numbers.  Raise LimitError if the results do not fit into memory, or another CirclekitError if a model
+    cannot be run.
     """
     old, new = _results(before), _results(after)
     shared = [name for name in shared_results(before, after) if name in left and name in right]

@@ -2,8 +2,8 @@
 """Run a TFLite model with LiteRT, an independent runtime, and compare its outputs with ours.
 
 LiteRT (package ``ai_edge_litert``) is an optional dependency: ask ``is_available`` before running a model.
-``data`` is always the bytes of a TFLite file.  Models that may abort LiteRT, such as damaged or random ones,
-must be run in a forked process: use ``run_litert_forked``.
+In all functions, ``data`` are the bytes of a TFLite file.  A model that may abort LiteRT, such as a damaged
+or random model, must run in a forked process: use ``run_litert_forked``.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.passes.engine.legalize import legalize
 
 TOLERANCE = 1e-5
-"""Largest difference of float results from LiteRT's, as a fraction of the largest magnitude in an output."""
+"""The largest difference of float results from LiteRT's, divided by the largest magnitude there."""
 
 TIMEOUT_SECONDS = 60.0
-"""Time limit of one model in a forked process."""
+"""The time limit of one model in a forked process."""
 
 _LACKS_KERNEL = "Didn't find op"
 _UNSUPPORTED = (_LACKS_KERNEL, "unresolved custom op", "Unresolved custom op", "Unsupported data type")
@@ -42,9 +42,9 @@ def is_available() -> bool:
 
 
 def why_not_compared(wanted: bool) -> str:
-    """Return the reason why values are not compared with LiteRT; "" if they are.
+    """Return why values are not compared with LiteRT; "" if they are compared.
 
-    ``wanted``: False if the user does not want the comparison.
+    ``wanted``: whether the user wants the comparison.
     """
     if not wanted:
         return "LiteRT is not asked, as requested"
@@ -52,14 +52,14 @@ def why_not_compared(wanted: bool) -> str:
 
 
 def tflite_of(model: Model) -> bytes:
-    """Return ``model`` as a TFLite file; UnsupportedError if the format cannot express it."""
+    """Return the bytes of ``model`` as a TFLite file; raise UnsupportedError if that is impossible."""
     return to_bytes(legalize(model, "tflite"), "tflite")
 
 
 def run_model(model: Model, inputs: Sequence[Array]) -> list[Array]:
-    """Return the outputs of ``model`` in LiteRT, from the set of kernels that our interpreter follows for it.
+    """Return the outputs of ``model`` in LiteRT, with the kernel set that our interpreter follows for it.
 
-    The errors are those of ``tflite_of`` and ``run_litert``; UnsupportedError also if results are undefined.
+    Raise the errors of ``tflite_of`` and ``run_litert``, and UnsupportedError if results are undefined.
     """
     reason = undefined(model)
     if reason is not None:
@@ -68,9 +68,10 @@ def run_model(model: Model, inputs: Sequence[Array]) -> list[Array]:
 
 
 def make_interpreter(data: bytes, kernels: Kernels = Kernels.REFERENCE) -> Any:
-    """Return LiteRT's interpreter of a file: one thread, no delegates; ValueError if it refuses the file.
+    """Return LiteRT's interpreter of a file, with one thread and without delegates.
 
-    If the reference kernels lack an operator or a version of it, the whole model runs by optimized kernels.
+    If there is no reference kernel for an operator or its version, the whole model runs with optimized
+    kernels.  Raise ValueError if LiteRT rejects the file.
     """
     from ai_edge_litert.interpreter import Interpreter, OpResolverType  # optional dependency
 
@@ -89,8 +90,8 @@ def make_interpreter(data: bytes, kernels: Kernels = Kernels.REFERENCE) -> Any:
 def run_litert(data: bytes, inputs: Sequence[Array], kernels: Kernels = Kernels.REFERENCE) -> list[Array]:
     """Run the first graph once and return its outputs.
 
-    Raise UnsupportedError if LiteRT lacks an operator or dtype, EquivalenceError if it refuses the model or
-    its inputs.
+    Raise UnsupportedError if LiteRT does not have an operator or a dtype, EquivalenceError if it rejects the
+    model or its inputs.
     """
     return run_steps(data, [inputs], kernels)[0]
 
@@ -98,7 +99,10 @@ def run_litert(data: bytes, inputs: Sequence[Array], kernels: Kernels = Kernels.
 def run_steps(
     data: bytes, steps: Sequence[Sequence[Array]], kernels: Kernels = Kernels.REFERENCE
 ) -> list[list[Array]]:
-    """Run the first graph on each set of inputs; variables keep their state.  Errors: see ``run_litert``."""
+    """Run the first graph on each set of inputs and return all outputs; variables keep their state.
+
+    Raise the errors of ``run_litert``.
+    """
     try:
         return run_interpreter(make_interpreter(data, kernels), steps)
     except (ValueError, RuntimeError) as error:
@@ -109,9 +113,9 @@ def run_steps(
 
 
 def run_interpreter(interpreter: Any, steps: Sequence[Sequence[Array]]) -> list[list[Array]]:
-    """Like ``run_steps``, by an interpreter that has not run yet; errors stay ValueError or RuntimeError."""
+    """Do the same as ``run_steps`` with a new interpreter; errors stay ValueError or RuntimeError."""
     outputs = []
-    needs_allocation = True  # afterwards only for new shapes, because it resets the variables
+    needs_allocation = True  # later only for new shapes, because an allocation resets the variables
     for inputs in steps:
         details = interpreter.get_input_details()
         for detail, array in zip(details, inputs, strict=True):
@@ -127,7 +131,7 @@ def run_interpreter(interpreter: Any, steps: Sequence[Sequence[Array]]) -> list[
         outputs.append(
             [
                 np.array(interpreter.get_tensor(detail["index"]))
-                if 0 not in detail["shape"]  # LiteRT refuses to return empty tensors
+                if 0 not in detail["shape"]  # LiteRT does not return empty tensors
                 else np.zeros(tuple(detail["shape"]), detail["dtype"])
                 for detail in interpreter.get_output_details()
             ]
@@ -145,9 +149,10 @@ def differences(
     tolerance: float | None = None,
     noise: Sequence[float] = (),
 ) -> list[str]:
-    """Return a sentence for each output that differs; ``tolerance``: a fraction, by default TOLERANCE.
+    """Return a sentence for each output that differs.
 
-    ``noise``: an absolute difference for each output, tolerated even if it exceeds the usual tolerance.
+    ``tolerance``: the tolerated difference, divided by the largest magnitude in the output; by default
+    TOLERANCE.  ``noise``: for each output, an absolute difference that is tolerated in any case.
     """
     fraction = TOLERANCE if tolerance is None else tolerance
     sentences = []
@@ -175,7 +180,10 @@ def run_litert_forked(
     kernels: Kernels = Kernels.REFERENCE,
     seconds: float = TIMEOUT_SECONDS,
 ) -> list[list[Array]]:
-    """Like ``run_steps``, in a forked process; EquivalenceError also if LiteRT crashes or takes too long."""
+    """Do the same as ``run_steps`` in a forked process.
+
+    Raise EquivalenceError also if LiteRT crashes, or takes longer than ``seconds``.
+    """
     import ai_edge_litert.interpreter  # noqa: F401  # optional; forked processes do not import it again
 
     try:
@@ -188,7 +196,7 @@ def run_litert_forked(
 
 
 def accepted_files(files: Sequence[bytes]) -> list[bool]:
-    """Return for each file whether LiteRT's flatbuffer verifier accepts it, even if LiteRT then crashes."""
+    """Return for each file whether LiteRT's flatbuffer verifier accepts it; LiteRT may crash after that."""
     import ai_edge_litert.interpreter  # noqa: F401  # optional; forked processes do not import it again
 
     accepted: list[bool] = []

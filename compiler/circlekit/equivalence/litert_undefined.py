@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators for which LiteRT reads unset memory or another tensor; nothing can be compared then."""
+"""Find operators whose results in LiteRT are undefined, because it reads unset memory or another tensor."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from circlekit.ir.value import Array, Value, format_shape
 from circlekit.passes.engine.optimization_report import equal_within
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-5, "float16": 1e-2}
-"""Tolerated difference of float results, relative to the largest magnitude in the reference.
+"""The tolerated difference of float results, divided by the largest magnitude in the reference.
 
-A rewrite may reorder sums and move a factor from the data into the weights, which costs some units in the
-last place of the largest term, not of each element.  Integers and booleans must be equal.
+A rewrite may reorder sums, or move a factor from the data into the weights.  The error is then some units in
+the last place of the largest term, and not of each element.  Integers and bools must be equal.
 """
 
 
@@ -26,9 +26,9 @@ last place of the largest term, not of each element.  Integers and booleans must
 class Difference:
     """The element that differs most between two arrays.
 
-    ``left``, ``right``: its values; ``left`` is the reference.  ``absolute``: their difference.
-    ``relative``: the difference divided by the magnitude of ``left``, inf if ``left`` is 0.  ``tolerance``:
-    the largest absolute difference that counts as equal.
+    ``left``, ``right``: its values; ``left`` is the reference.  ``absolute``: the absolute difference.
+    ``relative``: the same divided by the magnitude of ``left``; inf if ``left`` is 0.  ``tolerance``: the
+    largest absolute difference that counts as equal.
     """
 
     index: tuple[int, ...]
@@ -56,11 +56,11 @@ class Difference:
 class Similarity:
     """How similar two arrays are as a whole.
 
-    ``cosine``: of the angle between the arrays as vectors; None if the product of their lengths is 0 or not
-    finite.  ``psnr``: ratio of the range of the reference (largest minus smallest element) to the root of the
-    mean squared difference, in decibels; inf if there is no difference, -inf if its square is beyond float64,
-    None if all elements of the reference are equal.  ``magnitude``: the largest absolute value of the
-    reference.
+    ``cosine``: the cosine of the angle between the arrays as vectors; None if the product of their lengths is
+    0 or not finite.  ``psnr``: the range of the reference (largest minus smallest element) divided by the
+    root of the mean squared difference, in dB.  It is inf if there is no difference, -inf if the squared
+    difference is beyond float64, None if all elements of the reference are equal.  ``magnitude``: the largest
+    absolute value of the reference.
     """
 
     cosine: float | None
@@ -69,9 +69,9 @@ class Similarity:
 
 
 def similarity(left: Array, right: Array) -> Similarity | None:
-    """Return how similar ``right`` is to ``left``, the reference, in the elements that are finite in both.
+    """Return how similar ``right`` is to the reference ``left``; elements that are not finite are left out.
 
-    Return None if there is no such element, if the shapes differ, or if elements are not real numbers.
+    Return None if no element is left, if the shapes differ, or if the elements are not real numbers.
     """
     if left.shape != right.shape or left.dtype.kind not in "fiub" or right.dtype.kind not in "fiub":
         return None
@@ -91,11 +91,11 @@ def similarity(left: Array, right: Array) -> Similarity | None:
 
 @dataclass
 class Outcome:
-    """The comparison of two arrays of one name.
+    """The result of the comparison of two arrays with the same name.
 
     ``reason``: why they cannot be compared (missing, dtype, shape), else "".  ``worst``: the largest
-    difference; None if the arrays are empty or cannot be compared.  ``inputs``: for outputs of a model, the
-    name of the set of inputs.  ``similarity``: None if it was not measured.
+    difference; None if the arrays are empty or cannot be compared.  ``inputs``: for an output of a model, the
+    name of the set of inputs.  ``similarity``: how similar the arrays are; None if that was not measured.
     """
 
     name: str
@@ -132,7 +132,7 @@ class Outcome:
 
 
 def compare_arrays(name: str, left: Array, right: Array, tolerance: float | None = None) -> Outcome:
-    """Compare ``right`` with ``left``, the reference; ``tolerance`` as in ``worst_difference``."""
+    """Compare ``right`` with the reference ``left``.  ``tolerance``: see ``worst_difference``."""
     if left.shape != right.shape:
         return Outcome(
             name, reason=f"shapes {format_shape(left.shape)} and {format_shape(right.shape)} differ"
@@ -143,10 +143,11 @@ def compare_arrays(name: str, left: Array, right: Array, tolerance: float | None
 
 
 def worst_difference(left: Array, right: Array, tolerance: float | None = None) -> Difference | None:
-    """Return the element where ``right`` differs most from ``left``, the reference; None for empty arrays.
+    """Return the element where ``right`` differs most from the reference ``left``; None for empty arrays.
 
-    Shapes and dtypes must be equal.  ``tolerance``: absolute; by default ``allowed_difference(left)``.  NaN
-    equals NaN and an infinity equals itself; from everything else they differ by inf.
+    Shapes and dtypes must be equal.  ``tolerance``: the absolute difference up to which elements count as
+    equal, by default ``allowed_difference(left)``.  NaN equals NaN, and an infinity equals itself; their
+    difference to any other number is inf.
     """
     if left.size == 0:
         return None
@@ -161,9 +162,9 @@ def worst_difference(left: Array, right: Array, tolerance: float | None = None) 
 
 
 def _errors(left: Array, right: Array) -> Array:
-    """Return |left - right| in float64; 0 where both are NaN or the same infinity."""
+    """Return |left - right| as float64, with 0 where both are NaN or the same infinity."""
     if left.dtype.kind in "iu" and left.dtype.itemsize == 8:
-        high, low = np.maximum(left, right), np.minimum(left, right)  # unsigned: high - low cannot overflow
+        high, low = np.maximum(left, right), np.minimum(left, right)  # so that high - low is not negative
         return (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)
     if left.dtype.kind == "O":
         return np.where(left == right, 0.0, np.inf)
@@ -179,9 +180,10 @@ def _wide_dtype(array: Array) -> type[np.complex128 | np.float64]:
 
 
 def allowed_difference(reference: Array, fraction: float | None = None) -> float:
-    """Return the absolute difference from a float ``reference`` that rounding explains; 0 for other dtypes.
+    """Return the absolute difference from ``reference`` that rounding explains; 0 if it is not float.
 
-    ``fraction``: the tolerated part of the largest magnitude, by default the TOLERANCE of the dtype.
+    ``fraction``: the difference divided by the largest magnitude in ``reference``; by default the TOLERANCE
+    of the dtype.
     """
     if fraction is None:
         fraction = TOLERANCE.get(str(reference.real.dtype), 0.0)
@@ -191,16 +193,16 @@ def allowed_difference(reference: Array, fraction: float | None = None) -> float
 
 
 def largest_magnitude(array: Array) -> float:
-    """Return the largest absolute value of the finite elements; 0 if there is none."""
+    """Return the largest absolute value of the finite elements; 0 if there are none."""
     return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
 
 
 @dataclass
 class Comparison:
-    """The findings of a comparison.
+    """The result of a comparison of two models.
 
-    ``interface``: sentences on inputs, outputs and signatures that differ.  ``outputs``: one entry for each
-    output and set of inputs.  ``notes``: what the comparison does not prove.
+    ``interface``: sentences about inputs, outputs and signatures that differ.  ``outputs``: one outcome for
+    each output and set of inputs.  ``notes``: sentences about what was not compared or proves little.
     """
 
     interface: list[str] = field(default_factory=list)
@@ -216,12 +218,12 @@ class Comparison:
 
     @property
     def worst(self) -> Outcome | None:
-        """The output with the largest difference in proportion to its tolerance."""
+        """The output with the largest difference relative to its tolerance; None if there are no outputs."""
         return max(self.outputs, key=lambda outcome: outcome.excess, default=None)
 
     @property
     def verdict(self) -> str:
-        """``different``, or ``equal`` with the largest difference in proportion to its tolerance."""
+        """The word ``different``, or ``equal`` with the difference of the output ``worst``."""
         if not self.equal:
             return "different"
         worst = self.worst.worst if self.worst is not None else None
@@ -234,11 +236,11 @@ class Comparison:
 # -- interface ---------------------------------------------------------------------------------
 
 Interface = list[tuple[str, str]]
-"""(place, description) of everything that a caller of a model sees, in order."""
+"""What a caller of a model sees, in order: (place, description) of inputs, outputs and signatures."""
 
 
 def interface_of(model: Model) -> Interface:
-    """Describe the inputs, outputs and signatures of a model."""
+    """Return the inputs, outputs and signatures of a model as text."""
     parts = [(f"input {i}", _describe(v)) for i, v in enumerate(model.main.inputs)]
     parts += [(f"output {i}", _describe(v)) for i, v in enumerate(model.main.outputs)]
     for signature in model.signatures:
@@ -253,9 +255,9 @@ def _describe(value: Value) -> str:
 
 
 def interface_differences(before: Interface, after: Interface) -> list[str]:
-    """Return a sentence for each place that only one interface has or where the descriptions differ.
+    """Return a sentence for each place that only one interface has, or whose descriptions differ.
 
-    A shape [] may become any other, because files store [] for an unknown rank too.
+    A shape [] may become any other shape, because a file stores [] for an unknown rank too.
     """
     left, right = dict(before), dict(after)
     sentences = []
@@ -275,9 +277,10 @@ def compare_outputs(
     after: Mapping[str, Array],
     noise: Mapping[str, float] | None = None,
 ) -> list[Outcome]:
-    """Compare the outputs that two runs share, by name; ``inputs``: the name of their set of inputs.
+    """Return an outcome for each output that both runs have, by name.
 
-    ``noise``: an absolute difference by output, which is tolerated even if ``allowed_difference`` is smaller.
+    ``inputs``: the name of the set of inputs of the runs.  ``noise``: by output, an absolute difference that
+    is tolerated even if ``allowed_difference`` is smaller.
     """
     outcomes = []
     for name in (name for name in before if name in after):
@@ -287,7 +290,7 @@ def compare_outputs(
 
 
 def weak_outputs(graph: Graph, runs: Sequence[Sequence[Array]]) -> list[str]:
-    """Return a sentence for every output whose elements were all NaN, infinite or zero in all ``runs``."""
+    """Return a sentence for each output all of whose elements are NaN, infinite or 0 in all ``runs``."""
 
     def is_telling(array: Array) -> bool:
         finite = np.isfinite(array) if array.dtype.kind in "fc" else True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a model and keep the results of operators that have certain names."""
+"""Run a model, and keep the results of operators with given names."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from circlekit.ops.numerics.output_stage import Kernels
 
 
 class PairedRuns(Protocol):
-    """Runs of a second model, each on the inputs of a run of the first one and right after it.
+    """Runs of a second model: each uses the inputs of a run of the first model, and follows that run.
 
-    ``after``: the second model.  ``names``: of the results that ``add`` needs of the first model.
-    ``outputs``: those of the second model, by the label of the inputs.
+    ``after``: the second model.  ``names``: the names of the results of the first model that ``add`` needs.
+    ``outputs``: the outputs of the second model, by the label of the inputs.
     """
 
     @property
@@ -35,18 +35,24 @@ class PairedRuns(Protocol):
     def outputs(self) -> Mapping[str, list[Array]]: ...
 
     def wants(self, label: str) -> bool:
-        """Return whether the second model runs on the inputs with this label."""
+        """Return whether the second model runs on the inputs with ``label``."""
 
     def add(
         self, label: str, inputs: Inputs, outputs: list[Array], results: Mapping[str, Array], kernels: Kernels
     ) -> None:
-        """Run the second model; ``outputs``, ``results``, ``kernels``: of the run of the first one."""
+        """Run the second model on ``inputs``.
+
+        ``outputs``, ``results``, ``kernels``: those of the run of the first model.
+        """
 
 
 def run_with_pair(
     label: str, model: Model, inputs: Inputs, kernels: Kernels, pair: PairedRuns | None = None
 ) -> list[Array]:
-    """Return the outputs of ``model``; ``pair``, if it wants to, runs its model on the same inputs."""
+    """Return the outputs of ``model`` on ``inputs``.
+
+    ``label``: the label of the inputs.  ``pair``: runs its model on the same inputs, if it wants this label.
+    """
     with np.errstate(all="ignore"):  # boundary inputs may overflow
         if pair is None or not pair.wants(label):
             return run(with_seeds(model), inputs, kernels=kernels)
@@ -59,7 +65,7 @@ def run_with_pair(
 def run_keeping(
     model: Model, inputs: Inputs, kernels: Kernels | None, names: Collection[str]
 ) -> tuple[list[Array], dict[str, Array]]:
-    """Run ``model``; return its outputs, and the results in the main graph that have these names."""
+    """Run ``model``; return its outputs, and the results in the main graph that have one of ``names``."""
     wanted, results = set(names), dict[str, Array]()
     seeded = with_seeds(model)
 
@@ -76,6 +82,6 @@ def run_keeping(
 def results_by_name(
     model: Model, inputs: Inputs, kernels: Kernels | None, names: Collection[str]
 ) -> dict[str, Array]:
-    """Run ``model`` and return the results of operators in the main graph that have these names."""
+    """Run ``model``; return the results of operators in the main graph that have one of ``names``."""
     expect_runs(model, 1)
     return run_keeping(model, inputs, kernels, names)[1]

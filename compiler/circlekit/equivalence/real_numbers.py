@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real numbers that quantized values stand for, to compare a float model with its quantized form."""
+"""Convert between quantized values and real numbers, to compare a float model with its quantized form."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from circlekit.ops.quantization import is_quantized, per_tensor_quantization
 
 
 def real_numbers(value: Value, array: Array) -> Array:
-    """Return the real numbers that ``array``, the elements of ``value``, stands for, as float64.
+    """Return the real numbers for which ``array``, the elements of ``value``, stands, as float64.
 
-    They are dequantized if ``value`` has one scale.  Complex numbers and strings are returned unchanged.
+    Elements are dequantized if ``value`` has one scale.  Complex numbers and strings are returned unchanged.
     """
     form = per_tensor_quantization(value)
     if form is None or not is_quantized(value):
@@ -24,7 +24,7 @@ def real_numbers(value: Value, array: Array) -> Array:
 
 
 def stored_numbers(value: Value, numbers: Array) -> Array:
-    """Invert ``real_numbers``: return the elements of ``value`` for ``numbers``, rounded and clipped."""
+    """Return the elements of ``value`` for ``numbers``, rounded and clipped: inverts ``real_numbers``."""
     form = per_tensor_quantization(value)
     if form is not None and is_quantized(value):
         levels = np.rint(numbers / float(form.scale[0])) + float(form.zero_point.sum())
@@ -35,9 +35,10 @@ def stored_numbers(value: Value, numbers: Array) -> Array:
 def inputs_for(
     model: Model, other: Model, inputs: Sequence[Array] | Mapping[str, Array]
 ) -> Sequence[Array] | Mapping[str, Array] | None:
-    """Return ``inputs`` of ``other``, converted to the types (dtype, scale, zero point) of ``model``.
+    """Return ``inputs``, which are inputs of ``other``, in the types of the inputs of ``model``.
 
-    Return None if the models' inputs differ in names or ranks, or in both types and shapes.
+    A type is dtype, scale and zero point.  Return None if the inputs of the models differ in names or ranks,
+    or in both types and shapes.
     """
     theirs, own = other.main.inputs, model.main.inputs
     if [(v.name, v.rank) for v in theirs] != [(v.name, v.rank) for v in own]:
@@ -51,7 +52,7 @@ def inputs_for(
 
 
 def have_equal_types(first: Sequence[Value], second: Sequence[Value]) -> bool:
-    """Return whether dtype, scale and zero point of the values are equal, one by one."""
+    """Return whether the values have equal dtypes, scales and zero points, pair by pair."""
     return list(map(_form, first)) == list(map(_form, second))
 
 

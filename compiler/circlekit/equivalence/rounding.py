@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure what rounding can do to the outputs of a model: move its numbers by one unit in the last place."""
+"""Measure how much rounding can change the outputs of a model.
+
+For that, the numbers of the model are moved by one unit in the last place.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,17 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Mul
 
 SAFETY_FACTOR = 4.0
-"""Tolerated difference as a multiple of the measured one, which is a sample, not a bound."""
+"""The tolerated difference divided by the measured difference, which is a sample and no bound."""
 
 MAX_ROUNDING_ERROR = 1e-4
-"""Largest difference that rounding may excuse, relative to the largest magnitude of the output."""
+"""The largest difference that rounding may excuse, divided by the largest magnitude of the output."""
 
 
 def with_moved_constants(model: Model) -> Model:
-    """Return a copy in which every float constant is moved by one unit in the last place (seeded)."""
+    """Return a copy of ``model`` in which each float of a constant is moved by one unit in the last place.
+
+    The direction, up or down, is seeded by the name of the constant.
+    """
     moved = clone(model)
     for graph in moved.graphs:
         for value in list(graph.values()):
@@ -33,7 +39,7 @@ def with_moved_constants(model: Model) -> Model:
 
 
 def _moved(data: Array, seed: int) -> Array:
-    """Return each element's upper or lower neighbor; zeros, NaN and infinities stay."""
+    """Return for each element the next higher or lower float; zeros, NaN and infinities stay."""
     up = np.random.Generator(np.random.PCG64(seed)).integers(0, 2, data.shape, dtype=np.int8) == 1
     with np.errstate(all="ignore"):
         neighbors = np.nextafter(data, np.where(up, np.inf, -np.inf).astype(data.dtype))
@@ -42,9 +48,10 @@ def _moved(data: Array, seed: int) -> Array:
 
 
 def excused(reference: Array, moved: Array, limit: float = MAX_ROUNDING_ERROR) -> float:
-    """Return the difference that rounding may make in the output ``reference``, 0 if it is not float.
+    """Return the absolute difference that rounding may make in ``reference``, an output; 0 if not float.
 
-    ``moved``: the same output of the model with moved constants.  ``limit``: see ``rounding_error``.
+    ``moved``: the same output of the model with moved constants.  ``limit``: the largest difference to
+    return, divided by the largest magnitude of the output.
     """
     if reference.dtype.kind != "f" or reference.shape != moved.shape:
         return 0.0
@@ -53,7 +60,7 @@ def excused(reference: Array, moved: Array, limit: float = MAX_ROUNDING_ERROR) -
 
 
 def measured_error(reference: Array, moved: Array) -> float:
-    """Return SAFETY_FACTOR times the largest finite difference of two elements; 0 for different shapes."""
+    """Return SAFETY_FACTOR times the largest finite difference of the arrays; 0 if their shapes differ."""
     if reference.shape != moved.shape:
         return 0.0
     with np.errstate(invalid="ignore", over="ignore"):
@@ -76,14 +83,15 @@ def cancellation_limit(model: Model, inputs: Sequence[Array]) -> float:
 
 
 def is_cancelled(output: Array, limit: float) -> bool:
-    """Return whether a float32 output is so small that it may be what rounding left of larger terms."""
+    """Return whether a float32 output is so small that it may be only the rounding error of larger terms."""
     return output.dtype == np.float32 and output.size > 0 and largest_magnitude(output) <= limit
 
 
 def with_moved_results(model: Model) -> Model:
-    """Return a copy in which every float constant and result is moved by one unit in the last place.
+    """Return a copy of ``model`` with its float constants and float32 results moved.
 
-    A result is multiplied by 1 + 2^-23 or 1 - 2^-23, chosen (seeded) for each index of the last axis.
+    A constant moves by one unit in the last place (see ``with_moved_constants``).  A result is multiplied by
+    1 + 2^-23 or 1 - 2^-23; the choice is seeded for each index of the last axis.
     """
     moved = with_moved_constants(model)
     for graph in moved.graphs:
@@ -98,7 +106,7 @@ def with_moved_results(model: Model) -> Model:
 
 
 def _factors(value: Value) -> Array:
-    """Return float32 factors next to 1, one for each index of the last axis, or one if that is unknown."""
+    """Return float32 factors next to 1: one for each index of the last axis, or a single one if unknown."""
     channels = value.shape[-1] if value.shape else None
     rng = np.random.Generator(np.random.PCG64(seed_of("factors", value.name)))
     signs = rng.choice([-1.0, 1.0], () if channels is None else (channels,))

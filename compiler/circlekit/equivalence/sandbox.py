@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Call C libraries in a forked process, so that a crash or an endless loop in them ends only that process."""
+"""Call C libraries in a forked process, so that a crash or an endless loop ends only that process."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 
 class ProcessLost(Exception):
-    """The forked process ended before its work did, or was killed because it sent nothing for too long.
+    """The error for a forked process that ended too early, or was killed for sending nothing too long.
 
-    ``code``: the exit code of the process, which is -SIGKILL if it was killed.
+    ``code``: the exit code of the process; -SIGKILL if it was killed.
     """
 
     def __init__(self, code: int | None) -> None:
@@ -34,15 +34,15 @@ class ProcessLost(Exception):
 
 
 def run_forked(work: Callable[[], Iterable[T]], seconds: float) -> Iterator[T]:
-    """Yield what ``work`` yields in a forked process, and raise the exception that ends it.
+    """Yield the items that ``work`` yields in a forked process; raise the exception that it raises.
 
-    Raise ProcessLost if the process ends without either, or sends nothing for ``seconds``.
+    Raise ProcessLost if the process ends before ``work`` does, or sends nothing for ``seconds``.
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(work, sender))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # threads of libraries are not forked; the work does not need them
+        warnings.simplefilter("ignore")  # of threads, which are not forked and not needed
         process.start()
     sender.close()
     try:
@@ -54,7 +54,7 @@ def run_forked(work: Callable[[], Iterable[T]], seconds: float) -> Iterator[T]:
                 raise answer
             (item,) = answer
             yield item
-    except (EOFError, OSError):  # the process ended, between or within answers
+    except (EOFError, OSError):  # the process ended
         pass
     finally:
         receiver.close()
@@ -64,7 +64,7 @@ def run_forked(work: Callable[[], Iterable[T]], seconds: float) -> Iterator[T]:
 
 
 def _serve(work: Callable[[], Iterable[object]], sender: Connection) -> None:
-    """Send a tuple with each item of ``work``, and then None or the exception that ended it."""
+    """Send each item of ``work`` in a tuple, and at the end None or the exception that ``work`` raised."""
     faulthandler.disable()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries also print the errors that they raise
     end = None
@@ -79,22 +79,22 @@ def _serve(work: Callable[[], Iterable[object]], sender: Connection) -> None:
 # -- reading files of arrays -------------------------------------------------------------------
 
 CPU_SECONDS = 3
-"""Limit of the processor time for reading one array, if the file is small."""
+"""The limit of the processor time for reading one array of a small file."""
 
 BYTES_PER_SECOND = 1 << 24
-"""The limit of processor time grows by one second for this many bytes of the file."""
+"""The limit of the processor time is one second higher for each this many bytes of the file."""
 
 SILENCE_SECONDS = 60.0
-"""The process is killed after sending nothing for this time, which includes waiting for a disk."""
+"""The process is killed if it sends nothing for this time; waiting for a disk counts."""
 
 SMALLEST_ARRAY_BYTES = 64
-"""An array takes at least this much of a file, so arrays beyond that number get no more processor time."""
+"""The least size of an array in a file; if a file claims more arrays, these get no more processor time."""
 
 LARGEST_COMPRESSION = 1100
-"""Largest number of bytes that one byte of a file expands to: 1032 by deflate, and some reserve."""
+"""The largest number of bytes to which one byte of a file expands: 1032 with deflate, and a reserve."""
 
 SPARE_BYTES = 1 << 28
-"""Memory that the process may use in addition to the arrays."""
+"""The memory that the process may use in addition to the arrays."""
 
 
 class Item(NamedTuple):
@@ -106,10 +106,10 @@ class Item(NamedTuple):
 
 
 def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int) -> Iterator[Item]:
-    """Yield what ``items`` yields in a forked process, or in this one if the system cannot fork.
+    """Yield the items of ``items``, called in a forked process, or in this one if the system cannot fork.
 
-    ``what``: the name of the file for messages; ``size``: its size in bytes.  Raise the errors of ``items``,
-    LimitError if the process needs too much memory, FormatError if it crashes or takes too long.
+    ``what``: the name of the file, for messages.  ``size``: its size in bytes.  Raise the errors of
+    ``items``, LimitError if the process needs too much memory, FormatError if it crashes or takes too long.
     """
 
     def limited_items() -> Iterator[Item]:
@@ -134,7 +134,7 @@ def iterate_sandboxed(items: Callable[[], Iterable[Item]], what: str, size: int)
 
 
 def _limit_memory(size: int) -> None:
-    """Limit memory and processor time of this process, for reading a file of ``size`` bytes."""
+    """Limit memory and processor time of this process to what reading a file of ``size`` bytes may take."""
     import resource  # does not exist on every system
 
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make seeded inputs for a graph (normal, boundary and zero), and seeds for random operators.
+"""Make seeded inputs for a graph (normal, boundary and zero), and give seeds to random operators.
 
-The values of an input depend on its name, type and shape, on what its integers index, and on the input set:
-they are the same on every machine, whatever the other inputs of the model are.
+The elements of an input depend on its name, type and shape, on what its integers index, and on the input set.
+They are the same on every machine, and do not depend on other inputs.
 
-For a random operator without a seed, the interpreter uses the name of the result, which a rewrite may change
-(for example, when it inlines a branch of IF).  All such operators get one seed, because they have no property
-that every rewrite keeps and that could tell them apart.
+The interpreter seeds a random operator without a seed by the name of its result.  A rewrite may change that
+name, for example when it inlines a branch of IF.  So all such operators get the same seed here; no property
+that every rewrite keeps could tell them apart.
 """
 
 from __future__ import annotations
@@ -29,22 +29,24 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.random_ops import UINT32_MASK, Random
 
 UNBOUNDED_INTEGERS_END = 4
-"""Integers of more than 8 bits that are not quantized and index nothing are below this: they may be sizes."""
+"""The limit of integers that may be sizes: plain integers of more than 8 bits that index nothing."""
 
 EDGES = (0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0, 0.5, -0.5, 1e-3, -1e-3, 1e-30, -1e-30, 100.0, -100.0)
-"""Where activations change (0, 1, 3, 6), where an epsilon shows (1e-30), and large values.
+"""Numbers where activations change (0, 1, 3, 6), where an epsilon has an effect (1e-30), and large numbers.
 
-Larger values would measure how much a model amplifies rounding errors, not whether a rewrite is correct.
+Still larger numbers would show how much a model amplifies rounding errors, not whether a rewrite is correct.
 """
 
 SMALL_MODEL_ELEMENTS = 1024
-"""A model with at most this many input elements gets enough boundary sets for each input to see all edges."""
+"""The most input elements of a model that gets so many boundary sets that each input has all of EDGES."""
 
 
 class InputSet(NamedTuple):
-    """Set ``number`` (from 0) of ``total`` sets of inputs of a ``kind``: normal, boundary or zero.
+    """One set of inputs.
 
-    ``seed``: changes the values.  ``label``: the name of the set, ``boundary_2`` for the second of its kind.
+    ``kind``: normal, boundary or zero.  ``number``: its number, from 0, among the ``total`` sets of its kind.
+    ``seed``: another seed gives other values.  ``label``: the name of the set, such as ``boundary_2`` for the
+    second set of its kind.
     """
 
     kind: str
@@ -58,7 +60,7 @@ class InputSet(NamedTuple):
 
 
 def input_sets(graph: Graph) -> list[InputSet]:
-    """Return the input sets for ``graph``: several boundary sets if one is too small for all edges."""
+    """Return the input sets for ``graph``: several boundary sets if one cannot have all of EDGES."""
     sizes = [prod(dim or 1 for dim in v.shape or ()) for v in graph.inputs if v.dtype.is_float]
     count = 1
     if sizes and sum(sizes) <= SMALL_MODEL_ELEMENTS:
@@ -68,17 +70,18 @@ def input_sets(graph: Graph) -> list[InputSet]:
 
 
 def make_inputs(graph: Graph, which: InputSet, unknown: int = 1) -> list[Array]:
-    """Return one array for each input of ``graph``; ``unknown``: the size of its unknown dimensions.
+    """Return one array for each input of ``graph``.
 
-    Raise UnsupportedError for an input of unknown rank or of a dtype that numpy does not have, LimitError for
-    one that does not fit into memory.
+    ``which``: the input set.  ``unknown``: the size that stands for unknown dimensions.  Raise
+    UnsupportedError for an input of unknown rank or of a dtype that numpy does not have, LimitError for an
+    input that exceeds the memory limit.
     """
     bounds = index_bounds(graph)
     return [make_input(value, which, unknown, bounds.get(id(value))) for value in graph.inputs]
 
 
 def make_input(value: Value, which: InputSet, unknown: int = 1, bound: int | None = None) -> Array:
-    """Return an array for ``value``; errors as in ``make_inputs``.  ``bound``: all integers are below it."""
+    """Return an array for the input ``value``; see ``make_inputs``.  ``bound``: all integers are below it."""
     if value.dtype.numpy is None or value.shape is None:
         raise UnsupportedError(f"cannot make inputs for {value!r}")
     shape = tuple(unknown if dim is None else dim for dim in value.shape)
@@ -108,7 +111,7 @@ def _floats(which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
 
 
 def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) -> Array:
-    """Repeat ``edges`` to fill all boundary sets together, shuffle them, and return the part of this set."""
+    """Return the part of one set of ``edges``, repeated to fill all boundary sets together and shuffled."""
     size = prod(shape)
     order = np.argsort(fill("uniform", (0, 1), {}, DType.FLOAT64, (size * which.total,), seed), kind="stable")
     part = order[which.number * size : (which.number + 1) * size]
@@ -116,7 +119,11 @@ def _shuffled(edges: Array, which: InputSet, shape: tuple[int, ...], seed: int) 
 
 
 def _range(value: Value, bound: int | None) -> tuple[int, int]:
-    """Return the lowest and the highest integer: those of the dtype for data, else a small range from 0."""
+    """Return the lowest and the highest integer for ``value``.
+
+    For quantized or 8-bit data that index nothing, they are the limits of the dtype; else a small range from
+    0.
+    """
     quantized = value.quantization is not None and value.quantization.scale.size > 0
     if bound is None and (quantized or value.dtype.bits == 8):
         return value.dtype.limits
@@ -135,17 +142,18 @@ def _stored_zero(value: Value) -> int:
 
 
 def index_bounds(graph: Graph) -> dict[int, int]:
-    """Return {``id`` of input: smallest size that its integers index}; without inputs that index nothing.
+    """Return, by ``id`` of the input, the smallest size that its integers index.
 
-    Integer operators between input and index operand (Cast, Reshape, arithmetic) are assumed to keep indices
-    below the bound, as they do in the models of exporters.
+    Inputs that index nothing are left out.  It is assumed that integer operators between an input and an
+    index operand (Cast, Reshape, arithmetic) keep indices below the bound, as they do in the models of
+    exporters.
     """
     sizes = {id(value): list(_indexed_sizes(value)) for value in graph.inputs if value.dtype.is_integer}
     return {key: min(indexed) for key, indexed in sizes.items() if indexed}
 
 
 def _indexed_sizes(start: Value) -> Iterator[int]:
-    """Yield the sizes indexed by integers computed from ``start``, in called graphs too."""
+    """Yield the sizes that are indexed by integers computed from ``start``, also in called graphs."""
     seen = {id(start)}
     pending = [start]
     while pending:
@@ -166,11 +174,11 @@ def _indexed_sizes(start: Value) -> Iterator[int]:
 
 
 TABLES = {"EMBEDDING_LOOKUP": (0, 1), "GATHER": (1, 0), "GATHER_ND": (1, 0)}
-"""{operator: (position of the operand with the indices, position of the operand that they index)}."""
+"""By operator: the position of the operand with the indices, and of the operand that they index."""
 
 
 def _indexed_size(op: Op, position: int) -> int | None:
-    """Return the size that operand ``position`` indexes; None if it has no indices or the size is unknown."""
+    """Return the size that operand ``position`` of ``op`` indexes; None without one, or if unknown."""
     index_position, table_position = TABLES.get(op.code, (None, 0))
     data = op.inputs[table_position] if position == index_position else None
     if data is None or not data.shape:
@@ -185,11 +193,11 @@ def _indexed_size(op: Op, position: int) -> int | None:
 
 
 SEED = 1
-"""The seed that random operators without one get."""
+"""The seed that random operators without a seed get."""
 
 
 def with_seeds(model: Model) -> Model:
-    """Return ``model`` if every random operator has a seed, else a copy in which every one has."""
+    """Return ``model`` if every random operator has a seed, else a copy in which they all have one."""
     if not any(_unseeded(model)):
         return model
     copy = clone(model)

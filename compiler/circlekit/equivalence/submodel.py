@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of a reduction: copies of a model with fewer operators, smaller sizes or simpler constants.
+"""Make copies of a model with fewer operators, smaller sizes or simpler constants: the steps of a reduction.
 
-Each function of a model returns a new model and does not change its argument.  The result may be invalid; the
-caller verifies it.  Graphs, operators and outputs are given by their indices.
+Each function returns a new model and does not change its argument.  The new model may be invalid; the caller
+verifies it.  Graphs, operators and outputs are given by their indices.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from circlekit.ir.value import Array, Quantization, Value
 
 
 def entry_views(model: Model) -> list[Model]:
-    """Return a model for each graph, except the main one, that a signature names: there it is the main graph.
+    """Return a view of ``model`` for each graph, except the main graph, that a signature names.
 
-    Each model has that graph and the graphs called from it, directly or not.  They are the graphs of
-    ``model``, not copies, so that the view shows later changes of ``model``.
+    A view is a model whose main graph is that graph; its other graphs are those that the main graph calls,
+    directly or not.  They are no copies, so a view shows later changes of ``model``.
     """
     entries = dict.fromkeys(s.graph for s in model.signatures if s.graph is not model.main)
     views = []
@@ -38,7 +38,7 @@ def entry_views(model: Model) -> list[Model]:
 
 
 def reachable_graphs(start: Graph) -> list[Graph]:
-    """Return ``start`` and all graphs called from it, directly or not."""
+    """Return ``start`` and all graphs that it calls, directly or not."""
     return postorder([start], lambda graph: [g for op in graph for g in op.called_graphs()])[::-1]
 
 
@@ -46,7 +46,7 @@ def reachable_graphs(start: Graph) -> list[Graph]:
 
 
 def bare(model: Model) -> Model:
-    """Remove signatures, metadata, the description, unused values, and the file's order of values."""
+    """Return a copy without signatures, metadata, description, unused values, and order of values."""
     copy = clone(model)
     copy.signatures, copy.metadata, copy.description = [], [], None
     for graph in copy.graphs:
@@ -56,7 +56,7 @@ def bare(model: Model) -> Model:
 
 
 def with_main(model: Model, graph: int) -> Model:
-    """Make another graph the main one, and keep only the graphs called from it."""
+    """Return a copy with another main graph and only the graphs that this graph calls."""
     copy = clone(model)
     copy.graphs.insert(0, copy.graphs.pop(graph))
     copy.signatures = []
@@ -64,9 +64,9 @@ def with_main(model: Model, graph: int) -> Model:
 
 
 def inlined(model: Model, graph: int, op: int, callee: int) -> Model:
-    """Replace operator ``op`` by the operators of one of the graphs that it calls.
+    """Return a copy in which the operators of a graph that operator ``op`` calls replace ``op``.
 
-    The last operands become the inputs of that graph.
+    The last operands of ``op`` take the place of the inputs of that graph.
     """
     copy = clone(model)
     home = copy.graphs[graph]
@@ -81,7 +81,10 @@ def inlined(model: Model, graph: int, op: int, callee: int) -> Model:
 
 
 def without_op(model: Model, graph: int, op: int) -> Model:
-    """Remove an operator; an operand, a graph input or zeros of the same type replace each of its results."""
+    """Return a copy without one operator.
+
+    An operand of it, a graph input or zeros replace each of its results, with the same type.
+    """
     copy = clone(model)
     home = copy.graphs[graph]
     removed = home.ops[op]
@@ -99,9 +102,9 @@ def without_op(model: Model, graph: int, op: int) -> Model:
 
 
 def with_ops(model: Model, keep: Sequence[int]) -> Model:
-    """Keep only these operators of the main graph.
+    """Return a copy with only the operators ``keep`` of the main graph.
 
-    The inputs become every value that they use but do not produce; the outputs become their results that
+    Its inputs are all values that these operators use but do not produce.  Its outputs are the results that
     were outputs or are not used any more.
     """
     copy = clone(model)
@@ -123,14 +126,14 @@ def with_ops(model: Model, keep: Sequence[int]) -> Model:
 
 
 def with_outputs(model: Model, keep: Sequence[int]) -> Model:
-    """Keep only these outputs of the main graph; their operators stay."""
+    """Return a copy with only the outputs ``keep`` of the main graph; all operators stay."""
     copy = clone(model)
     copy.main.outputs = [v for index, v in enumerate(copy.main.outputs) if index in keep]
     return copy
 
 
 def _without_unused_graphs(model: Model) -> Model:
-    """Remove, in place, the graphs that are not called from the main graph."""
+    """Return ``model`` itself, after removing the graphs that the main graph does not call."""
     used = {id(graph) for graph in reachable_graphs(model.main)}
     model.graphs = [g for g in model.graphs if id(g) in used]
     return model
@@ -140,7 +143,7 @@ def _without_unused_graphs(model: Model) -> Model:
 
 
 def constants(graph: Graph) -> list[Value]:
-    """Return the constants with dense data that operators use, each once."""
+    """Return the constants with plain data that operators use, each once."""
     found = {id(v): v for op in graph for v in op.inputs if v is not None and v.is_plain}
     return list(found.values())
 
@@ -152,7 +155,7 @@ def sizes(model: Model) -> list[int]:
 
 
 def with_default(model: Model, graph: int, op: int, attribute: str) -> Model:
-    """Reset an attribute of an operator to its default."""
+    """Return a copy in which an attribute of an operator has its default."""
     copy = clone(model)
     changed = copy.graphs[graph].ops[op]
     changed.attribute_values.pop(attribute, None)
@@ -162,7 +165,10 @@ def with_default(model: Model, graph: int, op: int, attribute: str) -> Model:
 
 
 def with_constant(model: Model, graph: int, name: str, array: Array) -> Model:
-    """Replace the elements of the constants named ``name`` by ``array``, which has their dtype and shape."""
+    """Return a copy in which the constants named ``name`` have the elements of ``array``.
+
+    ``array`` has their dtype and shape.
+    """
     copy = clone(model)
     for value in constants(copy.graphs[graph]):
         if value.name == name:
@@ -171,9 +177,9 @@ def with_constant(model: Model, graph: int, name: str, array: Array) -> Model:
 
 
 def with_size(model: Model, old: int, new: int, numbers: bool) -> Model:
-    """Change every dimension of size ``old`` in inputs and constants to ``new``, which is smaller.
+    """Return a copy in which each dimension ``old`` of inputs and constants is ``new``, which is smaller.
 
-    ``numbers``: change the number ``old`` too in integer constants of rank 0 or 1, such as shapes, and in
+    ``numbers``: change the number ``old`` also in integer constants of rank 0 or 1, such as shapes, and in
     attributes that are lists.
     """
     copy = clone(model)
@@ -211,7 +217,7 @@ def _cut_scales(quantization: Quantization | None, old: int, new: int) -> Quanti
 
 
 def _infer_again(model: Model) -> None:
-    """Give every result the shape that its operator infers; without a shape rule it keeps its shape."""
+    """Give each result the shape that its operator infers; without a shape rule, the shape stays."""
     for op in (op for graph in callees_first(model) for op in graph):
         with suppress(UnsupportedError):
             for value, inferred in zip(op.results, result_types(op), strict=True):

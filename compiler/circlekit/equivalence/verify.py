@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run models on sets of inputs, compare them by value, and verify a model after each pass that rewrites it.
+"""Run models on sets of inputs, compare them by value, and verify a model after each pass.
 
 A rewrite that folds a factor into weights rounds each weight once more, by at most half a unit in the last
-place.  A deep model can amplify that beyond any fixed tolerance.  If outputs differ by more than the usual
-tolerance, the effect of moving every float constant by one unit in the last place shows what rounding can do.
+place.  A deep model can amplify this error beyond any fixed tolerance.  So if outputs differ by more than the
+usual tolerance, the model is run once more with each float constant moved by one unit in the last place,
+which shows how much rounding can change.
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ from circlekit.passes.engine.optimization_report import OutputDifference
 from circlekit.passes.engine.registry import find_pass
 
 Records = Mapping[str, Inputs]
-"""Inputs of several runs, by the label of the record."""
+"""The inputs of several runs, by a label."""
 
 
 @dataclass
 class Run:
     """The outputs of a model on one set of inputs.
 
-    ``kind``: the label of the input set or record.  ``kernels``: the set of kernels that computed integers;
-    a model that is compared with this one must use the same.
+    ``kind``: the label of the input set or record.  ``kernels``: the kernel set whose integer results were
+    computed; a model that is compared with this run must use the same set.
     """
 
     kind: str
@@ -74,11 +75,11 @@ def reference_runs(
     kernels: Kernels | None = None,
     pair: PairedRuns | None = None,
 ) -> tuple[list[Run], list[str]]:
-    """Run ``model`` on ``records``, or on every seeded set; return the runs, and notes on sets that failed.
+    """Run ``model`` on ``records``, or on all seeded input sets; return the runs, and notes on failed sets.
 
-    ``kernels``: those of the whole model if ``model`` is a part of one.  ``pair``: see ``Verifier``.  Raise
-    UnsupportedError if an operator has no kernel, and the error of the run if it fails on normal inputs or on
-    a record.
+    ``kernels``: the kernel set; if ``model`` is a part of a model, that of the whole model.  ``pair``: see
+    ``Verifier``.  Raise UnsupportedError if an operator has no kernel, and the error of the run if it fails
+    on normal inputs or on a record.
     """
     kernels = select_kernels(model, kernels)
     if records is not None:
@@ -108,7 +109,10 @@ def _recorded_run(label: str, model: Model, inputs: Inputs, kernels: Kernels, pa
 
 
 def _seeded_run(model: Model, which: InputSet, kernels: Kernels, pair: PairedRuns | None) -> Run:
-    """Run with unknown dimensions of 2, which tells a broadcast from a batch, or of 1 if that fails."""
+    """Run ``model`` on an input set, with 2 for unknown dimensions, or 1 if that fails.
+
+    A dimension of 1 would not tell a batch from a broadcast.
+    """
     try:
         return Run.of(which.label, model, make_inputs(model.main, which, unknown=2), kernels, pair)
     except UnsupportedError:
@@ -120,10 +124,10 @@ def _seeded_run(model: Model, which: InputSet, kernels: Kernels, pair: PairedRun
 def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) -> list[float]:
     """Return the absolute difference that rounding may make in each output of ``run``; 0 if it is not float.
 
-    Run ``model`` once more on the inputs of ``run``, with every float constant moved by one unit in the last
-    place, up or down (seeded).  ``limit``: the largest result, relative to the output's largest magnitude.
-    If the terms of an output cancel, its magnitude says nothing: then all float32 results are moved too, and
-    ``cancellation_limit`` is the limit.
+    To measure it, ``model`` is run once more on the inputs of ``run``, with each float constant moved by one
+    unit in the last place.  ``limit``: the largest difference to return, divided by the largest magnitude of
+    the output.  If the terms of an output cancel, its magnitude says nothing; then float32 results are moved
+    too, and ``cancellation_limit`` is the limit.
     """
     expect_runs(model, 1)
     after = run.again(with_moved_constants(model))
@@ -139,9 +143,10 @@ def rounding_error(model: Model, run: Run, limit: float = MAX_ROUNDING_ERROR) ->
 
 
 def watch(verifier: Verifier, model: Model, name: str) -> None:
-    """Verify ``model`` after pass ``name``; a pass that changes values on purpose makes it the reference.
+    """Verify ``model`` after the pass ``name``.
 
-    Raise EquivalenceError if outputs or interface differ and the pass does not change them on purpose.
+    If the pass changes values or the interface on purpose, ``model`` becomes the new reference.  Otherwise
+    raise EquivalenceError if outputs or interface differ from those of the reference.
     """
     pass_class = find_pass(name)
     if pass_class.changes_interface:
@@ -155,16 +160,22 @@ def watch(verifier: Verifier, model: Model, name: str) -> None:
 class Verifier:
     """Runs a reference model once, and compares other models with it.
 
-    ``records``: inputs of the main graph, arrays in graph order or by name; by default three kinds of seeded
-    sets (normal, boundary, zero), for the main graph and for each other graph that a signature names.
-    ``kernels``: the set of kernels; by default ``select_kernels`` chooses it for ``model``, so a part of a
-    model needs that of the whole.  ``pair``: runs of a model that will be compared, made right after those of
-    the reference.  Raise the errors of ``reference_runs``.
+    Arguments:
+    ``records``: inputs of the main graph, as arrays in graph order or by name.  By default these are three
+    kinds of seeded sets (normal, boundary, zero), for the main graph and each other graph that a signature
+    names.
+    ``kernels``: the kernel set; by default ``select_kernels`` chooses it.  For a part of a model, give the
+    set of the whole model.
+    ``pair``: runs of a model that will be compared later; each is made right after a run of the reference.
+    The constructor raises the errors of ``reference_runs``.
 
-    ``original``: a copy of the reference.  ``names``: names of its outputs.  ``runs``: its run on each set of
-    inputs.  ``latest``: the outputs of the last compared model on the same sets.  ``notes``: what was not
-    compared.  ``closest``: by output, the outcome of a passed ``check`` that came closest to its tolerance.
-    ``others``: one verifier, or None if the graph cannot be run, for each other graph that a signature names;
+    Fields:
+    ``original``: a copy of the reference.  ``names``: the names of its outputs.
+    ``runs``: the run of the reference on each set of inputs.
+    ``latest``: the outputs of the last compared model on the same sets.
+    ``notes``: sentences about what was not compared.
+    ``closest``: by output, the outcome of a passed ``check`` that came closest to its tolerance.
+    ``others``: for each other graph that a signature names, a verifier, or None if the graph cannot be run;
     empty if ``records`` are given.
     """
 
@@ -200,7 +211,7 @@ class Verifier:
             return None
 
     def restart(self, model: Model, step: str) -> None:
-        """Make ``model`` the reference after ``step``, which is meant to change the interface."""
+        """Make ``model`` the reference after ``step``, which changes the interface on purpose."""
         sentence = f"{step} is meant to change the interface: passes after it are verified from there"
         notes = [*self.notes, sentence]
         try:
@@ -213,7 +224,7 @@ class Verifier:
         self.notes = notes  # the new reference has the same notes again
 
     def accept(self, model: Model, step: str) -> None:
-        """Make ``model`` the reference after ``step``, which is meant to change values only."""
+        """Make ``model`` the reference after ``step``, which changes only values on purpose."""
         self._check_interface(model, step)
         self.original = clone(model)
         expect_runs(model, len(self.runs))
@@ -223,7 +234,7 @@ class Verifier:
         self.notes.append(f"{step} is meant to change values: passes before and after it are verified")
 
     def check(self, model: Model, step: str) -> None:
-        """Raise EquivalenceError, naming ``step``, if ``model`` has other outputs or another interface."""
+        """Raise EquivalenceError, with the name ``step``, if outputs or interface of ``model`` differ."""
         self._check_interface(model, step)
         try:
             comparison = Comparison(outputs=self._compare_outputs(model))
@@ -246,7 +257,7 @@ class Verifier:
                 self.closest[name] = outcome
 
     def differences(self) -> list[OutputDifference]:
-        """Return for each output how much a checked model differed when it came closest to the tolerance."""
+        """Return for each output the difference of a checked model that came closest to its tolerance."""
         return [
             OutputDifference(name, outcome.inputs, outcome.worst.absolute, outcome.worst.tolerance)
             for name, outcome in self.closest.items()
@@ -254,10 +265,10 @@ class Verifier:
         ]
 
     def compare(self, model: Model) -> Comparison:
-        """Return every difference of ``model`` from the reference.
+        """Return the comparison of ``model`` with the reference.
 
-        Outputs of equal names are compared, but none if name, dtype or rank of an input differs.  Raise a
-        CirclekitError if ``model`` cannot be run.
+        Outputs with equal names are compared; if name, dtype or rank of an input differs, no output is.
+        Raise a CirclekitError if ``model`` cannot be run.
         """
         result = Comparison(interface_differences(self.interface, interface_of(model)), notes=[*self.notes])
         inputs = [[(v.name, v.dtype, v.rank) for v in each.main.inputs] for each in (self.original, model)]
@@ -273,7 +284,7 @@ class Verifier:
         return result
 
     def _measure(self, outcomes: list[Outcome], names: list[str]) -> None:
-        """Add the similarity to ``outcomes``; ``names``: the output names of the last compared model."""
+        """Set the similarity of ``outcomes``.  ``names``: the output names of the last compared model."""
         pairs = {
             (past.kind, name): (array, dict(zip(names, latest, strict=True)).get(name))
             for past, latest in zip(self.runs, self.latest, strict=True)
@@ -293,7 +304,7 @@ class Verifier:
             raise EquivalenceError(f"{step} changed the interface: {'; '.join(changed)}")
 
     def _compare_outputs(self, model: Model) -> list[Outcome]:
-        """Run ``model`` on every set of inputs; tolerate what rounding can do to the reference."""
+        """Return the outcomes of ``model`` on all sets of inputs; tolerate what rounding can change."""
         known = self.pair.outputs if self.pair is not None and self.pair.after is model else {}
         expect_runs(model, len(self.runs) - len(known))
         self.latest = [known.get(past.kind) or past.again(model) for past in self.runs]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run jobs in worker processes, so that a job that crashes its process or never ends stops no other job."""
+"""Run jobs in worker processes, so that a job that crashes or never ends does not stop other jobs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ J = TypeVar("J")
 R = TypeVar("R")
 
 POLL_SECONDS = 1.0
-"""How often the caller checks the time limits of jobs, and a worker whether the caller still runs."""
+"""The time between two checks: the caller checks time limits, a worker whether the caller still runs."""
 
 Tell = Callable[[Any], None]
-"""A function that a job calls with anything that says how far it is; ``Loss.news`` has these reports."""
+"""A function that a job calls with reports of any kind on how far it is; ``Loss.news`` has the reports."""
 
 
 @dataclass(frozen=True)
 class Loss(Generic[J]):
-    """A job whose process ended before the result.  ``news``: what the job told, in order.
+    """A job whose process ended before the job did.
 
-    ``code``: the exit code of the process, -N after signal N; None if the job exceeded the time limit.
+    ``news``: the reports of the job, in order.  ``code``: the exit code of the process, -N after signal N;
+    None if the job exceeded the time limit.
     """
 
     job: J
@@ -46,11 +47,12 @@ class Loss(Generic[J]):
 
 @dataclass(frozen=True)
 class Workers(Generic[J, R]):
-    """How to run jobs.
+    """The settings of worker processes; ``results`` runs jobs in them.
 
-    ``work`` runs one job; an exception that it does not catch ends its process.  ``lost`` returns the result
-    of a job whose process ended.  ``prepare`` is called at the start of each process.  ``seconds``: time
-    limit of a job.  ``ahead``: jobs that a process holds at a time; more than 1 saves waiting for short jobs.
+    ``work``: runs one job; an exception that it does not catch ends its process.  ``lost``: returns the
+    result of a job whose process ended.  ``prepare``: is called at the start of each process.  ``seconds``:
+    the time limit of a job.  ``ahead``: the number of jobs that a process holds at a time; with more than
+    one, it need not wait for the next job when a short job ends.
     """
 
     work: Callable[[J, Tell], R]
@@ -60,8 +62,8 @@ class Workers(Generic[J, R]):
     ahead: int = 1
 
     def results(self, jobs: Iterable[J], processes: int) -> Iterator[R]:
-        """Yield the result of every job, in any order; a job is any object but None."""
-        waiting, repeated = iter(jobs), list[J]()  # repeated: jobs that a lost job's process held too
+        """Yield the result of each job, in any order.  A job may be any object except None."""
+        waiting, repeated = iter(jobs), list[J]()  # repeated: other jobs that the process of a lost job held
         workers = [_Worker(self) for _ in range(processes)]
         try:
             while True:
@@ -86,16 +88,16 @@ class Workers(Generic[J, R]):
 
 
 class _Worker(Generic[J, R]):
-    """One process and the jobs that it holds; ``since``: when it started the first of them."""
+    """One process and the jobs that it holds.  ``since``: the time at which it began the first of them."""
 
     def __init__(self, settings: Workers[J, R]) -> None:
         self.settings = settings
-        context = multiprocessing.get_context("fork")  # shares what the caller has imported and made
+        context = multiprocessing.get_context("fork")  # has all that the caller has imported and made
         self.pipe, theirs = context.Pipe()
         arguments = (theirs, settings.work, settings.prepare, os.getpid())
         self.process = context.Process(target=_serve, args=arguments)
         with _interrupts_blocked(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # threads of libraries are not forked; jobs do not need them
+            warnings.simplefilter("ignore")  # of threads, which are not forked and not needed
             self.process.start()
         theirs.close()
         self.jobs: deque[J] = deque()
@@ -111,7 +113,10 @@ class _Worker(Generic[J, R]):
             self.pipe.send(job)
 
     def receive(self) -> Iterator[R]:
-        """Take one message: yield a result, keep news; if the process has ended, yield the lost result."""
+        """Receive one message: yield a result, or keep a report.
+
+        If the process has ended, yield the result of the lost job.
+        """
         try:
             is_result, content = self.pipe.recv()
         except (EOFError, OSError):
@@ -125,7 +130,7 @@ class _Worker(Generic[J, R]):
         yield content
 
     def check_time(self) -> Iterator[R]:
-        """If the job has exceeded its time limit, kill the process and yield the lost job's result."""
+        """If the job has exceeded the time limit, end the process and yield the result of the lost job."""
         if time.monotonic() - self.since > self.settings.seconds:
             self.end()
             yield self._lost(None)
@@ -150,7 +155,7 @@ class _Worker(Generic[J, R]):
 def _serve(
     pipe: Connection, work: Callable[[Any, Tell], Any], prepare: Callable[[], None], parent: int
 ) -> None:
-    """Run one job after the other in the worker process, which inherits that interrupts are blocked."""
+    """Run one job after the other in a worker process, in which interrupts are blocked as in its parent."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     prepare()
     while True:
@@ -166,7 +171,10 @@ def _serve(
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Block SIGINT for this thread: a new process must leave it to its parent from the first moment."""
+    """Return a context in which SIGINT is blocked for this thread.
+
+    A process that is forked in it never handles the signal, which is for its parent.
+    """
     previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -175,6 +183,6 @@ def _interrupts_blocked() -> Iterator[None]:
 
 
 def silence_stderr() -> None:
-    """Discard what this process writes to standard error: libraries print errors that they also raise."""
+    """Discard what this process writes to standard error: libraries print errors that they raise too."""
     faulthandler.disable()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators that each runtime can run, as data; checks, costs and memory plans that follow from them."""
+"""What each runtime (target) can run, as data in ``tables``; checks, costs and memory plans of a target."""

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constraints of an operator's form in the table of a target: an object with these keys.
+"""Check the constraints of an operator's form in the table of a target: a JSON object with these keys.
 
-    rank            highest rank of an operand or result
-    broadcast_rank  highest rank of operands whose shapes differ (0: all shapes must be equal)
-    operands        [lowest, highest] number of operands in the file, absent optional ones included; null: any
+    rank            the highest rank of an operand or result
+    broadcast_rank  the highest rank of operands whose shapes differ (0: all shapes must be equal)
+    operands        [least, greatest] number of operands in the file, with absent optional ones; null: any
     ranks           operand or result -> the ranks that it may have
     least           operand or result -> the least size of each of its dimensions
     elements        operand -> the greatest number of elements that it may have
-    row_multiple    operand -> a number that divides the product of all dimensions but the first
+    row_multiple    operand -> a number that divides the product of all dimensions except the first
     nonempty        names of operands and results that must have elements
     known           names of operands whose shapes must be known before a run
-    scalar_rank     pairs [a, b] of operands: if the operator has a fused activation, and a is a quantized
-                    constant of one element, then the rank of a is at most that of b
+    scalar_rank     pairs [a, b] of operands: if the operator has a fused activation and a is a quantized
+                    constant of one element, the rank of a must not be above the rank of b
     constant        names of operands that must be constant
     computed        names of operands that must not be constant
-    consecutive     names of operands that list axes: a single axis, or constant and consecutive axes
+    consecutive     names of operands that list axes: one axis, or constant axes that are consecutive
     numbers         operand -> the numbers that its elements may be, if it is constant
     lowest          operand -> the lowest number that its elements may be, if it is constant
     symmetric       names of operands and results whose zero point must be 0
@@ -23,17 +23,18 @@
     dims            lists [name, axis, size] of dimensions that must have this size
     same_dims       lists [name, axis, name, axis] of dimensions that must be equal
     scale           operand or result -> the scale (null: any) and zero point that it must have
-    scale_ratio     lists [names, name, least, greatest]: the product of the scales of ``names`` (of an
-                    attribute: its absolute value) over the scale of ``name``
-    values          attribute -> the values that it may have; other attributes may have any
-    range           attribute -> [least, greatest]; null: any
-    at_most         pairs of sizes, the first not above the second; a size is an attribute or [name, axis]
-    any_of          lists of alternatives; an alternative is an object like this one, and at least one of
-                    each list must hold
-    source          where the constraints come from; it constrains nothing
+    scale_ratio     lists [names, name, least, greatest]: bounds of the product of the scales of ``names``
+                    divided by the scale of ``name``; an attribute counts with its absolute value
+    values          attribute -> the values that it may have
+    range           attribute -> [least, greatest]; null: no bound
+    at_most         pairs of sizes, of which the first must not be above the second; a size is an attribute
+                    or [name, axis]
+    any_of          lists of alternatives; an alternative is an object like this one, and the operator must
+                    satisfy one alternative of each list
+    source          where the constraints come from; no constraint
 
-A constraint on something that the model does not determine (an unknown dimension, an absent operand) is not
-broken; only ``known`` demands known shapes.
+The operator satisfies a constraint on something that the model does not determine, such as an unknown
+dimension or an absent operand.  Only ``known`` demands known shapes.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ Constraints = Mapping[str, Any]
 
 
 def obstacles(op: Op, constraints: Constraints) -> Iterator[str]:
-    """Yield a text "EXPECTED, got ACTUAL" for each constraint that ``op`` breaks."""
+    """Yield a text "EXPECTED, got ACTUAL" for each constraint that ``op`` violates."""
     for kind, content in constraints.items():
         if kind != "source":
             yield from KINDS[kind](op, content)
@@ -252,7 +253,7 @@ def _range(op: Op, allowed: Mapping[str, tuple[float | None, float | None]]) -> 
 
 
 Size = str | tuple[str, int]
-"""An attribute, or an axis of an operand or result."""
+"""A size: the name of an attribute, or an operand or result and an axis."""
 
 
 def _at_most(op: Op, pairs: Sequence[tuple[Size, Size]]) -> Iterator[str]:
@@ -263,7 +264,7 @@ def _at_most(op: Op, pairs: Sequence[tuple[Size, Size]]) -> Iterator[str]:
 
 
 def _size(op: Op, size: Size) -> int | None:
-    """Return an attribute, or the dimension of an operand or result; None if that is unknown."""
+    """Return the value of ``size``; None if it is an unknown dimension."""
     if isinstance(size, str):
         return int(getattr(op, size))
     name, axis = size
@@ -310,43 +311,43 @@ KINDS: dict[str, Callable[[Op, Any], Iterator[str]]] = {
     "at_most": _at_most,
     "any_of": _any_of,
 }
-"""For each key of constraints a function that yields how an operator breaks it; see ``obstacles``."""
+"""For each key of constraints, a function that yields how an operator violates it; see ``obstacles``."""
 
 
 # -- properties of operators -------------------------------------------------------------------
 
 
 def plain_attribute(op: Op, name: str) -> Any:
-    """Return an attribute as in the tables: a member of an enumeration is its name."""
+    """Return an attribute as the tables write it: the name of an enum's member, or the value itself."""
     value = getattr(op, name)
     return value.name if isinstance(value, Named) else value
 
 
 def named_values(op: Op) -> Iterator[tuple[str, Value]]:
-    """Yield operands and results with their names; all members of a list have the same name."""
+    """Yield operands and results with their names; all values of a variadic operand have the same name."""
     yield from op.operand_items()
     for index, value in enumerate(op.results):
         yield op.result_names[min(index, len(op.result_names) - 1)], value
 
 
 def values_named(op: Op, name: str) -> list[Value]:
-    """Return the operands or results with this name: none if it is absent, several if it is variadic."""
+    """Return the operands or results with this name: none if absent, several if variadic."""
     return [value for other, value in named_values(op) if other == name]
 
 
 def scales_of(op: Op, name: str) -> list[tuple[tuple[float, ...], tuple[int, ...]]]:
-    """Return the (scales, zero points) of the operands or results with this name that are quantized."""
+    """Return (scales, zero points) of each operand or result with this name that has scales."""
     found = (value.quantization for value in values_named(op, name))
     return [(tuple(q.scale.tolist()), tuple(q.zero_point.tolist())) for q in found if q and q.scale.size]
 
 
 def highest_rank(op: Op) -> int:
-    """Return the highest rank of an operand or result, as far as ranks are known; 0 if none is."""
+    """Return the highest known rank of the operands and results; 0 if no rank is known."""
     return max((value.rank or 0 for _, value in named_values(op)), default=0)
 
 
 def broadcast_rank(op: Op) -> int:
-    """Return the highest rank of the operands that broadcast; 0 if all of them have the same shape."""
+    """Return the highest rank of the operands that broadcast; 0 if they all have the same shape."""
     names = op.layout_operands if len(op.layout_operands) > 1 else ()
     operands = [value for name, value in op.operand_items() if name in names]
     if len({value.shape for value in operands}) <= 1:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the operators that the delegate of a target runs, and the partitions of the graph that they form.
+"""Find the operators that the delegate of a target runs, and the partitions that they form.
 
-Between two partitions the runtime's own kernels run, so that fewer partitions are better.  Source:
+Between two partitions the runtime calls its own kernels, so fewer partitions are better.  Source:
 ``PartitionGraphIntoIndependentNodeSubsets`` in TFLite's graph_info.cc.
 """
 
@@ -22,8 +22,9 @@ from circlekit.targets.target import Target
 class Delegation:
     """How a delegate runs a graph.
 
-    ``partitions``: number of parts of the graph that it runs.  ``operators``: number of operators of the
-    graph.  ``refused``: number of operators that it does not run, by their name in the schema.
+    ``partitions``: the number of parts of the graph that the delegate runs.  ``operators``: the number of
+    operators of the graph.  ``refused``: the number of operators that the delegate does not run, by their
+    name in the schema.
     """
 
     partitions: int
@@ -36,7 +37,7 @@ class Delegation:
         return self.operators - self.refused.total()
 
     def document(self) -> dict[str, Any]:
-        """Return the numbers as JSON types."""
+        """Return the numbers as a dict of JSON types."""
         return {
             "partitions": self.partitions,
             "delegated": self.delegated,
@@ -62,19 +63,20 @@ def find_delegation(graph: Graph, target: Target) -> Delegation | None:
 class CutFinder:
     """Finds operators that divide partitions of a delegate.
 
-    ``refusal``: returns why the delegate does not run an operator, None if it does.
+    ``refusal``: a function that returns why the delegate does not run an operator; None if it does.
     """
 
     def __init__(self, refusal: Refusal) -> None:
         self.refusal = refusal
-        self._state: tuple[Graph, int] | None = None  # to which the following fields belong
+        self._state: tuple[Graph, int] | None = None  # the graph, and its epoch, of the following fields
         self._refused: frozenset[Op] = frozenset()
         self._count = 0
 
     def is_cut(self, ops: Collection[Op]) -> bool:
         """Return whether ``ops``, operators of one graph, may divide a partition.
 
-        They may if the delegate refuses one of them, and would not form more partitions if it ran them all.
+        This is so if the delegate refuses one of them, and if there would not be more partitions if the
+        delegate ran all of them.
         """
         graph = next(iter(ops)).graph
         if graph is None or all(self.refusal(op) is None for op in ops):
@@ -87,11 +89,12 @@ class CutFinder:
 
 
 def partitions(graph: Graph, refused: Set[Op]) -> list[list[Op]]:
-    """Return the operators of each partition of a delegate that runs all operators but ``refused``.
+    """Return the operators of each partition of a delegate that runs all operators except ``refused``.
 
-    The runtime divides the graph into parts of one kind each, delegated or not.  The kind of the next part is
-    that of the first operator that is left and whose operands are computed; the part has all operators of
-    this kind whose operands are computed before it or in it.
+    The runtime divides the graph into parts, each of which is delegated or not.  It makes one part after the
+    other.  The first operator that is left and has computed operands determines whether the next part is
+    delegated.  The part gets all operators of the same kind whose operands are computed before the part or in
+    it.
     """
     parts: list[list[Op]] = []
     left = list(graph.ops)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose targets by name, and find the operators of a model that they cannot run."""
+"""Choose targets by name; find the operators of a model that they cannot run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from circlekit.targets.planners import PLANNERS
 from circlekit.targets.target import DEFAULT_TARGETS, Target, find_target, target_names
 
 NO_TARGET = "none"
-"""The name of no target: nothing is checked."""
+"""The name that stands for no target: nothing is checked."""
 
 TargetChoice = str | Target | Iterable[str | Target] | None
-"""Names separated by commas, a Target, or a list of names and Targets; None: the default of the format."""
+"""Names separated by commas, a Target, or a list of both; None: the default target of the model's format."""
 
 INPUT = "input"
-"""The ``Finding.operator`` of a finding about an input of the model."""
+"""The value of ``Finding.operator`` in a finding about an input of the model."""
 
 Refusal = Callable[[Op], str | None]
 """A function that returns why an operator cannot run, as a sentence; None if it can."""
@@ -28,7 +28,7 @@ Refusal = Callable[[Op], str | None]
 
 @dataclass(frozen=True)
 class TargetSet:
-    """The targets that have to run a model, all of them.  ``is_default``: whether the user named none."""
+    """The targets that must all be able to run a model.  ``is_default``: whether the user named no target."""
 
     targets: tuple[Target, ...] = ()
     is_default: bool = False
@@ -44,18 +44,18 @@ class TargetSet:
         return next(filter(None, (target.refusal(op) for target in self.targets)), None)
 
     def delegate_refusal(self, op: Op) -> str | None:
-        """Return why a delegate of one of the targets does not take ``op``, as a sentence; None if all do."""
+        """Return why a delegate of the targets does not run ``op``, as a sentence; None if all of them do."""
         return next(filter(None, (target.delegate_refusal(op) for target in self.targets)), None)
 
     @property
     def checks(self) -> tuple[Refusal, ...]:
-        """``refusal``; then ``delegate_refusal``, if one of the targets has a delegate."""
+        """The functions ``refusal`` and, if a target has a delegate, ``delegate_refusal``."""
         has_delegate = any(target.delegated for target in self.targets)
         return (self.refusal, self.delegate_refusal) if has_delegate else (self.refusal,)
 
     @property
     def legalized(self) -> tuple[Target, ...] | None:
-        """The targets that the user named, for which the model is legalized; None if there are none."""
+        """The targets for which the model is legalized: those that the user named; None if there are none."""
         return None if self.is_default or not self.targets else self.targets
 
 
@@ -63,10 +63,10 @@ NO_TARGETS = TargetSet()
 
 
 def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
-    """Return the chosen targets.
+    """Return the targets that ``choice`` names.
 
-    ``choice``: None for the default target of ``format``, if that has a complete table.  ``NO_TARGET`` is
-    ignored.  Raise UnsupportedError for another unknown name.
+    If ``choice`` is None, this is the default target of ``format``, or none if its table is not complete.
+    The name NO_TARGET stands for no target.  Raise UnsupportedError for any other unknown name.
     """
     if choice is None:
         name = DEFAULT_TARGETS.get(format)
@@ -83,15 +83,15 @@ def choose_targets(choice: TargetChoice, format: str) -> TargetSet:
 
 @dataclass(frozen=True)
 class Finding:
-    """An operator that a target cannot run, or an input or output of the model that it does not take.
+    """An operator, input or output of a model with which a target has a problem.
 
-    ``target``: the name of the target.  ``graph``: the name of the graph.  ``index``: of the operator in it,
-    from 0.  ``operator``: its name in the schema, or its custom code.  ``result``: the name of its first
-    result.  ``reason``: a sentence.  ``remedy``: what would help, "" if nothing is known.
+    ``target``, ``graph``: their names.  ``index``: the index of the operator in the graph, from 0.
+    ``operator``: its name in the schema, or its custom code.  ``result``: the name of its first result.
+    ``reason``: a sentence.  ``remedy``: what would help; "" if nothing is known.
 
-    A finding about an output has the operator that produces it, with the name of the output as ``result``.
-    A finding about an input has its ``index`` among the inputs, INPUT as ``operator``, and its name as
-    ``result``.
+    For an output, these are the operator that produces the output, and the name of the output as ``result``.
+    For an input, ``index`` is the index among the inputs, ``operator`` is INPUT, and ``result`` the name of
+    the input.
     """
 
     target: str
@@ -104,16 +104,16 @@ class Finding:
 
     @property
     def place(self) -> tuple[str, str]:
-        """The names of graph and result: passes may change the index, but not these."""
+        """The names of graph and result.  Unlike the index, passes do not change them."""
         return self.graph, self.result
 
     def document(self) -> dict[str, Any]:
-        """Return the finding as JSON types."""
+        """Return the finding as a dict of JSON types."""
         return asdict(self)
 
     @property
     def where(self) -> str:
-        """The place for users."""
+        """The place as users read it, such as ``main > op 12 CONV_2D > %y``."""
         what = "input" if self.operator == INPUT else "op"
         code = "" if self.operator == INPUT else f" {self.operator}"
         return f"{self.graph} > {what} {self.index}{code} > %{self.result}"
@@ -123,11 +123,10 @@ class Finding:
 
 
 def find_unsupported(model: Model, target: Target, refusal: Refusal | None = None) -> list[Finding]:
-    """Return the operators of ``model`` that ``target`` cannot run, and inputs and outputs that it does not
-    take.
+    """Return a finding for each operator, input and output of ``model`` that ``target`` cannot run or take.
 
-    Operators whose refusal makes no difference in this model (``tolerated``) are left out.  ``refusal``: used
-    instead of ``target.refusal``.
+    Operators that the target refuses, but that run correctly in this model, are left out (see ``tolerated``).
+    ``refusal``: a function to use instead of ``target.refusal``.
     """
     refusal = refusal or target.refusal
     fine = {op for graph in model.graphs for op in tolerated(graph, target)}
@@ -141,9 +140,9 @@ def find_unsupported(model: Model, target: Target, refusal: Refusal | None = Non
 
 
 def _unread_inputs(graph: Graph, target: Target) -> Iterator[Finding]:
-    """Yield a finding for each unread input with a dtype that ``target`` does not take.
+    """Yield a finding for each input that no operator reads and whose dtype ``target`` does not take.
 
-    Inputs that an operator reads are left out: ``target`` refuses the operator then.
+    If an operator reads such an input, ``target`` refuses the operator.
     """
     for index, value in enumerate(graph.inputs):
         known = target.input_dtypes
@@ -157,9 +156,9 @@ def _unread_inputs(graph: Graph, target: Target) -> Iterator[Finding]:
 def _overwritten_outputs(graph: Graph, target: Target) -> Iterator[Finding]:
     """Yield a finding for each output whose memory may be used again before the run ends.
 
-    A planner that does not hold the interface releases the memory of an output after the last operator that
-    reads it.  Operators that run later may overwrite it.  A runtime may choose any valid order, so every
-    operator counts as later unless one that reads the output needs its results.
+    A planner without ``holds_interface`` releases the memory of an output after the last operator that reads
+    the output; a later operator may then overwrite it.  A runtime may choose any valid order.  So an operator
+    may be later unless an operator that reads the output needs its results.
     """
     planner = PLANNERS.get(target.name)
     if planner is None or planner.holds_interface:
@@ -174,7 +173,7 @@ def _overwritten_outputs(graph: Graph, target: Target) -> Iterator[Finding]:
 
 
 def _before(ops: Iterable[Op]) -> set[Op]:
-    """Return ``ops`` and the operators whose results they need, directly or not."""
+    """Return ``ops`` and all operators whose results they need, directly or through other operators."""
     found: set[Op] = set()
     todo = [*ops]
     while todo:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find operators that a runtime computes with another shape of the result, which makes no difference.
+"""Find operators whose results have another shape in a runtime, where that makes no difference.
 
-An entry of a table may have ``ignores``: attributes that the runtime ignores, such as ``keep_num_dims`` of
-FULLY_CONNECTED, with the values that it uses instead.  The result then has equal elements in the same order,
-but another shape.
+An operator's entry in a table may have ``ignores``: attributes that the runtime ignores, such as
+``keep_num_dims`` of FULLY_CONNECTED, with the values that it uses instead.  The result then has the same
+elements in the same order, but another shape.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Dims = tuple[int, ...]
 
 
 def tolerated(graph: Graph, target: Target) -> set[Op]:
-    """Return the operators that ``target`` refuses because of ignored attributes, but runs correctly here.
+    """Return the operators that ``target`` refuses for ignored attributes, but runs correctly in ``graph``.
 
-    All elements of the graph's outputs are right, and their shapes.
+    Correctly means that the outputs of the graph have the right elements and shapes.
     """
     found = {op for op in graph if target.ignored(op) and target.refusal(op) is not None}
     while found:
@@ -36,10 +36,10 @@ def tolerated(graph: Graph, target: Target) -> set[Op]:
 
 
 class _Shapes:
-    """The shapes of results in a runtime that ignores attributes of ``ops``.
+    """The shapes that results have in a runtime that ignores attributes of ``ops``.
 
-    ``shapes``: the shape of each value that has another one than declared.  ``origins``: for each such value
-    the operators in ``ops`` that cause this.
+    ``shapes``: the values whose shape is not the declared one, with that shape.  ``origins``: for each such
+    value, the operators of ``ops`` that cause the difference.
     """
 
     def __init__(self, graph: Graph, target: Target, ops: set[Op]) -> None:
@@ -48,12 +48,12 @@ class _Shapes:
         self.origins: dict[Value, set[Op]] = {}
 
     def first_wrong(self) -> set[Op]:
-        """Return those of ``ops`` that cause the first wrong result; empty if all results are right."""
+        """Return the operators of ``ops`` that cause the first wrong result; none if no result is wrong."""
         for op in self.graph:
             changed = [v for v in op.inputs if v is not None and v in self.shapes]
             origins = set[Op]().union(*(self.origins[v] for v in changed))
             if op not in self.ops and (not changed or self.target.ignored(op)):
-                continue  # with ignored attributes it reads every shape; its result has the declared one
+                continue  # it takes any shape of its operands, and its result has the declared shape
             shape = self._shape(op)
             if shape is None:
                 return origins or {op}
@@ -67,7 +67,7 @@ class _Shapes:
         return set()
 
     def _shape(self, op: Op) -> Dims | None:
-        """Return the shape of the result in the runtime; None if its elements may be wrong."""
+        """Return the shape of the result of ``op`` in the runtime; None if its elements may be wrong."""
         operands = [None if v is None else self._copy(v) for v in op.inputs]
         attributes = {**op.attribute_values, **(self.target.ignored(op) if op in self.ops else {})}
         if len(op.results) != 1 or not all(v.is_static for v in (*op.results, *filter(None, op.inputs))):
@@ -87,14 +87,14 @@ class _Shapes:
         return sizes
 
     def _copy(self, value: Value) -> Value:
-        """Return a copy of ``value`` with its shape in the runtime."""
+        """Return a copy of ``value`` with the shape that it has in the runtime."""
         shape = self.shapes.get(value, value.shape)
         return Value("", value.dtype, shape, value.data, value.quantization)
 
     def _keeps_order(self, op: Op, operands: Sequence[Value | None], shape: Dims) -> bool:
-        """Return whether the result has the same elements in the same order.
+        """Return whether the result of ``op`` in the runtime has the same elements in the same order.
 
-        ``operands``: with their shapes in the runtime.  ``shape``: that of the result there.
+        ``operands``, ``shape``: the operands, and the shape of the result, in the runtime.
         """
         if op in self.ops or op.code in VIEWS:
             return True

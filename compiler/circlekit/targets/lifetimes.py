@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers of a graph: which values share memory, and during which operators they are needed.
+"""The buffers of a graph: which values share memory, and during which operators each buffer is needed.
 
-The values that share a buffer do not depend on the order of the operators, so that a search for a better
-order computes the buffers only once.
+Which values share a buffer does not depend on the order of the operators.  So a search for a better order
+computes the buffers only once.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from circlekit.targets.cost import value_bytes
 from circlekit.targets.planners import Planner
 
 SMALLEST_SHARED_BYTES = 5
-"""The least size of a buffer that the result of another operator may take; scalars are smaller."""
+"""The least size of a buffer that the result of another operator may take over; scalars are smaller."""
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory that ``values`` share, or, without values, scratch memory of the kernel of ``producer``.
+    """Memory that ``values`` share.  Without values it is scratch memory of the kernel of ``producer``.
 
-    ``size``: in bytes.  ``producer``: the operator that writes it first; None for a graph input.
-    ``users``: all operators that read or write one of ``values``.  ``is_kept``: it is needed to the end of
-    the run, not only to its last user.
+    ``size``: the size in bytes.  ``producer``: the operator that writes the buffer first; None for a graph
+    input.  ``users``: all operators that read or write one of ``values``.  ``is_kept``: whether the buffer is
+    needed until the end of the run, not only until its last user.
     """
 
     values: tuple[Value, ...]
@@ -38,7 +38,7 @@ class Buffer:
 
     @property
     def name(self) -> str:
-        """A name for users: the values, as ``%a = %b``, or ``scratch of CODE``."""
+        """The name that users read: the values, as in ``%a = %b``, or ``scratch of CODE``."""
         if self.values:
             return " = ".join(f"%{value.name}" for value in self.values)
         return f"scratch of {self.producer.code}" if self.producer is not None else "scratch"
@@ -68,12 +68,12 @@ class Lifetime:
 def buffers_of(graph: Graph, planner: Planner) -> list[Buffer]:
     """Return the buffers that ``planner`` places for one run of ``graph``.
 
-    Buffers of values come first, in the order in which the values are produced, then scratch buffers in the
-    order of the operators.  Constants, variables and values whose size is 0 or unknown before a run (strings)
-    are in no buffer.  Graphs that operators call have plans of their own.
+    First come the buffers of values, in the order in which the values are produced, then the scratch buffers
+    in the order of the operators.  Constants, variables, and values whose size is 0 or unknown before a run
+    (strings) are in no buffer.  Graphs that operators call have plans of their own.
     """
     ops = graph.ops
-    owners: dict[Value, Value] = {}  # of a value that shares a buffer: the first value in this buffer
+    owners: dict[Value, Value] = {}  # for each value that shares a buffer, the first value in that buffer
     for op, shared in shared_operands(graph, planner).items():
         owners[op.results[0]] = owners.get(shared, shared)
     members: dict[Value, list[Value]] = {}  # by owner
@@ -87,7 +87,7 @@ def buffers_of(graph: Graph, planner: Planner) -> list[Buffer]:
 
 
 def shared_operands(graph: Graph, planner: Planner) -> dict[Op, Value]:
-    """Return, for each operator whose first result is in the buffer of an operand, this operand."""
+    """Return the operand whose buffer the first result of an operator shares, for each such operator."""
     uses = _use_counts(graph, graph.ops)
     owners: dict[Value, Value] = {}
     found: dict[Op, Value] = {}
@@ -100,7 +100,7 @@ def shared_operands(graph: Graph, planner: Planner) -> dict[Op, Value]:
 
 
 def _use_counts(graph: Graph, ops: Sequence[Op]) -> Counter[Value]:
-    """Return how often each value is read; an input or output of the graph and a variable count once more."""
+    """Return how often each value is read, plus one for graph inputs, graph outputs and variables."""
     counts = Counter(value for op in ops for value in op.inputs if value is not None)
     counts.update((*graph.inputs, *graph.outputs))
     counts.update(value for value in list(counts) if value.is_variable)
@@ -108,7 +108,10 @@ def _use_counts(graph: Graph, ops: Sequence[Op]) -> Counter[Value]:
 
 
 def _is_placed(graph: Graph, value: Value, planner: Planner) -> bool:
-    """Return whether the planner places ``value``: not if it is computed early or the caller provides it."""
+    """Return whether the planner places ``value``.
+
+    It does not if the value is computed before the run, or if the caller provides its memory.
+    """
     if value.producer is not None and planner.is_computed_early(value.producer):
         return False
     return planner.holds_interface or not (graph.is_input(value) or graph.is_output(value))
@@ -117,9 +120,10 @@ def _is_placed(graph: Graph, value: Value, planner: Planner) -> bool:
 def _shared_operand(
     graph: Graph, op: Op, planner: Planner, uses: Counter[Value], owners: dict[Value, Value]
 ) -> Value | None:
-    """Return the operand whose buffer the first result of ``op`` shares; None if it has its own buffer.
+    """Return the operand whose buffer the first result of ``op`` shares; None if it has a buffer of its own.
 
-    ``uses``: from ``_use_counts``.  ``owners``: for values that share a buffer the first value in it.
+    ``uses``: the result of ``_use_counts``.  ``owners``: for each value that shares a buffer, the first value
+    in that buffer.
     """
     is_view = op.code in planner.views
     candidates = op.inputs[: 1 if is_view else planner.in_place.get(op.code, 0)]
@@ -140,7 +144,7 @@ def _shared_operand(
 
 
 def _buffer(graph: Graph, values: list[Value], planner: Planner) -> Buffer:
-    """Return the buffer that ``values`` share; it has the size and the producer of the first one."""
+    """Return the buffer that ``values`` share, with the size and the producer of the first value."""
     owner = values[0]
     users = {op for value in values for op in value.users}
     users.update(value.producer for value in values if value.producer is not None)

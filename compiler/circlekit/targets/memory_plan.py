@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arena: memory for all activations, in which the planner of a runtime gives each buffer an offset."""
+"""Plan the arena: the memory for all activations, in which the planner of a runtime places each buffer."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from circlekit.targets.planners import Planner
 class MemoryPlan:
     """The arena for one run of a graph.
 
-    ``lifetimes``, ``offsets``: of the buffers, in the order in which the planner places them; offsets in
-    bytes.  ``size``: of the arena in bytes, with gaps.  ``live_bytes``: for each operator the sum of the
-    sizes of the buffers that are needed while it runs; no arena can be smaller than the largest of them.
+    ``lifetimes``, ``offsets``: the lifetimes of the buffers and their offsets in bytes, in the order in which
+    the planner places the buffers.  ``size``: the size of the arena in bytes, with gaps.  ``live_bytes``: for
+    each operator, the bytes of the buffers that are needed while it runs; no arena can be smaller than the
+    largest of these numbers.
     """
 
     planner: Planner
@@ -37,7 +38,7 @@ class MemoryPlan:
 
     @property
     def peak_bytes(self) -> int:
-        """The most live bytes while an operator runs."""
+        """The largest number of live bytes of an operator."""
         return max(self.live_bytes, default=0)
 
     @property
@@ -48,7 +49,7 @@ class MemoryPlan:
 
 
 def plan_memory(graph: Graph, planner: Planner, order: Sequence[Op] | None = None) -> MemoryPlan:
-    """Return the arena of ``graph``; ``order``: its operators in another valid order."""
+    """Return the arena of ``graph``.  ``order``: its operators in another valid order, if given."""
     ops = graph.ops if order is None else order
     return place(lifetimes(ops, buffers_of(graph, planner)), planner, len(ops))
 
@@ -62,7 +63,7 @@ def place(alive: list[Lifetime], planner: Planner, op_count: int) -> MemoryPlan:
 
 
 def arena_bytes(model: Model, planner: Planner) -> int:
-    """Return the size in bytes of the arenas of all graphs together; each graph has its own arena."""
+    """Return the sum of the sizes in bytes of the arenas of all graphs; each graph has its own arena."""
     return sum(plan_memory(graph, planner).size for graph in model.graphs)
 
 
@@ -90,18 +91,18 @@ def _placement_order(alive: list[Lifetime], planner: Planner, op_count: int) -> 
 
 
 def _padded(size: int, planner: Planner) -> int:
-    """Return the bytes that a buffer of ``size`` bytes occupies in the arena."""
+    """Return how many bytes a buffer of ``size`` bytes takes in the arena."""
     return aligned(size, planner.alignment) if planner.pads_sizes else size
 
 
 def aligned(offset: int, alignment: int) -> int:
-    """Return the lowest multiple of ``alignment`` that is not below ``offset``."""
+    """Return the least multiple of ``alignment`` that is not below ``offset``."""
     return -(-offset // alignment) * alignment
 
 
 def _offsets(alive: Sequence[Lifetime], planner: Planner) -> list[int]:
-    """Return the offset of each buffer; it overlaps no earlier buffer that is needed at the same time."""
-    table = np.empty((4, len(alive)), np.int64)  # a column per placed buffer: offset, end, first, last
+    """Return the offset of each buffer; buffers that are needed at the same time do not overlap."""
+    table = np.empty((4, len(alive)), np.int64)  # a column (offset, end, first, last) per placed buffer
     offsets = []
     for count, life in enumerate(alive):
         size = _padded(life.size, planner)
@@ -116,8 +117,11 @@ def _offsets(alive: Sequence[Lifetime], planner: Planner) -> list[int]:
 
 
 def _gap(others: Sequence[Sequence[int]], size: int, planner: Planner) -> int:
-    """Return the offset for ``size`` bytes between or after ``others``, sorted (begin, end) pairs."""
-    best: tuple[int, int] | None = None  # (bytes of the gap, offset)
+    """Return the offset for a buffer of ``size`` bytes between or after the buffers ``others``.
+
+    ``others``: the pairs (begin, end) of these buffers, sorted.
+    """
+    best: tuple[int, int] | None = None  # (bytes of the smallest gap so far, offset)
     end = 0
     for begin, other_end in others:
         start = aligned(end, planner.alignment)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONE's execution plan of a circle model: metadata with the order of its nodes and their offsets in memory.
+"""ONE's execution plan of a circle model: metadata with the order of nodes and their offsets in memory.
 
 ONE's compiler has a node for each graph input, constant, operator, absent operand and graph output.  An
 operator with several results has one more node for each result.  Nodes are in the order of a postorder walk
@@ -26,9 +26,9 @@ from circlekit.targets.planners import PLANNERS
 METADATA = "ONE_execution_plan_table"
 """The name of the metadata.
 
-The content is uint32 numbers, little-endian: the number of rows, then for each node that has a row its index,
-how many numbers follow, its position in the order of the runtime, the offset of its value, and, if it has
-one, the offset of its scratch buffer.
+Its content is a list of little-endian uint32 numbers.  First comes the number of rows.  A row has: the index
+of the node, the count of the following numbers, the position of the node in the order of the runtime, the
+offset of its value, and the offset of its scratch buffer if there is one.
 """
 
 
@@ -36,8 +36,8 @@ one, the offset of its scratch buffer.
 class Node:
     """A node of ONE's compiler.
 
-    ``value``: the value that needs memory, or None.  ``op``: its operator, or None.  ``operands``: the nodes
-    that it reads.
+    ``value``: the value that needs memory, or None.  ``op``: the operator, or None.  ``operands``: the nodes
+    that the node reads.  ``is_output``: whether it is the node of a graph output.
     """
 
     value: Value | None
@@ -47,19 +47,19 @@ class Node:
 
     @property
     def is_const(self) -> bool:
-        """Whether it is the node of a constant."""
+        """Whether this is the node of a constant."""
         return self.op is None and self.value is not None and self.value.is_const
 
     @property
     def is_input(self) -> bool:
-        """Whether it is the node of a graph input."""
+        """Whether this is the node of a graph input."""
         return self.op is None and not (
             self.is_const or self.is_output or self.operands or self.value is None
         )
 
 
 def nodes_of(graph: Graph) -> list[Node]:
-    """Return the nodes of ``graph`` in ONE's order, without nodes on which no output depends."""
+    """Return the nodes of ``graph`` on which an output depends, in ONE's order."""
     node_of = {value: Node(value) for value in graph.inputs}
     for op in graph:
         operands = [Node(None) if v is None else node_of.setdefault(v, Node(v)) for v in op.inputs]
@@ -76,7 +76,7 @@ def execution_plan(
     """Return the nodes in ONE's order, and the plan of their memory.
 
     ``with_constants``, ``with_inputs``, ``with_scratch``: whether memory is planned for constants, graph
-    inputs and scratch buffers; constants and inputs without it have the offset 0.
+    inputs and scratch buffers.  Constants and inputs that get no memory have the offset 0.
     """
     nodes = nodes_of(graph)
     place_of = {node: index for index, node in enumerate(nodes)}
@@ -96,16 +96,16 @@ def execution_plan(
 
 
 def _lifetime(value: Value | None, size: int, first: int, last: int, op: Op | None = None) -> Lifetime:
-    """Return the lifetime of a new buffer: for ``value``, or for the scratch memory of ``op``."""
+    """Return the lifetime of a new buffer for ``value``, or for the scratch memory of ``op``."""
     values = () if value is None else (value,)
     return Lifetime(Buffer(values, size, op, frozenset(), False), first, last)
 
 
 def micro_positions(graph: Graph, nodes: list[Node]) -> list[int | None]:
-    """Return the position of each node in the order of ONE's runtime onert-micro; None: it has no row.
+    """Return the position of each node in the order of ONE's runtime onert-micro; None if it has no row.
 
-    Graph inputs come first, then the nodes whose values are graph outputs, then the other nodes without
-    constants and absent operands.  Source: ``make_execution_plan_onert_micro_common_buffer``.
+    Graph inputs come first, then the nodes whose values are graph outputs, then all other nodes.  Constants
+    and absent operands have no row.  Source: ``make_execution_plan_onert_micro_common_buffer``.
     """
     inputs = list(graph.inputs)
     outputs = [node.operands[0] for node in nodes if node.is_output]
@@ -124,9 +124,10 @@ def micro_positions(graph: Graph, nodes: list[Node]) -> list[int | None]:
 
 
 def plan_table(nodes: list[Node], plan: MemoryPlan, positions: Sequence[int | None]) -> bytes:
-    """Return the content of the metadata METADATA; ``nodes``, ``plan``: the results of ``execution_plan``.
+    """Return the content of the metadata METADATA.
 
-    ``positions``: of each node in the order of the runtime; nodes with None have no row.
+    ``nodes``, ``plan``: the results of ``execution_plan``.  ``positions``: the position of each node in the
+    order of the runtime; a node with None has no row.
     """
     placed = list(zip(plan.lifetimes, plan.offsets, strict=True))
     own = {(life.buffer.values[0], life.first): offset for life, offset in placed if life.buffer.values}

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The form of an operator: dtypes and kinds of quantization of operands and results, as one short text.
+"""The form of an operator: the dtypes and kinds of quantization of operands and results, as a short text.
 
-A runtime chooses the kernel of an operator by its form.
-
-``f32,i8qc,-:f32`` reads: a float operand, an int8 operand quantized per channel, an absent optional operand,
-and a float result.  The suffixes are ``q`` for one scale, ``qc`` for a scale per channel, ``qb`` for a scale
-per block, ``s`` for sparse data.  Scales of float, int32 and int64 tensors do not count, because no kernel
-reads them.
+A runtime chooses the kernel of an operator by its form.  For example, ``f32,i8qc,-:f32`` means: a float
+operand, an int8 operand quantized per channel, an absent optional operand, and a float result.  The suffixes
+are ``q`` for one scale, ``qc`` for a scale per channel, ``qb`` for a scale per block, ``s`` for sparse data.
+Scales of float, int32 and int64 tensors are left out, because no kernel reads them.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ ABSENT = "-"
 
 
 def type_text(value: Value | None) -> str:
-    """Return the text for dtype and quantization of an operand or result; ABSENT for None."""
+    """Return the text for dtype and quantization of an operand or result, or ABSENT for None."""
     if value is None:
         return ABSENT
     sparse = "s" if "sparsity" in value.extra else ""
@@ -37,8 +35,8 @@ def type_text(value: Value | None) -> str:
 def form_of(op: Op) -> str:
     """Return the form of ``op``: the types of its operands and of its results.
 
-    Absent operands at the end are left out.  Of the values of a variadic operand, or of variadic results,
-    each different type appears once.
+    Absent operands at the end are left out.  For a variadic operand and for variadic results, each different
+    type appears once.
     """
     operands = [type_text(value) for value in op.inputs]
     while operands and operands[-1] == ABSENT:

@@ -16,8 +16,9 @@ from circlekit.targets.planners import Planner
 class Overwritten(NamedTuple):
     """An operator that overwrites data which other operators read later.
 
-    ``writer``: writes its result into the buffer of ``operand``.  ``readers``: the later operators that read
-    the data, each with the index of its operand.  ``views``: all values that are views of the data.
+    ``writer``: the operator that writes its result into the buffer of ``operand``.  ``readers``: the later
+    operators that read the data, each with the index of its operand.  ``views``: all values that are views of
+    the data.
     """
 
     writer: Op
@@ -29,12 +30,12 @@ class Overwritten(NamedTuple):
 def first_overwritten(graph: Graph, planner: Planner, settled: Container[Op] = ()) -> Overwritten | None:
     """Return the first operator that overwrites data which is read later through a view; None if none does.
 
-    ``settled``: operators that are not examined.  Nor are those on values of unknown shape, because their
-    sizes are only known in a run.
+    ``settled``: operators that are not examined.  Operators that overwrite an operand of unknown shape are
+    not examined either, because its size is only known in a run.
 
-    Before LiteRT 2.3 lets an operator overwrite its operand, it counts how often the operand and the first
-    value in the same buffer are read.  It does not count reads of other views of this buffer.  Source:
-    ``tflite``, arena_planner.cc, IdentifyInPlaceTensors.
+    How it happens: before LiteRT 2.3 lets an operator overwrite its operand, it counts how often the operand
+    and the first value in the same buffer are read.  It does not count the reads of other views of the
+    buffer.  Source: ``tflite``, arena_planner.cc, IdentifyInPlaceTensors.
     """
     shared = shared_operands(graph, planner)
     writers = [
@@ -46,7 +47,7 @@ def first_overwritten(graph: Graph, planner: Planner, settled: Container[Op] = (
         return None
     data = {op.results[0]: value for op, value in shared.items() if op.code in planner.views}
     positions = {op: index for index, op in enumerate(graph.ops)}
-    views: dict[Value, list[Value]] = {}  # by the value that is viewed, directly or not
+    views: dict[Value, list[Value]] = {}  # by the value that they are views of
     for view, value in data.items():
         data[view] = data.get(value, value)
         views.setdefault(data[view], []).append(view)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory planners of runtimes, as data: which values share a buffer, and where buffers are placed.
+"""The memory planners of runtimes, as data: which values share a buffer, and where a buffer is placed.
 
 Sources: LiteRT ``arena_planner.cc``, ``simple_memory_arena.cc`` and ``inplace_operator`` of its kernels;
 TFLM ``greedy_memory_planner.cc`` and ``micro_allocation_info.cc``; ONE ``ExecutionPlanner.cpp`` of
@@ -17,26 +17,29 @@ from circlekit.targets.scratch_memory import litert_scratch, no_scratch, one_scr
 from circlekit.targets.target import DEFAULT_TARGETS
 
 VIEWS = frozenset({"RESHAPE", "EXPAND_DIMS", "SQUEEZE"})
-"""Operators that do not change the bytes of their first operand."""
+"""The operators whose result has the bytes of their first operand."""
 
 
 @dataclass(frozen=True)
 class Planner:
-    """The memory planner of a runtime; operators are given by their names in the schema.
+    """The memory planner of a runtime.  Operators are given by their names in the schema.
 
-    ``name``: of the target.  ``title``: for users.  ``alignment``: every offset is a multiple of this many
-    bytes.
-    ``pads_sizes``: sizes of buffers are rounded up to a multiple of the alignment.
-    ``keeps_inputs``: graph inputs stay in memory to the end.
-    ``keeps_unused``: results that no operator reads stay in memory to the end.
-    ``holds_interface``: graph inputs and outputs are in the arena; otherwise the caller provides them.
-    ``views``: operators whose result shares the memory of the first operand.
-    ``in_place``: operators whose result may take the memory of an operand of the same size that no other
-    operator reads; for each, how many operands are tried, from the first on.
-    ``best_fit``: a buffer is placed in the smallest gap that is large enough; otherwise in the first one.
-    ``whole_run_first``: buffers that are needed during the whole run are placed before larger ones.
-    ``latest_first``: of buffers of equal size, that of the later operator is placed first.
-    ``early``: operators whose result is computed before the first run if their operands are constant.
+    ``name``: the name of the target.
+    ``title``: the name that users read.
+    ``alignment``: every offset is a multiple of this many bytes.
+    ``pads_sizes``: the sizes of buffers are rounded up to a multiple of the alignment.
+    ``keeps_inputs``: graph inputs stay in memory until the end of a run.
+    ``keeps_unused``: results that no operator reads stay in memory until the end of a run.
+    ``holds_interface``: graph inputs and outputs are in the arena; otherwise the caller provides their
+    memory.
+    ``views``: the operators whose result shares the memory of the first operand.
+    ``in_place``: the operators whose result may take the memory of an operand that has the same size and that
+    no other operator reads, each with the number of operands that are tried, from the first on.
+    ``best_fit``: a buffer is placed in the smallest gap that is large enough; otherwise in the first such
+    gap.
+    ``whole_run_first``: buffers that are needed during the whole run are placed before larger buffers.
+    ``latest_first``: of buffers with equal size, the buffer of the later operator is placed first.
+    ``early``: the operators whose result is computed before the first run if their operands are constant.
     ``scratch``: a function that returns the sizes of the scratch buffers of an operator's kernel.
     """
 
@@ -56,7 +59,7 @@ class Planner:
     scratch: Callable[[Op], list[int]] = no_scratch
 
     def is_computed_early(self, op: Op) -> bool:
-        """Return whether the results of ``op`` are computed, and kept elsewhere, before the first run."""
+        """Return whether the results of ``op`` are computed before the first run, outside of the arena."""
         return op.code in self.early and (
             not op.reads_data or all(value is None or value.is_const for value in op.inputs)
         )
@@ -109,8 +112,8 @@ def find_planner(target: str) -> Planner:
 
 
 def default_planner(format: str, targets: Iterable[str] = ()) -> Planner:
-    """Return the planner of the first of ``targets`` that has one, else that of the default target.
+    """Return the planner of the first of ``targets`` that has a planner, else that of the default target.
 
-    ``targets``: names.  ``format``: circle or tflite, which determines the default target.
+    ``targets``: names of targets.  ``format``: circle or tflite, which determines the default target.
     """
     return next((PLANNERS[name] for name in targets if name in PLANNERS), PLANNERS[DEFAULT_TARGETS[format]])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes of the scratch buffers that kernels of LiteRT and ONE's interpreter have in the arena.
+"""The sizes of the scratch buffers that kernels of LiteRT and of ONE's interpreter have in the arena.
 
-Sources: ``Prepare`` of LiteRT's optimized kernels (``tflite/kernels``) for one thread, of which only
-temporaries of the allocation type ``kTfLiteArenaRw`` are in the arena; ``ExecutionPlanner.cpp`` of ONE.
+Sources: ``Prepare`` of LiteRT's optimized kernels (``tflite/kernels``) for one thread, where temporaries of
+the allocation type ``kTfLiteArenaRw`` are in the arena; ``ExecutionPlanner.cpp`` of ONE.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from circlekit.ops.reduction.reduce import Reduction
 from circlekit.targets.cost import value_bytes
 
 NARROW = (u8, i8, DType.INT4, DType.INT2)
-"""Dtypes of the weights of hybrid layers, whose float activations are quantized at run time."""
+"""The dtypes of the weights of hybrid layers, which quantize their float data during a run."""
 
 
 def no_scratch(op: Op) -> list[int]:
-    """Return an empty list, for planners without scratch memory."""
+    """Return []: the function of planners without scratch memory."""
     return []
 
 
@@ -36,7 +36,7 @@ def litert_scratch(op: Op) -> list[int]:
 
 
 def one_scratch(op: Op) -> list[int]:
-    """Return the sizes in bytes of the scratch buffers of ONE's kernel for ``op``: at most one."""
+    """Return the sizes in bytes of the scratch buffers of ONE's kernel for ``op``; there is at most one."""
     return _patches(op) if isinstance(op, Conv2D) and op.input.dtype is not i16 else []
 
 
@@ -51,7 +51,7 @@ def _patches(op: Conv2D) -> list[int]:
 
 
 def _is_hybrid(data: Value, weights: Value) -> bool:
-    """Return whether the kernel quantizes float activations ``data`` at run time."""
+    """Return whether the kernel quantizes the float ``data`` during a run."""
     return data.dtype is f32 and weights.dtype in NARROW
 
 
@@ -125,4 +125,4 @@ _LITERT: dict[type[Op], Callable[[Any], list[int]]] = {
     BatchMatMul: _batch_matmul,
     Reduction: _reduction,
 }
-"""Functions that return the sizes in bytes of an operator's scratch buffers in LiteRT, by its class."""
+"""By operator class, a function that returns the sizes of an operator's scratch buffers in LiteRT."""

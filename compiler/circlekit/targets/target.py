@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets: the operators of a runtime and their forms, read from the tables in ``targets/tables``.
+"""Targets: runtimes and the forms of operators that they run, read from the tables in ``targets/tables``.
 
-A table is JSON:
+A table is a JSON file:
 
     {"name": "litert", "title": "LiteRT", "version": "2.3.0", "source": "measured by tools/probe_targets",
      "formats": ["tflite"], "extends": null,
      "operators": {"SUB": {"version": 5, "forms": {"f32,f32:f32": {"rank": 6}, "i8q,i8q:i8q": {}}}}}
 
-``version`` of an operator is the highest version that runs; null: every version.  A form (see
-``operator_form``) may have constraints (see ``constraints``) and a ``source`` that differs from that of the
-table.  If ``forms`` is "any", every form runs.  ``ignores``, next to ``forms``: see ``ignored_attributes``.
+An operator has the highest ``version`` that runs (null: every version) and its ``forms`` (see
+``operator_form``); "any" means every form.  A form has constraints (see ``constraints``), perhaps none, and
+may have a ``source`` other than that of the table.  ``ignores``, next to ``forms``: see
+``ignored_attributes``.
 
-``extends`` names a table whose operators the target also has.  ``custom`` lists the custom operators that
-run.  ``delegated`` has the layout of ``operators`` and lists what a delegate of the runtime runs.
-``"complete": true`` says that all other operators do not run; only a target with a complete table is used by
-default.
+Other keys of a table:
 
-``input_dtypes`` lists the dtypes that an input of the model may have; null: any.
-
-``run_bytes`` is the cost of copying one run of contiguous elements, besides its bytes: the number of bytes
-that a TRANSPOSE copies in that time.
+    extends       the name of a table whose operators the target also has custom        the custom operators
+    that run delegated     the operators that a delegate of the runtime runs, in the layout of ``operators``
+    complete      true if operators that are not in the table do not run; only such a target is a default
+    input_dtypes  the dtypes that an input of the model may have; null: any run_bytes     the cost of copying
+    one run of contiguous elements, without the cost of its bytes: the number
+                  of bytes that a TRANSPOSE copies in the same time
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from circlekit.targets.operator_form import form_of
 TABLES = Path(__file__).with_name("tables")
 
 SHOWN_FORMS = 4
-"""A refusal names at most this many forms."""
+"""The most forms that a refusal names."""
 
 DEFAULT_TARGETS = {"tflite": "litert", "circle": "luci"}
 """The target of each format if the user names none."""
@@ -47,7 +47,7 @@ DEFAULT_TARGETS = {"tflite": "litert", "circle": "luci"}
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A runtime, as its table describes it; see the module for the fields.
+    """A runtime, as its table describes it; for the fields see the docstring of this module.
 
     ``operators``, ``delegated``: the entries of operators, by their name in the schema.
     """
@@ -65,16 +65,16 @@ class Target:
     input_dtypes: frozenset[str] | None = None
 
     def refusal(self, op: Op) -> str | None:
-        """Return why the runtime cannot run ``op``, as a sentence; None if it, or its delegate, can.
+        """Return why the runtime cannot run ``op``, as a sentence; None if the runtime or its delegate can.
 
-        Unknown dimensions and ranks count as supported, unless the table has the constraint ``known``,
-        because only the data of a run decide about them.
+        Unknown dimensions and ranks are no reason, because they are only known in a run; but the table may
+        demand known shapes by the constraint ``known``.
         """
         shortfall = self._shortfall(op)
         return None if shortfall is None else shortfall.refusal
 
     def wanted_change(self, op: Op) -> str:
-        """Return what an exporter should write instead of ``op``, as the end of a sentence; "" if it runs."""
+        """Return what an exporter should write instead of ``op``, as the end of a sentence, or ""."""
         shortfall = self._shortfall(op)
         return "" if shortfall is None else shortfall.change
 
@@ -92,10 +92,7 @@ class Target:
         return _shortfall_in(self.operators, op, self.title)
 
     def delegate_refusal(self, op: Op) -> str | None:
-        """Return why the delegate does not take ``op``, as a sentence; None if it does.
-
-        None also for a target without a delegate.
-        """
+        """Return why the delegate does not run ``op``, as a sentence; None if it does or there is none."""
         if not self.delegated:
             return None
         shortfall = _shortfall_in(self.delegated, op, f"the delegate of {self.title}")
@@ -110,14 +107,14 @@ class _Shortfall(NamedTuple):
 
 
 def _lacking(operator: str, title: str) -> _Shortfall:
-    """Return the shortfall of a runtime ``title`` without the operator."""
+    """Return the shortfall of the runtime ``title`` if it does not have the operator."""
     return _Shortfall(f"{title} has no {operator}", f"operators that {title} has")
 
 
 def _shortfall_in(operators: Mapping[str, Mapping[str, Any]], op: Op, title: str) -> _Shortfall | None:
     """Return why a runtime with these ``operators`` cannot run ``op``; None if it can.
 
-    ``title``: the runtime's name in the sentence.
+    ``title``: the name of the runtime in the sentence.
     """
     entry = operators.get(op.code)
     if entry is None:

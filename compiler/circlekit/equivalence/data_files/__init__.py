@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays in files: npy, npz, HDF5, raw data, lists and folders of them."""
+"""Read and write arrays in files: npy, npz, HDF5, raw data, and folders of these."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named arrays in npz, npy and HDF5 files, and their comparison."""
+"""Read named arrays from npz, npy and HDF5 files, and compare two such files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ ARRAY_SUFFIXES = (".npz", ".npy", *HDF5_SUFFIXES)
 
 
 def read_arrays(path: FilePath) -> list[tuple[str, Array]]:
-    """Return the (name, array) pairs of a .npz, a .npy or an HDF5 file, which may have any other extension.
+    """Return the (name, array) pairs of an npz, npy or HDF5 file.
 
-    The array of a .npy file is named ``arr_0``.  If an HDF5 file has several records, array I of record R is
-    named ``R/I``.  Raise FileError if the file cannot be read, FormatError if it is damaged, LimitError if it
-    is too large.
+    A file with an extension other than .npz and .npy is read as HDF5.  The array of an npy file has the name
+    ``arr_0``.  If an HDF5 file has several records, array I of record R has the name ``R/I``.  Raise
+    FileError if the file cannot be read, FormatError if it is damaged, LimitError if it is too large.
     """
     suffix = Path(path).suffix.lower()
     if suffix == ".npz":
@@ -42,9 +42,9 @@ def compare_files(left: FilePath, right: FilePath, tolerance: float | None = Non
     """Compare the arrays of two files by name; return one outcome per name.
 
     ``left``: the file with the reference arrays; its names come first.  ``tolerance``: the absolute
-    difference up to which two numbers count as equal, by default ``allowed_difference`` of the left array.
-    A ``:0`` at the end of a name, which ONE appends, is ignored.
-    Raise the errors of ``read_arrays``, and FormatError if two arrays of a file have one name.
+    difference up to which two numbers count as equal, by default ``allowed_difference`` of the left array.  A
+    ``:0`` at the end of a name, which ONE appends, is ignored.  Raise the errors of ``read_arrays``, and
+    FormatError if two arrays of a file have the same name.
     """
     a, b = _by_name(left), _by_name(right)
     outcomes = []

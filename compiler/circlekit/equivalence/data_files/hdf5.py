@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read, write and compare named arrays in HDF5 files, in the layout of ONE's test data generator.
 
-Dataset ``/value/I`` is array number I, attribute ``I`` of the group ``/name`` is its name.  In a file of
-several records, ``/value/R/I`` is array I of record R.  This is the only module that imports h5py.
+The dataset ``/value/I`` is array number I, and the attribute ``I`` of the group ``/name`` is its name.  In a
+file of several records, ``/value/R/I`` is array I of record R.  This is the only module that imports h5py.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ T = TypeVar("T")
 FilePath = str | os.PathLike[str]
 ReadItems = Callable[[Path, h5py.File], Iterator[Item]]
 KNOWN_FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})
-"""Numbers of the filters without plugin: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf."""
+"""The filters that need no plugin, by number: deflate, shuffle, fletcher32, szip, nbit, scaleoffset, lzf."""
 
 UNSTORED_BYTES, UNSTORED_CHUNKS = 1 << 24, 1 << 14
-"""How much of a dataset the file may lack: HDF5 does not store chunks that hold only the fill value."""
+"""How much of a dataset may be absent in the file: HDF5 does not store chunks with the fill value only."""
 
 MAX_GROUP_DEPTH = 8
-"""Datasets in groups that are nested deeper are not read."""
+"""The nesting of groups down to which datasets are read."""
 
 _DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
-"""What h5py raises for a file that is not HDF5 or is damaged."""
+"""The exceptions that h5py raises for a file that is not HDF5 or is damaged."""
 
 
 # -- writing -----------------------------------------------------------------------------------
 
 
 def encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
-    """Return the bytes of a file with these (name, array) pairs; equal arrays always give equal bytes."""
+    """Return the bytes of an HDF5 file with these (name, array) pairs; equal pairs give equal bytes."""
     with _in_memory() as file:
         names = file.create_group("name", track_order=False)
         values = file.create_group("value", track_order=False)
@@ -58,16 +58,16 @@ def encode(arrays: Sequence[tuple[str, Array]]) -> bytes:
 
 
 def encode_groups(groups: Mapping[str, Mapping[str, Array]]) -> bytes:
-    """Return the bytes of a file with a group for each key, and in it a dataset for each array of the group.
+    """Return the bytes of an HDF5 file with a group for each key, and a dataset in it for each array.
 
-    A key with ``/`` makes nested groups, as in ONE; a part of a key that HDF5 does not allow becomes an
-    escape sequence.  Equal arrays always give equal bytes.
+    A key with ``/`` makes nested groups, as in ONE.  Characters that HDF5 does not allow become escape
+    sequences.  Equal arrays always give equal bytes.
     """
     with _in_memory() as file:
         for name, arrays in groups.items():
             group = file.require_group(_member_name(name))
             for key, array in arrays.items():
-                if key not in group:  # of two arrays whose escaped names are equal, the first is kept
+                if key not in group:  # if two names are equal after escaping, the first array is kept
                     group.create_dataset(key, data=array, track_times=False)
         return _image(file)
 
@@ -82,7 +82,7 @@ def _image(file: h5py.File) -> bytes:
 
 
 def _member_name(name: str) -> str:
-    """Return ``name`` with escape sequences: HDF5 does not allow NUL, and ``.`` means the group itself."""
+    """Return ``name`` with escape sequences for NUL, which HDF5 does not allow, and ``.``, a group itself."""
     text = name.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
     return "/".join("\\x2e" if part == "." else part for part in text.split("/") if part) or "\\x2f"
 
@@ -93,15 +93,15 @@ def _member_name(name: str) -> str:
 def read(path: FilePath) -> list[tuple[str, Array]]:
     """Return the (name, array) pairs of a file in the order of their numbers.
 
-    An array without a name is named by its number.  The file may be hostile: data in other files is not
-    read, and memory is limited.  Raise FileError if the file cannot be read, FormatError if it is not HDF5,
-    has another layout, or makes the HDF5 library crash or loop, LimitError if it is too large.
+    An array without a name has its number as the name.  The file may be hostile: memory is limited, and data
+    in other files are not read.  Raise FileError if the file cannot be read, LimitError if it is too large,
+    and FormatError if it is not HDF5, has another layout, or makes the HDF5 library crash or loop.
     """
     return [(item.name, item.array) for item in _read(path, _named)]
 
 
 def read_records(path: FilePath) -> list[list[Array]]:
-    """Return the arrays of each record; a file of named arrays (``/value/I``) is one record.
+    """Return the arrays of each record; a file of named arrays (``/value/I``) has one record.
 
     Raise the errors of ``read``.
     """
@@ -109,7 +109,7 @@ def read_records(path: FilePath) -> list[list[Array]]:
 
 
 def read_named_records(path: FilePath) -> list[list[tuple[str, Array]]]:
-    """Return the (name, array) pairs of each record; the name is the number I if the file has no names.
+    """Return the (name, array) pairs of each record; without names in the file, a name is the number I.
 
     Raise the errors of ``read``.
     """
@@ -119,7 +119,7 @@ def read_named_records(path: FilePath) -> list[list[tuple[str, Array]]]:
 def iterate_named_records(path: FilePath, lazily: bool = True) -> Iterator[list[tuple[str, Array]]]:
     """Yield the records of ``read_named_records`` one by one; raise the same errors.
 
-    ``lazily``: the memory limit is for each array, not for all together.
+    ``lazily``: the memory limit applies to each array, not to all arrays together.
     """
     return _grouped(_read(path, _records, together=not lazily))
 
@@ -131,7 +131,7 @@ def count_records(path: FilePath) -> int:
 
 
 def read_datasets(path: FilePath) -> dict[str, Array]:
-    """Return all datasets in the group /value and the groups in it, by their path below /value.
+    """Return all datasets in the group /value and in its groups, by their path below /value.
 
     Raise the errors of ``read``, and FormatError for a dataset that does not hold numbers.
     """
@@ -163,15 +163,15 @@ def _count(path: Path, file: h5py.File) -> Iterator[Item]:
 
 
 def _grouped(items: Iterable[Item]) -> Iterator[list[tuple[str, Array]]]:
-    """Yield the (name, array) pairs of each record; consecutive items of one group are a record."""
+    """Yield the (name, array) pairs of each record: those of consecutive items with the same group."""
     for _, group in groupby(items, key=lambda item: item.group):
         yield [(item.name, item.array) for item in group]
 
 
 def _read(path: FilePath, items: ReadItems, together: bool = True) -> Iterator[Item]:
-    """Yield what ``items`` yields for the file, which a process of its own reads.
+    """Yield the items that ``items`` yields for the file at ``path``; a process of its own reads the file.
 
-    ``together``: the memory limit is for all arrays together, not for each.
+    ``together``: the memory limit applies to all arrays together, not to each.
     """
     path = Path(path)
     with translated(path, "read"):
@@ -197,7 +197,7 @@ def _read(path: FilePath, items: ReadItems, together: bool = True) -> Iterator[I
 
 
 def _records(path: Path, file: h5py.File) -> Iterator[Item]:
-    """Yield the arrays of all records, those of a file of named arrays as one record."""
+    """Yield the arrays of all records; a file of named arrays has one record."""
     records = _member(path, file, "value", h5py.Group)
     if records is None or not len(records):
         raise FormatError(f"{path}: expected records in a group /value")
@@ -227,7 +227,7 @@ def _named(path: Path, file: h5py.File) -> Iterator[Item]:
 
 
 def _member(path: Path, group: h5py.Group, key: str, kind: type[T]) -> T | None:
-    """Return member ``key`` of ``group`` if it is a ``kind``, else None; raise FormatError for a link."""
+    """Return the member ``key`` of ``group`` if it is a ``kind``, else None; raise FormatError for a link."""
     link = group.get(key, getlink=True)
     if link is None:
         return None
@@ -239,10 +239,10 @@ def _member(path: Path, group: h5py.Group, key: str, kind: type[T]) -> T | None:
 
 
 def _elements(path: Path, group: h5py.Group, key: str) -> Array:
-    """Return the elements of dataset ``key``.
+    """Return the elements of the dataset ``key`` of ``group``.
 
-    Raise FormatError if it does not hold numbers, if they are not in the file, or if HDF5 needs a plugin to
-    decode them; LimitError if they take more memory than allowed.
+    Raise FormatError if it does not hold numbers, if the numbers are not in the file, or if HDF5 needs a
+    plugin to decode them; raise LimitError if they exceed the memory limit.
     """
     place = f"{path}: {group.name.rstrip('/')}/{key}"
     dataset = _member(path, group, key, h5py.Dataset)
@@ -257,7 +257,7 @@ def _elements(path: Path, group: h5py.Group, key: str) -> Array:
             raise FormatError(f"{place} is compressed by filter {filter_id}, which HDF5 itself does not have")
     size = dataset.size * dataset.dtype.itemsize
     need_memory(size + prod(dataset.chunks or (0,)) * dataset.dtype.itemsize, place)  # h5py holds one chunk
-    # Without this check a small file could claim any size or number of chunks.
+    # a small file may claim any size and any number of chunks
     stored = dataset.id.get_storage_size()
     chunks = prod(-(-dim // step) for dim, step in zip(dataset.shape, dataset.chunks or (), strict=False))
     if size > UNSTORED_BYTES + stored * LARGEST_COMPRESSION or chunks > UNSTORED_CHUNKS + stored:
@@ -270,5 +270,5 @@ def _elements(path: Path, group: h5py.Group, key: str) -> Array:
 
 
 def _order(key: str) -> str:
-    """Return a sort key that orders numbers by value, and before names that begin with a letter."""
+    """Return a sort key that orders numbers by value, and puts them before names that begin with a letter."""
     return key.zfill(20) if key.isascii() and key.isdigit() else key

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read inputs of a model from files: records in npz, npy and HDF5 files, raw files, and folders of these.
 
-A record is one array for each input.  The names of the arrays in an npz or HDF5 file say for which input each
-array is: they are the names of the inputs, or the names that a signature gives to the inputs, or numbers
-(``in0``, ``input0``, ``arr_0``, ``0``).  Arrays with one axis more than the inputs hold a record per index of
-the first axis.  A raw file holds the elements of all inputs in graph order, little-endian, without a header.
-In a folder every file or folder is a record, unless each file holds one input (``x.npy`` and ``y.npy``, or
-``in0``, ``in1``).
+A record is one array for each input.  In an npz or HDF5 file, the name of an array tells for which input it
+is.  It is the name of the input, the name that a signature gives to the input, or a number (``in0``,
+``input0``, ``arr_0``, ``0``).  If arrays have one axis more than the inputs, each index of the first axis is
+a record.  A raw file holds the elements of all inputs in the order of the graph, little-endian, without a
+header.  In a folder, each file or folder is a record, unless each file holds one input (``x.npy`` and
+``y.npy``, or ``in0`` and ``in1``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from circlekit.ir.value import Array, Value, format_shape
 
 FilePath = str | os.PathLike[str]
 GIVEN = "given"
-"""The label of a record that is alone in its file or folder."""
+"""The label of the only record in a file or folder."""
 
 _LAST_NUMBER = re.compile(r"\d+$")
 _NUMBERED = re.compile(r"(?:in|input|arr_|input\.)?(\d{1,6})")
@@ -55,10 +55,11 @@ class GraphInputs:
         return GraphInputs(graph.inputs, dict(named))
 
     def in_order(self, arrays: Sequence[tuple[str, Array]], by_order: bool = False) -> list[Array] | None:
-        """Return the arrays in the order of the inputs; None if it is not clear which is for which.
+        """Return the arrays in the order of the inputs; None if it is not clear which input each is for.
 
-        ``arrays``: (name, array) pairs.  ``by_order``: if the names do not tell and there are as many arrays
-        as inputs, take the arrays in their order.  A single array for a single input may have any name.
+        ``arrays``: (name, array) pairs.  ``by_order``: if the names do not tell the inputs and there are as
+        many arrays as inputs, take the arrays in their order.  A single array for a single input may have any
+        name.
         """
         names = {value.name.removesuffix(":0"): index for index, value in enumerate(self.inputs)}
         for position in (names.get, self.aliases.get, self._number):
@@ -69,7 +70,7 @@ class GraphInputs:
         return [array for _, array in arrays] if takes_any_name else None
 
     def _number(self, name: str) -> int | None:
-        """Return the index of the input that a name such as ``in0`` gives; None for another name."""
+        """Return the index of an input that a name such as ``in0`` contains; None for another name."""
         match = _NUMBERED.fullmatch(name)
         return int(match[1]) if match is not None and int(match[1]) < len(self.inputs) else None
 
@@ -78,12 +79,13 @@ class GraphInputs:
 
 
 def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> dict[str, list[Array]]:
-    """Return the records in a file or a folder: {label: arrays in the order of the graph's inputs}.
+    """Return the records in a file or a folder: for each label, the arrays in the order of the inputs.
 
-    The label of a single record is GIVEN; of several records in a file ``record_0``...; in a folder it is
-    made of the names of files and folders.  ``graph``: a graph of ``model``, by default the main one.  Raise
-    FileError if something cannot be read, FormatError for a damaged file, ShapeError if arrays are missing or
-    their dtypes or shapes are not those of the inputs, LimitError for too much data.
+    The label of a single record is GIVEN.  The labels of several records in a file are ``record_0``,
+    ``record_1``, ...; in a folder they are made of the names of files and folders.  ``graph``: a graph of
+    ``model``, by default the main graph.  Raise FileError if something cannot be read, FormatError for a
+    damaged file, LimitError for too much data, and ShapeError if arrays are missing or do not have the dtypes
+    and shapes of the inputs.
     """
     path, interface = Path(path), GraphInputs.of(model, graph or model.main)
     if _is_folder(path):
@@ -97,8 +99,8 @@ def read_records(path: FilePath, model: Model, graph: Graph | None = None) -> di
 def iterate_records(path: FilePath, model: Model) -> Iterator[list[Array]]:
     """Yield the records of ``read_records`` for the main graph one by one; raise the same errors.
 
-    One record is in memory at a time, except of a compressed npz file.  The caller counts every file as one
-    step of the progress; for a file of more records, the others are added to the expected steps.
+    Only one record is in memory at a time, unless an npz file is compressed.  Progress: the caller has
+    announced one step for every file; if a file has more records, this function announces the others.
     """
     path, interface = Path(path), GraphInputs.of(model, model.main)
     if _is_folder(path):
@@ -108,7 +110,7 @@ def iterate_records(path: FilePath, model: Model) -> Iterator[list[Array]]:
 
 
 def _is_folder(path: Path) -> bool:
-    """Return whether ``path`` is a folder; raise FileError if there is nothing."""
+    """Return whether ``path`` is a folder; raise FileError if it does not exist."""
     with translated(path, "read"):
         if not path.exists():
             raise FileError(f"{path}: no such file or folder")
@@ -121,13 +123,13 @@ def _is_folder(path: Path) -> bool:
 def _folder_records(
     folder: Path, interface: GraphInputs, lazily: bool = False
 ) -> Iterator[tuple[str, list[Array]]]:
-    """Yield the (label, record) pairs of ``folder`` and the folders in it.
+    """Yield the (label, record) pairs of ``folder`` and of the folders in it.
 
-    ``lazily``: the memory limit is for each record, not for each file.
+    ``lazily``: the memory limit applies to each record, not to each file.
     """
     with translated(folder, "read"):
         entries = sorted((p for p in folder.iterdir() if not p.name.startswith(".")), key=_natural)
-    if (folder / INPUT).is_file():  # --record wrote it: the files beside INPUT hold outputs
+    if (folder / INPUT).is_file():  # a folder of ``write_record``: the other files hold outputs
         entries = [folder / INPUT, *(p for p in entries if p.is_dir())]
     else:
         record = _input_per_file(entries, interface)
@@ -154,7 +156,7 @@ def _folder_records(
 
 
 def _input_per_file(files: Sequence[Path], interface: GraphInputs) -> list[Array] | None:
-    """Return the record if each of ``files`` holds one of its inputs; None if every file is a record."""
+    """Return the only record if each of ``files`` holds one input; None if each file is a record."""
     inputs = interface.inputs
     if len(files) != len(inputs) or len(inputs) == 1 or not all(p.is_file() for p in files):
         return None
@@ -162,7 +164,7 @@ def _input_per_file(files: Sequence[Path], interface: GraphInputs) -> list[Array
         return None
     stems = [p.stem if p.suffix.lower() in (".npy", ".bin", ".raw") else p.name for p in files]
     prefixes = {_LAST_NUMBER.sub("", stem) for stem in stems}
-    if len(prefixes) == 1:  # ONE's tools: one prefix, and the number of the input
+    if len(prefixes) == 1:  # files of ONE's tools: the same prefix, then the number of the input
         stems = [stem.removeprefix(*prefixes) for stem in stems]
     order = interface.in_order([(stem, np.array(n)) for n, stem in enumerate(stems)])
     if order is None:
@@ -180,7 +182,7 @@ def _are_whole_records(files: Sequence[Path], inputs: Sequence[Value]) -> bool:
 
 
 def read_input(path: Path, value: Value) -> Array:
-    """Return the array for the input ``value`` from an npy or a raw file; errors: see ``read_records``."""
+    """Return the array for the input ``value`` from an npy or raw file; errors as in ``read_records``."""
     if path.suffix.lower() == ".npy":
         return _fitted(str(path), value, read_npy(path))
     return decode_elements(path, map_file(path), value)
@@ -195,7 +197,7 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 
 
 def _file_records(path: Path, interface: GraphInputs, lazily: bool = False) -> Iterator[list[Array]]:
-    """Yield the records of one file; ``lazily``: as for ``iterate_records``."""
+    """Yield the records of one file.  ``lazily``: one by one, as ``iterate_records`` does."""
     suffix = path.suffix.lower()
     if suffix in HDF5_SUFFIXES:
         yield from _hdf5_records(path, interface, lazily)
@@ -217,7 +219,7 @@ def _file_records(path: Path, interface: GraphInputs, lazily: bool = False) -> I
 
 
 def _holds_records(value: Value, array: Array) -> bool:
-    """Return whether ``array`` has the shape of ``value`` after a first axis of records."""
+    """Return whether ``array`` has an axis of records before the shape of ``value``."""
     return value.shape is not None and array.ndim == len(value.shape) + 1 and _fits(value, array.shape[1:])
 
 
@@ -240,7 +242,7 @@ def _hdf5_records(path: Path, interface: GraphInputs, lazily: bool) -> Iterator[
 
 
 def _unpacked(value: Value, array: Array) -> Array:
-    """Return the elements of ``array``; ONE stores raw data as a vector of bytes, which is decoded."""
+    """Return ``array``; if it is a vector of raw bytes, as ONE stores it, return its elements."""
     is_raw = array.ndim == 1 and array.itemsize == 1 and array.size == _raw_bytes(value)
     if value.dtype.numpy is None or not is_raw or _fits(value, array.shape):
         return array
@@ -248,7 +250,7 @@ def _unpacked(value: Value, array: Array) -> Array:
 
 
 def read_raw_record(path: Path, interface: GraphInputs) -> list[Array]:
-    """Return the arrays of a raw file with the elements of all inputs; errors: see ``read_records``."""
+    """Return the arrays of a raw file with all inputs; raise the errors of ``read_records``."""
     content = map_file(path)
     if len(interface.inputs) == 1:
         return [decode_elements(path, content, interface.inputs[0])]
@@ -264,7 +266,7 @@ def read_raw_record(path: Path, interface: GraphInputs) -> list[Array]:
 
 
 def _raw_bytes(value: Value) -> int | None:
-    """Return the size of ``value`` in a raw file; None if its shape or the size of elements is unknown."""
+    """Return the bytes of ``value`` in a raw file; None if its shape or the size of an element is unknown."""
     if value.dtype.numpy is None or not value.is_static:
         return None
     return value.numel * value.dtype.numpy.itemsize
@@ -273,7 +275,10 @@ def _raw_bytes(value: Value) -> int | None:
 def _arrays(
     place: str, named: Sequence[tuple[str, Array]], interface: GraphInputs, by_order: bool = False
 ) -> list[Array]:
-    """Return ``GraphInputs.in_order``; raise ShapeError, with ``place`` in front, where that is None."""
+    """Return the arrays in the order of the inputs; raise ShapeError if that is not clear.
+
+    ``place``: the file or record, for the message.
+    """
     arrays = interface.in_order(named, by_order)
     if arrays is None:
         got = ", ".join(name for name, _ in named) or "none"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write arrays as npy and npz files.  Files may be hostile: nothing in them is executed."""
+"""Read and write npy and npz files.  A file may be hostile: nothing in it is executed."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from circlekit.ir.value import Array
 FilePath = str | os.PathLike[str]
 
 MAX_HEADER_BYTES = 1 << 16
-"""The header of an npy file must end within this many bytes."""
+"""The largest size of the header of an npy file."""
 
 ENCRYPTED = 1
 """The flag of an encrypted member of a zip file."""
 
 LOCAL_HEADER_BYTES = 30
-"""Size of the header before the data of a member of a zip file, without its name and its extra field."""
+"""The size of the header of a zip member without name and extra field."""
 
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, ValueError,
     EOFError, OSError, OverflowError, struct.error, KeyError, TypeError, SyntaxError, TokenError,
 )  # fmt: skip
-"""What zipfile and numpy raise for a file that is damaged or of another kind."""
+"""The exceptions that zipfile and numpy raise for a file that is damaged or of another kind."""
 
 
 def read_npy(path: FilePath) -> Array:
-    """Return the array of an npy file: read-only, and mapped instead of copied if it is little-endian.
+    """Return the array of an npy file.  A little-endian array is a read-only view of the mapped file.
 
     Raise FileError if the file cannot be read, FormatError if it is not npy or holds Python objects.
     """
@@ -61,8 +61,8 @@ def read_npz(path: FilePath) -> list[tuple[str, Array]]:
     """Return the (name, array) pairs of an npz file, in the order of the file.
 
     Arrays that are not compressed are read-only views of the mapped file.  Raise FileError if the file cannot
-    be read, FormatError if it is not npz or holds Python objects, LimitError if the arrays take more memory
-    than allowed.
+    be read, FormatError if it is not npz or holds Python objects, LimitError if the arrays exceed the memory
+    limit.
     """
     name, pairs = os.fspath(path), []
     content = map_file(path)
@@ -79,7 +79,7 @@ def read_npz(path: FilePath) -> list[tuple[str, Array]]:
 
 
 def encode_npy(array: Array) -> bytes:
-    """Return the bytes of an npy file.  Strings (dtype object) are stored as numpy's dtype S."""
+    """Return the bytes of an npy file with ``array``.  Strings (dtype object) are stored as dtype S."""
     stream = io.BytesIO()
     plain = array.astype("S") if array.dtype == object else array
     np.lib.format.write_array(stream, np.asanyarray(plain), allow_pickle=False)
@@ -89,25 +89,25 @@ def encode_npy(array: Array) -> bytes:
 def encode_npz(arrays: Mapping[str, Array]) -> bytes:
     """Return the bytes of an npz file, not compressed; equal arrays always give equal bytes.
 
-    Unlike ``numpy.savez`` it takes any name of an array.  Strings (dtype object) are stored as dtype S.
+    Unlike ``numpy.savez``, this function takes any name.  Strings (dtype object) are stored as dtype S.
     """
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
-            member = zipfile.ZipInfo(f"{name}.npy")  # its date is always the earliest one
+            member = zipfile.ZipInfo(f"{name}.npy")  # with the earliest possible date
             archive.writestr(member, encode_npy(array))
     return stream.getvalue()
 
 
 def _member(name: str, content: memoryview, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> memoryview:
-    """Return the bytes of ``member``: a view of ``content`` if it is not compressed.
+    """Return the bytes of ``member``; they are a view of ``content`` if they are not compressed.
 
-    ``name``, ``content``: the name and the bytes of the whole file.  Raise BadZipFile if the checksum is
-    wrong, LimitError if there is not enough memory to decompress it.
+    ``name``, ``content``: the name and the bytes of the whole file.  Raise BadZipFile for a wrong checksum,
+    LimitError if the decompressed member exceeds the memory limit.
     """
     if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & ENCRYPTED:
         header = member.header_offset
-        # the lengths of the name and of the extra field, which end the header
+        # the lengths of name and extra field, which follow the fixed part of the header
         lengths = struct.unpack_from("<2H", content, header + 26)
         start = header + LOCAL_HEADER_BYTES + sum(lengths)
         stored = content[start : start + member.file_size]
@@ -120,7 +120,7 @@ def _member(name: str, content: memoryview, archive: zipfile.ZipFile, member: zi
 
 
 def _decode(content: memoryview) -> Array:
-    """Return the array of an npy file with the bytes ``content``; raise one of ``_DAMAGE`` if that fails."""
+    """Return the array of an npy file with the bytes ``content``; if damaged, raise one of ``_DAMAGE``."""
     stream = io.BytesIO(content[:MAX_HEADER_BYTES])
     version = np.lib.format.read_magic(stream)
     read_header = {
@@ -130,7 +130,7 @@ def _decode(content: memoryview) -> Array:
     if read_header is None:
         raise ValueError(f"version {version[0]}.{version[1]} of the format is not supported")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numpy parses the header as Python, which may warn of a damaged one
+        warnings.simplefilter("ignore")  # numpy parses the header as Python, which may warn
         shape, is_fortran, dtype = read_header(stream)
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are not loaded")

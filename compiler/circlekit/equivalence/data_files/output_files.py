@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the outputs of runs to an npz, npy or HDF5 file, or to a folder of raw files.
 
-A path is a folder if it ends in ``/``, has no extension, or is an existing folder.
+A path means a folder if it ends in ``/``, has no extension, or is an existing folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FilePath = str | os.PathLike[str]
 def check_output(path: FilePath, outputs: int) -> None:
     """Raise FileError if the results of a model with ``outputs`` outputs cannot be written to ``path``.
 
-    Call it before the model runs, so that an unusable path is reported before the work.
+    Call this function before the model runs, so that a wrong path is reported before the work.
     """
     target, suffix = Path(path), Path(path).suffix.lower()
     if _is_folder(path):
@@ -42,14 +42,14 @@ def check_output(path: FilePath, outputs: int) -> None:
 
 
 def write_outputs(path: FilePath, names: Sequence[str], records: Mapping[str, Sequence[Array]]) -> None:
-    """Write the outputs of one or several runs to ``path``, which has passed ``check_output``.
+    """Write the outputs of one or several runs to ``path``, which ``check_output`` has checked.
 
     ``names``: the names of the outputs.  ``records``: the outputs of each run, by a label of the run.
-    npz and npy: several records are stacked along a new first axis.  HDF5: the layouts of module ``hdf5``.
-    Folder: raw files ``output0``, ``output1``...; several records are in one folder each, named after the
-    label.  ``read_records`` reads all of these as inputs.
-    Raise FileError if something cannot be written, ShapeError if outputs that have to be stacked differ in
-    shape.
+
+    In npz and npy files, several records are stacked along a new first axis.  HDF5 files have the layouts of
+    the module ``hdf5``.  A folder gets the raw files ``output0``, ``output1``...; several records get a
+    folder each, with the label as its name.  ``read_records`` reads all of these.  Raise FileError if
+    something cannot be written, ShapeError if outputs that have to be stacked differ in shape.
     """
     suffix = Path(path).suffix.lower()
     if _is_folder(path):
@@ -75,7 +75,7 @@ def _write_folder(folder: Path, records: Mapping[str, Sequence[Array]]) -> None:
 
 
 def _hdf5(names: Sequence[str], records: Sequence[Sequence[Array]]) -> bytes:
-    """Return the bytes of an HDF5 file: one record with names, or several numbered ones."""
+    """Return the bytes of an HDF5 file of one record with names, or of several numbered records."""
     from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
     if len(records) == 1:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write inputs and outputs of runs: one raw file per tensor, as ONE's interpreter does, or HDF5.
+"""Read and write inputs and outputs of runs as HDF5, or as a raw file per tensor, as ONE's interpreter does.
 
-``write_record`` writes the arrays that a verification compared into a folder: ``input.h5``, ``expected.h5``
-(outputs before the passes) and ``opt.expected.h5`` (outputs after the passes) for the first set of inputs.
-Folders in it (``boundary``, ``zero``...) have the same three files for the other sets of inputs.
+``write_record`` writes the arrays that a verification compared into a folder.  For the first set of inputs,
+the folder has the files ``input.h5``, ``expected.h5`` (outputs before the passes) and ``opt.expected.h5``
+(outputs after the passes).  For each other set of inputs (``boundary``, ``zero``...), it has a folder with
+the same three files.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ Prefix = str | os.PathLike[str]
 def read_raw(prefix: Prefix, values: Sequence[Value]) -> list[Array]:
     """Return an array for each of ``values``, read from the files ``<prefix>0``, ``<prefix>1``...
 
-    If a value has one unknown dimension, the size of the file determines it.  Raise FileError if a file
-    cannot be read, and the errors of ``decode_elements``.
+    If a value has one unknown dimension, the size of the file determines that dimension.  Raise FileError if
+    a file cannot be read, and the errors of ``decode_elements``.
     """
     return [_read(Path(f"{os.fspath(prefix)}{index}"), value) for index, value in enumerate(values)]
 
@@ -48,11 +49,11 @@ def _read(path: Path, value: Value) -> Array:
 
 
 def decode_elements(path: Path, content: bytes | memoryview, value: Value) -> Array:
-    """Return an array with the dtype and shape of ``value``.
+    """Return the array with the dtype and shape of ``value`` that the bytes ``content`` hold.
 
-    ``content``: its elements in memory order, little-endian; strings in TFLite's encoding.  ``path``: the
-    file that holds them, for messages.  Raise ShapeError if the number of bytes does not fit or the dtype has
-    no numpy dtype, ModelError if the encoding of strings is damaged.
+    ``content``: the elements in memory order, little-endian; strings in TFLite's encoding.  ``path``: the
+    file with these bytes, for messages.  Raise ShapeError if the number of bytes does not fit or numpy does
+    not have the dtype, ModelError if the encoding of strings is damaged.
     """
     dtype = value.dtype.numpy
     if value.dtype is DType.STRING:
@@ -68,9 +69,9 @@ def decode_elements(path: Path, content: bytes | memoryview, value: Value) -> Ar
 
 
 def _shape(path: Path, value: Value, count: int, unit: str) -> tuple[int, ...]:
-    """Return the shape of ``value`` with ``count`` elements; raise ShapeError if no or several shapes fit.
+    """Return the shape of ``value`` that has ``count`` elements; raise ShapeError unless exactly one fits.
 
-    ``path``, ``unit``: the file and what it holds ``count`` of, for the message.
+    ``path``, ``unit``: the file, and what it holds ("elements" or "strings"), for the message.
     """
     if value.shape is None:
         return (count,)
@@ -84,10 +85,10 @@ def _shape(path: Path, value: Value, count: int, unit: str) -> tuple[int, ...]:
 
 
 def write_raw(prefix: Prefix, values: Sequence[Value], arrays: Sequence[Array]) -> None:
-    """Write the elements of each array to ``<prefix>0``, ``<prefix>1``..., little-endian.
+    """Write the elements of each array, little-endian, to the files ``<prefix>0``, ``<prefix>1``...
 
-    ``values`` is not used: ``write_raw`` and ``write_h5`` are called in the same way.  Raise FileError if a
-    file cannot be written; no file is left half-written.
+    ``values`` is not used; it is there because callers call ``write_raw`` and ``write_h5`` in the same way.
+    Each file appears whole or not at all.  Raise FileError if a file cannot be written.
     """
     for index, array in enumerate(arrays):
         content: Any = array
@@ -101,8 +102,8 @@ def write_raw(prefix: Prefix, values: Sequence[Value], arrays: Sequence[Array]) 
 def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list[Array]:
     """Return the arrays of an HDF5 file, one for each of ``values``.
 
-    Return a dict by name if the names in the file are those of ``values``, else a list in the order of the
-    file.  Raise FormatError unless there is one array for each value, and the errors of ``hdf5.read``.
+    If the names in the file are those of ``values``, return a dict by name; else return a list in the order
+    of the file.  Raise FormatError unless there is one array for each value, and the errors of ``hdf5.read``.
     """
     from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
@@ -116,7 +117,7 @@ def read_h5(path: Prefix, values: Sequence[Value]) -> Mapping[str, Array] | list
 
 
 def write_h5(path: Prefix, values: Sequence[Value], arrays: Sequence[Array]) -> None:
-    """Write ``arrays`` with the names of ``values`` to one HDF5 file; raise FileError if that fails."""
+    """Write ``arrays``, under the names of ``values``, to an HDF5 file; raise FileError if that fails."""
     from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
 
     write_file(path, [hdf5.encode([(v.name, a) for v, a in zip(values, arrays, strict=True)])])
@@ -126,7 +127,7 @@ INPUT, EXPECTED, OPTIMIZED = "input.h5", "expected.h5", "opt.expected.h5"
 
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
-    """Return ``folder`` as a path; raise FileError if it is no directory and cannot become one.
+    """Return ``folder`` as a path; raise FileError if it is no directory and none can be made there.
 
     Nothing is created.
     """
@@ -141,8 +142,8 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
 def write_record(folder: str | os.PathLike[str], model: Model, verifier: Verifier) -> list[Path]:
     """Write the inputs and outputs that ``verifier`` compared into ``folder``; return the paths of the files.
 
-    ``model``: its names of inputs and outputs are written.  ``verifier`` must have compared a model before:
-    the outputs of the last comparison go to ``opt.expected.h5``.
+    ``model``: its inputs and outputs give the names in the files.  ``verifier`` must have compared a model
+    before; the outputs of the last comparison go to ``opt.expected.h5``.
     """
     written = []
     for run, latest in zip(verifier.runs, verifier.latest, strict=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of the error of arrays against a reference, accumulated over any number of records."""
+"""Metrics of the error of arrays against reference arrays, accumulated over any number of records."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from circlekit.errors import ShapeError
 from circlekit.ir.value import Array, format_shape
 
 TOP = (1, 5)
-"""The k for which ``overlaps`` counts the largest elements."""
+"""The numbers k for which the k largest elements are compared."""
 
 MIN_CLASSES = 10
-"""Fewest elements of a last axis for which top-k says something."""
+"""The least size of the last axis for which the k largest elements are compared."""
 
 
 @dataclass
 class ErrorMetrics:
-    """Sums over the elements of all arrays that were added, from which the metrics follow.
+    """Sums over the elements of all pairs of arrays that were added; the metrics follow from them.
 
-    The error is the result minus the reference.  Elements that are not finite in both arrays are left out and
-    counted in ``skipped``, all others in ``count``.  ``signal``, ``power``, ``noise``: sums of squares of the
-    reference, of the result and of the error.  ``product``: sum of reference times result.  ``total``,
-    ``absolute``: sums of the errors and of their magnitudes; ``worst``: the largest magnitude.
-    ``intervals``: for each pair of arrays the largest absolute error relative to the range of the reference.
+    The error is the result minus the reference.  ``skipped``: the number of elements that are not finite in
+    both arrays, which are left out.  ``count``: the number of all other elements.
+    ``signal``, ``power``, ``noise``: the sums of squares of the reference, of the result and of the error.
+    ``product``: the sum of reference times result.
+    ``total``, ``absolute``: the sums of the errors and of their magnitudes.  ``worst``: the largest
+    magnitude.
+    ``intervals``: for each pair of arrays, the largest magnitude divided by the range of the reference.
     ``overlaps``: for each k of TOP, and each vector along the last axis, the share of its k largest elements
-    that are among the k largest of the reference.
+    that are among the k largest elements of the reference.
     """
 
     count: int = 0
@@ -85,9 +87,9 @@ class ErrorMetrics:
 
     @property
     def sqnr(self) -> float | None:
-        """Signal to quantization noise in dB, 10 log10(sum of squares / sum of squared errors).
+        """Signal to quantization noise ratio in dB: 10 log10(sum of squares / sum of squared errors).
 
-        inf without an error, -inf for an error beyond float64; None without a signal.
+        It is inf if there is no error, -inf if the error is beyond float64, None if the reference is 0.
         """
         if not self.signal:
             return None
@@ -96,18 +98,18 @@ class ErrorMetrics:
 
     @property
     def cosine(self) -> float | None:
-        """Cosine of the angle between reference and result; None if one of them is zero."""
+        """The cosine of the angle between reference and result; None if one of them is 0."""
         length = math.sqrt(self.signal) * math.sqrt(self.power)
         return min(1.0, max(-1.0, self.product / length)) if length else None
 
     @property
     def mse(self) -> float:
-        """Mean squared error."""
+        """The mean squared error."""
         return self.noise / max(self.count, 1)
 
     @property
     def mae(self) -> float:
-        """Mean absolute error."""
+        """The mean absolute error."""
         return self.absolute / max(self.count, 1)
 
     @property
@@ -116,14 +118,14 @@ class ErrorMetrics:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the error."""
+        """The standard deviation of the error."""
         return math.sqrt(max(self.mse - self.mean_error**2, 0.0))
 
     @property
     def mpeir(self) -> float | None:
-        """Mean peak error to interval ratio, as ONE's circle-eval-diff defines it: the mean of ``intervals``.
+        """The mean peak error to interval ratio of ONE's circle-eval-diff: the mean of ``intervals``.
 
-        A reference whose elements are all equal counts as 1.  None if nothing was added.
+        A pair whose reference has equal elements counts as 1.  None if nothing was added.
         """
         return sum(self.intervals) / len(self.intervals) if self.intervals else None
 

@@ -27,18 +27,18 @@ from circlekit.ops.numerics.output_stage import Kernels
 from circlekit.ops.quantization import is_quantized
 
 MIN_CLIPPED = 1e-3
-"""Share of clipped elements from which on a layer is reported."""
+"""The least share of clipped elements for which a layer is reported."""
 
 CSV_COLUMNS = (
     "op_name", "tensor_idx", "num_elements", "stddev", "mean_error", "max_abs_error", "mean_squared_error",
     "scale", "zero_point", "tensor_name", "rmse/scale", "sqnr_db", "added_share",
 )  # fmt: skip
-"""The columns of TensorFlow's QuantizationDebugger, and three of ours."""
+"""The columns of TensorFlow's QuantizationDebugger, and three more at the end."""
 
 
 @dataclass(frozen=True)
 class QuantizationFinding:
-    """A fault of a quantized model: its ``place``, the ``reason``, and a ``remedy``."""
+    """A fault of a quantized model: its place, the reason, and a remedy, all as text."""
 
     place: str
     reason: str
@@ -50,10 +50,10 @@ class QuantizationFinding:
 
 @dataclass
 class Judgement:
-    """What ``judge`` found.
+    """The results of ``judge``.
 
-    ``outputs``: metrics by the name of the float model's output.  ``layers``: in the order of the quantized
-    model.
+    ``outputs``: the metrics of each output, by its name in the float model.  ``layers``: the errors of
+    layers, in the order of the quantized model.
     """
 
     outputs: dict[str, ErrorMetrics]
@@ -67,7 +67,7 @@ class Judgement:
         return min(numbers, default=None)
 
     def by_added_error(self) -> list[LayerError]:
-        """Return the layers, those that add most first."""
+        """Return the layers, sorted by the error that they add, the largest first."""
         return sorted(self.layers, key=lambda layer: -layer.added_share)
 
     def to_csv(self) -> str:
@@ -89,9 +89,10 @@ def _csv_row(index: int, layer: LayerError) -> tuple[object, ...]:
 
 
 def is_quantized_form(before: Model, after: Model) -> bool:
-    """Return whether tensors that are float in ``before`` are quantized in ``after``.
+    """Return whether ``after`` looks like a quantized form of ``before``.
 
-    If ``before`` has no quantized tensor, any quantized tensor of ``after`` counts.
+    It does if a tensor of ``before`` that is not quantized is quantized in ``after``.  If ``before`` has no
+    quantized tensor, any quantized tensor of ``after`` is enough.
     """
     quantized = {v.name for v in _values(before) if is_quantized(v)}
     others = {v.name for v in _values(before)} - quantized
@@ -106,11 +107,11 @@ def _values(model: Model) -> Iterator[Value]:
 
 
 def judge(before: Model, after: Model, records: Records) -> Judgement:
-    """Run the float model ``before`` and its quantized form ``after`` on ``records`` and compare.
+    """Run the float model ``before`` and its quantized form ``after`` on ``records``, and compare them.
 
-    The outputs are compared by name, else by position.  ``after`` gets the inputs quantized where it takes
-    integers.  Raise ModelError if there are no records or the inputs of the models do not fit, ShapeError if
-    the outputs have different shapes, LimitError if the results of one record do not fit into memory.
+    Outputs are compared by name if all names agree, else by position.  Where ``after`` takes integers, it
+    gets quantized inputs.  Raise ModelError if there are no records or the inputs of the models do not fit,
+    ShapeError if outputs differ in shape, LimitError if the results of one record do not fit into memory.
     """
     if not records:
         raise ModelError("a quantized model is judged on inputs, expected at least one record")
@@ -122,11 +123,11 @@ def judge(before: Model, after: Model, records: Records) -> Judgement:
 
 
 class Judge:
-    """Runs the quantized form ``after`` of ``before`` right after each run of ``before``, and compares.
+    """Runs ``after``, the quantized form of ``before``, right after each run of ``before``; compares both.
 
-    ``records``: all inputs count then; None: only the seeded ones with the label ``normal``.
-    ``with_layers``: also compare the layers of the first run, as ``compare_layers`` does.
-    ``names``, ``outputs``, ``add``: see ``PairedRuns``.
+    ``records``: the inputs of a user, on which all runs are judged.  If it is None, inputs are seeded, and
+    only the run on those with the label ``normal`` is judged.  ``with_layers``: also compare the layers of
+    the first run, as ``compare_layers`` does.  ``names``, ``outputs``, ``add``: see ``PairedRuns``.
     """
 
     def __init__(
@@ -148,7 +149,10 @@ class Judge:
     def add(
         self, label: str, inputs: Inputs, outputs: list[Array], results: Mapping[str, Array], kernels: Kernels
     ) -> None:
-        """Run ``after`` on ``inputs``; ``outputs``, ``results``, ``kernels``: of the run of ``before``."""
+        """Run ``after`` on ``inputs``, and add its errors.
+
+        ``outputs``, ``results``, ``kernels``: those of the run of ``before`` on the same inputs.
+        """
         own = inputs_for(self.after, self.before, inputs)
         if own is None:
             raise ModelError("the models have different inputs, so they cannot be compared")
@@ -163,7 +167,7 @@ class Judge:
 
     @property
     def judgement(self) -> Judgement:
-        """What the runs so far show."""
+        """The judgement of all runs so far."""
         layers = self._layers.layers
         return Judgement(self._metrics, layers, [*_bias_findings(self.after), *_layer_findings(layers)])
 
@@ -195,7 +199,7 @@ def _add_output(
 
 
 def _bias_findings(model: Model) -> Iterator[QuantizationFinding]:
-    """Report int32 biases at the limits of int32: their real value is larger."""
+    """Yield a finding for each int32 bias with elements at the limits of int32, which have overflowed."""
     for op in model.main:
         for spec, value in zip(op.operands, op.inputs, strict=False):
             if value is None or value.data is None or value.dtype is not i32 or not is_quantized(value):

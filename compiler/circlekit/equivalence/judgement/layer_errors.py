@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of the operators of a quantized model against the float model that it was made from.
+"""The errors of the operators of a quantized model against the float model that it was made from.
 
-Results of equal names belong together.  An operator *adds* the error that it has even if its operands are
-right: the float operator is computed again on the real numbers that the quantized operator reads.
+Results with equal names in the two models belong together.  The error that an operator *adds* is the error
+that it makes by itself, even with right operands.  To measure it, the float operator is computed on the real
+numbers that the quantized operator reads.
 """
 
 from __future__ import annotations
@@ -26,14 +27,16 @@ from circlekit.ops.quantization import is_quantized
 
 @dataclass
 class LayerError:
-    """The errors of a result that both models name, over all records.
+    """The errors, over all records, of a result that has the same name in both models.
 
-    ``value``: in the quantized model.  ``op``: the operator that computes it there, before any QUANTIZE and
-    DEQUANTIZE.  ``error``: against the float model.  ``added``: the error of this operator alone; empty if
-    the models compute the result by different operators.  ``clipped_count``: number of elements that the
-    float model has outside of the quantized range, by more than one step.  ``low``, ``high``: the smallest
-    and the largest element of each channel (index of the last axis) in the float model; ``quantized_low``,
-    ``quantized_high``: the same in the quantized model.
+    ``value``: the result in the quantized model.  ``op``: the operator that computes it there, before any
+    QUANTIZE and DEQUANTIZE.
+    ``error``: the error against the float model.  ``added``: the error of this operator alone; empty if the
+    models compute the result by different operators.
+    ``clipped_count``: the number of elements that lie, in the float model, more than one step outside of the
+    quantized range.
+    ``low``, ``high``: the smallest and the largest element of each channel (index of the last axis) in the
+    float model.  ``quantized_low``, ``quantized_high``: the same in the quantized model.
     """
 
     value: Value
@@ -55,7 +58,7 @@ class LayerError:
 
     @property
     def quantization(self) -> Quantization | None:
-        """Of the value that holds the result: see ``quantized``."""
+        """The quantization of the value ``quantized``; None if there is none."""
         return None if self.quantized is None else self.quantized.quantization
 
     @property
@@ -65,19 +68,19 @@ class LayerError:
 
     @property
     def clipped(self) -> float:
-        """The share, 0 to 1, of elements that are clipped."""
+        """The share of elements that are clipped, from 0 to 1."""
         return self.clipped_count / max(self.error.count, 1)
 
     @property
     def added_share(self) -> float:
-        """The noise that the operator adds, relative to the power of its float result."""
+        """The sum of squares of the error that the operator adds, divided by that of its float result."""
         return self.added.noise / self.error.signal if self.error.signal else 0.0
 
     @property
     def dead_channels(self) -> int:
-        """Number of channels that vary in the float model and are constant in the quantized one.
+        """The number of channels that vary in the float model and are constant in the quantized model.
 
-        A channel varies if its range is more than 1 % of that of the channel with the largest range.
+        A channel varies if its range is more than 1 % of the largest range of a channel.
         """
         if self.low is None or self.high is None or self.quantized_low is None or self.quantized_high is None:
             return 0
@@ -87,7 +90,10 @@ class LayerError:
 
 
 class LayerErrors:
-    """The layers of a quantized model, ``after``, that the float model ``before`` has too: see ``add``."""
+    """The errors of the layers of ``after``, a quantized model, that the float model ``before`` has too.
+
+    ``names``: the names of the results whose arrays ``add`` reads, in either model.
+    """
 
     def __init__(self, before: Model, after: Model) -> None:
         self._float_results = {v.name: v for op in before.main for v in op.results}
@@ -99,10 +105,9 @@ class LayerErrors:
                 self.layers.append(LayerError(value, op))
         operands = (v.name for layer in self.layers for v in layer.op.inputs if v is not None)
         self.names = {layer.value.name for layer in self.layers}.union(operands)
-        """Names of the results whose arrays ``add`` reads, in either model."""
 
     def add(self, before: Mapping[str, Array], after: Mapping[str, Array]) -> None:
-        """Add one record: the arrays of inputs and results of both models, by name."""
+        """Add one record.  ``before``, ``after``: arrays of inputs and results of both models, by name."""
         numbers: dict[str, Array] = {}
         for layer in self.layers:
             name = layer.value.name
@@ -121,7 +126,10 @@ class LayerErrors:
     def _alone(
         self, layer: LayerError, after: Mapping[str, Array], numbers: Mapping[str, Array]
     ) -> Array | None:
-        """Return the float operator's result on the operands of the quantized one; None if they differ."""
+        """Return the result of the float operator on the operands of the quantized operator.
+
+        Return None if the two operators differ, or if the float operator cannot be computed.
+        """
         reference = self._float_results[layer.value.name]
         op = reference.producer
         if op is None or type(op) is not type(layer.op) or len(op.inputs) != len(layer.op.inputs):
@@ -138,20 +146,20 @@ class LayerErrors:
                 return None
         try:
             return evaluate(op, operands)[reference.result_index]
-        except CirclekitError:  # one that runs other graphs, or lacks an operand
+        except CirclekitError:  # an operator that runs other graphs, or has no operand
             return None
 
 
 MIN_RESCALING = 1.5
-"""Least factor between the numbers of a channel in the two models, on average, that counts as rescaling."""
+"""The least factor between the two models' numbers of a channel, on average, that counts as rescaling."""
 
 
 def unscaled(reference: Array, result: Array) -> Array:
-    """Return ``result`` with its channels (last axis) divided by the factors by which they were rescaled.
+    """Return ``result`` without the factors by which equalization multiplied its channels (last axis).
 
-    Equalization multiplies channels by factors that the next operator takes back: that is no error.  The
-    factors are estimated by least squares from ``reference``.  If they are all near 1 or do not explain most
-    of the difference, ``result`` is returned unchanged.
+    The next operator takes such factors back, so they are no error.  They are estimated by least squares from
+    ``reference``.  If all factors are near 1, or if they do not explain most of the difference, ``result`` is
+    returned unchanged.
     """
     if reference.ndim < 2 or not reference.size:
         return result
@@ -180,7 +188,7 @@ def _computing_op(value: Value) -> Op | None:
 
 
 def _add_range(layer: LayerError, reference: Array, result: Array) -> None:
-    """Count clipped elements and extend the range of each channel."""
+    """Add the clipped elements of one record to ``layer``, and extend the range of each channel."""
     held = layer.quantized
     if held is not None and held.quantization is not None and held.quantization.scale.size == 1:
         step = float(held.quantization.scale[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of a judgement as rows of text; the first row of each is its header, the last column a name."""
+"""Make tables of a judgement as rows of text.  The first row is the header, the last column has names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def output_rows(judgement: Judgement) -> Rows:
 
 
 def layer_rows(judgement: Judgement, limit: int) -> Rows:
-    """Return a row for each of at most ``limit`` operators, those that add most error first."""
+    """Return a row for each of the ``limit`` operators that add most error, the largest error first."""
     header = ["operator", "added dB", "SQNR dB", "rmse/scale", "clipped", "result"]
     layers = judgement.by_added_error()[:limit]
     return [header, *([layer.op.code, *_layer_cells(layer), layer.value.name] for layer in layers)]
