@@ -200,7 +200,7 @@ def test_what_verifies(option: str, net: Path, tmp_path: Path) -> None:
         (Options(settings={"nothing": 1}), "there is no setting of a pass 'nothing'"),
         (
             Options(["fold_cast"], settings={"change_outputs": "z"}),
-            "change_outputs is a setting of the pass change_outputs, which is not run",
+            "change_outputs is a setting of the pass change_outputs, which does not run",
         ),
     ],
 )

@@ -99,10 +99,13 @@ def test_an_edited_range_is_marked(
         ("[]", "expected an object"),
         ("{", "not a calibration"),
         ('{"calibration": 9}', "expected version 1"),
-        ('{"calibration": 1}', "no 'graphs'"),
+        ('{"calibration": 1}', "no field 'graphs'"),
         ('{"calibration": 1, "graphs": [{"a": {"min": 1, "max": 0}}]}', "tensor a: expected finite numbers"),
-        ('{"calibration": 1, "graphs": [{"a": {"min": 1}}]}', "tensor a: there is no 'max'"),
-        ('{"calibration": 1, "graphs": [{"a": {"min": null, "max": 1}}]}', "expected min and max or neither"),
+        ('{"calibration": 1, "graphs": [{"a": {"min": 1}}]}', "tensor a has no field 'max'"),
+        (
+            '{"calibration": 1, "graphs": [{"a": {"min": null, "max": 1}}]}',
+            "expected both min and max",
+        ),
         ('{"calibration": 1, "graphs": [{"a": {"min": 0, "max": NaN}}]}', "expected finite numbers"),
         ('{"calibration": 1, "graphs": [{"a": 5}]}', "tensor a"),
         ('{"calibration": 1, "graphs": [{"a": {"min": 0, "max": 1, "minima": [1]}}]}', "as many minima"),
@@ -171,12 +174,12 @@ def test_wrong_samples_end_in_a_sentence(
 
 
 def test_an_unknown_tensor_is_refused(model: ck.Model, samples: list[dict[str, np.ndarray]]) -> None:
-    with pytest.raises(ModelError, match="no float tensor that is computed is named 'i'"):
+    with pytest.raises(ModelError, match="no computed float tensor is named 'i'"):
         ck.calibrate(model, samples, channels=["i"])
 
 
 def test_channels_must_stay_and_exist(model: ck.Model, samples: list[dict[str, np.ndarray]]) -> None:
-    with pytest.raises(ModelError, match="channels of %x: expected an axis of 3 dimensions, got 3"):
+    with pytest.raises(ModelError, match="channels of %x: expected an axis of a tensor of rank 3, got 3"):
         ck.calibrate(model, samples, channels={"x": 3})
     changing = ck.parse("graph main(%x: f32[?]) -> %y { %y = Neg(%x) : f32[?] }")
     with pytest.raises(ShapeError, match="got 1 and then 3 on axis 0") as caught:

@@ -205,12 +205,12 @@ def test_scope_and_inputs() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"quant_delay": 100}, "quant_delay only means something in training: it counts training steps"),
-        ({"is_training": True}, "is_training only means something in training"),
+        ({"quant_delay": 100}, "quant_delay has a meaning only in training: it counts training steps"),
+        ({"is_training": True}, "is_training has a meaning only in training"),
         ({"bits": 8}, "no option bits"),
         ({"weight_bits": 9}, "weight_bits: expected 2 to 8, got 9"),
         ({"ema_decay": 1.0}, "ema_decay: expected 0 or more, less than 1"),
-        ({"init_range": (-1.0, 1.0)}, "give ema_decay"),
+        ({"init_range": (-1.0, 1.0)}, "expected ema_decay"),
         ({"scope": "("}, "is no regular expression"),
     ],
 )
@@ -225,11 +225,11 @@ def test_ranges_are_needed_and_finite() -> None:
         circlekit.fake_quantize(model)
     calibration = circlekit.calibrate(model, [[X]])
     del calibration.main["z"]
-    with pytest.raises(ModelError, match="%z: the calibration has no statistics"):
+    with pytest.raises(ModelError, match="%z has no range: the calibration has no statistics"):
         circlekit.fake_quantize(model, calibration=calibration, optimize=False)
     broken = network(conv("%z"))
     constant(broken, "w").data = np.full((3, 1, 1, 3), np.nan, np.float32)
-    with pytest.raises(ModelError, match="%w: expected finite weights"):
+    with pytest.raises(ModelError, match="%w has numbers that are NaN or infinite"):
         circlekit.fake_quantize(broken, calibration=circlekit.calibrate(model, [[X]]), optimize=False)
 
 

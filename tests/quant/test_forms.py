@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import circlekit
-from circlekit.quant.plan import GraphPlan, TensorPlan
+from circlekit.quant.plan import GraphPlan, TensorForm
 
 X = np.linspace(-2, 2, 8, dtype=np.float32)[None]
 
@@ -85,7 +85,7 @@ def test_results_are_widened_to_steps_that_the_kernel_can_compute() -> None:
     plan = planned("graph main(%x: f32[1,8]) -> %y { %y = HardSwish(%x) }", x)
     step = plan.tensors["x"].scale[0] / 127
     assert plan.tensors["y"].scale[0] == pytest.approx(step, rel=1e-6)
-    assert "finer steps cannot be computed" in plan.tensors["y"].reason
+    assert "the kernel cannot compute finer steps" in plan.tensors["y"].reason
     plan = planned("graph main(%x: f32[1,8]) -> %y { %y = HardSwish(%x) }")
     assert plan.tensors["y"].scale[0] == pytest.approx((5 / 3 + 0.375) / 255, rel=0.05)
 
@@ -95,7 +95,7 @@ def test_operands_whose_integers_are_compared_share_the_union_of_their_ranges() 
     text = "graph main(%x: f32[1,8], %v: f32[1,8]) -> %y { %y = Greater(%x, %v) }"
     plan = planned(text, X, v)
     forms = [plan.operators["y"].operands.get(i, plan.tensors.get(name)) for i, name in enumerate("xv")]
-    assert isinstance(forms[0], TensorPlan)
+    assert isinstance(forms[0], TensorForm)
     assert forms[0].same_as(forms[1])
     assert forms[0].scale[0] == pytest.approx(9 / 255)
     constant = planned("graph main(%x: f32[1,8]) -> %y { %y = Less(%x, -6.0) }")
@@ -104,4 +104,4 @@ def test_operands_whose_integers_are_compared_share_the_union_of_their_ranges() 
 
 def test_a_reason_names_the_operand_that_is_near_0() -> None:
     plan = planned("graph main(%x: f32[1,8]) -> %y { %y = Div(1.0, %x) }")
-    assert plan.operators["y"].reason.endswith("fails on the integer of 0, and %x is near it")
+    assert plan.operators["y"].reason.endswith("from 0 in %x, got -2 to 2")

@@ -8,7 +8,7 @@ import pytest
 
 import circlekit
 from circlekit.ir.dtypes import DType, i8, i16, u8
-from circlekit.quant.given import (
+from circlekit.quant.given_forms import (
     add_ranges,
     covered_range,
     finer_form,
@@ -19,31 +19,31 @@ from circlekit.quant.given import (
     with_followed,
 )
 from circlekit.quant.parameters import integers
-from circlekit.quant.plan import TensorPlan
+from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import SCHEMES
 
-FORM = TensorPlan(i8, (0.5,), (3,), rounds=True)
-CHANNELS = TensorPlan(i8, (0.5, 0.25), (0, 0), axis=1)
+FORM = TensorForm(i8, (0.5,), (3,), rounds=True)
+CHANNELS = TensorForm(i8, (0.5, 0.25), (0, 0), axis=1)
 
 
 @pytest.mark.parametrize("dtype", [i8, u8])
 @pytest.mark.parametrize("other", [i8, u8])
 def test_a_form_in_the_other_8_bit_dtype_has_the_same_grid(dtype: DType, other: DType) -> None:
-    form = given_form(TensorPlan(dtype, (0.5, 2.0), (3, 7)), other)
+    form = given_form(TensorForm(dtype, (0.5, 2.0), (3, 7)), other)
     assert form is not None
     assert form.dtype is other
-    assert covered_range(form) == covered_range(TensorPlan(dtype, (0.5, 2.0), (3, 7)))
+    assert covered_range(form) == covered_range(TensorForm(dtype, (0.5, 2.0), (3, 7)))
 
 
 def test_forms_that_do_not_exist_in_a_dtype() -> None:
     assert given_form(FORM, i16) is given_form(FORM, None) is given_form(None, i8) is None
-    wide = TensorPlan(i16, (0.5,), (0,))
+    wide = TensorForm(i16, (0.5,), (0,))
     assert given_form(wide, i16) is wide
 
 
 def test_a_range_is_that_of_all_channels() -> None:
     assert covered_range(FORM) == (-65.5, 62.0)
-    assert covered_range(TensorPlan(u8, (1.0, 0.5), (255, 0))) == (-255.0, 127.5)
+    assert covered_range(TensorForm(u8, (1.0, 0.5), (255, 0))) == (-255.0, 127.5)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_a_range_is_that_of_all_channels() -> None:
     [
         (None, False, False),
         (FORM, True, False),
-        (TensorPlan(i8, (0.5,), (0,)), True, True),
+        (TensorForm(i8, (0.5,), (0,)), True, True),
         (CHANNELS, False, False),
     ],
 )
 def test_activations_have_one_scale_and_int16_no_zero_point(
-    form: TensorPlan | None, asymmetric: bool, symmetric: bool
+    form: TensorForm | None, asymmetric: bool, symmetric: bool
 ) -> None:
     assert fits_activations(form, SCHEMES["int8"]) == asymmetric
     assert fits_activations(form, SCHEMES["int16x8"]) == symmetric
@@ -71,14 +71,14 @@ def test_activations_have_one_scale_and_int16_no_zero_point(
         ("int8", CHANNELS, None, False),
         ("int8_per_tensor", CHANNELS, 1, False),
         ("int8", FORM, 1, False),
-        ("int8", TensorPlan(i8, (0.5,), (0,)), 1, True),
-        ("int8_per_tensor", TensorPlan(i8, (0.5,), (0,)), None, True),
-        ("uint8", TensorPlan(u8, (0.5,), (128,)), None, True),
-        ("weight_int4_block32", TensorPlan(DType.INT4, (0.5,), (0,)), None, False),
+        ("int8", TensorForm(i8, (0.5,), (0,)), 1, True),
+        ("int8_per_tensor", TensorForm(i8, (0.5,), (0,)), None, True),
+        ("uint8", TensorForm(u8, (0.5,), (128,)), None, True),
+        ("weight_int4_block32", TensorForm(DType.INT4, (0.5,), (0,)), None, False),
     ],
 )
 def test_weights_have_the_scales_of_the_scheme(
-    scheme: str, form: TensorPlan | None, axis: int | None, fits: bool
+    scheme: str, form: TensorForm | None, axis: int | None, fits: bool
 ) -> None:
     assert fits_weights(form, SCHEMES[scheme], axis) == fits
 
@@ -89,7 +89,7 @@ def test_weights_have_the_scales_of_the_scheme(
 def test_finer_steps_hold_the_same_numbers(per_channel: bool, largest: int, step: float) -> None:
     """The steps are no finer than wanted, and no coarser if the integers of the dtype suffice."""
     scale = (0.5, 0.25) if per_channel else (0.5,)
-    form = TensorPlan(i8, scale, (0,) * len(scale), axis=1, rounds=True)
+    form = TensorForm(i8, scale, (0,) * len(scale), axis=1, rounds=True)
     steps = np.array([[largest, -2], [0, 1]]) if per_channel else np.array([[-largest, 2], [0, 1]])
     numbers = (steps * np.array(scale)).astype(np.float32)
     finer = finer_form(form, numbers, step)
@@ -102,7 +102,7 @@ def test_finer_steps_hold_the_same_numbers(per_channel: bool, largest: int, step
 
 
 def test_grids_that_are_only_ranges_keep_their_steps() -> None:
-    form = TensorPlan(i8, (0.5,), (0,))
+    form = TensorForm(i8, (0.5,), (0,))
     assert finer_form(form, np.ones((2, 2), np.float32), 0.01) is form
 
 
@@ -120,8 +120,8 @@ graph main(%x: f32[4]) -> %y, %n, %k {
 """).main
 
 
-def forms(**scales: float) -> dict[str, TensorPlan]:
-    return {name: TensorPlan(i8, (scale,), (0,), rounds=True) for name, scale in scales.items()}
+def forms(**scales: float) -> dict[str, TensorForm]:
+    return {name: TensorForm(i8, (scale,), (0,), rounds=True) for name, scale in scales.items()}
 
 
 def test_the_wanted_step_is_the_least_after_movement() -> None:

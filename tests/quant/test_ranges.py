@@ -103,7 +103,7 @@ def test_without_numbers_there_is_no_range(name: str) -> None:
 
 
 def test_what_does_not_exist_is_refused(seen: TensorStatistics) -> None:
-    with pytest.raises(UnsupportedError, match="no range estimator 'mes'; did you mean mse"):
+    with pytest.raises(UnsupportedError, match="no range estimator is named 'mes'; did you mean mse"):
         estimate_range(seen, "mes")
     with pytest.raises(UnsupportedError, match="from 0 to 100, got 101"):
         estimate_range(seen, "sample_percentile", high=101)

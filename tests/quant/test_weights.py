@@ -8,7 +8,7 @@ import pytest
 import circlekit
 from circlekit.errors import UnsupportedError
 from circlekit.quant.scheme import SCHEMES
-from circlekit.quant.weights import block_plan, saved_bytes, weight_plan
+from circlekit.quant.weights import block_form, saved_bytes, weight_form
 
 
 def savings(scheme: str, units: int) -> tuple[int, int]:
@@ -19,7 +19,7 @@ def savings(scheme: str, units: int) -> tuple[int, int]:
     )
     value, form = model.main.ops[0].inputs[1], SCHEMES[scheme]
     assert value is not None
-    plan = block_plan(value, form) if form.block else weight_plan(value, form, 0)
+    plan = block_form(value, form) if form.block else weight_form(value, form, 0)
     expected = saved_bytes(value, plan, form)
     report = circlekit.quantize(model, scheme)
     before, after = report.before.file_size, report.after.file_size
@@ -31,8 +31,8 @@ def savings(scheme: str, units: int) -> tuple[int, int]:
 @pytest.mark.parametrize("shape", ["32", "2,48", "2,32,32"])
 def test_blocks_divide_the_rows_of_a_matrix(shape: str) -> None:
     model = circlekit.parse(f"graph main() -> %w {{ %w = const f32[{shape}] gaussian(0, 1) }}")
-    with pytest.raises(UnsupportedError, match="no rows of whole blocks of 32"):
-        block_plan(model.main.outputs[0], SCHEMES["weight_int4_block32"])
+    with pytest.raises(UnsupportedError, match="expected rows of whole blocks of 32, got"):
+        block_form(model.main.outputs[0], SCHEMES["weight_int4_block32"])
 
 
 @pytest.mark.parametrize("scheme", ["dynamic_int8", "weight_int4", "weight_int4_block32"])

@@ -11,13 +11,15 @@ from circlekit.targets.findings import Finding, TargetChoice, choose_targets, fi
 
 
 def check(model: Model, target: TargetChoice = None) -> list[Finding]:
-    """Return every operator of ``model`` that a target cannot run: where, why, and what would help.
+    """Return a finding for each operator of ``model`` that a target cannot run: where, why, what would help.
 
     ``target``: names of runtimes, separated by commas; by default litert for a TFLite model and luci, ONE's
-    interpreter, for a circle model.  A finding has the fields ``target``, ``graph``, ``index``, ``operator``,
-    ``result``, ``reason`` and ``remedy``: a conversion or a pass after which the finding is gone, found by
-    trying it on a copy; else a scheme of ``quantize`` in which the target has the operator, other runtimes
-    that run it, and what has to be exported instead.  Raise UnsupportedError for an unknown target.
+    interpreter, for a circle model.
+    A finding has the fields ``target``, ``graph``, ``index``, ``operator``, ``result``, ``reason`` and
+    ``remedy``.  The remedy is a conversion or a pass after which the target runs the operator; it was tried
+    on a copy.  If there is none, the remedy names a scheme of ``quantize`` in which the target has the
+    operator, other runtimes that run it, and what to export instead.
+    Raise UnsupportedError for an unknown target.
     """
     check_model(model)
     findings: list[Finding] = []

@@ -20,10 +20,10 @@ def explain(
     settings: Mapping[str, Any] | None = None,
     target: TargetChoice = None,
 ) -> list[Explanation]:
-    """Return what a pass would rewrite in ``model``, and why not more; ``model`` stays as it is.
+    """Return what passes would rewrite in ``model``, which is not changed, and why they do not rewrite more.
 
-    ``passes``: the name of a pass, or ``all``: then the pass with the nearest miss comes first.  ``format``,
-    ``settings`` and ``target``: as for ``optimize``.  Raise RewriteError for an unknown pass.
+    ``passes``: the name of a pass, or ``all``; for all, the pass with the nearest miss comes first.
+    ``format``, ``settings``, ``target``: see ``optimize``.  Raise RewriteError for an unknown pass.
     """
     check_model(model)
     format = format or model.format
@@ -37,11 +37,12 @@ def explain_op(
     settings: Mapping[str, Any] | None = None,
     target: TargetChoice = None,
 ) -> list[OpExplanation]:
-    """Return which passes come nearest to rewriting an operator of ``model``, and why they do not.
+    """Return for each chosen operator which passes come nearest to rewriting it, and why they do not.
 
-    ``which``: the name of a result (``%name``), a code (``TRANSPOSE``), a custom code, or a class name; there
-    is an item for each operator that it names.  Raise ModelError if it is neither a name of the model nor
-    that of a declared operator.
+    ``which``: chooses operators by the name of a result (``%name``), a code (``TRANSPOSE``), the code of a
+    custom operator, or a class name.
+    ``format``, ``settings``, ``target``: see ``optimize``.
+    Raise ModelError if ``which`` is neither a name in the model nor the name of a declared operator.
     """
     check_model(model)
     format = format or model.format

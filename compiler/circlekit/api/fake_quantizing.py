@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put fake quantization into models."""
+"""Insert fake quantization into models."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ def fake_quantize(
     optimize: bool = True,
     **options: Any,
 ) -> list[Inserted]:
-    """Put FAKE_QUANT operators into ``model``, in place, where TensorFlow's contrib.quantize puts them.
+    """Insert FAKE_QUANT operators into ``model``, in place, where TensorFlow's contrib.quantize has them.
 
-    Returns what was inserted.  ``samples``: the ranges of activations are observed on them, as by
-    ``calibrate``; or ``calibration`` has them, of the model after O1 (``optimize=False`` if it is that).
-    ``optimize``: run O1 first, so that batch norms are folded.  ``options``: those of ``FakeQuantOptions``,
-    such as ``weight_bits=4``.
+    Return what was inserted.  Give either ``samples`` or ``calibration``, for the ranges of activations:
+    ``samples``: see ``calibrate``.
+    ``calibration``: ranges of the model after O1; if ``model`` is already optimized, use ``optimize=False``.
+    ``optimize``: run O1 first, so that batch norms are folded.
+    ``options``: fields of ``FakeQuantOptions``, such as ``weight_bits=4``.
 
-    Raise UnsupportedError for an option that only means something in training, ModelError if a tensor has no
-    range, and the errors of ``calibrate`` and ``optimize``.
+    Raise UnsupportedError for an option that has a meaning only in training, ModelError if a tensor has no
+    range, and the errors of ``calibrate`` and of the function ``optimize``.
     """
     check_model(model)
     known = {name: options.pop(name) for name in FakeQuantOptions.__dataclass_fields__ if name in options}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load, save, parse, run and compare models; check the paths that are written to."""
+"""Load, save, parse, run and compare models; check the paths of files to write."""
 
 from __future__ import annotations
 
@@ -33,21 +33,24 @@ ModelFile = FilePath | bytes | bytearray | memoryview | BinaryIO
 """What ``load`` reads: a path, the bytes of a file, or a binary file object."""
 
 _TEXT_PROBE_BYTES = 4096
-"""Number of the first bytes that decide whether a file is text."""
+"""How many of the first bytes of a file decide whether it is text."""
 
 
 def load(source: ModelFile) -> Model:
     """Load a model from a path, the bytes of a file, or a file object opened in binary mode.
 
-    The format (circle, TFLite, or a recipe in either language) is recognized by the content.  Constants are
-    read-only views of the bytes or of a map of the file.  Raise FileError if it cannot be read, FormatError
-    or ParseError if it does not hold a valid model.
+    The format (circle, TFLite, or a recipe in circlekit's or ONE's language) is recognized by the content.
+    Constants are read-only views of the bytes or of a memory map of the file.  Raise FileError if the file
+    cannot be read, FormatError or ParseError if it does not hold a valid model.
     """
     return read(source)[0]
 
 
 def read(source: ModelFile) -> tuple[Model, memoryview | None]:
-    """Load a model as ``load`` does; return it and the bytes of its file, None for a model as text."""
+    """Load a model as ``load`` does; return (model, bytes of its file).
+
+    The bytes are None if the file is text.
+    """
     name, content = _content(source)
     file: memoryview | None = None
     probe = bytes(content[:_TEXT_PROBE_BYTES])  # text has no control characters but tabs and line ends
@@ -55,14 +58,14 @@ def read(source: ModelFile) -> tuple[Model, memoryview | None]:
         model, file = load_bytes(content, name), content
     elif isinstance(source, str | os.PathLike):
         model = recipe_in(content, name)
-    else:  # no path, so no folder in which a recipe could name files
+    else:  # without a path there is no folder for the files that a recipe may name
         model = read_recipe(decoded(content, name), name)
     model.source = name
     return model, file
 
 
 def _content(source: ModelFile) -> tuple[str, memoryview]:
-    """Return the name of ``source`` for messages, and its bytes."""
+    """Return (name of ``source`` for messages, its bytes); raise FileError if it cannot be read."""
     if isinstance(source, bytes | bytearray | memoryview):
         return "<bytes>", memoryview(source).cast("B").toreadonly()
     if isinstance(source, str | os.PathLike):
@@ -77,10 +80,10 @@ def _content(source: ModelFile) -> tuple[str, memoryview]:
 
 
 def parse(text: str) -> Model:
-    """Parse a model from its text form; infer the types of results that it does not state.
+    """Return the model in a text form; types of results that the text does not state are inferred.
 
-    ``print(model)`` shows this form, but shortens large constants, which cannot be parsed then.  Raise
-    ParseError, with line and column, for invalid text; ShapeError if operands do not fit an operator.
+    ``print(model)`` shows this form, but shortens large constants, and a shortened constant cannot be parsed.
+    Raise ParseError, with line and column, for invalid text; ShapeError if operands do not fit an operator.
     """
     if not isinstance(text, str):
         raise ModelError(f"expected a string, got {type(text).__name__}; load reads bytes and files")
@@ -90,12 +93,13 @@ def parse(text: str) -> Model:
 
 
 def save(model: Model, path: FilePath, format: str | None = None) -> None:
-    """Write ``model``; ``format``: circle or tflite, by default the format of the extension, else of the
-    model.
+    """Write ``model`` to the file ``path``, completely or not at all.
 
-    Operators that the format lacks are replaced in the file; ``model`` stays as it is.  The file is written
-    completely or not at all.  Raise UnsupportedError for an operator that cannot be replaced, FileError if
-    the file cannot be written, or if its extension is unknown and no ``format`` is given.
+    ``format``: circle or tflite; None: that of the extension of ``path``, or without an extension that of the
+    model.
+    Operators that the format lacks are replaced in the file; ``model`` is not changed.  Raise
+    UnsupportedError for an operator that cannot be replaced, FileError if the file cannot be written, or if
+    its extension is unknown and ``format`` is None.
     """
     check_model(model)
     suffix = Path(path).suffix
@@ -107,11 +111,12 @@ def save(model: Model, path: FilePath, format: str | None = None) -> None:
 
 
 def run(model: Model, inputs: Inputs) -> list[Array]:
-    """Run the main graph and return one new array for each of its outputs, in order.
+    """Run the main graph; return a new array for each of its outputs, in their order.
 
     ``inputs``: a list of arrays in the order of the graph's inputs, or a dict of arrays by input name.  A
-    quantized input takes quantized integers, an unknown dimension any size.  Raise ShapeError if dtypes or
-    shapes differ from those of the graph, UnsupportedError if an operator has no kernel for its operands.
+    quantized input needs integers, not real numbers.  An unknown dimension may have any size.
+    Raise ShapeError if dtypes or shapes differ from those of the graph, UnsupportedError if an operator has
+    no kernel for its operands.
     """
     check_model(model)
     if not isinstance(inputs, list | tuple | Mapping):
@@ -123,13 +128,13 @@ def run(model: Model, inputs: Inputs) -> list[Array]:
 def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comparison:
     """Compare the interfaces and the values of two models; ``a`` is the reference.
 
-    ``inputs``: as for ``run``, or the path of a file or folder with one or more records of inputs (see
-    ``circlekit run --help``); by default seeded sets of normal, boundary and zero inputs.  Integers must be
-    equal.  Floats may differ by a fraction of the largest magnitude in the output of ``a``: 1e-5 for float32,
-    up to 1e-4 if ``a`` is found to amplify rounding errors, more where the terms of an output cancel.  A
-    float model and its quantized form, whose interfaces differ, are compared as real numbers.  The result is
-    true if the models are equal; its ``str`` lists what was compared.  The errors are those of ``run``, and
-    FileError or FormatError if the inputs cannot be read.
+    ``inputs``: as for ``run``, or the path of a file or folder with one or more records (see
+    ``circlekit run --help``); None: seeded normal, boundary and zero inputs.
+    Integers must be equal.  Floats may differ by a fraction of the largest magnitude in the output of ``a``:
+    1e-5 for float32, up to 1e-4 if ``a`` amplifies rounding errors, more where the terms of an output cancel.
+    If one model is float and the other is its quantized form, they are compared as real numbers.
+    The result is true if the models are equal; its ``str`` lists what was compared.
+    Raise the errors of ``run``, and FileError or FormatError if the inputs cannot be read.
     """
     check_model(a)
     check_model(b)
@@ -137,7 +142,10 @@ def compare(a: Model, b: Model, inputs: Inputs | FilePath | None = None) -> Comp
 
 
 def records_of(model: Model, inputs: Inputs | FilePath | None) -> Records | None:
-    """Return {label: inputs} for ``inputs``, or for the records in the file or folder at that path."""
+    """Return the records {label: inputs} in the file or folder ``inputs``, or a single record of ``inputs``.
+
+    Return None for None.  Raise FileError or FormatError if the file cannot be read.
+    """
     if inputs is None:
         return None
     if not isinstance(inputs, str | os.PathLike):
@@ -157,9 +165,9 @@ def check_model(model: object) -> None:
 
 
 def target_format(target: FilePath, format: str | None) -> str:
-    """Return the format to write: ``format``, or the one of the extension.
+    """Return the format to write: ``format``, or if it is None that of the extension of ``target``.
 
-    Raise FileError if the two differ, if neither is known, or if ``target`` is empty.
+    Raise FileError if both are known and differ, if neither is known, or if ``target`` is empty.
     """
     if not os.fspath(target):
         raise FileError("a file without a name cannot be written")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ONE's tools around quantization do: ranges and parameters from files, equalization, analysis hooks."""
+"""Functions for ONE's tools around quantization: ranges and parameters from files, equalization, hooks."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ from circlekit.quant.techniques.feature_map_equalization import (
 
 
 def embed_ranges(model: Model, path: FilePath, low: float = 1.0, high: float = 99.0) -> int:
-    """Write the ranges that ONE's runtime recorded in an HDF5 file into ``model``; return their number.
+    """Write the ranges in an HDF5 file of ONE's runtime into ``model``; return how many tensors got a range.
 
-    ``low`` and ``high``: the percentiles of the mins and of the maxima of all runs.  Raise FormatError for
-    another layout, ModelError if a float tensor has no range, UnsupportedError for a wrong percentile.
+    ``low``, ``high``: the percentile, 0 to 100, of the minima of all runs that becomes the min of a tensor,
+    and the percentile of the maxima that becomes the max.
+    Raise FormatError for another layout, ModelError if a float tensor has no range, UnsupportedError for a
+    wrong percentile.
     """
     check_model(model)
     return minmax_dump.embed_ranges(model, path, low, high)
 
 
 def implant(model: Model, path: FilePath) -> None:
-    """Quantize ``model``, in place, with the parameters and integers that a JSON file of q-implant names.
+    """Quantize ``model``, in place, with the parameters and integers in a JSON file of ONE's q-implant.
 
     Raise FileError or FormatError for the files; ModelError or ShapeError if they do not fit the model, or if
     a tensor stays float32.
@@ -47,8 +49,9 @@ def equalize_feature_maps(
 ) -> list[Pattern]:
     """Equalize the channels between layers of ``model``, in place; return the patterns that were applied.
 
-    ``samples``: as for ``calibrate``; None for one seeded random sample.  ``allow_copies``: layers whose
-    result several others use are copied, so that each can be equalized.  The outputs keep their values.
+    The outputs keep their values.
+    ``samples``: see ``calibrate``; None: one seeded random sample.
+    ``allow_copies``: a layer whose result has several users is copied, so that each copy can be equalized.
     """
     check_model(model)
     patterns = find_patterns(model, allow_copies)
@@ -60,9 +63,10 @@ def equalize_feature_maps(
 def analyze(model: Model, analysis: object, samples: Samples | None = None, arguments: str = "") -> int:
     """Run ``model`` and call the hooks of ``analysis`` for each operator; return the number of samples.
 
-    ``analysis``: an object with the hooks of ONE's dalgona, or the path of a Python file with a class of the
-    same name.  ``samples``: as for ``calibrate``; None for one seeded random sample.  ``arguments``: given to
-    StartAnalysis.
+    ``analysis``: an object with the hooks of ONE's dalgona, or the path of a Python file that has a class
+    with the name of the file.
+    ``samples``: see ``calibrate``; None: one seeded random sample.
+    ``arguments``: the text with which the hook StartAnalysis is called.
     """
     check_model(model)
     if isinstance(analysis, str | os.PathLike):
@@ -71,5 +75,5 @@ def analyze(model: Model, analysis: object, samples: Samples | None = None, argu
 
 
 def samples_or_random(model: Model, samples: Samples | None) -> Iterator[list[Array]]:
-    """Return the checked samples; for None one of seeded random numbers, as ONE's tools use them."""
+    """Return the checked ``samples``; for None, one sample of random numbers, as ONE's tools use."""
     return checked_samples(model, RandomSamples(model, 1, like_one=True) if samples is None else samples)

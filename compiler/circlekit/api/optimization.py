@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work on one model: passes, their proof by value, bisection, and what the targets can run."""
+"""The steps of an optimization: run passes, verify them by value, legalize, find a wrong rewrite, report."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ from circlekit.rewrite.base import Context
 
 
 class Optimization:
-    """The work on one model: passes, verification, legalization, explanations.
+    """The optimization of one model.  The callers, in ``rewriting``, call its methods in order.
 
-    ``model``: changes in place.  ``options``: what to do, from ``checked_options``.  ``format``: what the
-    model will be written as.  ``original``: the model before the work, a copy only if the options need one.
+    ``model``: the model, which changes in place.  ``options``: the result of ``checked_options``.
+    ``format``: the format in which the model will be written.
+    ``original``: a copy of the model before the work if the options need one, otherwise ``model`` itself.
     ``verifier``: knows the outputs of the original; None if nothing is verified.
     """
 
@@ -51,6 +52,7 @@ class Optimization:
         self.original = clone(model) if options.bisect is not None or options.profile else model
 
     def _new_verifier(self) -> Verifier | None:
+        """Run the original and return a verifier; None if the options do not ask for verification."""
         options = self.options
         wanted = options.verify or options.record is not None or options.bisect is not None
         if not wanted and self._records is None:
@@ -59,9 +61,9 @@ class Optimization:
         return Verifier(self.model, self._records)
 
     def run_passes(self, file_size: int | None = None) -> Report:
-        """Run the passes, each verified, and return the report.
+        """Run the passes, verify each that changes something, and return the report.
 
-        ``file_size``: bytes of the original's file.
+        ``file_size``: the size of the original file in bytes, None if it is unknown.
         """
         model, options = self.model, self.options
         before = summarize(model, file_size, self.watch.planner)
@@ -83,22 +85,26 @@ class Optimization:
         return report
 
     def _selected_passes(self) -> list[Phase | str]:
+        """Return the phases and passes to run."""
         return select_passes(self.options.passes, self.options.disable, self.format)
 
     def _new_context(self) -> Context:
-        """Return the context of a run of the passes."""
+        """Return the context in which the passes run."""
         rules = rules_of_targets(self.watch.targets, self.format)
         is_exact = only_pipelines(self.options.passes)
         return Context(self.format, settings=self.options.settings, exact=is_exact, target=rules)
 
     def _check_values(self, name: str, changes: int) -> None:
-        """Compare the outputs with those of the original after the pass ``name``."""
+        """Compare the outputs with those of the original after the pass ``name`` made ``changes`` changes."""
         if self.verifier is not None and changes:
             progress().begin(f"verifying {name}")
             watch(self.verifier, self.model, name)
 
     def _explain(self, report: Report, removed: Collection[str]) -> None:
-        """Add the explanations that the options want; ``removed``: names of operators before the passes."""
+        """Add to ``report`` the explanations for which the options ask.
+
+        ``removed``: the names of the operators before the passes ran.
+        """
         options, targets = self.options, self.watch.targets
         if options.explain is not None:
             report.explanations = explain_passes(
@@ -112,9 +118,9 @@ class Optimization:
                 report.notes.append(f"no operator {options.explain_op} is left to explain")
 
     def legalize(self, model: Model, report: Report, name: str) -> None:
-        """Replace in ``model`` the operators that the format and the named targets lack, and verify it.
+        """Replace in ``model`` the operators that the format or a named target lacks; verify the result.
 
-        ``name``: the name of the result in messages.
+        ``model``: the optimized model or a copy of it.  ``name``: its name in messages.
         """
         keep = {"fused_activations"} if self.options.keep_activations else ()
         targets = self.watch.targets.legalized
@@ -128,10 +134,10 @@ class Optimization:
             self.verifier.check(model, f"the legalization for {self.format}")
 
     def _merge_legalized(self, model: Model, report: Report, keep: Collection[str]) -> None:
-        """Run the pipelines once more, after legalization; keep the result if it has fewer operators.
+        """Run the pipelines once more on the legalized ``model``; keep the result if it has fewer operators.
 
-        Legalization replaces one operator at a time, so the reshapes that it inserts may be merged with
-        neighbors.  What the pipelines make is legalized again.
+        Legalization replaces one operator at a time; the RESHAPEs that it inserts may be merged with their
+        neighbors.  After the pipelines, the model is legalized again.
         """
         start, count = Snapshot(model), sum(map(len, model.graphs))
         records = run_passes(model, self._selected_passes(), self._new_context())
@@ -143,16 +149,16 @@ class Optimization:
             record.changes += more.changes
 
     def conclude(self, report: Report, started: float) -> None:
-        """Add to ``report`` how far the outputs differ, and the seconds since ``started``."""
+        """Add to ``report`` how far the outputs differ, and the seconds since the time ``started``."""
         report.differences = [] if self.verifier is None else self.verifier.differences()
         report.seconds = time.monotonic() - started
 
     @contextmanager
     def bisecting(self) -> Iterator[None]:
-        """Replace an error in the block by one that names the wrong rewrite.
+        """Replace an error that the block raises by one that names the wrong rewrite.
 
-        The smallest model that shows it is written to ``options.bisect``.  If that is None, or if no pass is
-        found to be wrong, the error stays as it is.
+        The smallest model that shows the fault is written to the file ``options.bisect``.  If that is None,
+        or if no wrong rewrite is found, the error stays as it is.
         """
         try:
             yield
@@ -165,7 +171,10 @@ class Optimization:
             raise found from error
 
     def _write_culprit(self, path: str | os.PathLike[str]) -> EquivalenceError | None:
-        """Find the wrong rewrite, write the smallest model that shows it, and return the error to raise."""
+        """Find the wrong rewrite; write the smallest model that shows it to ``path``.
+
+        Return the error to raise; None if no wrong rewrite is found.
+        """
         progress().begin("bisecting")
         culprit = find_culprit(
             self.original,
@@ -187,4 +196,5 @@ class Optimization:
 
 
 def _announce(name: str) -> None:
+    """Report that the pass or phase ``name`` begins."""
     progress().begin(f"running {name}")

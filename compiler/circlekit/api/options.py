@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of an optimization, and what is checked of them before any work."""
+"""The options of an optimization, and their checks before any work."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from circlekit.targets.findings import TargetChoice, choose_targets
 
 @dataclass(frozen=True)
 class Options:
-    """What ``convert`` does to a model.  Fields without a description are as for ``optimize``.
+    """What ``convert`` does to a model.  Fields that are not described here are arguments of ``optimize``.
 
     ``validate``: check the structure of the model and the shapes of its operators before and after the work.
-    ``profile``: write ONE's tables of origins (which operators each one was made from) into the metadata.
-    ``keep_activations``: keep a fused activation that ONE's runtime would ignore, instead of writing it as an
+    ``profile``: write ONE's table of origins into the metadata: from which operators each operator was made.
+    ``keep_activations``: keep a fused activation that ONE's runtime ignores; otherwise it is written as an
     operator of its own.
-    ``explain_op``: operators of the result to explain, as for ``circlekit.explain_op``.
+    ``explain_op``: which operators of the result to explain, see ``which`` of ``circlekit.explain_op``.
     """
 
     passes: Sequence[str] = ()
@@ -53,10 +53,10 @@ class Options:
 
 
 def checked_options(options: Options) -> Options:
-    """Check ``options``, and return them with paths of record files in the settings replaced by their arrays.
+    """Check ``options`` and return them; settings that are paths of files of records are replaced by arrays.
 
-    Raise RewriteError for an unknown name or a setting of a pass that does not run, UnsupportedError for an
-    unknown target, FileError for an unusable path.
+    Raise RewriteError for an unknown name, or for a setting of a pass that does not run; UnsupportedError for
+    an unknown target, FileError for an unusable path.
     """
     names = pass_names(options.passes, options.disable)
     check_settings(options.settings)
@@ -65,7 +65,7 @@ def checked_options(options: Options) -> Options:
         owner = next(n for n, item in passes.items() if any(o.name == setting for o in item.options))
         if owner not in names:
             raise RewriteError(
-                f"{setting} is a setting of the pass {owner}, which is not run; add {owner} to the passes"
+                f"{setting} is a setting of the pass {owner}, which does not run; add {owner} to the passes"
             )
     if options.explain not in (None, ALL_PASSES):
         find_pass(options.explain)
@@ -82,9 +82,9 @@ def checked_options(options: Options) -> Options:
 
 
 def read_pipeline(path: FilePath) -> Pipeline:
-    """Read a pipeline from a TOML file, in the form that ``parse_pipeline`` describes.
+    """Return the pipeline in a TOML file; ``parse_pipeline`` describes its content.
 
-    Raise FileError if it cannot be read, ParseError for invalid text, RewriteError for unknown names.
+    Raise FileError if the file cannot be read, ParseError for invalid text, RewriteError for unknown names.
     """
     try:
         text = bytes(map_file(path)).decode()

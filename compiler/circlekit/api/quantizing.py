@@ -28,13 +28,13 @@ from circlekit.quant.calibration.observer import Channels, Histograms
 from circlekit.quant.calibration.samples import Samples, checked_samples
 from circlekit.quant.choose import Ranges
 from circlekit.quant.fake.grids import remove_idle_bounds, take_grids
-from circlekit.quant.given_plan import fit_plan
 from circlekit.quant.mixed.mixed_precision import MakeMixedPlan, Raised, raise_operators, raise_patterns
 from circlekit.quant.mixed.raised_outputs import raise_outputs
 from circlekit.quant.mixed.raising import Budget
-from circlekit.quant.one.scheme import PREPARATION as ONE_PREPARATION
-from circlekit.quant.one.scheme import kernel_notes, quantize_as_one
-from circlekit.quant.plan import Plan, Preparation, TensorPlan
+from circlekit.quant.one.quantize_as_one import PREPARATION as ONE_PREPARATION
+from circlekit.quant.one.quantize_as_one import kernel_notes, quantize_as_one
+from circlekit.quant.plan import Plan, Preparation, TensorForm
+from circlekit.quant.plan_check import fit_plan
 from circlekit.quant.quantization_report import QuantizationReport
 from circlekit.quant.quantize import make_names_distinct, plan_model, preparation, ranges_of, require_fit
 from circlekit.quant.scheme import SCHEMES, Arithmetic, Scheme, find_scheme
@@ -59,20 +59,23 @@ def calibrate(
 ) -> Calibration:
     """Run ``model`` on samples and return the range and further statistics of every float tensor.
 
-    ``samples``: an iterable of samples, which are lists of arrays in the order of the graph's inputs, or
-    dicts of arrays by the name of the input, or by its name in a signature; or the path of a file or folder
-    (see ``circlekit calibrate --help``).
-    ``channels``: the tensors with statistics per channel: True for all, a list of names, or a dict of axes by
-    name.  ``histograms``: True, or a list of names.
-    ``engine``: "circlekit", or "litert", which is faster for large models, where it is installed.
-    ``processes``: how many run samples, by default as many as there are processors if that pays.
-    ``client``: a ``distributed.Client``, to run on a Dask cluster.
-    ``state``: a .json or .npz file to which the result is written from time to time and at the end; if an
-    interrupted run left it, the run continues on the same samples.
+    ``samples``: an iterable of samples, or the path of a file or folder (see ``circlekit calibrate --help``).
+    A sample is a list of arrays in the order of the graph's inputs, or a dict of arrays by the names of the
+    inputs in the graph or in a signature.
+    ``channels``: the tensors that get statistics per channel: True for all, a list of names, or a dict
+    {name: axis of the channels}.
+    ``histograms``: the tensors that get a histogram: True for all, or a list of names.
+    ``engine``: ``circlekit``, or ``litert``, which must be installed and is faster for large models.
+    ``processes``: the number of processes that run samples; None: one, or for long work as many as there are
+    processors.
+    ``client``: a ``distributed.Client``, to run on its Dask cluster.
+    ``state``: a .json or .npz file to which the result is written from time to time and at the end.  If an
+    interrupted run left such a file, this run continues it; the samples must be the same.
     The result does not depend on the number of processes or workers; it has ``save`` and ``load``.
 
-    Raise ModelError without samples, for a sample with NaN, or if ``state`` is complete or of another model;
-    ShapeError for a sample that does not fit the inputs; UnsupportedError if the engine cannot run the model.
+    Raise ModelError if there are no samples, if a sample has NaN, or if ``state`` is complete or belongs to
+    another model; ShapeError if a sample does not fit the inputs; UnsupportedError if the engine cannot run
+    the model.
     """
     check_model(model)
     runner = Runner(engine, processes, client)
@@ -101,26 +104,29 @@ def quantize(
 ) -> QuantizationReport:
     """Quantize ``model`` in place, and return a report.
 
-    ``scheme``: a name of ``circlekit.quant.scheme.SCHEMES``.  ``samples``: the samples to calibrate on, as
-    for ``calibrate``; or else a ``calibration`` of this model.  Schemes with float activations need neither,
-    nor does a model that rounds (FAKE_QUANT, or QUANTIZE and DEQUANTIZE): its tensors get exactly its grids.
-    ``plan``: the plan of an earlier run, or the path of its file, which may be edited; it replaces all other
-    arguments.
-    ``operators``: another scheme, or ``float``, for the operators that a pattern selects: the name of a
-    result, ``re:`` and a regular expression, or a kind such as ``CONV_2D``; the last pattern counts.
+    ``scheme``: a name in ``circlekit.quant.scheme.SCHEMES``.
+    ``samples``: the samples to calibrate on, see ``calibrate``.  ``calibration``: a calibration of this model
+    in place of samples.  Schemes with float activations need neither.  Nor does a model that rounds
+    (FAKE_QUANT, or QUANTIZE and DEQUANTIZE): its tensors get exactly its grids.
+    ``plan``: the plan of an earlier run, or the path of its file, which may be edited.  It replaces all
+    other arguments.
+    ``operators``: {pattern: another scheme, or ``float``} for the operators that the pattern selects.  It is
+    the name of a result, ``re:`` and a regular expression, or a code such as ``CONV_2D``.  If several
+    patterns select an operator, the last one counts.
     ``only``: patterns of the operators to quantize; the others stay float.
     ``inputs``, ``outputs``: ``float``, or ``integer`` for the dtype of the scheme's activations.
-    ``estimator``: the range estimator (see ``circlekit.quant.calibration.ranges``).
-    ``passes``: the pipeline, or the names of the passes, that runs on the float model first.
+    ``estimator``: the name of the range estimator (see ``circlekit.quant.calibration.ranges``).
+    ``passes``: the pipeline, or the names of the passes, that run on the float model first.
     ``target``: the runtime that has to run the result.
-    ``auto``: with samples, try techniques for about ``seconds`` seconds of a usual core (work is counted, no
-    clock is read), keep those that help on samples that are held back, and note what was tried.  Otherwise
-    plain rules decide.
-    ``target_sqnr``, ``budget``: mixed precision, with samples.  Some operators get the scheme ``raise_to``:
-    so many that every output has this ratio of signal to noise (dB), or those that help most within a budget
-    such as ``20%`` of the operators, ``20% macs`` or ``20% bytes``.
+    ``auto``: with samples, try techniques, keep those that help on samples that are held back, and note what
+    was tried.  This takes about ``seconds`` seconds of a usual core; work is counted, no clock is read.
+    Without ``auto``, plain rules decide.
+    ``target_sqnr``, ``budget``: mixed precision, which needs samples.  Some operators get the scheme
+    ``raise_to``.  With ``target_sqnr`` they are so many that every output has this signal-to-noise ratio in
+    dB; with ``budget`` they are those that help most within a budget such as ``20%`` of the operators,
+    ``20% macs`` or ``20% bytes``.
 
-    Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing and for samples,
+    Raise UnsupportedError for unknown names, ModelError for a pattern that selects nothing, and for samples,
     calibrations and plans that do not fit.
     """
     check_model(model)
@@ -134,7 +140,7 @@ def quantize(
         raise UnsupportedError(f"expected finite numbers, got seconds={seconds}, target_sqnr={target_sqnr}")
     chosen = find_scheme(scheme)
     if chosen is None:
-        raise UnsupportedError("the scheme float leaves the model as it is; choose one of integers")
+        raise UnsupportedError("expected a scheme that quantizes, got float")
     interface = _interface("inputs", inputs, chosen), _interface("outputs", outputs, chosen)
     runtime = find_target(target)
     before, sparse = _summary(model), _count_sparse(model)
@@ -156,22 +162,25 @@ def quantize(
 
 
 def _further_notes(report: QuantizationReport, densified: int) -> Iterator[str]:
-    """Yield notes on a model without floats and on the size; ``densified``: sparse constants made dense."""
+    """Yield notes for a model without float operators, for a larger file, and for sparse constants.
+
+    ``densified``: the number of sparse constants that became dense.
+    """
     if not report.schemes:
         yield "no operator of the model computes on floats: there was nothing to quantize"
     if (report.after.file_size or 0) > (report.before.file_size or 0):
-        yield "the file grows: sparse or tiny weights take more as integers with scales"
+        yield "the file grows: sparse or tiny weights take more bytes as integers with scales"
     if densified:
-        yield f"{densified} sparse constants become dense: no kernel of a scheme takes sparse integers"
+        yield f"{densified} sparse constants become dense: there are no kernels for sparse integers"
 
 
 def _count_sparse(model: Model) -> int:
-    """Return the number of sparse constants."""
+    """Return the number of sparse constants of ``model``."""
     return sum("sparsity" in value.extra for graph in model.graphs for value in graph.values())
 
 
-def _prepare(model: Model, scheme: Scheme, steps: Preparation) -> list[dict[str, TensorPlan]]:
-    """Turn ``model``, in place, into the float model that is quantized; return its grids (``take_grids``)."""
+def _prepare(model: Model, scheme: Scheme, steps: Preparation) -> list[dict[str, TensorForm]]:
+    """Change ``model`` in place into the float model to quantize; return its grids (``take_grids``)."""
     runtime = find_target(steps.target)
     make_names_distinct(model)
     given = take_grids(model) if scheme.activations is not None and not scheme.follows_one else []
@@ -186,11 +195,11 @@ def _prepare(model: Model, scheme: Scheme, steps: Preparation) -> list[dict[str,
 
 
 def _by_plan(model: Model, plan: Plan) -> QuantizationReport:
-    """Apply a given plan to the float model ``model``."""
+    """Prepare the float ``model`` and apply ``plan`` to it."""
     started = time.monotonic()
     chosen = find_scheme(plan.scheme)
     if chosen is None or chosen.follows_one:
-        raise UnsupportedError(f"a plan of the scheme {plan.scheme} only says what was done")
+        raise UnsupportedError(f"a plan of the scheme {plan.scheme} cannot be applied")
     before = _summary(model)
     given = _prepare(model, chosen, plan.preparation)
     replay(model, plan.preparation.techniques)
@@ -205,11 +214,12 @@ def _by_plan(model: Model, plan: Plan) -> QuantizationReport:
 
 @dataclass
 class _Choice:
-    """The arguments of ``quantize``, and what a quantization notes.
+    """The arguments of one call of ``quantize``, and what it collects for the report and the plan.
 
-    ``interface``: dtypes of inputs and outputs, None for float.  ``given``: the grids that the model had.
-    ``find``: mixed precision, if it is asked for: adds to the operators that are raised so far.
-    ``notes``: for the report.  ``techniques``: records of changes of the float model, see ``replay``.
+    ``interface``: the dtypes of inputs and of outputs, None for float.  ``given``: the grids of the model.
+    ``find``: chooses more operators to raise, if mixed precision is asked for; else None.
+    ``notes``: sentences for the report.  ``techniques``: records of the changes of the float model, for
+    ``replay``.
     """
 
     scheme: str
@@ -218,13 +228,16 @@ class _Choice:
     only: Iterable[str] | None
     runtime: Target
     interface: tuple[DType | None, DType | None]
-    given: Sequence[Mapping[str, TensorPlan]]
+    given: Sequence[Mapping[str, TensorForm]]
     find: Callable[[Model, MakeMixedPlan, Sequence[Inputs], Raised], Raised] | None = None
     notes: list[str] = field(default_factory=list)
     techniques: list[Record] = field(default_factory=list)
 
     def plan(self, model: Model, ranges: Ranges, raised: Mapping[str, str] | None = None) -> Plan:
-        """Return the plan by plain rules; ``raised``: schemes of operators that the user did not choose."""
+        """Return a plan by plain rules.
+
+        ``raised``: schemes of operators that mixed precision raises; the user's own choices come first.
+        """
         operators = {**(raised or {}), **self.operators}
         return plan_model(
             model, self.scheme, ranges, operators, self.only, self.runtime, *self.interface, self.given
@@ -237,12 +250,16 @@ class _Choice:
         calibration: Calibration | None,
         is_auto: bool,
     ) -> None:
-        """Choose the operators to raise; ``is_auto``: also those that nobody asked for."""
+        """Choose the operators to raise, and add them to ``operators``.
+
+        ``is_auto``: also raise operators for which the user did not ask, where that helps.
+        """
         ranges = ranges_of(model, calibration or collect(model, samples), self.estimator)
 
         def make_plan(schemes: Mapping[str, str]) -> Plan:
+            """Return a plan with these schemes and float inputs and outputs."""
             plan = self.plan(model, ranges, schemes)
-            plan.inputs = plan.outputs = None  # plans are compared on float samples
+            plan.inputs = plan.outputs = None  # the samples with which plans are compared are float
             return plan
 
         raised = Raised()
@@ -263,7 +280,10 @@ class _Choice:
         calibration: Calibration | None,
         seconds: float,
     ) -> Plan:
-        """Quantize ``model`` and return the plan; ``seconds``: time to try techniques, 0 for none."""
+        """Quantize the prepared ``model`` in place and return the plan.
+
+        ``seconds``: about the time for trying techniques; 0: plain rules decide.
+        """
         has_grids = any(self.given)
         is_open = (
             scheme.weights.is_integer and not scheme.follows_one and calibration is None and not has_grids
@@ -302,17 +322,22 @@ class _Choice:
 def _require_samples_to_mix(scheme: Scheme, samples: Sequence[object] | None) -> None:
     """Raise ModelError without samples, UnsupportedError if ``scheme`` has no mixed precision."""
     if not samples:
-        raise ModelError("mixed precision is measured on samples: give samples")
+        raise ModelError("expected samples for mixed precision, got none")
     if scheme.follows_one or scheme.activations is None:
-        raise UnsupportedError(f"mixed precision is for schemes with integer activations, not {scheme.name}")
+        raise UnsupportedError(
+            f"mixed precision: expected a scheme of LiteRT with integer activations, got {scheme.name}"
+        )
 
 
 def _interface(side: str, name: str, scheme: Scheme) -> DType | None:
-    """Return the dtype of the inputs or outputs; None for float."""
+    """Return the dtype of inputs or outputs, None for float; raise UnsupportedError for a wrong ``name``.
+
+    ``side``: ``inputs`` or ``outputs``, for messages.  ``name``: one of INTERFACES.
+    """
     if name not in INTERFACES:
         raise UnsupportedError(f"{side}: expected {' or '.join(INTERFACES)}, got {name!r}")
     if name == "integer" and scheme.activations is None:
-        raise UnsupportedError(f"{side}: activations of {scheme.name} are float")
+        raise UnsupportedError(f"{side}: expected float for {scheme.name}, whose activations are float")
     return scheme.activations if name == "integer" else None
 
 
@@ -323,6 +348,6 @@ def _summary(model: Model) -> Summary:
 
 
 def expand_weights(model: Model) -> None:
-    """Make the float16 weights of ``model`` float32, as ONE's quantizer needs them."""
+    """Make the float16 weights of ``model`` float32 in place; ONE's quantizer needs that."""
     if any(isinstance(op, Dequantize) and op.input.is_const for op in model.ops()):
         optimize(model, ONE_PREPARATION, target="none")

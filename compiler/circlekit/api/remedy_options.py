@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remedies for operators that a target cannot run and no pass replaces, as parts of an English sentence.
+"""Remedies for operators that a target cannot run and that no pass replaces.
 
-They name options of commands, other runtimes, and what the exporter has to write instead.
+A remedy is a text that names options of commands, other runtimes, and what to export instead.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from circlekit.targets.findings import Finding
 from circlekit.targets.target import Target, find_target, target_names
 
 RANGE = (0.5, 1.0)
-"""The range of all tensors when a scheme is tried: one that every operator takes."""
+"""The range of all tensors when a scheme is tried; every operator accepts it."""
 
 
 def with_other_remedies(model: Model, target: Target, findings: Sequence[Finding]) -> list[Finding]:
-    """Return ``findings``, all of ``target``, with a remedy for those that have none.
+    """Return ``findings`` about ``target``, where those without a remedy get one.
 
-    Remedies are known shapes, a scheme of quantization in which the target has the operator, other runtimes
-    that run it as it is, and always what the exporter has to write instead.
+    The remedy names what helps of: known shapes, a quantization scheme in which the target has the operator,
+    other runtimes that run it as it is.  It always says what to export instead.
     """
     graphs = {graph.name: graph for graph in model.graphs}
     return [
@@ -42,12 +42,13 @@ def with_other_remedies(model: Model, target: Target, findings: Sequence[Finding
 
 
 def _remedy(op: Op, format: str, target: Target) -> str:
+    """Return the remedy for ``op`` in a model of ``format``."""
     options = [*_known_shapes(op, target), *_schemes(op, target), *_runtimes(op, format, target)]
     return "; or ".join([*options, f"export {target.wanted_change(op)} instead"])
 
 
 def _known_shapes(op: Op, target: Target) -> Iterator[str]:
-    """Yield the command that gives a model known shapes, if the target runs ``op`` with them."""
+    """Yield a text about ``circlekit resize`` if the target runs ``op`` with known shapes."""
     if all(value.is_static for value in op.inputs if value is not None) or not can_stand_alone(op):
         return
     model = lone_model(op)
@@ -59,7 +60,7 @@ def _known_shapes(op: Op, target: Target) -> Iterator[str]:
 
 
 def _schemes(op: Op, target: Target) -> Iterator[str]:
-    """Yield the command that quantizes the float model so that the target runs the operator."""
+    """Yield a text about ``circlekit quantize`` for the first scheme in which the target runs ``op``."""
     if not can_stand_alone(op):
         return
     model = lone_model(op)
@@ -82,7 +83,7 @@ def _schemes(op: Op, target: Target) -> Iterator[str]:
 
 
 def _runtimes(op: Op, format: str, target: Target) -> Iterator[str]:
-    """Yield which other runtimes run ``op`` as it is, with the option for them."""
+    """Yield texts that name the other runtimes that run ``op`` as it is, with the option ``--target``."""
     others = [find_target(name) for name in target_names() if name != target.name]
     running = [other for other in others if not other.delegated and other.refusal(op) is None]
     for formats in dict.fromkeys(other.formats for other in running):

@@ -43,25 +43,26 @@ def optimize(
 ) -> Report:
     """Optimize ``model`` in place and return a report of what was done.
 
-    ``passes``: names of passes and pipelines, run in that order, or a Pipeline from ``read_pipeline``.
-    ``verify``: run the model before and after every pass that changed it; if the outputs differ, raise
+    ``passes``: names of passes and pipelines, in the order to run them, or a Pipeline from ``read_pipeline``.
+    ``verify``: run the model before the passes and after each pass that changed it.  If outputs differ, raise
     EquivalenceError and leave ``model`` as that pass made it.
-    ``record``: a directory for the compared values; implies ``verify``.
-    ``explain``: a pass whose rewrites and near misses to report, or ``all``.
-    ``disable``: passes to leave out.
-    ``format``: what the model will be written as (circle, tflite); by default the format it was read from.
-    ``bisect``: where to write the smallest model that shows a fault, if there is one; implies ``verify``.
-    ``settings``: values of the options of passes, by name.
-    ``inputs``: what to verify on, as for ``compare``; implies ``verify``.
-    ``target``: the runtimes that have to run the model (names, separated by commas): no rewrite makes an
-    operator that one of them cannot run of operators that they can.  By default litert for tflite and luci,
-    ONE's interpreter, for circle; ``none`` for no restriction.  For targets that are named, operators that
-    one of them lacks are replaced at the end, where that is possible.
+    ``record``: a directory to which the compared values are written; implies ``verify``.
+    ``explain``: the name of a pass whose rewrites and near misses are reported, or ``all``.
+    ``disable``: names of passes to leave out.
+    ``format``: the format in which the model will be written, circle or tflite; None: that of the model.
+    ``bisect``: a file for the smallest model that shows a fault, if there is a fault; implies ``verify``.
+    ``settings``: {name of an option of a pass: value}.
+    ``inputs``: the inputs on which to verify, see ``compare``; implies ``verify``.
+    ``target``: names of the runtimes that have to run the model, separated by commas.  A rewrite is refused
+    if one of them runs the operators before it but not those after it.  By default litert for tflite and
+    luci, ONE's interpreter, for circle; ``none``: no restriction.  If targets are named here, operators that
+    one of them lacks are replaced at the end where that is possible.
 
     Raise, before any work, RewriteError for a name that is neither a pass nor a pipeline, UnsupportedError
-    for an unknown target, FileError if ``record`` is unusable; later ModelError if an operator reads a value
-    that a later one produces, or if a pass fails on a model that breaks a structural or shape rule.  An
-    operator whose shape rule refuses its operands is not changed; ``convert`` raises ShapeError for it.
+    for an unknown target, FileError if ``record`` is unusable.  Raise, later, ModelError if an operator reads
+    a value that a later operator produces, or if a pass fails on a model that breaks a structural or shape
+    rule.  An operator whose shape rule refuses its operands is not changed; ``convert`` raises ShapeError for
+    it.
     """
     check_model(model)
     started = time.monotonic()
@@ -103,12 +104,13 @@ def convert(
 ) -> Report:
     """Read a model, optimize it, write it, and return a report, whose ``after`` describes the written model.
 
-    ``target``: a path, or a stream opened in binary mode.  ``options``: by default no pass runs and only the
-    format changes.  ``format``: by default that of the extension, for a stream that of the input.
-    ``is_strict``: refuse an extension that is not that of ``format``.
+    ``source``: see ``load``.  ``target``: a path, or a stream opened in binary mode.
+    ``options``: None: no pass runs, only the format changes.
+    ``format``: the format to write; None: that of the extension, for a stream that of the input.
+    ``is_strict``: raise FileError if the extension is not that of ``format``.
 
     If nothing changes, not even the format, the output is a copy of the input.  Options and paths are checked
-    before any work; on an error nothing is written.
+    before any work.  On an error nothing is written.
     """
     started = time.monotonic()
     if isinstance(target, str | os.PathLike):
@@ -144,9 +146,9 @@ def convert(
 
 
 def convert_model(model: Model, options: Options, format: str) -> tuple[Model, Report]:
-    """Return the model that ``convert`` would write for ``model``, which changes, and the report.
+    """Return (the model that ``convert`` would write, the report); ``model`` is changed, too.
 
-    ``options``: without ``record``.
+    ``options``: ``record`` must be None.
     """
     check_model(model)
     check_format(format)
@@ -161,9 +163,10 @@ def convert_model(model: Model, options: Options, format: str) -> tuple[Model, R
 def _convert(
     model: Model, options: Options, format: str, target_name: str, file_size: int | None
 ) -> tuple[Optimization, Model, Report]:
-    """Optimize ``model`` in place; return the work, a copy with what ``format`` has, and the report.
+    """Optimize ``model`` in place; return (the optimization, a copy legalized for ``format``, the report).
 
-    ``target_name``: the file to write, for messages.  ``file_size``: bytes of the file of ``model``.
+    ``target_name``: the name of the file to write, for messages.  ``file_size``: the size in bytes of the
+    file of ``model``, None if it is unknown.
     """
     name = str(model.source)
     if options.validate:
@@ -181,4 +184,5 @@ def _convert(
 
 
 def _epochs(model: Model) -> list[int]:
+    """Return the epoch of each graph, a number that grows with each change."""
     return [graph.epoch for graph in model.graphs]

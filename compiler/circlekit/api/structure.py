@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Divide models, cut submodels out of them, connect them, and change the shapes of their inputs."""
+"""Divide models, cut out submodels, connect models, and change the shapes of inputs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ from circlekit.structure.run_parts import run_parts
 
 
 def partition(model: Model, table: PartTable | FilePath, fewest: bool = False) -> Partition:
-    """Divide ``model`` into parts, one for each group of operators that the same backend runs.
+    """Divide ``model`` into parts; all operators of a part run on the same backend.
 
     ``table``: the backend of each operator, or the path of a part file of ONE's circle-partitioner.
     ``fewest``: form as few parts as possible; by default an operator joins the part that produces its
-    operands, as in ONE.  The parts keep the names of the values between them; ``save_parts`` writes them.
+    operands, as in ONE.
+    Values between parts have the same name in both parts.  ``save_parts`` writes the parts.
 
     Raise FormatError if the table or file is wrong, UnsupportedError if operators that share state would be
     in different parts.
@@ -43,22 +44,25 @@ def partition(model: Model, table: PartTable | FilePath, fewest: bool = False) -
 
 
 def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> Model:
-    """Return a model of chosen operators of the main graph: by their numbers, from 0, or by result names.
+    """Return a model of chosen operators of the main graph.
 
-    Its inputs are the values that these operators read and do not produce.  Its outputs are their results
-    that other operators read or ``model`` returns.  Raise ModelError for a number or name that is no
-    operator, or if nothing is chosen; UnsupportedError if the chosen operators share state with others.
+    ``ids``: indices of operators.  ``names``: names of results of operators.
+    The inputs of the new model are the values that the chosen operators read but do not produce.  Its outputs
+    are the results that other operators read or that are outputs of ``model``.
+    Raise ModelError for an unknown index or name, or if no operator is chosen; UnsupportedError if the chosen
+    operators share state with others.
     """
     check_model(model)
     return selection.select(model, ids, names)
 
 
 def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Model:
-    """Return the part of the main graph that computes ``outputs`` from ``inputs``: names of any values.
+    """Return a model of the operators of the main graph that compute ``outputs`` from ``inputs``.
 
-    By default these are the inputs and outputs of the graph.  Inputs of the graph on which the outputs
-    depend, too, become inputs after the named ones.  Raise ModelError for an unknown name and for an input
-    on which no output depends; UnsupportedError if the operators share state with others.
+    ``inputs``, ``outputs``: names of values; if empty, the inputs and outputs of the graph.  Inputs of the
+    graph that are not named, but on which the outputs depend, become inputs after the named ones.
+    Raise ModelError for an unknown name and for an input on which no output depends; UnsupportedError if the
+    operators share state with others.
     """
     check_model(model)
     return selection.extract(model, inputs, outputs)
@@ -67,10 +71,11 @@ def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = (
 def resize(model: Model, shapes: Shapes) -> Model:
     """Return a copy of ``model`` whose inputs have other shapes.
 
-    ``shapes``: one for each input, or a dict by name for some; -1 or None is an unknown dimension.  The
-    shapes of all results follow, and so do constants that state a shape, such as that of a RESHAPE.  Raise
-    ModelError for a wrong number of shapes or an unknown name; ShapeError, with the place, if an operator
-    does not fit the new shapes.
+    ``shapes``: a list with a shape for each input, or a dict by name with shapes for some inputs; -1 or None
+    stands for an unknown dimension.  The shapes of all results are inferred; constants that state a shape,
+    such as that of a RESHAPE, change, too.
+    Raise ModelError for a wrong number of shapes or an unknown name; ShapeError, with the place, if the
+    operands of an operator do not fit any more.
     """
     check_model(model)
     return resizing.resize(model, shapes)
@@ -79,12 +84,13 @@ def resize(model: Model, shapes: Shapes) -> Model:
 def merge(
     models: Sequence[Model], connect: Mapping[str, str] | None = None, outputs: Sequence[str] = ()
 ) -> Model:
-    """Return one model that computes what ``models`` do one after the other.
+    """Return one model that computes what ``models`` compute one after the other.
 
-    An input takes the output of another model with the same name, or the one that ``connect`` gives for it
-    ({input: output}); otherwise it is an input of the result.  ``outputs``: names of the outputs; by default
-    all that no other model reads.  Raise ModelError for equal names of outputs, unknown names and circles,
-    ShapeError if the types of a connection differ.
+    ``connect``: {name of an input: name of the output that it reads}.  Any other input reads the output with
+    its own name, if there is one; if not, it becomes an input of the result.
+    ``outputs``: the names of the outputs of the result; by default all outputs that no other model reads.
+    Raise ModelError for equal names of outputs, for unknown names, and for models that read from each other
+    in a circle; ShapeError if the types of an output and the input that reads it differ.
     """
     for model in models:
         check_model(model)
@@ -92,10 +98,10 @@ def merge(
 
 
 def save_parts(divided: Partition, folder: FilePath, source: str) -> Connection:
-    """Write each part, and how they are connected, into ``folder``; return the connection.
+    """Write the parts and two connection files into ``folder``; return the connection.
 
-    ``source``: the file name of the model that was divided.  For NAME.circle the files are
-    NAME.00001_BACKEND.circle and so on, NAME.conn.json and NAME.conn.ini.
+    ``source``: the file name of the divided model.  For ``NAME.circle`` the files are
+    ``NAME.00001_BACKEND.circle`` and so on, ``NAME.conn.json`` and ``NAME.conn.ini``.
     """
     stem, suffix = os.path.splitext(os.path.basename(source))  # noqa: PTH119, PTH122  # a name, not a path
     files = [f"{stem}.{n:05}_{part.backend}{suffix}" for n, part in enumerate(divided.parts, 1)]
@@ -115,9 +121,10 @@ def partition_file(
     default: str | None = None,
     fewest: bool = False,
 ) -> Connection:
-    """Divide the model ``input_file`` by ``part_file``, both in the folder ``work_path``; write the parts.
+    """Divide the model ``input_file`` by ``part_file``; write the parts; return the connection.
 
-    ``backends``, ``default``: replace those of the part file.  See ``partition`` and ``save_parts``.
+    Both files are in the folder ``work_path``, and the parts are written there (``save_parts``).
+    ``backends``, ``default``: replace those of the part file if given.  ``fewest``: see ``partition``.
     """
     folder = Path(work_path)
     with translated(work_path or ".", "used"):
@@ -132,17 +139,18 @@ def partition_file(
 
 @dataclass
 class DividedModel:
-    """A divided model in files: the ``source`` model, its ``parts``, and their ``connection``."""
+    """A divided model, loaded from files: the ``source`` model, its ``parts``, and their ``connection``."""
 
     source: Model
     parts: list[Model]
     connection: Connection
 
     def run(self, inputs: Inputs) -> list[Array]:
-        """Run the parts one after the other; return the outputs of the source, bit for bit.
+        """Run the parts one after the other; return the outputs of the source model, bit for bit.
 
-        ``inputs``: a list in the order of the source's inputs, or a dict by name.  Raise ModelError if a part
-        lacks an input or no part provides an output, and the errors of ``run``.
+        ``inputs``: a list in the order of the source model's inputs, or a dict by name.
+        Raise ModelError if an input of a part or an output of the source model is not provided, and the
+        errors of the function ``run``.
         """
         names = self.connection.source
         if isinstance(inputs, Mapping):
@@ -157,14 +165,14 @@ class DividedModel:
         return [values[name] for name in names.outputs]
 
     def run_whole(self, inputs: Inputs) -> list[Array]:
-        """Return the outputs of the source model itself."""
+        """Run the source model itself and return its outputs."""
         return run_model(self.source, inputs)
 
 
 def load_parts(path: FilePath) -> DividedModel:
-    """Load the source and the parts that a .conn.ini or .conn.json file names.
+    """Load the source model and the parts that a .conn.ini or .conn.json file names.
 
-    They are in its folder, or, as ONE expects, in the working directory.
+    The model files are in the folder of that file or, as ONE expects, in the working directory.
     """
     connected = read_connection(Path(path))
     files = [part.file for part in (connected.source, *connected.parts)]

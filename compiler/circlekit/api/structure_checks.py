@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check a whole model; if work on a model fails, find out whether the model was invalid."""
+"""Check the structure of a model; tell errors of an invalid model from errors of a pass."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ def check_structure(model: Model, name: str) -> None:
 
 @contextmanager
 def blaming_model(model: Model, name: str) -> Iterator[None]:
-    """Turn any exception in the block into a ModelError if ``model`` breaks a structural or shape rule.
+    """Convert an exception that the block raises into a ModelError if ``model`` was invalid before the block.
 
-    Passes rely on these rules, so a model that breaks one may lead to any exception.  ``name``: the name of
-    the model in messages.
+    An invalid model breaks a structural or shape rule.  Passes rely on these rules, so they may raise any
+    exception for such a model.  A CirclekitError or MemoryError is raised as it is.
+    ``name``: the name of the model in messages.
     """
     fault = ""
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find what the targets cannot run of a model, before and after it is optimized."""
+"""Find the operators that the targets cannot run, before and after a model is optimized."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from circlekit.targets.planners import default_planner
 from circlekit.targets.target import Target, find_target, target_names
 
 RUNTIME_OF_DEFAULT = {"luci": "onert"}
-"""The runtime that users of a default target may run the files on, although they did not name it."""
+"""For a default target, the runtime on which users may run the files, too, although they did not name it."""
 
 
 class TargetWatch:
     """Examines a model before and after it is optimized.
 
-    ``choice``: the targets that the user named; None for the default of ``format``, in which the model will
-    be written.  ``special_forms``: whether a pass makes on purpose forms that only some runtimes have.
+    ``choice``: the targets that the user named; None: the default target of ``format``, the format in which
+    the model will be written.
+    ``special_forms``: whether a pass will make forms that only some runtimes have.
 
-    ``targets``: the chosen ones.  ``others``: runtimes that do not restrict the optimization; the report gets
-    a note if one of them runs the original but not the result.  ``planner``: the memory planner for the
-    arenas whose size the report shows.
+    ``targets``: the chosen targets.
+    ``others``: runtimes that do not restrict the optimization.  The report gets a note if one of them runs
+    the original but not the result.
+    ``planner``: the memory planner for the arena sizes in the report.
     """
 
     def __init__(self, model: Model, choice: TargetChoice, format: str, special_forms: bool = False) -> None:
@@ -40,9 +42,9 @@ class TargetWatch:
     def conclude(self, report: Report, model: Model) -> None:
         """Add to ``report`` the operators of the optimized ``model`` that the targets cannot run.
 
-        An operator counts as one that runs if legalization will replace it by operators that run.  Raise
-        EquivalenceError if outputs were verified and a pass replaced operators that ran by one that does not
-        run.  The default target raises no error if a pass makes special forms.
+        An operator that legalization will replace by operators that run counts as one that runs.
+        If outputs were verified, raise EquivalenceError if a pass replaced operators that ran by one that
+        does not run.  The default target raises no error if a pass makes special forms.
         """
         for target, before in self._before.items():
             after = find_unsupported(model, target, self._refusal_of(target))
@@ -61,14 +63,14 @@ class TargetWatch:
                 )
 
     def _refusal_of(self, target: Target) -> Refusal:
-        """Return a function that says why ``target`` does not run what legalization makes of an operator."""
+        """Return a function that returns for an operator why ``target`` cannot run its legalized form."""
         return written_refusal(TargetSet((target,), self.targets.is_default), self.format)
 
 
 def _lost_runtime(check: TargetCheck) -> list[str]:
-    """Return a note if the runtime of ``check`` runs the original but not the result, else no note."""
+    """Return [a note] if the runtime of ``check`` runs the original model but not the result, else []."""
     if check.before or not check.after:
         return []
     kinds = ", ".join(dict.fromkeys(finding.operator for finding in check.after))
-    flag = f"--target {check.name} keeps what it runs"
+    flag = f"--target {check.name} prevents this"
     return [f"{check.title} would run the original, but not this model, because of {kinds}; {flag}"]

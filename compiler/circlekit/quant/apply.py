@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apply a plan to a model: quantize constants and tensors, and insert QUANTIZE and DEQUANTIZE."""
+"""Apply a plan to a float model: quantize constants and tensors, and insert QUANTIZE and DEQUANTIZE."""
 
 from __future__ import annotations
 
@@ -17,38 +17,47 @@ from circlekit.ops.arithmetic.cast import Dequantize, Quantize
 from circlekit.ops.constant_operands import packed
 from circlekit.quant.calibration.calibration import inner_name
 from circlekit.quant.parameters import integers
-from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
+from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm, key_of
 from circlekit.quant.scheme import SCHEMES, Arithmetic
 from circlekit.quant.weights import indices_of
 
 
 def apply(model: Model, plan: Plan) -> None:
-    """Quantize ``model`` in place as ``plan`` says.
+    """Quantize the float ``model`` in place as ``plan`` says.
 
-    Inputs and outputs of the main graph stay float unless the plan has a dtype for them; those of other
-    graphs always stay float.  Raise ModelError if the plan is of another model.
+    Inputs and outputs of the main graph stay float unless the plan has a dtype for them.  Those of the other
+    graphs always stay float.  Raise ModelError if the plan is that of another model.
     """
-    if len(plan.graphs) != len(model.graphs):
-        raise ModelError(f"the plan is of {len(plan.graphs)} graphs, the model has {len(model.graphs)}")
+    require_graphs(model, plan)
     for graph, graph_plan in zip(model.graphs, plan.graphs, strict=True):
         interface = (plan.inputs, plan.outputs) if graph is model.main else (None, None)
         _Applier(graph, graph_plan).run(*interface)
 
 
-class _Applier:
-    """Quantizes one graph.
+def require_graphs(model: Model, plan: Plan) -> None:
+    """Raise ModelError unless ``plan`` has as many graphs as ``model``."""
+    if len(plan.graphs) != len(model.graphs):
+        raise ModelError(f"expected a plan of {len(model.graphs)} graphs, got one of {len(plan.graphs)}")
 
-    ``stored``: the form of each value that is quantized.  ``converted``: copies of values in other forms, by
-    the value and ``TensorPlan.key`` of the form, or f32.
+
+class _Applier:
+    """Quantizes one graph, operator by operator.
+
+    ``stored``: the form of each value that is quantized so far.
+    ``converted``: copies of values in other forms, by (value, ``TensorForm.key`` of the copy's form).  The
+    key (value, f32) has the float copy.
     """
 
     def __init__(self, graph: Graph, plan: GraphPlan) -> None:
         self.graph, self.plan = graph, plan
-        self.stored: dict[Value, TensorPlan] = {}
+        self.stored: dict[Value, TensorForm] = {}
         self.converted: dict[tuple[Value, Any], Value] = {}
 
     def run(self, inputs: DType | None, outputs: DType | None) -> None:
-        """Quantize the graph; ``inputs``, ``outputs``: their dtypes, None for float."""
+        """Quantize the graph.
+
+        ``inputs``, ``outputs``: the dtypes of its quantized inputs and outputs; None: they stay float.
+        """
         floats = {v for v in self.graph.outputs if v.dtype is f32}
         for value in self.graph.inputs:
             plan = self.plan.tensors.get(value.name)
@@ -63,11 +72,20 @@ class _Applier:
             if plan_of_op is None or plan_of_op.is_float:
                 self._read_floats(op)
             elif plan_of_op.code != op.code:
-                raise ModelError(f"%{key_of(op)} is a result of {op.code}, in the plan of {plan_of_op.code}")
+                raise ModelError(
+                    f"%{key_of(op)}: expected a result of {plan_of_op.code}, as in the plan, got {op.code}"
+                )
             else:
                 self._quantize(op, plan_of_op)
         self._convert_outputs(floats, outputs)
-        for value in self.graph.values():  # empty tables of TensorFlow's converter, which take 20 and 8 bytes
+        self._drop_empty_tables()
+
+    def _drop_empty_tables(self) -> None:
+        """Drop the empty buffers and quantization tables that TensorFlow's converter writes.
+
+        They take 20 and 8 bytes of the file for each tensor.
+        """
+        for value in self.graph.values():
             if not value.is_const:
                 value.extra.pop("buffer", None)
             if value.quantization is None:
@@ -76,13 +94,13 @@ class _Applier:
     # -- operators ------------------------------------------------------------------------------
 
     def _read_floats(self, op: Op) -> None:
-        """Let ``op``, which stays float, read its operands as floats."""
+        """Let ``op``, which stays float, read float copies of its quantized operands."""
         for index, value in enumerate(op.inputs):
             if value is not None:
                 op.set_input(index, self._as_float(value))
 
     def _quantize(self, op: Op, plan: OperatorPlan) -> None:
-        """Give operands and results of ``op`` the forms of the plan."""
+        """Give operands, results and inner tensors of ``op`` their planned forms, and set its attributes."""
         scheme = SCHEMES[plan.scheme]
         for index, value in enumerate(op.inputs):
             if value is None or value.dtype not in (f32, *_STORED):
@@ -112,7 +130,7 @@ class _Applier:
         op.touch()
 
     def _is_integer_state(self, value: Value) -> bool:
-        """Return whether an operator on integers keeps its state in ``value``."""
+        """Return whether ``value`` is a state of an operator that will have integer activations."""
         for op, index in value.uses if value.is_variable else ():
             plan, rule = self.plan.operators.get(key_of(op)), op.quantization_rule or OWN_RANGES
             if plan is None or plan.is_float or SCHEMES[plan.scheme].activations is None:
@@ -121,58 +139,64 @@ class _Applier:
                 return True
         return False
 
-    def _inner(self, op: Op, name: str, form: TensorPlan) -> Value:
-        """Return the tensor without elements that holds scale and zero point of an inner tensor."""
+    def _inner(self, op: Op, name: str, form: TensorForm) -> Value:
+        """Return a tensor without elements; a file needs it for scale and zero point of the inner tensor."""
         unique = self.graph.unique_name(inner_name(op, name))
         return Value(unique, form.dtype, (0,), None, form.quantization(unique))
 
     # -- values ---------------------------------------------------------------------------------
 
-    def _store(self, value: Value, plan: TensorPlan) -> None:
-        """Make ``value`` a tensor of the form ``plan``."""
-        value.dtype, value.quantization = plan.dtype, plan.quantization(value.name)
-        self.stored[value] = plan
+    def _store(self, value: Value, form: TensorForm) -> None:
+        """Give the tensor ``value`` the dtype and the quantization of ``form``."""
+        value.dtype, value.quantization = form.dtype, form.quantization(value.name)
+        self.stored[value] = form
 
-    def _constant(self, value: Value, plan: TensorPlan) -> Value:
-        """Return the constant ``value`` in the form ``plan``: one copy for all users of this form."""
-        key = (value, plan.key)
+    def _constant(self, value: Value, form: TensorForm) -> Value:
+        """Return the copy of the constant ``value`` in ``form``; all users of this form share the copy."""
+        key = (value, form.key)
         if key not in self.converted:
             data = self.plan.constants.get(value.name)
             if data is None:
-                data = stored_data(value.array(), plan)
-            if plan.dtype.numpy is None:
-                data = packed(data, plan.dtype)
-            elif data.dtype != plan.dtype.numpy:
-                data = data.astype(plan.dtype.numpy)
-            name = self._name(value, plan)
-            new = Value(name, plan.dtype, value.shape, data, plan.quantization(name))
+                data = stored_data(value.array(), form)
+            if form.dtype.numpy is None:
+                data = packed(data, form.dtype)
+            elif data.dtype != form.dtype.numpy:
+                data = data.astype(form.dtype.numpy)
+            name = self._name(value, form)
+            new = Value(name, form.dtype, value.shape, data, form.quantization(name))
             self.converted[key] = new
-            self.stored[new] = plan
+            self.stored[new] = form
         return self.converted[key]
 
-    def _name(self, value: Value, plan: TensorPlan) -> str:
-        """Return the name of a copy of the constant ``value``: its own for the first copy."""
+    def _name(self, value: Value, form: TensorForm) -> str:
+        """Return a name for a copy of the constant ``value``: the first copy takes the constant's name."""
         is_first = all(other is not value for other, _ in self.converted)
-        return value.name if is_first else self.graph.unique_name(f"{value.name}_{plan.dtype.short}")
+        return value.name if is_first else self.graph.unique_name(f"{value.name}_{form.dtype.short}")
 
-    def _converted(self, value: Value, plan: TensorPlan) -> Value:
-        """Return ``value`` in the form ``plan``, by a QUANTIZE if it has another one."""
-        if plan.same_as(self.stored.get(value)):
+    def _converted(self, value: Value, form: TensorForm) -> Value:
+        """Return ``value`` itself if it is stored in ``form``, else the result of a QUANTIZE to ``form``.
+
+        A value that was trained with another form is first rounded to that form.
+        """
+        if form.same_as(self.stored.get(value)):
             return value
         own = self.plan.tensors.get(value.name)
-        if own is not None and self._needs_rounding(value) and not own.same_as(plan):
+        if own is not None and self._needs_rounding(value) and not own.same_as(form):
             value = self._converted(value, own)
-        key = (value, plan.key)
+        key = (value, form.key)
         if key not in self.converted:
-            name = self.graph.unique_name(f"{value.name}_{plan.dtype.short}")
-            result = Value(name, plan.dtype, value.shape, None, plan.quantization(name))
+            name = self.graph.unique_name(f"{value.name}_{form.dtype.short}")
+            result = Value(name, form.dtype, value.shape, None, form.quantization(name))
             self.graph.insert_after(value.producer, Quantize(value, results=[result]))
             self.converted[key] = result
-            self.stored[result] = plan
+            self.stored[result] = form
         return self.converted[key]
 
     def _as_float(self, value: Value) -> Value:
-        """Return ``value`` as float32, by a DEQUANTIZE if it is quantized, or was trained with rounding."""
+        """Return ``value`` itself if it is float, else the result of a DEQUANTIZE.
+
+        A float value that was trained with a form is rounded to that form by QUANTIZE and DEQUANTIZE.
+        """
         if value not in self.stored:
             if not self._needs_rounding(value):
                 return value
@@ -185,19 +209,20 @@ class _Applier:
         return self.converted[key]
 
     def _needs_rounding(self, value: Value) -> bool:
-        """Return whether ``value`` is float, but the model was trained with it on a grid.
+        """Return whether ``value`` is float and was trained with a form to which it is not yet rounded.
 
-        The result of a DEQUANTIZE that the model had is on its grid already.
+        The result of a DEQUANTIZE of the float model counts as rounded.
         """
-        plan = self.plan.tensors.get(value.name)
-        if plan is None or isinstance(value.producer, Dequantize):
+        form = self.plan.tensors.get(value.name)
+        if form is None or isinstance(value.producer, Dequantize):
             return False
-        return plan.rounds and value.dtype is f32 and not value.is_const
+        return form.rounds and value.dtype is f32 and not value.is_const
 
     def _convert_outputs(self, floats: set[Value], dtype: DType | None) -> None:
-        """Let each output in ``floats`` be the result of a DEQUANTIZE if it is quantized now; names stay.
+        """Make the outputs that are quantized now float again, by a DEQUANTIZE after each; names stay.
 
-        ``dtype``: the dtype of the outputs, None for float; nothing changes for any other.
+        ``floats``: the outputs that were float before.  ``dtype``: the dtype of quantized outputs; if it is
+        not None, nothing changes.
         """
         if dtype is not None:
             return
@@ -211,11 +236,11 @@ class _Applier:
                 self._round_output(value, value.producer)
             if value not in floats or value not in self.stored:
                 continue
-            plan, op = self.stored[value], value.producer
-            name = self.graph.unique_name(f"{value.name}_{plan.dtype.short}")
-            inner = Value(name, plan.dtype, value.shape, None, plan.quantization(name))
+            form, op = self.stored[value], value.producer
+            name = self.graph.unique_name(f"{value.name}_{form.dtype.short}")
+            inner = Value(name, form.dtype, value.shape, None, form.quantization(name))
             if op is None:
-                continue  # an input that is an output too
+                continue  # this output is an input, too
             op.take_result(value.result_index, inner)
             for user, index in value.uses:
                 user.set_input(index, inner)
@@ -227,44 +252,47 @@ class _Applier:
                 self.graph.remove(other.producer)
 
     def _round_output(self, value: Value, op: Op) -> None:
-        """Round ``value``, an output that the float operator ``op`` produces, by QUANTIZE and DEQUANTIZE."""
-        plan = self.plan.tensors[value.name]
+        """Round the output ``value``, a result of the float operator ``op``, to the form of its training.
+
+        QUANTIZE and DEQUANTIZE are inserted between the operator and the output.
+        """
+        form = self.plan.tensors[value.name]
         exact = Value(self.graph.unique_name(f"{value.name}_exact"), f32, value.shape)
         op.take_result(value.result_index, exact)
         for user, index in value.uses:
             user.set_input(index, exact)
-        stored = self.converted.get((value, plan.key)) or self._converted(exact, plan)
-        assert stored.producer is not None  # a QUANTIZE
+        stored = self.converted.get((value, form.key)) or self._converted(exact, form)
+        assert stored.producer is not None  # it is a QUANTIZE
         self.graph.insert_after(stored.producer, Dequantize(stored, results=[value]))
 
 
 _STORED = (DType.INT8, DType.UINT8, DType.INT16, f16, DType.INT4)
-"""The dtypes of quantized tensors."""
+"""The dtypes in which quantized tensors, but not biases, are stored."""
 
 
-def stored_data(numbers: Array, plan: TensorPlan) -> Array:
-    """Return ``numbers``, float32, in the form ``plan``; int4 integers have the numpy dtype int8.
+def stored_data(numbers: Array, form: TensorForm) -> Array:
+    """Return the float32 ``numbers`` as they are stored in ``form``; int4 has the numpy dtype int8.
 
-    Raise ModelError for NaN in integers.
+    Raise ModelError for NaN if ``form`` stores integers.
     """
-    if plan.dtype is f16:
+    if form.dtype is f16:
         with np.errstate(over="ignore"):
             return numbers.astype(np.float16)
-    if plan.block:
+    if form.block:
         zero_point = np.zeros(1, np.int64)
-        rows = numbers.reshape(-1, plan.block)
-        return integers(rows, plan.scales, zero_point, plan.dtype, 0, plan.narrow).reshape(numbers.shape)
-    return integers(numbers, plan.scales, plan.zero_points, plan.dtype, plan.axis, plan.narrow)
+        rows = numbers.reshape(-1, form.block)
+        return integers(rows, form.scales, zero_point, form.dtype, 0, form.narrow).reshape(numbers.shape)
+    return integers(numbers, form.scales, form.zero_points, form.dtype, form.axis, form.narrow)
 
 
-def real_data(stored: Array, plan: TensorPlan) -> Array:
-    """Return the float32 numbers for which ``stored`` stands; ``plan``: the form of ``stored``."""
+def real_data(stored: Array, form: TensorForm) -> Array:
+    """Return the float32 numbers for which the ``stored`` ones stand, in the same shape."""
     # float32 holds integers of up to 16 bits exactly
-    numbers = stored.astype(np.float32 if plan.dtype.bits <= 16 else np.float64)
-    if not plan.scale:  # float16
+    numbers = stored.astype(np.float32 if form.dtype.bits <= 16 else np.float64)
+    if not form.scale:  # float16
         return numbers
-    if plan.block:
-        return (numbers.reshape(-1, plan.block) * plan.scales[:, None]).reshape(stored.shape)
-    shape = [-1 if i == plan.axis else 1 for i in range(stored.ndim)] if len(plan.scale) > 1 else []
-    steps = numbers - plan.zero_points.reshape(shape).astype(numbers.dtype)
-    return np.asarray(steps * plan.scales.reshape(shape), np.float32)
+    if form.block:
+        return (numbers.reshape(-1, form.block) * form.scales[:, None]).reshape(stored.shape)
+    shape = [-1 if i == form.axis else 1 for i in range(stored.ndim)] if len(form.scale) > 1 else []
+    steps = numbers - form.zero_points.reshape(shape).astype(numbers.dtype)
+    return np.asarray(steps * form.scales.reshape(shape), np.float32)

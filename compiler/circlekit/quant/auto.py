@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the techniques of a quantization by the errors on samples to which they were not fitted.
+"""Search the best techniques for the quantization of one model.
 
-A trial simulates the quantized model (see ``layer_sweep``).  First the float model is equalized with several
-strengths.  Then ranges are estimated in several ways, each from three quarters of the samples, and the error
-is measured on the other quarter, where numbers may be outside of the range.  A choice is kept if it lowers
-the error of the outputs.  At the end the rounding of the weights is chosen (see ``rounding_choice``).
+Each trial simulates the quantized model with other settings (see ``layer_sweep``) and measures the error of
+its outputs.  A setting is kept if it lowers the error.  The search has these steps:
+
+1. Rotate channels between layers, or not.
+2. Equalize the float model with several strengths.
+3. Estimate the ranges in several ways, each from three quarters of the samples.  The error is measured on
+   the other quarter, whose numbers may be outside of the ranges.
+4. Choose how the weights are rounded (see ``rounding_choice``).
 """
 
 from __future__ import annotations
@@ -43,16 +47,16 @@ from circlekit.quant.techniques.rotation import find_rotations, rotate
 from circlekit.quant.trials import PER_TENSOR, QUARTERS, MakePlan, Samples, Settings, Trials, estimated_ranges
 
 LEAST_GAIN_DB = 0.05
-"""A choice that gains less than this, in dB, is not kept."""
+"""A setting is kept only if the signal-to-noise ratio of the outputs rises by more than this, in dB."""
 
 FEW_SAMPLES_DB = 3.0
-"""This number of dB, divided by the number of samples, is added to the gain that a choice needs.
+"""A setting measured on n samples must gain FEW_SAMPLES_DB / n more than otherwise, in dB.
 
-Few samples may all lack what others have, and then agree with each other, so that the error looks small.
+The estimated error of a gain is too small for few samples, which may be alike by chance.
 """
 
 EQUALIZED_BITS = 8
-"""Equalization is tried for activations of this many bits; with 16 bits small channels lose little."""
+"""Equalization is tried for activations of this many bits; 16 bits are enough for small channels, too."""
 
 STRENGTHS = (1.0, 0.5, 0.75)
 """Strengths of the equalization to try."""
@@ -61,48 +65,50 @@ LARGEST_SEARCH = 0.7
 """No trial begins after this part of the budget; the rest is for the last step, the rounding of weights."""
 
 WIDENINGS = {8: (1.1, 1.25), 16: (1.0, 1.25, 4.0)}
-"""Factors of the ranges to try, by bits of the activations."""
+"""By bits of the activations, the factors to try by which all ranges are widened."""
 
 SAFE_WIDENING = 2.0
-"""The factor of the ranges for activations of 16 bits, unless another one is clearly better.
+"""The default factor by which ranges are widened for activations of 16 bits.
 
-Larger ranges clip fewer of the numbers that calibration did not see.  It costs one of 16 bits, while most of
-the noise comes from the rounding of int8 weights.
+Wider ranges clip fewer of the numbers that calibration did not see.  The factor 2 costs one of 16 bits, which
+matters little: most of the noise comes from the rounding of int8 weights.
 """
 
 LEAST_GAIN_OF_WIDENING_DB = 1.0
-"""The gain for which the ranges of activations of 16 bits get another factor than SAFE_WIDENING.
+"""What another factor than SAFE_WIDENING must gain to be kept, in dB.
 
-It is so large because it is measured on few samples, in which few numbers are outside of the range.
+It is large because the few samples of a trial rarely have numbers outside of the ranges.
 """
 
 TRIAL_PART = 0.06
-"""The part of the budget for a trial; the number of its samples follows from it."""
+"""The part of the budget for one trial; the number of samples of a trial follows from it."""
 
 LAST_PART = 0.07
-"""The part of the budget for the last step, if its sweeps took as long as those of trials."""
+"""The part of the budget from which the number of samples of the last step follows."""
 
 ROTATION_PART = 0.1
-"""The part of the budget for the search for layers to rotate; the comparison has the same part."""
+"""The part of the budget for the search for layers to rotate; measuring the gain takes as much again."""
 
 LEAST_SAMPLES = 4
-"""A trial uses at least this many samples, if there are as many, even if that takes longer."""
+"""A trial uses at least this many samples, if there are as many, even beyond its part of the budget."""
 
 LARGEST_STREAM_BYTES = 1 << 30
-"""About the most memory of a trial; its number of samples is limited accordingly."""
+"""About the largest memory of a trial; it limits the number of samples."""
 
 Change = tuple[Mapping[str, Any], float]
-"""Other settings, by name, and the gain in dB for which they are kept."""
+"""Fields of ``Settings`` to change, by name, and the gain in dB above which the change is kept."""
 
 
 @dataclass
 class Auto:
-    """Searches the best settings for the float ``model``.
+    """Searches the best settings for the float ``model``; call ``run`` once.
 
     ``samples``: arrays in the order of the graph's inputs.  ``plan_of``: makes plans by plain rules.
     ``activations``: their dtype, None if they stay float.  ``estimator``: the default range estimator.
-    ``seconds``: about how long the search may take on a usual core; work is counted, not time.
-    ``notes``: sentences on what was tried and kept.  ``techniques``: records of the changes of ``model``.
+    ``seconds``: about how long the search may take on a usual core.  Work is counted, not time, so that the
+    result does not depend on the machine.
+    ``notes``: filled with sentences on what was tried and kept.  ``techniques``: filled with records of the
+    changes of ``model``.
     """
 
     model: Model
@@ -118,7 +124,7 @@ class Auto:
         self._budget = SearchBudget.of(self.model, self.seconds)
 
     def run(self) -> Plan:
-        """Change ``model`` and return the best plan found; the plain plan if nothing helps."""
+        """Apply the best techniques to ``model`` and return its plan; a plan by plain rules if none helps."""
         if (obstacle := _obstacle(self.model)) is not None:
             self.notes.append(f"plain rules: {obstacle}, which the trials do not simulate")
             return self.plan_of(self.model, self._plain_ranges())
@@ -145,12 +151,12 @@ class Auto:
         return self._final(best, self.samples[: self._affordable(LAST_PART)])
 
     def _rotate(self) -> bool:
-        """Rotate channels between layers if that helps on samples held back; return whether it did."""
+        """Rotate channels of ``model`` between layers if that lowers the error; return whether it did."""
         runs = self._budget.runs(ROTATION_PART)
         samples = self.samples[: int(min(runs / ROTATION_RUNS, len(self.trial_samples)))]
         held = len(samples) // 4
         if not held:
-            return False  # too slow, or too few samples to hold any back
+            return False  # the budget or the samples are too few to hold any sample back
         most = int(min(runs, 96))
         found = find_rotations(self.model, samples[0], most)
         self._budget.spend(most / 2)
@@ -170,7 +176,7 @@ class Auto:
         return is_better
 
     def _by_gptq(self, model: Model, samples: Samples, held: int) -> Outcome:
-        """Return the outcome on the last ``held`` samples, with weights by GPTQ."""
+        """Return the outcome on the last ``held`` samples if GPTQ rounds the weights on the others."""
         ranges: Ranges = []
         if self.activations is not None:
             ranges = ranges_of(model, collect(model, self.samples), "min_max")
@@ -180,16 +186,20 @@ class Auto:
         return Sweep(model, plan, samples, held, techniques).run()
 
     def _outputs(self) -> list[list[Array]]:
-        """Return the float model's outputs for each sample; equalization does not change them."""
-        return [Interpreter(self.model).run(sample) for sample in self.samples]  # from the initial state on
+        """Return the outputs of the float model for each sample; techniques do not change these."""
+        return [Interpreter(self.model).run(sample) for sample in self.samples]  # each from the initial state
 
     def _plain_ranges(self) -> Ranges:
+        """Return the ranges by the default estimator; none if activations stay float."""
         if self.activations is None:
             return []
         return estimated_ranges(self.model, self.samples, self.estimator)
 
     def _affordable(self, part: float) -> int:
-        """Return the number of samples of a trial with this part of the budget, at least LEAST_SAMPLES."""
+        """Return the number of samples of a trial that may use this part, 0 to 1, of the budget.
+
+        It is at least LEAST_SAMPLES, if there are so many samples.
+        """
         count = self._budget.runs(part) / CORRECTING_RUNS
         count = min(count, LARGEST_STREAM_BYTES / stream_bytes(self.model))
         return int(min(max(count, LEAST_SAMPLES), len(self.samples)))
@@ -197,7 +207,7 @@ class Auto:
     # -- trials ---------------------------------------------------------------------------------
 
     def _search(self) -> Settings:
-        """Return the best settings; each choice starts from the best so far."""
+        """Return the best settings that are found by changing one setting at a time."""
         best = Settings(estimator=self.estimator)
         changes: list[Change]
         if len(self.trial_samples) < 2:
@@ -215,14 +225,14 @@ class Auto:
         best = replace(best, widening=SAFE_WIDENING) if is_wide else best
         if len(self.trial_samples) >= QUARTERS:
             if not is_wide:
-                best = replace(best, margin=True)  # for numbers that few of the samples held back have
+                best = replace(best, margin=True)  # the samples held back rarely show that it helps
             changes = self._changes_of_ranges(is_wide)
             best = self._best(best, changes, self._held_back, "on samples held back")
         return best
 
     def _changes_of_ranges(self, is_wide: bool) -> list[Change]:
-        """Return the settings of ranges to try; ``is_wide``: activations have more than EQUALIZED_BITS."""
-        assert self.activations is not None  # there are ranges
+        """Return the changes of range settings to try, in order; ``is_wide``: activations have 16 bits."""
+        assert self.activations is not None  # the caller checked it
         widenings = [{"widening": factor} for factor in WIDENINGS[self.activations.bits]]
         if is_wide:
             return [(change, LEAST_GAIN_OF_WIDENING_DB) for change in widenings]
@@ -232,11 +242,11 @@ class Auto:
     def _best(
         self, first: Settings, changes: Sequence[Change], run: Callable[[Settings], Outcome], measure: str
     ) -> Settings:
-        """Return ``first`` with the changes that reduce the noise; note the ratios of signal to noise.
+        """Return ``first`` with those of ``changes`` that raise the signal-to-noise ratio enough.
 
-        Each change is made to the best settings so far, and kept if the gain minus its standard error is
-        large enough (``paired_gain``).  ``measure``: how the ratios are measured, for the first note; those
-        of different measures must not be compared.
+        Each change is made to the best settings so far.  It is kept if its gain minus the standard error of
+        the gain (``paired_gain``) is large enough.  Every trial adds a note.
+        ``run``: measures settings.  ``measure``: says how, for the first note.
         """
         best, best_outcome = first, run(first)
         self.notes.append(f"{first}: {decibels(best_outcome):.2f} dB {measure}")
@@ -255,7 +265,10 @@ class Auto:
         return best
 
     def _corrected(self, settings: Settings) -> Outcome:
-        """Return the outcome with corrected biases and the ranges of the samples of the trials."""
+        """Return the outcome of ``settings`` with corrected biases.
+
+        Ranges and outcome are both from the samples of the trials.
+        """
         model = self.trials.equalized(settings.strength)
         plan = self.plan_of(model, estimated_ranges(model, self.trial_samples, settings.estimator))
         sweep = Sweep(model, plan, self.trial_samples, 0, {"bias correction": correct_bias})
@@ -263,7 +276,10 @@ class Auto:
         return sweep.run()
 
     def _held_back(self, settings: Settings) -> Outcome:
-        """Return the outcome on each quarter of the samples with the ranges of the other quarters."""
+        """Return the outcome of ``settings`` on all quarters of the samples.
+
+        Each quarter is run with the ranges of the other three.
+        """
         model = self.trials.equalized(settings.strength)
         if not self.trials.has_numbers(settings.strength):
             self._budget.spend(COLLECTING_NUMBERS_RUNS * len(self.samples))
@@ -279,7 +295,10 @@ class Auto:
     # -- the result -----------------------------------------------------------------------------
 
     def _final(self, settings: Settings, samples: Samples) -> Plan:
-        """Let every layer choose its rounding, with the ranges of all samples."""
+        """Apply ``settings`` to ``model``; return its plan with the best rounding of the weights.
+
+        Ranges are from all samples; the rounding is chosen on ``samples``.
+        """
         model = self.trials.equalized(settings.strength)
         ranges = self.trials.ranges(settings, QUARTERS)
         if len(samples) > 1:
@@ -294,7 +313,7 @@ class Auto:
 
 
 def _obstacle(model: Model) -> str | None:
-    """Return why the results of a run depend on more than the inputs; None if they do not."""
+    """Return why the results of a run depend on earlier runs; None if they do not."""
     for op in model.ops():
         if isinstance(op, Stateful) and not op.is_one_step and _owns_its_states(op):
             continue  # each sample is a sequence that begins with the initial state

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose a plan for a float model from the ranges of its tensors, by the rules of the operators.
+"""Choose the plan of a float model from the ranges of its tensors.
 
-Every tensor gets the parameters of its own range, unless the rule of an operator says otherwise.  An operator
-that the target cannot run with integers stays float.  That changes what its neighbors need, so the choice is
-repeated until no operator is refused any more.
+Every tensor gets a form that covers its range, unless the quantization rule of an operator demands another.
+An operator that the target cannot run in its forms gets the fallback of its scheme, or stays float.  That
+changes the forms that its neighbors need, so all forms are chosen again until no operator is refused.
 """
 
 from __future__ import annotations
@@ -19,32 +19,39 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Value
-from circlekit.quant.given import covered_range, finer_form, fits_weights, given_form
+from circlekit.quant.given_forms import covered_range, finer_form, fits_weights, given_form
 from circlekit.quant.kernel_forms import KernelForms
-from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
+from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm, key_of
+from circlekit.quant.planned_op import planned_op, target_refusal
 from circlekit.quant.scheme import NO_SCHEME, SCHEMES, Arithmetic, Scheme
-from circlekit.quant.trial import planned_op, trial_refusal
 from circlekit.quant.weights import (
-    bias_plan,
-    block_plan,
+    bias_form,
+    block_form,
     finite_numbers,
     fit_bias,
     indices_of,
     is_weight,
+    present_operand,
     saved_bytes,
     stored_constants,
-    weight_plan,
+    weight_form,
 )
 from circlekit.targets.target import Target, find_target
 
 Ranges = Sequence[Mapping[str, tuple[float, float]]]
-"""For each graph, in order, the range (min, max) of tensors by name."""
+"""For each graph, in their order: {name of a tensor: (min, max)}."""
 
 LEAST_MULTIPLIER = 2.0**-30
-"""The least scale of a bias divided by that of the result: kernels round smaller factors than 2^-31 to 0."""
+"""The smallest allowed ratio of a bias's scale to the scale of the result.
+
+Kernels multiply sums by this ratio, and round ratios below 2^-31 to 0.
+"""
 
 LARGEST_BIAS_STEP = 0.25
-"""The largest scale of a bias divided by that of the result; given grids of weights get finer for it."""
+"""The largest wanted ratio of a bias's scale to the scale of the result.
+
+A bias with a larger scale loses precision.  Given forms of weights are refined to reach this ratio.
+"""
 
 
 def choose(
@@ -53,14 +60,16 @@ def choose(
     schemes: Mapping[Op, Scheme | None],
     scheme: str,
     target: Target | None = None,
-    given: Sequence[Mapping[str, TensorPlan]] = (),
+    given: Sequence[Mapping[str, TensorForm]] = (),
 ) -> Plan:
-    """Return the plan of ``model``, which is not changed.
+    """Return the plan of the float ``model``, which is not changed.
 
-    ``schemes``: the scheme of each operator, None for float (see ``selection.schemes_of``).  ``scheme``: the
-    name of the scheme in the plan.  ``target``: the runtime that has to run the result; by default LiteRT.
-    ``given``: for each graph the forms of some tensors by name, also of constants.  A tensor gets its given
-    form if the scheme has its dtype, else a form for the same range.
+    ``ranges``: an operator whose tensors have no range stays float.
+    ``schemes``: the scheme of each operator, None for float (see ``selection.schemes_of``).
+    ``scheme``: the name of the default scheme, for the plan.
+    ``target``: the runtime that has to run the quantized model; None: LiteRT.
+    ``given``: for each graph, in their order, the forms of some tensors and constants by name.  A tensor gets
+    its given form if that fits the scheme, else a form that covers the same range.
     """
     target = target or find_target("litert")
     plan = Plan(scheme)
@@ -72,27 +81,28 @@ def choose(
 
 
 class GraphChooser(KernelForms):
-    """Chooses the plan of one graph."""
+    """Chooses the plan of one graph; see ``TensorForms`` for the attributes."""
 
     def plan(self) -> GraphPlan:
-        """Return the plan; the choice is repeated until target and delegate take all that is quantized."""
+        """Return the plan of the graph, in which target and delegate take every quantized operator."""
         self.widened = {}
         for op, scheme in self.schemes.items():
             if scheme is None:
                 self.floats[op] = "chosen to stay float"
             elif op.called_graphs():
-                self.floats[op] = "its graphs are quantized inside; they take and return floats"
+                self.floats[op] = "the graphs that it calls are quantized, but take and return floats"
             elif op.quantization_rule is None and scheme.activations is not None:
                 self.floats[op] = f"{self.target.title} has no integer kernel of {op.code}"
-        while refused := self._assign() or self._left_by_delegate():
+        while refused := self._choose_all() or self._left_by_delegate():
             for op, error in refused.items():
-                self._lower(op, error)
+                self._fall_back(op, error)
         return self._result()
 
-    def _lower(self, op: Op, error: CirclekitError) -> None:
-        """Give a refused operator the fallback of its scheme if that stores its weights, else leave it float.
+    def _fall_back(self, op: Op, error: CirclekitError) -> None:
+        """Give ``op``, refused with ``error``, the fallback of its scheme if that stores its weights.
 
-        Only an UnsupportedError has a fallback: a ModelError says that the numbers are the reason.
+        Otherwise ``op`` stays float.  So does it after a ModelError, which says that its numbers cannot be
+        quantized; an UnsupportedError says that the target lacks a kernel.
         """
         scheme, reason = self.scheme_of(op), str(error)
         has_fallback = isinstance(error, UnsupportedError) and scheme.fallback is not None
@@ -104,20 +114,24 @@ class GraphChooser(KernelForms):
 
     # -- one round ------------------------------------------------------------------------------
 
-    def _assign(self) -> dict[Op, CirclekitError]:
-        """Choose all forms anew; return the operators that cannot be quantized so, with the reasons."""
-        self.tensors, self.inner, self.edges = {}, {}, {op: {} for op in self.schemes}
+    def _choose_all(self) -> dict[Op, CirclekitError]:
+        """Choose all forms again; return the refused operators, with the reasons.
+
+        The steps build on each other, so the first step that refuses an operator is the last.
+        """
+        self.tensors, self.inner, self.operand_forms = {}, {}, {op: {} for op in self.schemes}
         refused: dict[Op, CirclekitError] = {}
         ops = [op for op in self.schemes if op not in self.floats]
-        whole = [op for op in ops if self.scheme_of(op).arithmetic is Arithmetic.INTEGERS]
+        by_integers = [op for op in ops if self.scheme_of(op).arithmetic is Arithmetic.INTEGERS]
+        others = [op for op in ops if self.scheme_of(op).arithmetic is not Arithmetic.INTEGERS]
         steps: list[tuple[Callable[[Op, QuantizationRule], None], list[Op]]] = [
-            (self._forward, whole),
-            (self._backward, whole[::-1]),
-            (self.hold, whole),
-            (self.guard, whole),
-            (self._weigh, whole),
-            (self.weigh_inner, whole),
-            (self._store, [op for op in ops if op not in set(whole)]),
+            (self._choose_results, by_integers),
+            (self._choose_operands, by_integers[::-1]),
+            (self.choose_inner_forms, by_integers),
+            (self.avoid_faults, by_integers),
+            (self._choose_weights, by_integers),
+            (self.choose_inner_biases, by_integers),
+            (self._choose_stored_constants, others),
             (self._check, ops),
         ]
         for step, among in steps:
@@ -131,28 +145,28 @@ class GraphChooser(KernelForms):
                 return refused
         return refused
 
-    def _forward(self, op: Op, rule: QuantizationRule) -> None:
-        """Choose the forms of operands that have none yet, and of the results of ``op``."""
-        self.keep_grid(op, rule)
-        self.center(op, rule)
+    def _choose_results(self, op: Op, rule: QuantizationRule) -> None:
+        """Choose the forms of the results of ``op``, and of its operands that have none yet."""
+        self.read_on_result_grid(op, rule)
+        self.read_without_zero_point(op, rule)
         self.widen(op, rule)
         following = set(indices_of(op, rule.operands_follow))
         for index in self.activations(op):
             if index not in following or not is_weight(op.inputs[index]):
                 self.read_form(op, index)
         dtype = self.scheme_of(op).activations
-        assert dtype is not None  # the scheme is one of integers
+        assert dtype is not None  # a scheme of integers has it
         for value in op.results:
             if value.dtype is not f32:
                 continue
             if dtype in rule.fixed:
                 scale, zero_point = rule.fixed[dtype]
                 reason = f"{op.code} always has this scale and zero point"
-                self.tensors[value] = TensorPlan(dtype, (scale,), (zero_point,), reason=reason)
+                self.tensors[value] = TensorForm(dtype, (scale,), (zero_point,), reason=reason)
             elif rule.results_follow is not None:
                 index = next(indices_of(op, [rule.results_follow]))
                 self.cover_constants(op, rule, index)
-                reason = f"that of %{self.name_of(op, index)}, which {op.code} does not scale"
+                reason = f"that of %{self.name_of(op, index)}, because {op.code} does not scale its operand"
                 self.tensors[value] = self.read_form(op, index).because(reason)
             else:
                 scheme = self.scheme_of(op)
@@ -160,8 +174,11 @@ class GraphChooser(KernelForms):
                 self.tensors[value] = self.own_form(value, scheme, self.least_scale(op, rule))
             self.ranges.setdefault(value.name, covered_range(self.tensors[value]))
 
-    def _backward(self, op: Op, rule: QuantizationRule) -> None:
-        """Give operands the form of the result, where the rule of ``op`` says so (``operands_follow``)."""
+    def _choose_operands(self, op: Op, rule: QuantizationRule) -> None:
+        """Give the operands in ``rule.operands_follow`` the form of the first result.
+
+        If that has no form, give them one form that covers all of them.
+        """
         states = set(indices_of(op, rule.states))
         following = set(indices_of(op, rule.operands_follow)) - states
         indices = [i for i in sorted(following) if self.reads_float(op, i)]
@@ -169,90 +186,97 @@ class GraphChooser(KernelForms):
             return
         result = next((v for v in op.results if v in self.tensors), None)
         if result is not None:
-            target = self.tensors[result].because(f"that of %{result.name}, since {op.code} does not scale")
+            reason = f"that of %{result.name}, because {op.code} does not scale its operands"
+            form = self.tensors[result].because(reason)
         else:
-            values = [v for v in (op.inputs[i] for i in indices) if v is not None]
-            target = self.shared_form(op, values)
+            form = self.shared_form(op, [present_operand(op, i) for i in indices])
         for index in indices:
-            value = op.inputs[index]
-            assert value is not None
+            value = present_operand(op, index)
             if value.is_const:
                 if np.isnan(value.array()).any():
                     raise ModelError(f"the constant %{value.name} has numbers that are NaN")
-                self.edges[op][index] = target
-            elif not self.read_form(op, index).same_as(target) and not self._adopt(value, target):
-                self.edges[op][index] = target
+                self.operand_forms[op][index] = form
+            elif not self.read_form(op, index).same_as(form) and not self._try_store(value, form):
+                self.operand_forms[op][index] = form
 
-    def _adopt(self, value: Value, plan: TensorPlan) -> bool:
-        """Store ``value`` in the form ``plan``, and return True, if that is possible.
+    def _try_store(self, value: Value, form: TensorForm) -> bool:
+        """Make ``form`` the stored form of ``value`` if that is possible; return whether it is.
 
-        It is if the value has one use, no given form, and a producer that can produce any scale, or only
-        moves elements of a value for which that is true, too.
+        The value must have one use and no other given form, and must not be an output.  Its producer must
+        be able to produce any scale.  If the producer does not scale its operand, the same must hold for that
+        operand, which gets the form, too.
         """
         op = value.producer
         if value.use_count != 1 or self.graph.is_output(value) or op is None or op in self.floats:
             return False
-        if value.name in self.given and not plan.same_as(given_form(self.given[value.name], plan.dtype)):
+        if value.name in self.given and not form.same_as(given_form(self.given[value.name], form.dtype)):
             return False
-        if op not in self.schemes or self.scheme_of(op).activations is not plan.dtype:
+        if op not in self.schemes or self.scheme_of(op).activations is not form.dtype:
             return False
         rule = self.rule_of(op)
-        if plan.dtype in rule.fixed or rule.symmetric:
+        if form.dtype in rule.fixed or rule.symmetric:
             return False
         if rule.results_follow is not None:
             source = op.inputs[next(indices_of(op, [rule.results_follow]))]
-            if len(op.results) > 1 or source is None or source.is_const or not self._adopt(source, plan):
+            if len(op.results) > 1 or source is None or source.is_const or not self._try_store(source, form):
                 return False
-        self.tensors[value] = plan
+        self.tensors[value] = form
         return True
 
-    def _weigh(self, op: Op, rule: QuantizationRule) -> None:
-        """Choose the forms of constant weights and of the bias of an operator with integer activations."""
+    def _choose_weights(self, op: Op, rule: QuantizationRule) -> None:
+        """Choose the forms of the constant weights of ``op``, which has integer activations, and of its bias.
+
+        Raise ModelError for a bias that is no plain constant, and for weights that cannot be quantized.
+        """
         scheme, bias = self.scheme_of(op), self.bias_of(op, rule)
-        assert scheme.bias is not None  # the scheme is one of integers
+        assert scheme.bias is not None  # a scheme of integers has it
         if bias is not None and not (bias.is_const and bias.is_plain):
             raise ModelError(f"the bias %{bias.name} is not a plain constant")
         for index in indices_of(op, [*rule.weights, *rule.slopes]):
-            value = op.inputs[index]
-            assert value is not None
+            value = present_operand(op, index)
             if is_weight(value):
                 axis = rule.weights.get(op.operands[index].name)
-                self.edges[op][index] = self._weights(value, self.scheme_at(op, index), axis)
+                self.operand_forms[op][index] = self._weights(value, self.scheme_at(op, index), axis)
             if bias is None:
                 continue
             data = self.read_form(op, next(indices_of(op, [rule.data])))
             if is_weight(value):
                 step = self.tensors[op.results[0]].scale[0] / data.scale[0]
-                form = finer_form(self.edges[op][index], value.array(), LARGEST_BIAS_STEP * step)
+                form = finer_form(self.operand_forms[op][index], value.array(), LARGEST_BIAS_STEP * step)
                 fitted = fit_bias(form, bias, data, scheme.bias, value.array(), LEAST_MULTIPLIER * step)
-                self.edges[op][index] = fitted
-            plan = bias_plan(bias, data, self.read_form(op, index), scheme.bias)
-            self.edges[op][next(indices_of(op, [str(rule.bias)]))] = plan
+                self.operand_forms[op][index] = fitted
+            (at,) = indices_of(op, [str(rule.bias)])
+            self.operand_forms[op][at] = bias_form(bias, data, self.read_form(op, index), scheme.bias)
 
-    def _weights(self, value: Value, scheme: Scheme, axis: int | None) -> TensorPlan:
-        """Return the given form of constant weights if it fits the scheme, else one for their numbers."""
+    def _weights(self, value: Value, scheme: Scheme, axis: int | None) -> TensorForm:
+        """Return the given form of the weights ``value`` if it fits ``scheme``, else one for their numbers.
+
+        ``axis``: the axis of the channels; None: the weights get one scale.
+        """
         given = given_form(self.given.get(value.name), scheme.weights)
         if given is not None and fits_weights(given, scheme, axis):
             return given
-        return weight_plan(value, scheme, axis)
+        return weight_form(value, scheme, axis)
 
-    def _store(self, op: Op, rule: QuantizationRule) -> None:
-        """Choose the forms of the constants of an operator whose activations stay float."""
+    def _choose_stored_constants(self, op: Op, rule: QuantizationRule) -> None:
+        """Choose the forms of the constants of ``op``, whose activations stay float.
+
+        Raise ModelError if a constant holds NaN or infinite numbers, or if no form would save bytes.
+        """
         scheme, bias = self.scheme_of(op), self.bias_of(op, rule)
         if bias is not None and is_weight(bias):
-            finite_numbers(bias)  # refuses NaN
+            finite_numbers(bias)  # raises the error
         for index, axis in stored_constants(op, scheme).items():
-            value = op.inputs[index]
-            assert value is not None
+            value = present_operand(op, index)
             of_operand = self.scheme_at(op, index)
-            plan = block_plan(value, scheme) if scheme.block else weight_plan(value, of_operand, axis)
-            if saved_bytes(value, plan, scheme) > 0:
-                self.edges[op][index] = plan
-        if not self.edges[op]:
-            raise ModelError("its constants are so small that the file would grow")
+            form = block_form(value, scheme) if scheme.block else weight_form(value, of_operand, axis)
+            if saved_bytes(value, form, scheme) > 0:
+                self.operand_forms[op][index] = form
+        if not self.operand_forms[op]:
+            raise ModelError("its constants are so small that quantizing them would make the file larger")
 
     def _check(self, op: Op, rule: QuantizationRule) -> None:
-        """Raise UnsupportedError if the target cannot run the operator as planned, or runs it wrongly."""
+        """Raise UnsupportedError if the target has no kernel for ``op`` in its forms, or a faulty one."""
         arithmetic = self.scheme_of(op).arithmetic
         if arithmetic is Arithmetic.FLOATS:
             return
@@ -263,22 +287,23 @@ class GraphChooser(KernelForms):
             fault = planned_op(op, *forms, rule.attributes).integer_fault()
             if fault is not None:
                 raise UnsupportedError(fault)
-        refusal = trial_refusal(op, *forms, rule.attributes, self.target)
+        refusal = target_refusal(op, *forms, rule.attributes, self.target)
         if refusal is not None:
             raise UnsupportedError(refusal)
 
-    def _forms_around(self, op: Op) -> tuple[dict[int, TensorPlan], dict[int, TensorPlan]]:
-        """Return the planned forms of operands and results, by index."""
-        operands, results = dict(self.edges[op]), {}
+    def _forms_around(self, op: Op) -> tuple[dict[int, TensorForm], dict[int, TensorForm]]:
+        """Return the chosen forms of operands and of results of ``op``, each by index."""
+        operands, results = dict(self.operand_forms[op]), {}
         if self.scheme_of(op).activations is not None:
             operands |= {i: self.read_form(op, i) for i in self.activations(op)}
             results = {i: self.tensors[v] for i, v in enumerate(op.results) if v in self.tensors}
         return operands, results
 
     def _left_by_delegate(self) -> dict[Op, CirclekitError]:
-        """Return the operators that the target's delegate takes as floats, but not as planned.
+        """Return the operators that the target's delegate takes as float operators, but not in their forms.
 
-        Return none if it takes no operator as planned: then the scheme is made for another runtime.
+        Return none of them if the delegate takes no operator in its forms: the scheme then serves another
+        runtime, and leaving operators float would not help.
         """
         if not self.target.delegated:
             return {}
@@ -297,7 +322,7 @@ class GraphChooser(KernelForms):
     # -- the plan -------------------------------------------------------------------------------
 
     def _result(self) -> GraphPlan:
-        """Return the plan of the forms and schemes that were chosen."""
+        """Return the plan with the chosen forms and schemes."""
         plan = GraphPlan()
         for op in self.schemes:
             if op in self.floats:
@@ -307,8 +332,10 @@ class GraphChooser(KernelForms):
             why = self.reasons.get(op) or self.widened.get(op)
             reason = f"{scheme.title}; {why}" if why else scheme.title
             inner = self.inner.get(op, {})
-            plan.operators[key_of(op)] = OperatorPlan(op.code, scheme.name, reason, self.edges[op], inner)
-        plan.tensors = {value.name: tensor for value, tensor in self.tensors.items()}
+            plan.operators[key_of(op)] = OperatorPlan(
+                op.code, scheme.name, reason, self.operand_forms[op], inner
+            )
+        plan.tensors = {value.name: form for value, form in self.tensors.items()}
         for value in self.graph.values():
             if value.dtype is f32 and not value.is_const and value.name in self.rounded:
                 plan.tensors.setdefault(value.name, self.rounded[value.name])

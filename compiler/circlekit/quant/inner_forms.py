@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms of what recurrent operators on integers hold inside: states, inner tensors, and several biases.
+"""Choose forms for the tensors that only recurrent operators have: states, inner tensors, several biases.
+
+A state is a variable that the operator reads and writes.  An inner tensor has no data in the file, only a
+scale and a zero point (see ``ir.quantization_rule.InnerTensor``).
 
 Source: LiteRT's quantization specification, and ``tools/optimize/operator_property.cc`` of TensorFlow.
 """
@@ -17,27 +20,41 @@ from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import Product, QuantizationRule
 from circlekit.ir.value import Value
 from circlekit.quant.calibration.calibration import inner_name
-from circlekit.quant.plan import TensorPlan
+from circlekit.quant.plan import TensorForm
 from circlekit.quant.tensor_forms import TensorForms
-from circlekit.quant.weights import bias_plan, fit_bias, form_of_stored, indices_of, product_of, wide_scheme
+from circlekit.quant.weights import (
+    bias_form,
+    fit_bias,
+    form_of_stored,
+    indices_of,
+    present_operand,
+    product_of,
+    wide_scheme,
+)
 
 LARGEST_SUM = 2.0**15
-"""Largest sum of the magnitudes of integers if the sum of their products with int16 numbers has 32 bits."""
+"""The largest sum of the magnitudes of one unit's integer weights.
+
+With it, the sum of the products with int16 numbers stays within 32 bits.
+"""
 
 
 class InnerForms(TensorForms):
-    """Chooses the forms inside of operators with integer activations; ``inner``: by operator and name."""
+    """Chooses the forms of states and inner tensors; ``TensorForms`` has the data.
 
-    inner: dict[Op, dict[str, TensorPlan]]
+    ``inner``: the forms of inner tensors, by operator and name.
+    """
 
-    def hold(self, op: Op, rule: QuantizationRule) -> None:
+    inner: dict[Op, dict[str, TensorForm]]
+
+    def choose_inner_forms(self, op: Op, rule: QuantizationRule) -> None:
         """Choose the forms of the states and of the inner tensors of ``op``.
 
-        Raise UnsupportedError for a state that others use in another form, and the errors of ``own_form``.
+        Raise UnsupportedError for a state that another operator uses in another form; raise the errors of
+        ``own_form``.
         """
         for index in indices_of(op, rule.states):
-            value, name = op.inputs[index], op.operands[index].name
-            assert value is not None
+            value, name = present_operand(op, index), op.operands[index].name
             self._require_own_state(op, value)
             if name in rule.operands_follow:
                 result = op.results[0]
@@ -47,12 +64,15 @@ class InnerForms(TensorForms):
             else:
                 form = self.own_form(value, self.scheme_at(op, index))
             if not form.same_as(self.tensors.setdefault(value, form)):
-                raise UnsupportedError(f"%{value.name} is a state of two operators with different ranges")
-            self.edges[op][index] = form
+                raise UnsupportedError(f"%{value.name} is a state of two operators that need different forms")
+            self.operand_forms[op][index] = form
         self.inner[op] = {inner.name: self._inner_form(op, rule, inner.name) for inner in op.inner_tensors()}
 
     def _require_own_state(self, op: Op, value: Value) -> None:
-        """Raise UnsupportedError unless ``value`` is a variable that only operators on integers use."""
+        """Raise UnsupportedError unless ``value``, a state of ``op``, is a variable inside of the graph.
+
+        All its users must have integer activations.
+        """
         if not value.is_variable or self.graph.is_input(value) or self.graph.is_output(value):
             kind = "no variable" if not value.is_variable else "an input or output of the graph"
             raise UnsupportedError(
@@ -62,26 +82,30 @@ class InnerForms(TensorForms):
             if user in self.floats or user not in self.schemes or not self.scheme_of(user).activations:
                 raise UnsupportedError(f"{user.code} reads the state %{value.name} as floats")
 
-    def _power_of_two(self, value: Value, least: int, greatest: int) -> TensorPlan:
-        """Return an int16 form with the scale 2^n, n from ``least`` to ``greatest``, for a state."""
+    def _power_of_two(self, value: Value, least: int, greatest: int) -> TensorForm:
+        """Return an int16 form for the state ``value`` with the smallest scale 2^n that covers its range.
+
+        n is at least ``least``.  Raise UnsupportedError if it would be above ``greatest``, or if the state
+        has no range.
+        """
         low, high = self.range_by_name(value.name)
         magnitude = max(-low, high)
         exponent = max(math.ceil(math.log2(magnitude)) - 15, least) if magnitude > 0 else least
         if exponent > greatest:
             largest = 2.0 ** (greatest + 15)
             raise UnsupportedError(
-                f"%{value.name} holds up to {magnitude:.4g}, its integers up to {largest:g}"
+                f"%{value.name}: expected numbers of up to {largest:g}, got {magnitude:.4g}"
             )
         reason = f"covers its range [{low:.4g}, {high:.4g}] with a power of two, which the kernel needs"
-        return TensorPlan(DType.INT16, (2.0**exponent,), (0,), reason=reason)
+        return TensorForm(DType.INT16, (2.0**exponent,), (0,), reason=reason)
 
-    def _inner_form(self, op: Op, rule: QuantizationRule, name: str) -> TensorPlan:
-        """Return the form of the inner tensor ``name``."""
+    def _inner_form(self, op: Op, rule: QuantizationRule, name: str) -> TensorForm:
+        """Return the form of the inner tensor ``name`` of ``op``; raise the errors of ``form_of_range``."""
         inner = next(inner for inner in op.inner_tensors() if inner.name == name)
         result = op.results[0]
         if inner.fixed_scale is not None:
             reason = f"{op.code} always has this scale inside"
-            return TensorPlan(DType.INT16, (inner.fixed_scale,), (0,), reason=reason)
+            return TensorForm(DType.INT16, (inner.fixed_scale,), (0,), reason=reason)
         if inner.follows_result:
             return self.tensors[result].because(f"that of %{result.name}, which is the same tensor")
         scheme = self.scheme_of(op)
@@ -89,62 +113,63 @@ class InnerForms(TensorForms):
         form = self.form_of_range(inner_name(op, name), scheme)
         if not inner.is_negated:
             return form
-        # the opposite of the lowest zero point is no int8: the range is widened by one step
+        # -128 cannot be negated in int8: the range is widened by one step, and the zero point becomes -127
         if form.zero_point == (form.dtype.limits[0],):
             form = replace(form, scale=(form.scale[0] * 255 / 254,), zero_point=(form.zero_point[0] + 1,))
         reason = f"{form.reason}; {op.code} adds the zero point"
         return replace(form, zero_point=(-form.zero_point[0],), reason=reason)
 
-    def weigh_inner(self, op: Op, rule: QuantizationRule) -> None:
-        """Choose the forms of the biases of an operator with several, after those of its other constants.
+    def choose_inner_biases(self, op: Op, rule: QuantizationRule) -> None:
+        """Choose the forms of the biases in ``rule.biases``; other constants of ``op`` have forms already.
 
-        Weights get larger scales where a bias does not fit, or where sums of products may overflow.
+        Weights get larger scales where a bias does not fit its dtype, or where sums of products may overflow.
+        Raise ModelError for a bias that is no plain constant, UnsupportedError for one without a product.
         """
         for index in indices_of(op, rule.summed):
             self._limit_sums(op, index)
         for name, products in rule.biases.items():
             for index in indices_of(op, [name]):
-                bias = op.inputs[index]
-                assert bias is not None
+                bias = present_operand(op, index)
                 if not (bias.is_const and bias.is_plain):
                     raise ModelError(f"the bias %{bias.name} is not a plain constant")
                 product = product_of(op, products)
                 if product is None:
-                    raise UnsupportedError(f"%{bias.name} is a bias without a product")
+                    raise UnsupportedError(f"%{bias.name} is a bias of {op.code}, which lacks its weights")
                 self._fit_inner_bias(op, index, product)
 
     def _limit_sums(self, op: Op, index: int) -> None:
-        """Enlarge the scale of weights whose products with int16 numbers could overflow 32 bits in a sum."""
-        value = op.inputs[index]
-        assert value is not None
+        """Enlarge the scale of the weights ``index`` if sums of products could overflow 32 bits."""
         form, units = self.read_form(op, index), op.results[0].static_shape[-1]
-        sums = np.abs(value.array().astype(np.float64)).reshape(units, -1).sum(axis=1)
+        weights = present_operand(op, index).array().astype(np.float64)
+        sums = np.abs(weights).reshape(units, -1).sum(axis=1)
         least = float(np.float32(sums.max(initial=0) / LARGEST_SUM))
         if least > form.scale[0]:
-            reason = "the sums of weights and numbers of 16 bits fit into 32 bits"
-            self.edges[op][index] = replace(form, scale=(least,), reason=reason)
+            reason = "sums of products with int16 numbers fit into 32 bits"
+            self.operand_forms[op][index] = replace(form, scale=(least,), reason=reason)
 
     def _fit_inner_bias(self, op: Op, index: int, product: Product) -> None:
-        """Choose the form of the bias ``index``, whose scale is that of ``product``."""
-        scheme, bias = self.scheme_of(op), op.inputs[index]
-        assert scheme.bias is not None  # the scheme is one of integers
-        assert bias is not None
+        """Choose the form of the bias ``index``, whose scale follows from ``product``.
+
+        Enlarge the scale of the weights, the last factor of the product, if the bias does not fit its dtype.
+        """
+        scheme, bias = self.scheme_of(op), present_operand(op, index)
+        assert scheme.bias is not None  # a scheme of integers has it
         *others, last = product.factors
         forms = [self._factor(op, name) for name in others]
         scale = product.constant * math.prod(form.scale[0] for form in forms)
-        data = TensorPlan(i8, (float(np.float32(scale)),), (0,))
+        data = TensorForm(i8, (float(np.float32(scale)),), (0,))
         (at,) = indices_of(op, [last])
-        weights = op.inputs[at]
-        assert weights is not None
+        weights = present_operand(op, at)
         if weights.dtype.is_float:
-            self.edges[op][at] = fit_bias(self.read_form(op, at), bias, data, scheme.bias, weights.array())
-        self.edges[op][index] = bias_plan(bias, data, self._factor(op, last), scheme.bias)
+            self.operand_forms[op][at] = fit_bias(
+                self.read_form(op, at), bias, data, scheme.bias, weights.array()
+            )
+        self.operand_forms[op][index] = bias_form(bias, data, self._factor(op, last), scheme.bias)
 
-    def _factor(self, op: Op, name: str) -> TensorPlan:
-        """Return the form of the operand or inner tensor ``name``."""
+    def _factor(self, op: Op, name: str) -> TensorForm:
+        """Return the form of the operand or inner tensor ``name`` of ``op``."""
         index = next(indices_of(op, [name]), None)
         if index is None:
             return self.inner[op][name]
-        value = op.inputs[index]
-        assert value is not None
+        value = present_operand(op, index)
         return self.read_form(op, index) if value.dtype.is_float else form_of_stored(value)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms with which kernels give right results: integers on which they work, and fine enough steps."""
+"""Choose forms with which integer kernels give right results.
+
+Some kernels fail on certain integers or zero points; some round to steps that are coarser than those of their
+results.  The limits stand in the quantization rule of each operator.
+"""
 
 from __future__ import annotations
 
@@ -14,60 +18,64 @@ from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.cast import Quantize
 from circlekit.ops.quantization import followed_operand
-from circlekit.quant.given import covered_range, fits_activations, given_form, wanted_step
+from circlekit.quant.given_forms import covered_range, fits_activations, given_form, wanted_step
 from circlekit.quant.inner_forms import InnerForms
 from circlekit.quant.parameters import asymmetric
-from circlekit.quant.plan import TensorPlan
+from circlekit.quant.plan import TensorForm
+from circlekit.quant.planned_op import target_refusal
 from circlekit.quant.scheme import SCHEMES, Scheme
 from circlekit.quant.tensor_forms import INFINITE_FACTOR, covering
-from circlekit.quant.trial import trial_refusal
 from circlekit.quant.weights import indices_of, is_weight
 
 COARSE_STEPS = 1.5
-"""Largest step of a kernel, as a multiple of the steps to which its result is then rounded.
+"""The largest allowed ratio of a kernel's own step to the step to which its result is rounded afterwards.
 
-The kernel is wrong by at most half of its own step.  That is less than one step of the result, so the rounded
-result is wrong by one step at most.
+The kernel is wrong by at most half of its own step.  At this ratio that is 0.75 steps of the result, so the
+rounded result is wrong by at most one step.
 """
 
 WIDE = "int16x8"
-"""The scheme for operators whose 8-bit kernels are too coarse."""
+"""The name of the scheme for operators whose 8-bit kernels are too coarse."""
 
 STEPS_FROM_ZERO = 4
-"""A number is surely not rounded to 0 if it is this many steps of the scale away from 0."""
+"""A number that is this many steps away from 0 is surely not rounded to 0."""
 
 
 class KernelForms(InnerForms):
-    """Chooses forms, and wider schemes, that suit the kernels of operators with integer activations.
+    """Chooses forms that suit the integer kernels of operators; see ``TensorForms`` for the attributes.
 
-    ``widened``: the operators that ``widen`` gave a wider scheme, with the reasons.
+    ``widened``: the operators to which ``widen`` gave the scheme WIDE, with the reasons.
     """
 
     widened: dict[Op, str]
 
     def widen(self, op: Op, rule: QuantizationRule) -> None:
-        """Let ``op`` compute in int16 if the steps of its 8-bit kernel are too coarse and the target can.
+        """Give ``op`` the scheme WIDE if its 8-bit kernel is too coarse and the target runs ``op`` in int16.
 
-        If the target cannot, the 8-bit kernel is used; but raise UnsupportedError if the rule of ``op`` fixes
-        the scale of the 8-bit result, because then a later operator cannot make up for it.
+        If the target does not, ``op`` keeps its 8-bit kernel.  Raise UnsupportedError in that case if the
+        rule of ``op`` fixes the scale of the 8-bit result, because no other scale can then make up for it.
         """
         scheme = self.scheme_of(op)
         if scheme.activations not in (i8, u8) or not op.results:
             return
-        reason = f"the 8-bit kernel of {op.code} rounds what it computes in between"
+        reason = f"the 8-bit kernel of {op.code} rounds its intermediate results"
         if not rule.rounds_inside:
             wanted, step = wanted_step(op.results[0], self.given), self._kernel_step(op, rule)
             if wanted is None or step <= COARSE_STEPS * wanted:
                 return
-            steps = f"steps of {step:.3g}, its result is rounded to steps of {wanted:.3g}"
-            reason = f"the 8-bit kernel of {op.code} has {steps}"
+            reason = (
+                f"the 8-bit kernel of {op.code} rounds to steps of {step:.3g}, expected steps of {wanted:.3g}"
+            )
         if self._runs_wide(op, rule, scheme):
-            self.schemes[op], self.widened[op], self.edges[op] = SCHEMES[WIDE], reason, {}
+            self.schemes[op], self.widened[op], self.operand_forms[op] = SCHEMES[WIDE], reason, {}
         elif scheme.activations in rule.fixed:
             raise UnsupportedError(reason)
 
     def _kernel_step(self, op: Op, rule: QuantizationRule) -> float:
-        """Return the step to which ``op`` rounds, whatever the scale of its result; 0 if there is none."""
+        """Return the step to which the kernel of ``op`` rounds, whatever form its result shall have.
+
+        Return 0 if the kernel rounds to the scale of its result, which may be any.
+        """
         dtype = self.scheme_of(op).activations
         assert dtype is not None  # the scheme is one of integers
         if dtype in rule.fixed:
@@ -77,16 +85,16 @@ class KernelForms(InnerForms):
         return self.read_form(op, next(indices_of(op, [str(rule.results_follow)]))).scale[0]
 
     def _runs_wide(self, op: Op, rule: QuantizationRule, scheme: Scheme) -> bool:
-        """Return whether the target runs ``op`` in int16, and converts operands and results of ``scheme``."""
+        """Return whether the target runs ``op`` in int16, and QUANTIZE between int16 and ``scheme``."""
         assert scheme.activations is not None
-        narrow, wide = (TensorPlan(dtype, (1.0,), (0,)) for dtype in (scheme.activations, i16))
+        narrow, wide = (TensorForm(dtype, (1.0,), (0,)) for dtype in (scheme.activations, i16))
         operands = dict.fromkeys(self.activations(op), wide)
         results = {i: wide for i, v in enumerate(op.results) if v.dtype is f32}
         if i16 in rule.fixed:
             results = {i: replace(wide, scale=(rule.fixed[i16][0],)) for i in results}
         convert = Quantize(Value("", f32, ()), results=[Value("", f32, ())])
         return all(
-            trial_refusal(*case, self.target) is None
+            target_refusal(*case, self.target) is None
             for case in (
                 (op, operands, results, rule.attributes),
                 (convert, {0: narrow}, {0: wide}, {}),
@@ -95,17 +103,18 @@ class KernelForms(InnerForms):
         )
 
     def least_scale(self, op: Op, rule: QuantizationRule) -> float:
-        """Return the least scale of the results with which the kernel of ``op`` works, 0 for any scale."""
+        """Return the smallest scale of the results with which the kernel of ``op`` works; 0: any scale."""
         dtype = self.scheme_of(op).activations
         if dtype is None or dtype not in rule.least_step:
             return 0.0
         scales = [self.read_form(op, index).scale[0] for index in self.activations(op)]
         return rule.least_step[dtype] * max(scales, default=0.0)
 
-    def keep_grid(self, op: Op, rule: QuantizationRule) -> None:
-        """Let an operator that only moves or compares elements read its operand with the grid of its result.
+    def read_on_result_grid(self, op: Op, rule: QuantizationRule) -> None:
+        """Let ``op`` read its operand in the given form of its result, if ``op`` does not scale elements.
 
-        It does not matter whether the operand or the result is rounded to that grid.
+        Such an operator moves or compares elements, so that its operand can be rounded in place of its
+        result.  Nothing happens if the result has no given form.
         """
         source = followed_operand(op)
         if source is None or rule.averages or len(op.results) != 1 or source.dtype is not f32:
@@ -117,12 +126,12 @@ class KernelForms(InnerForms):
         if rule.symmetric and any(wanted.zero_point):
             return
         (index,) = indices_of(op, [str(rule.results_follow)])
-        self.edges[op][index] = wanted.because(
+        self.operand_forms[op][index] = wanted.because(
             f"that of %{op.results[0].name}, which {op.code} does not scale"
         )
 
-    def center(self, op: Op, rule: QuantizationRule) -> None:
-        """Let ``op`` read operands with the zero point 0 where its kernel ignores the zero point."""
+    def read_without_zero_point(self, op: Op, rule: QuantizationRule) -> None:
+        """Choose forms with the zero point 0 for operands whose zero point the kernel of ``op`` ignores."""
         for index in indices_of(op, rule.symmetric) if rule.results_follow else ():
             value = op.inputs[index]
             if (
@@ -131,13 +140,15 @@ class KernelForms(InnerForms):
                 and any(self.read_form(op, index).zero_point)
             ):
                 form = self.own_form(value, replace(self.scheme_of(op), asymmetric=False))
-                self.edges[op][index] = form.because(f"{form.reason}; {op.code} ignores the zero point")
+                self.operand_forms[op][index] = form.because(
+                    f"{form.reason}; {op.code} ignores the zero point"
+                )
 
     def cover_constants(self, op: Op, rule: QuantizationRule, index: int) -> None:
-        """Let ``op`` read operand ``index`` in a form with room for its constant operands, too.
+        """Widen the form of operand ``index`` of ``op`` so that it covers the constant operands, too.
 
-        Its result and its constants have the form of this operand.  Constant numbers far outside of the range
-        stand for infinity: they become the lowest or the highest integer.
+        The result and the constants of ``op`` will get that form.  Constant numbers far outside of the range
+        (INFINITE_FACTOR) stand for infinity: they are not covered, and become the lowest or highest integer.
         """
         source, form = op.inputs[index], self.read_form(op, index)
         constants = [v for i in indices_of(op, rule.operands_follow) if is_weight(v := op.inputs[i])]
@@ -150,13 +161,13 @@ class KernelForms(InnerForms):
         if numbers.size and (numbers.min() < low - form.scale[0] or numbers.max() > high + form.scale[0]):
             names = ", ".join(f"%{v.name}" for v in constants)
             low, high = min(low, float(numbers.min())), max(high, float(numbers.max()))
-            reason = f"covers its range and the constant {names}"
-            self.edges[op][index] = covering(low, high, self.scheme_of(op), reason)
+            reason = f"covers its range and {names}"
+            self.operand_forms[op][index] = covering(low, high, self.scheme_of(op), reason)
 
-    def guard(self, op: Op, rule: QuantizationRule) -> None:
-        """Choose forms that avoid the zero points and integers with which the kernel of ``op`` is wrong.
+    def avoid_faults(self, op: Op, rule: QuantizationRule) -> None:
+        """Choose forms without the integers and zero points on which the kernel of ``op`` fails.
 
-        Raise ModelError if that is not possible.
+        Raise ModelError if there are no such forms.
         """
         self.refuse_masks(op)
         scales = [self.read_form(op, index).scale[0] for index in self.activations(op)]
@@ -170,13 +181,17 @@ class KernelForms(InnerForms):
             if self.scheme_of(op).asymmetric:
                 scale, zero_point = asymmetric(0.0, high, plan.dtype)
                 reason = f"without negative numbers, on which {op.code} fails"
-                self.edges[op][index] = TensorPlan(plan.dtype, (scale,), (zero_point,), reason=reason)
+                self.operand_forms[op][index] = TensorForm(plan.dtype, (scale,), (zero_point,), reason=reason)
             elif low < STEPS_FROM_ZERO * plan.scale[0]:
-                raise ModelError(f"{op.code} fails on negative integers, and {low:.4g} is too close to 0")
+                raise ModelError(
+                    f"{op.code} fails on negative numbers: expected numbers of at least "
+                    f"{STEPS_FROM_ZERO * plan.scale[0]:.4g}, got {low:.4g}"
+                )
         for index in indices_of(op, rule.not_zero):
             step = STEPS_FROM_ZERO * self.read_form(op, index).scale[0]
             low, high = self.range_of(op, index)
             if low < step and high > -step:
                 raise ModelError(
-                    f"{op.code} fails on the integer of 0, and %{self.name_of(op, index)} is near it"
+                    f"{op.code} fails on 0: expected numbers farther than {step:.4g} from 0 in "
+                    f"%{self.name_of(op, index)}, got {low:.4g} to {high:.4g}"
                 )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formulas of LiteRT's quantization: scales and zero points for ranges, and integers for numbers.
+"""LiteRT's formulas: compute scales and zero points from ranges, and round numbers to integers.
 
-Source: LiteRT's 8-bit quantization specification, and ``tools/optimize/quantization_utils.cc``.  The formulas
-of ONE, which differ, are in ``quant.one``.
+Source: LiteRT's 8-bit quantization specification, and ``tools/optimize/quantization_utils.cc``.  ONE's
+quantizer uses other formulas; they are in ``quant.one``.
 """
 
 from __future__ import annotations
@@ -16,27 +16,31 @@ from circlekit.ir.dtypes import DType
 from circlekit.ir.value import Array
 
 SMALLEST_SCALE = 2.0**-60
-"""The least scale: products and quotients of two such scales are still normal float32 numbers.
+"""The smallest allowed scale.  A tensor that needs a smaller scale is not quantized.
 
-Tensors whose numbers need a smaller scale are not quantized.
+The product of two scales of this size is still a normal float32 number.
 """
 
-
 LARGEST_SCALE = 2.0**60
-"""The largest scale: products of two such scales, and the numbers of int16, are float32 numbers.
+"""The largest allowed scale.  A tensor that needs a larger scale is not quantized.
 
-Tensors whose numbers need a larger scale are not quantized, either.
+The product of two scales of this size does not overflow float32, nor does this scale times an int16 number.
 """
 
 SCALE_OF_ZEROS = 2.0**-7
-"""The scale of a tensor of zeros; it is below 1 because LiteRT's comparisons fail on scales from 1 on."""
+"""The scale of a tensor that holds only zeros, for which any scale is exact.
+
+It is below 1 because LiteRT's comparison kernels fail on scales of 1 and more.
+"""
 
 
 def asymmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
-    """Return (scale, zero point) with which the integers of ``dtype`` cover [low, high], extended to 0.
+    """Return (scale, zero point) with which the integers of ``dtype`` cover the range [low, high].
 
-    The integer ``zero_point`` stands for exactly 0, so the covered range is moved by up to half a step.
-    Raise ModelError for a range that is not finite, or too small or too large for a scale.
+    The range is first extended so that it includes 0.  The zero point is rounded to an integer, which moves
+    the covered range by up to half a step.  The range [0, 0] gets SCALE_OF_ZEROS and the zero point 0.
+    Raise ModelError if the range is not finite, or if its scale is below SMALLEST_SCALE or above
+    LARGEST_SCALE.
     """
     _require_finite(low, high)
     low, high = min(low, 0.0), max(high, 0.0)
@@ -49,9 +53,12 @@ def asymmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
 
 
 def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
-    """Return (scale, 0) with which the integers of ``dtype`` without the lowest one cover [low, high].
+    """Return (scale, 0) with which the integers of ``dtype`` cover the range [low, high].
 
-    Raise ModelError for a range that is not finite, or too small or too large for a scale.
+    The lowest integer is not used: int8 covers the range with -127 to 127.  The range [0, 0] gets
+    SCALE_OF_ZEROS.
+    Raise ModelError if the range is not finite, or if its scale is below SMALLEST_SCALE or above
+    LARGEST_SCALE.
     """
     _require_finite(low, high)
     magnitude = max(abs(low), abs(high))
@@ -59,7 +66,10 @@ def symmetric(low: float, high: float, dtype: DType) -> tuple[float, int]:
 
 
 def magnitudes(weights: Array, axis: int | None) -> Array:
-    """Return the largest magnitude for each index of ``axis`` (None: of all), as a float64 vector."""
+    """Return the largest magnitude at each index of ``axis``, as a float64 vector.
+
+    ``axis`` None: the vector has one element, the largest magnitude of all ``weights``.
+    """
     if axis is None:
         return np.array([np.abs(weights).max(initial=0)], np.float64)
     others = tuple(i for i in range(weights.ndim) if i != axis)
@@ -68,10 +78,11 @@ def magnitudes(weights: Array, axis: int | None) -> Array:
 
 
 def scales_for(magnitude: Array, dtype: DType) -> Array:
-    """Return the float32 scales with which integers around 0 cover numbers up to each of ``magnitude``.
+    """Return for each magnitude m the float32 scale with which integers of ``dtype`` cover [-m, m].
 
-    A scale is at least SMALLEST_SCALE, and SCALE_OF_ZEROS for the magnitude 0.  Raise ModelError if every
-    magnitude other than 0 is too small for a scale, or if one is too large.
+    The zero point is 0.  A scale is at least SMALLEST_SCALE; the magnitude 0 gets SCALE_OF_ZEROS.
+    Raise ModelError if all magnitudes other than 0 need a scale below SMALLEST_SCALE, or if one magnitude
+    needs a scale above LARGEST_SCALE.
     """
     if magnitude.any() and magnitude.max() < SMALLEST_SCALE * dtype.limits[1]:
         raise ModelError(f"numbers of up to {magnitude.max():.4g} are too small for a scale")
@@ -84,10 +95,13 @@ def scales_for(magnitude: Array, dtype: DType) -> Array:
 def integers(
     numbers: Array, scale: Array, zero_point: Array, dtype: DType, axis: int = 0, narrow: bool = False
 ) -> Array:
-    """Return ``numbers / scale + zero_point``, rounded half to even and clamped to the range of ``dtype``.
+    """Return ``round(numbers / scale) + zero_point``, clamped to the range of ``dtype``.
 
-    ``scale``, ``zero_point``: vectors of one element, or of one for each index of ``axis``.  ``narrow``: the
-    lowest integer is not used.  int4 integers have the numpy dtype int8.  Raise ModelError for NaN.
+    Halves are rounded to the even integer.
+    ``scale``, ``zero_point``: vectors with one element, or with one element for each index of ``axis``.
+    ``narrow``: the lowest integer of ``dtype`` is not used.
+    The result has the shape of ``numbers`` and the numpy dtype of ``dtype``; int4 has the numpy dtype int8.
+    Raise ModelError for NaN.
     """
     if np.isnan(numbers).any():
         raise ModelError("expected numbers to quantize, got NaN")
@@ -107,7 +121,11 @@ def _require_finite(low: float, high: float) -> None:
 
 
 def _checked_scale(scale: float, low: float, high: float) -> float:
-    """Return ``scale`` rounded to float32; raise ModelError, with the range, if it is too small or large."""
+    """Return ``scale`` rounded to float32.
+
+    Raise ModelError if it is below SMALLEST_SCALE or above LARGEST_SCALE; ``low`` and ``high`` are for the
+    message.
+    """
     if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
         size = "small" if scale < SMALLEST_SCALE else "large"
         raise ModelError(f"the range {low:.4g} to {high:.4g} is too {size} for a scale")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan of a quantization: dtype, scale and zero point of every tensor, with a reason for every choice.
 
-``choose`` makes a plan, techniques change it, ``apply`` quantizes a model by it.  Tensors are known by their
-names, operators by the names of their first results.
+``choose`` makes a plan, techniques change it, ``apply`` quantizes a model by it.  A plan can be saved as a
+JSON file and edited by hand.  It identifies a tensor by its name, an operator by the name of its first result
+(``key_of``).
 """
 
 from __future__ import annotations
@@ -26,18 +27,21 @@ from circlekit.quant.scheme import NO_SCHEME
 
 FilePath = str | os.PathLike[str]
 BLOCKWISE = "BlockwiseQuantization"
-"""The name of the table of the schema for weights with scales of blocks."""
+"""The name of the schema's table for weights whose scales belong to blocks."""
 
 
 @dataclass(frozen=True)
-class TensorPlan:
+class TensorForm:
     """The form of a tensor: ``real = scale * (stored - zero_point)``.
 
-    ``scale``, ``zero_point``: one element, or one for each index of ``axis``; for blocks, the scales of the
-    blocks of row 0, then of row 1, and so on, without zero points; empty for float16.  ``block``: number of
-    elements of a block, 0 if there are no blocks.  ``narrow``: the lowest integer is not used.  ``rounds``:
-    the model was trained with this rounding, so that operators that read another form get the rounded
-    numbers.  ``reason``: why the form was chosen.
+    ``dtype``: the dtype of the stored numbers.
+    ``scale``, ``zero_point``: one element, or one for each index of ``axis``; both are empty for float16.
+    ``block``: the number of neighboring elements of a row that share a scale; 0: no blocks.  With blocks,
+    ``scale`` lists the blocks of row 0, then those of row 1, and so on; ``zero_point`` is empty.
+    ``narrow``: the lowest integer is not used.
+    ``reason``: why the form was chosen.
+    ``rounds``: the model was trained with this form.  Every operator, also a float one, then reads numbers
+    that were rounded to it.
     """
 
     dtype: DType
@@ -49,17 +53,17 @@ class TensorPlan:
     reason: str = ""
     rounds: bool = False
 
-    def same_as(self, other: TensorPlan | None) -> bool:
-        """Return whether ``other`` stores the same integers for the same numbers; False for None."""
+    def same_as(self, other: TensorForm | None) -> bool:
+        """Return whether both forms store the same data for the same numbers; False for None."""
         return other is not None and self.key == other.key
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """The fields that determine the stored data."""
+        """The fields that determine the stored data: all but ``reason`` and ``rounds``."""
         return self.dtype, self.scale, self.zero_point, self.axis, self.block, self.narrow
 
-    def because(self, reason: str) -> TensorPlan:
-        """Return this plan with another reason."""
+    def because(self, reason: str) -> TensorForm:
+        """Return a copy with another reason."""
         return replace(self, reason=reason)
 
     @property
@@ -73,7 +77,10 @@ class TensorPlan:
         return np.array(self.zero_point, np.int64)
 
     def quantization(self, name: str) -> Quantization | None:
-        """Return the quantization of the tensor ``name``; None for float16."""
+        """Return this form as the quantization of a tensor of the IR; None for float16.
+
+        ``name``: the name of the tensor, from which that of the tensor with the scales of blocks is made.
+        """
         if self.block:
             scales = Value.constant(f"{name}_scales", self.scales.astype(np.float16))
             details = {"": BLOCKWISE, "scales": scales, "zero_points": -1, "block_size": self.block}
@@ -83,19 +90,20 @@ class TensorPlan:
 
 @dataclass
 class OperatorPlan:
-    """How an operator is computed.
+    """The plan of one operator.
 
-    ``code``: the operator's name in the schema.  ``scheme``: the name of its scheme, ``float`` if it stays
-    float.  ``reason``: why it has that scheme.  ``operands``: the forms of operands by index: of constants,
-    and of tensors that it reads in another form than the stored one.  ``inner``: the forms of inner tensors
-    by name, in the order of ``Declaration.inner_tensors``.
+    ``code``: the name of its kind in the schema, such as ``CONV_2D``.
+    ``scheme``: the name of its scheme; ``float`` if it stays float.  ``reason``: why it has that scheme.
+    ``operands``: by index of the operand, the forms of its constants and of the tensors that it reads in
+    another form than the stored one.
+    ``inner``: the forms of inner tensors by name, in the order of ``Declaration.inner_tensors``.
     """
 
     code: str
     scheme: str
     reason: str = ""
-    operands: dict[int, TensorPlan] = field(default_factory=dict)
-    inner: dict[str, TensorPlan] = field(default_factory=dict)
+    operands: dict[int, TensorForm] = field(default_factory=dict)
+    inner: dict[str, TensorForm] = field(default_factory=dict)
 
     @property
     def is_float(self) -> bool:
@@ -105,24 +113,29 @@ class OperatorPlan:
 
 @dataclass
 class GraphPlan:
-    """The plan of one graph: tensors and operators by name.
+    """The plan of one graph.
 
-    ``constants``: integers that replace the rounded numbers of a constant, by its name: from techniques such
-    as GPTQ and bias correction.
+    ``tensors``: the stored forms of tensors that are not constant, by name.
+    ``operators``: the plans of operators, by ``key_of``.
+    ``constants``: the integers of some constants, by name.  Techniques such as GPTQ choose them; all other
+    constants are rounded to nearest.
     """
 
-    tensors: dict[str, TensorPlan] = field(default_factory=dict)
+    tensors: dict[str, TensorForm] = field(default_factory=dict)
     operators: dict[str, OperatorPlan] = field(default_factory=dict)
     constants: dict[str, Array] = field(default_factory=dict)
 
 
 @dataclass
 class Preparation:
-    """The changes of the float model before its plan is applied, in this order.
+    """The changes of the float model that must be made before its plan is applied, in this order.
 
-    ``passes``: a pipeline or names of passes.  ``target``: the runtime for which the model is then legalized.
-    ``is_calibrated``: passes that make new tensors are left out.  ``techniques``: changes of constants, each
-    an object with the name of the ``technique`` and its arguments (see ``techniques.replay``).
+    ``passes``: the name of a pipeline, or names of passes.
+    ``target``: the runtime for which the model is then legalized.
+    ``is_calibrated``: the ranges come from an earlier calibration, so that passes that make new tensors are
+    left out.
+    ``techniques``: changes of constants.  Each is an object with the name of a ``technique`` and its
+    arguments (see ``techniques.replay``).
     """
 
     passes: str | list[str] = "O1"
@@ -133,9 +146,11 @@ class Preparation:
 
 @dataclass
 class Plan:
-    """The plan of a model: one GraphPlan for each graph, in order.
+    """The plan of a model.
 
-    ``inputs``, ``outputs``: dtypes of the interface; None: it stays as it is.
+    ``scheme``: the name of the default scheme.  ``graphs``: the plans of the graphs, in their order.
+    ``inputs``, ``outputs``: the dtypes of quantized inputs and outputs; None: they stay float.
+    ``preparation``: what to do with the float model first.
     """
 
     scheme: str
@@ -153,24 +168,26 @@ class Plan:
         return self.graphs[0]
 
     def save(self, path: FilePath) -> None:
-        """Write the plan as JSON, which a person can read and edit; raise FileError if that fails."""
+        """Write the plan as a JSON file, which a person can read and edit; raise FileError if that fails."""
         write_file(path, [self.to_json().encode()])
 
     @staticmethod
     def load(path: FilePath) -> Plan:
-        """Read a file that ``save`` wrote; raise FileError or FormatError if that fails."""
+        """Return the plan in a file of ``save``; raise FileError if it cannot be read, FormatError if it is
+        not a plan.
+        """
         try:
             return Plan.from_json(bytes(map_file(path)).decode(errors="replace"))
         except FormatError as error:
             raise FormatError(f"{os.fspath(path)}: {error}") from None
 
     def to_json(self) -> str:
-        """Return the plan as JSON, with the integers of constants; ``from_json`` reads it."""
+        """Return the plan as JSON text, which ``from_json`` reads."""
         return readable_json(_encoded(self))
 
     @staticmethod
     def from_json(text: str) -> Plan:
-        """Return the plan of a JSON text; raise FormatError if it is not a plan."""
+        """Return the plan in a JSON text; raise FormatError if the text is not a plan."""
         try:
             return _decoded(json.loads(text))
         except KeyError as error:
@@ -180,7 +197,10 @@ class Plan:
 
 
 def key_of(op: Op) -> str:
-    """Return the name by which plans know an operator: that of its first result."""
+    """Return the name by which plans identify ``op``: that of its first result.
+
+    An operator without results gets a name made from its code and its operands.
+    """
     return op.results[0].name if op.results else f"{op.code} of {', '.join(v.name for v in op.inputs if v)}"
 
 
@@ -197,14 +217,14 @@ def _encoded(plan: Plan) -> dict[str, Any]:
         "preparation": vars(plan.preparation),
         "graphs": [
             {
-                "tensors": {name: _tensor(t) for name, t in graph.tensors.items()},
+                "tensors": {name: _encoded_form(form) for name, form in graph.tensors.items()},
                 "operators": {
                     name: {
                         "code": op.code,
                         "scheme": op.scheme,
                         "reason": op.reason,
-                        "operands": {str(i): _tensor(t) for i, t in op.operands.items()},
-                        **({"inner": {n: _tensor(t) for n, t in op.inner.items()}} if op.inner else {}),
+                        "operands": {str(i): _encoded_form(form) for i, form in op.operands.items()},
+                        **({"inner": {n: _encoded_form(f) for n, f in op.inner.items()}} if op.inner else {}),
                     }
                     for name, op in graph.operators.items()
                 },
@@ -218,39 +238,40 @@ def _encoded(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _tensor(plan: TensorPlan) -> dict[str, Any]:
-    """Return the form of a tensor as a JSON object; fields with their default are left out."""
-    fields: dict[str, Any] = {"dtype": plan.dtype.short}
-    if plan.scale:
-        fields["scale"] = _one_or_list([float(str(np.float32(s))) for s in plan.scale])
-        fields["zero_point"] = _one_or_list(plan.zero_point)
+def _encoded_form(form: TensorForm) -> dict[str, Any]:
+    """Return ``form`` as a JSON object without the fields that have their default."""
+    fields: dict[str, Any] = {"dtype": form.dtype.short}
+    if form.scale:
+        fields["scale"] = _one_or_list([float(str(np.float32(s))) for s in form.scale])
+        fields["zero_point"] = _one_or_list(form.zero_point)
     for name in ("axis", "block", "narrow", "rounds"):
-        if getattr(plan, name):
-            fields[name] = getattr(plan, name)
-    return {**fields, "reason": plan.reason}
+        if getattr(form, name):
+            fields[name] = getattr(form, name)
+    return {**fields, "reason": form.reason}
 
 
 def _one_or_list(numbers: Sequence[Any]) -> Any:
-    """Return the number if there is only one, else the list."""
+    """Return the number if there is exactly one, else a list of all."""
     return numbers[0] if len(numbers) == 1 else list(numbers)
 
 
 def _decoded(tree: Mapping[str, Any]) -> Plan:
+    """Return the plan in a JSON object; raise the errors that ``from_json`` converts."""
     inputs, outputs = (_dtype(tree[side]) if tree.get(side) else None for side in ("inputs", "outputs"))
-    graphs = [_graph_plan(graph) for graph in tree["graphs"]]
+    graphs = [_decoded_graph(graph) for graph in tree["graphs"]]
     return Plan(tree["scheme"], graphs, inputs, outputs, Preparation(**tree.get("preparation", {})))
 
 
-def _graph_plan(graph: Mapping[str, Any]) -> GraphPlan:
-    """Return the plan of the JSON object of a graph."""
+def _decoded_graph(graph: Mapping[str, Any]) -> GraphPlan:
+    """Return the plan of one graph in a JSON object."""
     plan = GraphPlan()
     for name, fields in graph["tensors"].items():
-        plan.tensors[name] = _tensor_plan(fields, f"%{name}")
+        plan.tensors[name] = _decoded_form(fields, f"%{name}")
     for name, op in graph["operators"].items():
         operands = op.get("operands", {}).items()
-        forms = {int(i): _tensor_plan(fields, f"operand {i} of %{name}") for i, fields in operands}
+        forms = {int(i): _decoded_form(fields, f"operand {i} of %{name}") for i, fields in operands}
         named = op.get("inner", {}).items()
-        inner = {n: _tensor_plan(fields, f"{n} inside of %{name}") for n, fields in named}
+        inner = {n: _decoded_form(fields, f"inner tensor {n} of %{name}") for n, fields in named}
         plan.operators[name] = OperatorPlan(op["code"], op["scheme"], op.get("reason", ""), forms, inner)
     for name, constant in graph.get("constants", {}).items():
         plan.constants[name] = _array(constant, name)
@@ -258,6 +279,7 @@ def _graph_plan(graph: Mapping[str, Any]) -> GraphPlan:
 
 
 def _array(tree: Mapping[str, Any], name: str) -> Array:
+    """Return the integers of the constant ``name``; raise FormatError if they do not fit dtype and shape."""
     try:
         array: Array = np.asarray(tree["data"], tree["dtype"]).reshape(tree["shape"])
         return array
@@ -265,13 +287,13 @@ def _array(tree: Mapping[str, Any], name: str) -> Array:
         raise FormatError(f"constant %{name}: {error}") from None
 
 
-def _tensor_plan(tree: Mapping[str, Any], where: str) -> TensorPlan:
-    """Return the form of one tensor; raise FormatError, which begins with ``where``, if it is wrong."""
+def _decoded_form(tree: Mapping[str, Any], where: str) -> TensorForm:
+    """Return the form in a JSON object; raise FormatError, which begins with ``where``, if it has none."""
     try:
         scale, zero_point = (np.atleast_1d(tree.get(name, [])) for name in ("scale", "zero_point"))
         with np.errstate(over="ignore"):  # infinite scales are refused when the plan is applied
             scales = tuple(scale.astype(np.float32).tolist())
-        return TensorPlan(
+        return TensorForm(
             _dtype(tree["dtype"]),
             scales,
             tuple(int(z) for z in zero_point.tolist()),
@@ -288,6 +310,7 @@ def _tensor_plan(tree: Mapping[str, Any], where: str) -> TensorPlan:
 
 
 def _dtype(name: str) -> DType:
+    """Return the dtype with the short name ``name``, such as ``i8``; raise ValueError for other names."""
     if name not in BY_SHORT:
         raise ValueError(f"no dtype is named {name}{did_you_mean(str(name), BY_SHORT)}")
     return BY_SHORT[name]

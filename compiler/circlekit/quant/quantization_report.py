@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a quantization: operators by scheme, operators that stay float and why, sizes of files."""
+"""The report of a quantization: operators by scheme, operators that stay float with reasons, file sizes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE"})
 """Operators that convert between integers and floats, or between integers with different scales."""
 
 NAME_CHARACTERS = 60
-"""At most this many characters of a tensor's name are shown."""
+"""The largest number of characters of a tensor's name that the text shows."""
 
 
 class FloatOperator(NamedTuple):
-    """An operator that stays float: kind, name of its first result, and the reason."""
+    """An operator that stays float: its code, such as ``CONV_2D``, the name of its result, the reason."""
 
     code: str
     name: str
@@ -30,11 +30,13 @@ class FloatOperator(NamedTuple):
 
 @dataclass
 class QuantizationReport:
-    """What a quantization did.  ``str`` formats it as text, ``document`` as an object for JSON.
+    """The result of a quantization.  ``str`` formats it as text, ``document`` as an object for JSON.
 
-    ``scheme``: its name.  ``plan``: the applied plan.  ``before``, ``after``: summaries of the float and of
-    the quantized model.  ``notes``: sentences for the user.  ``source``, ``target``: the paths of the files,
-    or "".  ``seconds``: how long it took.
+    ``scheme``: the name of the default scheme.  ``plan``: the applied plan.
+    ``before``, ``after``: summaries of the float model and of the quantized model.
+    ``notes``: sentences for the user.
+    ``source``, ``target``: the paths of the input file and of the output file, empty if there is none.
+    ``seconds``: how long the quantization took.
     """
 
     scheme: str
@@ -48,13 +50,13 @@ class QuantizationReport:
 
     @property
     def schemes(self) -> dict[str, int]:
-        """Number of operators by scheme, also of those that stay float; conversions do not count."""
+        """The number of operators by name of the scheme, or by ``float``; without CONVERSIONS."""
         plans = [op for graph in self.plan for op in graph.operators.values() if op.code not in CONVERSIONS]
         return dict(Counter(op.scheme for op in plans).most_common())
 
     @property
     def floats(self) -> list[FloatOperator]:
-        """The operators that stay float, with the reasons; conversions do not count."""
+        """The operators that stay float, with the reasons; without CONVERSIONS."""
         return [
             FloatOperator(op.code, name, op.reason)
             for graph in self.plan
@@ -77,6 +79,7 @@ class QuantizationReport:
         }
 
     def _conversions(self) -> dict[str, int]:
+        """Return the number of each of CONVERSIONS in the quantized model."""
         return {code: count for code, count in self.after.ops.items() if code in CONVERSIONS}
 
     def __str__(self) -> str:
@@ -95,13 +98,13 @@ class QuantizationReport:
             yield from format_columns(rows).splitlines()
         if conversions := self._conversions():
             added = ", ".join(f"{count} {code}" for code, count in conversions.items())
-            yield f"between integers and floats, or other scales: {added}"
+            yield f"conversions between integers and floats, or between scales: {added}"
         yield from self._float_lines()
         yield from (f"note: {note}" for note in self.notes)
         yield f"quantized in {self.seconds:.2f} s"
 
     def _float_lines(self) -> Iterator[str]:
-        """Yield a line for each kind of operator and reason why it stays float."""
+        """Yield one line for each pair of an operator's code and a reason why such operators stay float."""
         by_reason: dict[tuple[str, str], list[str]] = {}
         for op in self.floats:
             by_reason.setdefault((op.code, op.reason), []).append(op.name)
@@ -114,4 +117,5 @@ class QuantizationReport:
 
 
 def _title(scheme: str) -> str:
+    """Return the name of ``scheme`` with its description; ``float`` has none."""
     return scheme if scheme not in SCHEMES else f"{scheme} ({SCHEMES[scheme].title})"

@@ -13,28 +13,34 @@ from circlekit.quant.calibration import Calibration
 from circlekit.quant.calibration.calibration import observed_values
 from circlekit.quant.calibration.ranges import estimate_range
 from circlekit.quant.choose import Ranges, choose
-from circlekit.quant.plan import Plan, TensorPlan
+from circlekit.quant.plan import Plan, TensorForm
 from circlekit.quant.scheme import Scheme
 from circlekit.quant.selection import schemes_of
 from circlekit.targets.target import Target
 
 PREPARATION = ("fold_dequantize", "replace_neg_with_mul", "replace_square_with_mul")
-"""Passes without which some operators would stay float; they make no new tensors but constants."""
+"""Passes for every scheme: without them some operators would stay float.
+
+They make no tensors that calibration would have to observe, only constants.
+"""
 
 FOR_INTEGERS = (*PREPARATION, "replace_average_pool_with_mean")
-"""Passes for integer activations; the last one avoids a kernel with coarse steps.  No new tensors."""
+"""Passes for integer activations.  The last one avoids a kernel with coarse steps.
+
+They, too, make no tensors that calibration would have to observe.
+"""
 
 FOR_KERNELS = ("replace_sum_with_mean",)
-"""Passes that avoid faulty quantized kernels; they make tensors, which calibration has to observe."""
+"""Passes that avoid faulty integer kernels.  They make tensors that calibration has to observe."""
 
 FOR_INT16 = ("replace_squared_difference_with_mul", "decompose_hardswish")
-"""Passes for operators without an int16 kernel; they make tensors, too."""
+"""Passes that replace operators without an int16 kernel.  They make such tensors, too."""
 
 
 def preparation(scheme: Scheme, is_calibrated: bool) -> tuple[str, ...]:
-    """Return the passes to run on a float model before ``scheme`` is applied.
+    """Return the names of the passes to run on a float model before ``scheme`` is applied.
 
-    ``is_calibrated``: ranges were observed before, so that no pass may make new tensors.
+    ``is_calibrated``: the ranges come from an earlier calibration, so that no pass may make new tensors.
     """
     if scheme.activations is None:
         return PREPARATION
@@ -44,13 +50,13 @@ def preparation(scheme: Scheme, is_calibrated: bool) -> tuple[str, ...]:
 
 
 def make_names_distinct(model: Model) -> None:
-    """Rename tensors, in place, that have the name of an earlier tensor of their graph.
+    """Rename in place every tensor that has the name of an earlier tensor of its graph.
 
-    Inputs and outputs keep their names.  It is needed because calibrations and plans know tensors by name.
+    Inputs and outputs keep their names.  Calibrations and plans, which identify tensors by name, need this.
     """
     for graph in model.graphs:
-        seen = {value.name for value in (*graph.inputs, *graph.outputs)}
         interface = {*graph.inputs, *graph.outputs}
+        seen = {value.name for value in interface}
         for value in graph.values():
             if value.name in seen and value not in interface:
                 value.name = graph.unique_name(value.name)
@@ -58,11 +64,11 @@ def make_names_distinct(model: Model) -> None:
 
 
 def ranges_of(model: Model, calibration: Calibration, estimator: str = "min_max", **options: Any) -> Ranges:
-    """Return the range of each tensor by the range estimator of this name.
+    """Return for each graph the range (min, max) of each tensor by name.
 
-    ``options``: those of the estimator.  A tensor that calibration did not observe, because a pass made it
-    later, gets the range of the tensor whose elements it holds.  Tensors without a finite number have no
-    range.  Raise the errors of ``estimate_range``.
+    ``estimator``, ``options``: the name of the range estimator and its options, see ``estimate_range``.
+    A tensor that a pass made after calibration gets the range of the tensor whose elements it holds.  A
+    tensor without a finite number has no range.  Raise the errors of ``estimate_range``.
     """
     found = []
     for index, graph in enumerate(model.graphs):
@@ -72,23 +78,23 @@ def ranges_of(model: Model, calibration: Calibration, estimator: str = "min_max"
             for name, tensor in statistics.items()
             if tensor.min is not None and tensor.max is not None
         }
-        _spread(graph, ranges)
+        _add_moved_ranges(graph, ranges)
         found.append(ranges)
     return found
 
 
 def require_fit(model: Model, calibration: Calibration) -> None:
-    """Raise ModelError if most tensors of the main graph are unknown to ``calibration``."""
+    """Raise ModelError if ``calibration`` lacks more than half of the main graph's tensors."""
     names = [value.name for index, _, value in observed_values(model) if index == 0]
     known = sum(name in calibration.main for name in names)
     if names and 2 * known < len(names):
         raise ModelError(
-            f"the calibration is that of another model: it knows {known} of {len(names)} tensors"
+            f"expected a calibration of this model, got one with {known} of its {len(names)} tensors"
         )
 
 
-def _spread(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
-    """Add the ranges of tensors whose elements are only moved from or to a tensor in ``ranges``."""
+def _add_moved_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
+    """Add to ``ranges`` the tensors whose elements data movement copies from or to a tensor in ``ranges``."""
     moves = [
         (value, op.results[0])
         for op in graph
@@ -113,12 +119,13 @@ def plan_model(
     target: Target | None = None,
     inputs: DType | None = None,
     outputs: DType | None = None,
-    given: Sequence[Mapping[str, TensorPlan]] = (),
+    given: Sequence[Mapping[str, TensorForm]] = (),
 ) -> Plan:
-    """Return the plan of a quantization by plain rules; ``model`` is not changed.
+    """Return the plan of the float ``model`` by plain rules; the model is not changed.
 
-    ``scheme``, ``operators``, ``only``: see ``schemes_of``.  ``ranges``, ``target``, ``given``: see
-    ``choose``.  ``inputs``, ``outputs``: dtypes of the interface; None: float.
+    ``scheme``, ``operators``, ``only``: which operators get which scheme, see ``schemes_of``.
+    ``ranges``, ``target``, ``given``: see ``choose``.
+    ``inputs``, ``outputs``: dtypes of quantized inputs and outputs; None: they stay float.
     """
     plan = choose(model, ranges, schemes_of(model, scheme, operators, only), scheme, target, given)
     plan.inputs, plan.outputs = inputs, outputs

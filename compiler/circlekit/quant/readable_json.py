@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON that is easy to read: a line for each field of an object, lists of numbers on one line."""
+"""Format JSON so that it is easy to read: one line for each field of an object, or list of numbers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any
 
 
 def readable_json(document: Mapping[str, Any]) -> str:
-    """Return ``document`` as JSON with a line for each field; a list of numbers stays on one line.
+    """Return ``document`` as JSON with one line for each field of an object.
 
-    Raise ValueError for NaN and infinity, TypeError for objects that JSON does not have.
+    A list of numbers or texts stays on one line.  Raise ValueError for NaN and infinity, TypeError for
+    objects that JSON cannot express.
     """
     return "".join(_lines(document, 0)) + "\n"
 
 
 def _lines(content: Any, depth: int) -> Iterator[str]:
-    """Yield pieces of the text; ``depth``: how far lines are indented."""
+    """Yield the text of ``content`` in pieces; ``depth``: the indentation of its first line, in spaces."""
     is_object = isinstance(content, Mapping)
     if not content or not (is_object or (isinstance(content, list) and isinstance(content[0], Mapping))):
         yield json.dumps(content, allow_nan=False)

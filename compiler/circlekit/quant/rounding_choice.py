@@ -26,17 +26,17 @@ ROUNDING: Mapping[str, LayerTechnique] = {
     "GPTQ": round_by_gptq,
     "GPTQ with compensation": compensate,
 }
-"""The techniques, by name, of which every layer gets the best one."""
+"""By name, the techniques from which the best one of each layer is chosen."""
 
 ALTERNATIVES: Sequence[tuple[str, Mapping[str, LayerTechnique]]] = (
     ("rounding to nearest", {}),
     ("bias correction", {"bias correction": correct_bias}),
     ("the best technique of each layer", ROUNDING),
 )
-"""The alternatives that are compared by the outputs of the model, with their techniques.
+"""Names and techniques of the alternatives that are compared by the outputs of the whole model.
 
-The technique of a layer is chosen by the layer's own result.  In a network that amplifies noise, as one with
-random weights does, fewer techniques may be better for the outputs.
+The technique of a layer is chosen by the result of that layer alone.  What is best for a layer may be worse
+for the outputs, in particular in a network that amplifies noise.
 """
 
 
@@ -46,9 +46,11 @@ def best_rounding(
     samples: Sequence[Sequence[Array]],
     reference: Sequence[Sequence[Array]],
 ) -> tuple[Plan, list[str]]:
-    """Return the plan of the alternative that gains most over the first one, and sentences for the report.
+    """Return the plan of the alternative with the smallest error, and sentences for the report.
 
-    ``make_plan``: returns a new plan by plain rules.  ``samples``: the last quarter is held back.
+    ``make_plan``: returns a new plan by plain rules.
+    ``samples``: arrays in the order of the graph's inputs.  Techniques are fitted to the first three
+    quarters; the error is measured on the last quarter.
     ``reference``: the outputs of the float model for each sample.
     """
     held = max(len(samples) // 4, 1)
@@ -57,7 +59,7 @@ def best_rounding(
         for _, techniques in ALTERNATIVES
     ]
     outcomes = [sweep.run() for sweep in sweeps]
-    # the techniques usually help, so that no gain has to be proven on the few samples that are held back
+    # techniques usually help, so the gain counts without subtracting its standard error
     gains = [0.0, *(paired_gain(outcomes[0], outcome, errors=0) for outcome in outcomes[1:])]
     best = gains.index(max(gains))
     counts = {name: sum(c.chosen == name for c in sweeps[-1].choices) for name in ROUNDING}
@@ -66,5 +68,5 @@ def best_rounding(
     result = f"{ratios[-1]} on samples held back, {ratios[0]} by rounding to nearest"
     notes = [f"layers: {chosen or 'none with weights'}; {result}"]
     if sweeps[best] is not sweeps[-1]:
-        notes.append(f"{ALTERNATIVES[best][0]} is kept, {ratios[best]}: the techniques of layers do not help")
+        notes.append(f"{ALTERNATIVES[best][0]} is kept with {ratios[best]}: it has the smallest error")
     return sweeps[best].plan, notes

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemes of quantization: dtypes of activations, weights and biases, and which numbers share a scale."""
+"""Schemes: named ways to quantize operators, such as ``int8`` or ``weight_int4_block32``.
+
+A scheme says which dtypes activations, weights and biases get, and which of the weights share a scale.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,15 @@ from circlekit.errors import UnsupportedError, did_you_mean
 from circlekit.ir.dtypes import DType, f16, i8, i16, i32, i64, u8
 
 NO_SCHEME = "float"
-"""The name for operators that stay float."""
+"""The name that stands in place of a scheme for operators that stay float."""
 
 
 class Arithmetic(Enum):
-    """The numbers with which the runtime computes.
+    """The numbers with which a runtime computes a quantized operator.
 
-    INTEGERS: activations are integers.  DYNAMIC: activations are float, and kernels quantize them at run
-    time.  FLOATS: a DEQUANTIZE converts the weights to float.
+    INTEGERS: activations and weights are integers in the file.  DYNAMIC: activations are float in the file;
+    the kernel quantizes them at run time and multiplies integers.  FLOATS: the kernel is the float kernel; a
+    DEQUANTIZE before it converts the stored weights to float.
     """
 
     INTEGERS = "integers"
@@ -29,12 +33,16 @@ class Arithmetic(Enum):
 class Scheme:
     """A way to quantize an operator.
 
-    ``title``: a description for reports.  ``weights``, ``activations``, ``bias``: dtypes; None: they stay
-    float.  ``asymmetric``: activations may have a zero point other than 0 (weights have one only as uint8).
-    ``per_channel``: weights have a scale for each channel.  ``block``: number of weights along the last axis
-    that share a scale; 0: no blocks.  ``follows_one``: quantize by the rules of ONE's quantizer, not by those
-    of LiteRT's.  ``fallback``: the scheme that an operator with weights gets instead if the target cannot run
-    it in this one.
+    ``name``: what users write.  ``title``: a description for reports.
+    ``weights``: the dtype of constant weights.
+    ``activations``, ``bias``: the dtypes of other tensors and of biases; None: they stay float.
+    ``asymmetric``: activations may have a zero point other than 0.  (The zero point of weights is 0 for every
+    dtype but uint8.)
+    ``per_channel``: every channel of the weights has its own scale; if not, the tensor has one scale.
+    ``block``: the number of neighboring weights along the last axis that share a scale; 0: no blocks.
+    ``follows_one``: tensors get scales by the rules of ONE's quantizer; if not, by the rules of LiteRT.
+    ``fallback``: the name of another scheme.  An operator with weights gets it if the target cannot run the
+    operator in this scheme; None: the operator then stays float.
     """
 
     name: str
@@ -93,11 +101,14 @@ SCHEMES: dict[str, Scheme] = {
         *_WEIGHT_INT4_BLOCKS, _FLOAT16, *_ONE,
     )
 }  # fmt: skip
-"""The schemes by name, LiteRT's first."""
+"""All schemes by name: those of LiteRT first, then those of ONE."""
 
 
 def find_scheme(name: str) -> Scheme | None:
-    """Return the scheme ``name``, or None for ``float``; raise UnsupportedError for an unknown name."""
+    """Return the scheme ``name``, or None for the name ``float``.
+
+    Raise UnsupportedError for an unknown name.
+    """
     if name == NO_SCHEME:
         return None
     if name not in SCHEMES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The budget of a search, counted in work: the result does not depend on how fast or busy the machine is."""
+"""The budget of a search, counted in work, so that the result does not depend on how fast the machine is."""
 
 from __future__ import annotations
 
@@ -9,37 +9,38 @@ from circlekit.interp.execution_plan import work_of
 from circlekit.ir.graph import Model
 
 WORK_PER_SECOND = 7e9
-"""Multiply-accumulates that a usual core computes in a second: the unit of ``seconds``."""
+"""The number of multiply-accumulates that a usual core computes in a second."""
 
 OPERATOR_WORK = 1.5e6
-"""The time of an operator besides its multiply-accumulates, counted in these."""
+"""The fixed cost of each operator, expressed as a number of multiply-accumulates."""
 
+# The costs of the steps of a search for each sample, about, in runs of the float model.
 
 ROTATION_RUNS = 24
-"""The comparison of rotations takes about this many runs of the float model for each sample."""
+"""The cost of comparing the rotated model with the model."""
 
 COLLECTING_RUNS = 3
-"""Collecting the ranges of a sample takes as long as about this many runs of the float model."""
+"""The cost of observing ranges."""
 
 COLLECTING_NUMBERS_RUNS = 5
-"""The same for ranges with histograms."""
+"""The cost of observing ranges and histograms."""
 
 CORRECTING_RUNS = 6
-"""A sweep that corrects biases takes as long as about this many runs for each sample."""
+"""The cost of a sweep that corrects biases."""
 
 COMPARING_RUNS = 2
-"""A sweep that changes nothing takes as long as about this many runs for each sample."""
+"""The cost of a sweep that only measures the error."""
 
 READER_RUNS = 20
-"""The search for ranges by readers takes as long as about this many runs for each sample."""
+"""The cost of the search for the ranges that are best for the readers of tensors."""
 
 
 @dataclass
 class SearchBudget:
     """The budget of a search, counted in runs of the float model on one sample.
 
-    ``seconds``: the budget as time of a usual core.  ``run_work``: the multiply-accumulates of a run.
-    ``spent``: the number of runs so far.
+    ``seconds``: the whole budget as time of a usual core.  ``run_work``: the multiply-accumulates of a run.
+    ``spent``: the number of runs that were spent so far.
     """
 
     seconds: float
@@ -48,13 +49,13 @@ class SearchBudget:
 
     @staticmethod
     def of(model: Model, seconds: float) -> SearchBudget:
-        """Return the budget for a search on the main graph of ``model``."""
+        """Return a budget of ``seconds`` for runs of the main graph of ``model``."""
         return SearchBudget(seconds, sum(work_of(op) + OPERATOR_WORK for op in model.main) + 1)
 
     def runs(self, part: float = 1.0) -> float:
-        """Return the number of runs in this part, 0 to 1, of the budget."""
+        """Return how many runs ``part``, 0 to 1, of the whole budget pays for."""
         return part * self.seconds * WORK_PER_SECOND / self.run_work
 
     def spend(self, runs: float) -> None:
-        """Add ``runs`` to those that are spent."""
+        """Add ``runs`` to ``spent``."""
         self.spent += runs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Select operators by the name of a result, by a regular expression on it, or by their kind."""
+"""Select operators by patterns: the name of a result, a regular expression for it, or a kind of operator."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from circlekit.ir.op import REGISTRY, Op
 from circlekit.quant.scheme import Scheme, find_scheme
 
 EXPRESSION_PREFIX = "re:"
-"""The prefix of a pattern that is a regular expression."""
+"""The prefix of patterns that are regular expressions, such as ``re:^block1/``."""
 
 
 def selected(model: Model, pattern: str) -> list[Op]:
     """Return the operators of all graphs that ``pattern`` selects.
 
-    ``re:EXPRESSION`` searches the names of results; another pattern is the whole name of a result, the name
-    of a class (``Conv2D``) or the schema's code (``CONV_2D``).  A kind of which the model has no operator
-    selects nothing.  Raise ModelError for any other pattern that selects nothing, UnsupportedError for an
-    EXPRESSION that is not a regular expression.
+    ``re:EXPRESSION`` selects the operators with a result in whose name the expression is found.  Any other
+    pattern is the whole name of a result, the name of an operator class (``Conv2D``), or the code of the
+    class in the schema (``CONV_2D``).
+    A class of which the model has no operator selects nothing.  Raise ModelError for any other pattern that
+    selects nothing, UnsupportedError if EXPRESSION is not a regular expression.
     """
     if pattern.startswith(EXPRESSION_PREFIX):
         try:
@@ -33,18 +34,19 @@ def selected(model: Model, pattern: str) -> list[Op]:
         found = [op for op in model.ops() if pattern in _names(op)]
     if not found and not _is_kind(pattern):
         known = {name for op in model.ops() for name in _names(op)}
-        raise ModelError(f"no operator is selected by {pattern!r}{did_you_mean(pattern, known)}")
+        raise ModelError(f"{pattern!r} selects no operator{did_you_mean(pattern, known)}")
     return found
 
 
 def schemes_of(
     model: Model, scheme: str, operators: Mapping[str, str] | None = None, only: Iterable[str] | None = None
 ) -> dict[Op, Scheme | None]:
-    """Return the scheme of each operator of all graphs, None for float.
+    """Return the scheme of each operator of all graphs; None for operators that stay float.
 
-    ``scheme``: the name of the scheme that operators get by default.  ``only``: patterns of the operators
-    that get it, None for all; the others stay float.  ``operators``: names of other schemes, by the pattern
-    of the operators that get them; the last pattern that selects an operator counts.
+    ``scheme``: the name of the default scheme.
+    ``only``: patterns of the operators that get the default scheme; the others stay float.  None: all get it.
+    ``operators``: names of other schemes, by the pattern of the operators that get them.  If several patterns
+    select an operator, the last one counts.
     Raise the errors of ``selected`` and ``find_scheme``, and UnsupportedError if schemes of ONE and of LiteRT
     are mixed.
     """
@@ -62,10 +64,10 @@ def schemes_of(
 
 
 def _names(op: Op) -> list[str]:
-    """Return the names by which a pattern can select ``op``."""
+    """Return all patterns, but regular expressions, that select ``op``."""
     return [op.code, type(op).__name__, *(v.name for v in op.results)]
 
 
 def _is_kind(pattern: str) -> bool:
-    """Return whether ``pattern`` is the name of a class of operators, or its code."""
+    """Return whether ``pattern`` is the name or the code of an operator class."""
     return pattern in REGISTRY or any(kind.__name__ == pattern for kind in REGISTRY.values())

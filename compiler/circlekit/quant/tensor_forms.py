@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forms of a graph's tensors while its plan is chosen: stored forms, and those in which operators read.
+"""Forms for tensors that cover the ranges of their numbers; the base class of ``GraphChooser``.
 
-A form is a ``TensorPlan``: dtype, scales and zero points.
+A form is a ``TensorForm``: dtype, scales and zero points.  A tensor is stored in one form.  An operator may
+read the tensor in another form; then a QUANTIZE before the operator converts the integers.
+
+Masks need a special form.  An attention mask adds a huge negative number (or -inf) to the logits that
+SOFTMAX shall ignore.  If a form covered that number, the steps would be too coarse for the other logits.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Value
-from circlekit.quant.given import (
+from circlekit.quant.given_forms import (
     add_ranges,
     covered_range,
     fits_activations,
@@ -24,7 +28,7 @@ from circlekit.quant.given import (
     with_followed,
 )
 from circlekit.quant.parameters import asymmetric, symmetric
-from circlekit.quant.plan import TensorPlan
+from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import Scheme
 from circlekit.quant.weights import (
     biases_of,
@@ -32,23 +36,31 @@ from circlekit.quant.weights import (
     indices_of,
     is_weight,
     operand_scheme,
+    present_operand,
     stored_constants,
 )
 from circlekit.targets.target import Target
 
 INFINITE_FACTOR = 256
-"""A constant this many times as large as all other numbers stands for infinity: it only wins or loses
-comparisons."""
+"""A constant that is this many times as large as all other numbers stands for infinity.
+
+Operators such as MAXIMUM or SOFTMAX give the same result for any other number that large.
+"""
 
 
 class TensorForms:
-    """The schemes of operators, the ranges, and the forms chosen so far for one graph.
+    """The schemes of operators, the ranges of tensors, and the forms chosen so far, for one graph.
 
-    ``ranges``, ``schemes``, ``target``, ``given``: see ``choose``; here ranges include those of given forms.
-    ``rounded``: the forms of tensors that are rounded also between float operators.  ``floats``: the
-    operators that stay float, with the reasons.  ``reasons``: why operators got the fallback of their scheme.
-    ``tensors``: the forms in which tensors are stored.  ``edges``: for each operator the forms of operands,
-    by index, that it reads in another form than the stored one; constants too.
+    ``target``, ``given``: the arguments of ``choose``; ``given`` has also the forms that follow from it.
+    ``ranges``: (min, max) by name of the tensor; that of a given form replaces the observed range.
+    ``rounded``: the given forms that were used in training (``TensorForm.rounds``), by name of the tensor.
+    Such a tensor is rounded to its form even between two float operators.
+    ``schemes``: the scheme of each operator that the plan will list, None for float.
+    ``floats``: the operators that stay float, with the reasons.
+    ``reasons``: the operators that got the fallback of their scheme, with the reasons.
+    ``tensors``: the form in which each tensor is stored.
+    ``operand_forms``: for each operator, by index of the operand, the forms of its constants and of the
+    tensors that it reads in another form than the stored one.
     """
 
     def __init__(
@@ -57,50 +69,50 @@ class TensorForms:
         ranges: Mapping[str, tuple[float, float]],
         schemes: Mapping[Op, Scheme | None],
         target: Target,
-        given: Mapping[str, TensorPlan],
+        given: Mapping[str, TensorForm],
     ) -> None:
         self.graph, self.target, self.given = graph, target, with_followed(graph, given)
         self.rounded = {name: form for name, form in given.items() if form.rounds}
         self.ranges = {**ranges, **{name: covered_range(form) for name, form in self.given.items()}}
         if given:
             add_ranges(graph, self.ranges)
-        self.schemes = {op: schemes.get(op) for op in graph if _concerns(op, schemes.get(op))}
+        self.schemes = {op: schemes.get(op) for op in graph if _is_planned(op, schemes.get(op))}
         self.floats: dict[Op, str] = {}
         self.reasons: dict[Op, str] = {}
-        self.tensors: dict[Value, TensorPlan] = {}
-        self.edges: dict[Op, dict[int, TensorPlan]] = {}
+        self.tensors: dict[Value, TensorForm] = {}
+        self.operand_forms: dict[Op, dict[int, TensorForm]] = {}
 
-    def read_form(self, op: Op, index: int) -> TensorPlan:
-        """Return the form in which ``op``, with integer activations, reads operand ``index``.
+    def read_form(self, op: Op, index: int) -> TensorForm:
+        """Return the form in which ``op`` reads operand ``index``; choose that form if there is none yet.
 
-        It is chosen if there is none yet.  Raise the errors of ``own_form`` and ``constant_form``.
+        ``op``: its scheme has integer activations.  The operand is present.
+        Raise the errors of ``own_form`` and ``constant_form``.
         """
-        if index in self.edges[op]:
-            return self.edges[op][index]
-        value = op.inputs[index]
-        assert value is not None
-        scheme = self.scheme_at(op, index)
+        if index in self.operand_forms[op]:
+            return self.operand_forms[op][index]
+        value, scheme = present_operand(op, index), self.scheme_at(op, index)
         if value.is_const:
-            plan = self.edges[op][index] = self._mask_form(op, value, scheme) or self.constant_form(
+            form = self.operand_forms[op][index] = self._mask_form(op, value, scheme) or self.constant_form(
                 value, scheme
             )
-            return plan
+            return form
         stored = self.tensors.get(value)
         if stored is not None and stored.dtype is scheme.activations:
             return stored
-        plan = self.own_form(value, scheme)
-        if stored is None and (value.name not in self.rounded or plan.rounds):
-            self.tensors[value] = plan
-        else:  # it is stored, or rounded, in a form that has another dtype
-            self.edges[op][index] = plan
-        return plan
+        form = self.own_form(value, scheme)
+        if stored is None and (value.name not in self.rounded or form.rounds):
+            self.tensors[value] = form
+        else:  # the stored form, or the one to which it is rounded, has another dtype
+            self.operand_forms[op][index] = form
+        return form
 
-    def own_form(self, value: Value, scheme: Scheme, least_scale: float = 0.0) -> TensorPlan:
-        """Return the given form of ``value`` if it fits the scheme, else a form for its observed range.
+    def own_form(self, value: Value, scheme: Scheme, least_scale: float = 0.0) -> TensorForm:
+        """Return the given form of ``value`` if it fits ``scheme``, else a form that covers its range.
 
-        ``least_scale``: the range is widened so that the scale is at least this.  Raise UnsupportedError if
-        there is no range, or if the scale of a given form is less; ModelError if the range is too small for a
-        scale.
+        ``least_scale``: the smallest scale that the producer's kernel can compute; a range with a smaller
+        scale is widened.
+        Raise UnsupportedError if the value has no range, or if its given form has a smaller scale; raise the
+        errors of ``covering``.
         """
         given = given_form(self.given.get(value.name), scheme.activations)
         if given is not None and fits_activations(given, scheme):
@@ -111,32 +123,39 @@ class TensorForms:
         reason = f"covers its range [{low:.4g}, {high:.4g}]"
         if (mask := self._mask_of(value)) is not None:
             low = mask
-            reason = f"covers [{low:.4g}, {high:.4g}]: masked numbers are lowest, those below it too"
-        plan = covering(low, high, scheme, reason)
-        if plan.scale[0] >= least_scale or low == high == 0:
-            return plan
-        wider = least_scale / plan.scale[0]
-        reason = f"{plan.reason}, {wider:.3g} times: finer steps cannot be computed from the operands"
+            reason = (
+                f"covers [{low:.4g}, {high:.4g}]; masked numbers, which are lower, get its lowest integer"
+            )
+        form = covering(low, high, scheme, reason)
+        if form.scale[0] >= least_scale or low == high == 0:
+            return form
+        wider = least_scale / form.scale[0]
+        reason = f"{form.reason}, times {wider:.3g}: the kernel cannot compute finer steps"
         return covering(low * wider, high * wider, scheme, reason)
 
     def range_by_name(self, name: str) -> tuple[float, float]:
-        """Return the (min, max) of the tensor ``name``; raise UnsupportedError if it has none."""
+        """Return the range (min, max) of the tensor ``name``; raise UnsupportedError if it has none."""
         if name not in self.ranges:
             raise UnsupportedError(
-                f"%{name} has no range: calibration did not observe it, or saw no finite number"
+                f"%{name} has no range: calibration did not observe it, or it held no finite number"
             )
         return self.ranges[name]
 
-    def form_of_range(self, name: str, scheme: Scheme) -> TensorPlan:
-        """Return the form for the range of the tensor ``name``; errors: see ``own_form``."""
+    def form_of_range(self, name: str, scheme: Scheme) -> TensorForm:
+        """Return the form that covers the range of the tensor ``name``.
+
+        Raise the errors of ``range_by_name`` and ``covering``.
+        """
         low, high = self.range_by_name(name)
         return covering(low, high, scheme, f"covers its range [{low:.4g}, {high:.4g}]")
 
     def _mask_of(self, value: Value) -> float | None:
-        """Return the lowest number of ``value`` that its users can tell from masks; None if it has no mask.
+        """Return the lower end of the range that the form of ``value`` has to cover; None without a mask.
 
-        A mask is added to, or selected in place of, much larger numbers: an element of a constant, or of a
-        tensor whose range is INFINITE_FACTOR times that of the other operand.
+        ``value`` has a mask if its users ignore numbers far below the others (``mask_distance`` of their
+        rules), and if its producer adds or selects such numbers: elements of a constant, or a tensor whose
+        range is INFINITE_FACTOR times as large as that of the other operand.  Numbers below the returned end
+        are masks; they may all be stored as the lowest integer.
         """
         op = value.producer
         distance = max((self.rule_of(user).mask_distance for user in value.users), default=0.0)
@@ -160,7 +179,10 @@ class TensorForms:
         return least + float(kept.min(initial=0)) - distance if is_mask.any() and is_sum else None
 
     def refuse_masks(self, op: Op) -> None:
-        """Raise ModelError if ``op`` adds a computed mask: its integers do not resolve the other operand."""
+        """Raise ModelError if ``op`` adds a mask that is no constant.
+
+        The integers of such a mask have steps that are too coarse for the other operand.
+        """
         mask = self._mask_of(op.results[0]) if op.results else None
         if mask is None:
             return
@@ -174,8 +196,11 @@ class TensorForms:
                     f"the integers of the mask %{value.name} are too coarse for the other operand"
                 )
 
-    def _mask_form(self, op: Op, value: Value, scheme: Scheme) -> TensorPlan | None:
-        """Return the form of the constant ``value`` that ``op`` adds as a mask; None if it has no mask."""
+    def _mask_form(self, op: Op, value: Value, scheme: Scheme) -> TensorForm | None:
+        """Return the form of the constant operand ``value`` if ``op`` adds it as a mask, else None.
+
+        The form covers the other numbers of the constant; masks get the lowest integer.
+        """
         mask, numbers = self._mask_of(op.results[0]) if op.results else None, value.array()
         if mask is None or np.isnan(numbers).any() or not value.is_plain:
             return None
@@ -183,10 +208,10 @@ class TensorForms:
         low, high = max(float(numbers.min()), mask - most), float(numbers.max())
         return covering(min(low, 0.0), high, scheme, f"covers the constant, with masks at {low:.4g}")
 
-    def constant_form(self, value: Value, scheme: Scheme) -> TensorPlan:
-        """Return the form that covers the numbers of a constant.
+    def constant_form(self, value: Value, scheme: Scheme) -> TensorForm:
+        """Return the form that covers the numbers of the constant ``value``.
 
-        Raise ModelError if it is packed or sparse, or has NaN or infinite numbers.
+        Raise ModelError if the constant is packed or sparse, or holds NaN or infinite numbers.
         """
         if not value.is_plain:
             raise ModelError(f"the constant %{value.name} is packed or sparse")
@@ -194,8 +219,8 @@ class TensorForms:
         low, high = float(numbers.min(initial=0)), float(numbers.max(initial=0))
         return covering(low, high, scheme, f"covers the constant, {low:.4g} to {high:.4g}")
 
-    def shared_form(self, op: Op, values: Sequence[Value]) -> TensorPlan:
-        """Return one form that covers all ``values``, operands whose integers ``op`` compares."""
+    def shared_form(self, op: Op, values: Sequence[Value]) -> TensorForm:
+        """Return one form that covers all ``values``: operands of ``op``, which compares their integers."""
         ranges = [
             (float(v.array().min()), float(v.array().max())) if v.is_const else self.ranges[v.name]
             for v in values
@@ -206,29 +231,31 @@ class TensorForms:
         )
 
     def range_of(self, op: Op, index: int) -> tuple[float, float]:
-        """Return the (min, max) of operand ``index``, which is present; (inf, -inf) for an empty constant."""
-        value = op.inputs[index]
-        assert value is not None
+        """Return the range (min, max) of operand ``index``, which is present.
+
+        The range of an empty constant is (inf, -inf).
+        """
+        value = present_operand(op, index)
         if value.is_const:
             return float(value.array().min(initial=np.inf)), float(value.array().max(initial=-np.inf))
         return self.ranges[value.name]
 
     def scheme_of(self, op: Op) -> Scheme:
-        """Return the scheme of an operator that the user did not choose to stay float."""
+        """Return the scheme of ``op``, which must not be an operator that stays float."""
         scheme = self.schemes[op]
         assert scheme is not None  # callers skip float operators
         return scheme
 
     def scheme_at(self, op: Op, index: int) -> Scheme:
-        """Return the scheme of operand ``index`` of ``op``, an operator that is quantized."""
+        """Return the scheme of operand ``index`` of ``op``; it may differ from that of ``op``."""
         return operand_scheme(op, index, self.scheme_of(op))
 
     def rule_of(self, op: Op) -> QuantizationRule:
-        """Return the rule of ``op``; a default if it has none, and therefore only stores constants."""
+        """Return the quantization rule of ``op``, or a default if its class declares none."""
         return op.quantization_rule or OWN_RANGES
 
     def activations(self, op: Op) -> list[int]:
-        """Return the indices of the float operands of ``op`` but constant weights, biases and states."""
+        """Return the indices of the float operands of ``op`` without constant weights, biases and states."""
         rule = self.rule_of(op)
         others = biases_of(op) | set(indices_of(op, rule.states))
         weights = set(indices_of(op, [*rule.weights, *rule.slopes]))
@@ -239,34 +266,38 @@ class TensorForms:
         ]
 
     def reads_float(self, op: Op, index: int) -> bool:
-        """Return whether operand ``index`` is present and float32 in the float model."""
+        """Return whether operand ``index`` of ``op`` is present and has the dtype float32."""
         value = op.inputs[index]
         return value is not None and value.dtype is f32
 
     def bias_of(self, op: Op, rule: QuantizationRule) -> Value | None:
-        """Return the operand that ``rule``, the rule of ``op``, names as bias; None if there is none."""
+        """Return the bias of ``op`` by its ``rule``; None if it has none, or several."""
         return getattr(op, rule.bias) if rule.bias is not None else None
 
     def name_of(self, op: Op, index: int) -> str:
-        """Return the name of operand ``index``, for messages."""
-        value = op.inputs[index]
-        return value.name if value is not None else "?"
+        """Return the name of operand ``index``, which is present, for messages."""
+        return present_operand(op, index).name
 
 
-def _concerns(op: Op, scheme: Scheme | None) -> bool:
-    """Return whether a plan lists ``op``: whether it has floats, or constants that ``scheme`` stores."""
+def _is_planned(op: Op, scheme: Scheme | None) -> bool:
+    """Return whether a plan lists ``op``.
+
+    Without a scheme, and for integer activations, the operator needs a float tensor; for float activations it
+    needs a constant that ``scheme`` stores.
+    """
     has_floats = any(v is not None and v.dtype is f32 for v in (*op.inputs, *op.results))
     if scheme is None or scheme.activations is not None:
         return has_floats
     return bool(stored_constants(op, scheme))
 
 
-def covering(low: float, high: float, scheme: Scheme, reason: str) -> TensorPlan:
-    """Return the form of an activation that covers the range ``low`` to ``high``.
+def covering(low: float, high: float, scheme: Scheme, reason: str) -> TensorForm:
+    """Return the form of an activation that covers the range [low, high].
 
-    ``scheme``: one with integer activations.  Raise ModelError if the range is not finite or too small.
+    ``scheme``: a scheme with integer activations.  ``reason``: why, for the plan.
+    Raise ModelError if the range is not finite, or too small or too large for a scale.
     """
     assert scheme.activations is not None
     formula = asymmetric if scheme.asymmetric else symmetric
     scale, zero_point = formula(low, high, scheme.activations)
-    return TensorPlan(scheme.activations, (scale,), (zero_point,), reason=reason)
+    return TensorForm(scheme.activations, (scale,), (zero_point,), reason=reason)

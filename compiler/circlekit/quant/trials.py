@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings that the trials of ``auto`` compare, and the models and ranges for them."""
+"""Make the models and ranges for the settings that ``auto`` compares in trials."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ from circlekit.quant.techniques.range_choice import chosen_estimators, estimator
 from circlekit.quant.techniques.reader_ranges import reader_ranges
 
 MakePlan = Callable[[Model, Ranges], Plan]
-"""Makes a plan by plain rules, for a float model and the ranges of its tensors."""
+"""Returns a plan by plain rules for a float model and the ranges of its tensors."""
 
 Samples = Sequence[Sequence[Array]]
-"""Arrays in the order of the graph's inputs, for each sample."""
+"""For each sample, arrays in the order of the graph's inputs."""
 
 QUARTERS = 4
-"""Range estimators are compared on each quarter of the samples, with ranges from the other quarters."""
+"""The number of parts of the samples.  Each part is run with the ranges of the other parts."""
 
 PER_TENSOR = "the best estimator of each tensor"
-"""The name in ``Settings`` for an estimator that ``range_choice`` has chosen for each tensor."""
-
+"""The value of ``Settings.estimator`` that lets ``range_choice`` choose an estimator for each tensor."""
 
 FEW_NUMBERS = 1000
-"""Tensors of which calibration observed fewer numbers get margins; in larger ones few numbers are clipped."""
+"""A tensor gets margins if calibration observed fewer numbers of it than this.
+
+In a larger tensor, few numbers are outside of the observed range.
+"""
 
 UNSEEN = 4
-"""Margins are for this many times the observed numbers."""
+"""Margins make room for this many times as many numbers as calibration observed."""
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -47,10 +49,12 @@ LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 class Settings:
     """The settings of one trial.
 
-    ``strength``: of the equalization, 0 for none.  ``estimator``: the name of a range estimator, or
-    PER_TENSOR.  ``widening``: a factor of all ranges.  ``by_readers``: operands get the ranges that are best
-    for the results of the operators that read them.  ``margin``: ranges of small tensors are wider, see
-    ``with_margins``.
+    ``strength``: the strength of the equalization, from 0 (none) to 1.
+    ``estimator``: the name of a range estimator, or PER_TENSOR.
+    ``widening``: the factor by which all ranges are multiplied.
+    ``by_readers``: tensors get the ranges that are best for the results of their readers
+    (``reader_ranges``).
+    ``margin``: the ranges of small tensors are wider (``with_margins``).
     """
 
     strength: float = 0.0
@@ -70,10 +74,12 @@ class Settings:
 
 @dataclass
 class Trials:
-    """Makes models and ranges for settings; those that several trials need are made once.
+    """Makes models and ranges for settings, and keeps them for later trials.
 
-    ``model``, ``plan_of``, ``activations``, ``estimator``: see ``Auto``.  ``samples``: those of calibration.
-    ``tried``: those of the trials.  ``magnitudes``: the largest magnitude of each channel, by tensor.
+    ``model``, ``plan_of``, ``activations``, ``estimator``: see ``Auto``.
+    ``samples``: all samples, for calibration.  ``tried``: the samples on which trials are run.
+    ``magnitudes``: the largest magnitude of each channel, by name of the tensor.
+    The private fields keep results by strength, or by settings and quarter.
     """
 
     model: Model
@@ -92,7 +98,10 @@ class Trials:
         self._models[0.0] = self.model
 
     def equalized(self, strength: float) -> Model:
-        """Return the model equalized with ``strength``; the model itself if that changes nothing."""
+        """Return a copy of the model that is equalized with ``strength``.
+
+        Return the model itself if equalization changes nothing.
+        """
         if strength not in self._models:
             copy = clone(self.model)
             changed = equalize(copy, self.magnitudes, strength)
@@ -100,9 +109,9 @@ class Trials:
         return self._models[strength]
 
     def ranges(self, settings: Settings, quarter: int) -> Ranges:
-        """Return the ranges for ``settings`` from the samples without those of ``quarter``.
+        """Return the ranges for ``settings``, from all samples but those of ``quarter``.
 
-        ``quarter``: 0 to QUARTERS - 1; QUARTERS: all samples are used.
+        ``quarter``: 0 to QUARTERS - 1 is a part of the samples; QUARTERS leaves out no sample.
         """
         if self.activations is None:
             return []
@@ -128,7 +137,7 @@ class Trials:
 
     @staticmethod
     def _outputs(model: Model) -> set[str]:
-        """Return the names of the main graph's outputs, and of what is only moved there."""
+        """Return the names of the main graph's outputs and of the tensors that are only moved to outputs."""
         found = {value.name for value in model.main.outputs}
         for op in reversed(list(model.main)):
             if op.data_movement and found.issuperset(value.name for value in op.results):
@@ -136,11 +145,11 @@ class Trials:
         return found
 
     def has_numbers(self, strength: float) -> bool:
-        """Return whether the model equalized with ``strength`` has been calibrated with histograms."""
+        """Return whether the model equalized with ``strength`` was calibrated already."""
         return strength in self._parts
 
     def _ranges_by_readers(self, settings: Settings, quarter: int) -> dict[str, Range]:
-        """Return the ranges of operands that are better for their readers; ``quarter``: see ``ranges``."""
+        """Return the ranges, by tensor, that are better for the readers; ``quarter``: see ``ranges``."""
         settings = replace(settings, margin=False)
         if (settings, quarter) not in self._by_readers:
             model = self.equalized(settings.strength)
@@ -151,7 +160,7 @@ class Trials:
         return self._by_readers[settings, quarter]
 
     def _calibrated(self, strength: float) -> list[Calibration]:
-        """Return the calibrations on each quarter of the samples."""
+        """Return one calibration, with histograms, for each quarter of the samples."""
         if strength not in self._parts:
             count = min(QUARTERS, len(self.samples))
             model = self.equalized(strength)
@@ -160,25 +169,26 @@ class Trials:
         return self._parts[strength]
 
     def _estimators_of(self, strength: float) -> list[dict[str, str]]:
-        """Return the estimator of each tensor, for each graph."""
+        """Return for each graph the name of the best estimator of each tensor."""
         if strength not in self._estimators:
-            assert self.activations is not None  # there are ranges
+            assert self.activations is not None  # the caller checked it
             parts = self._calibrated(strength)
             self._estimators[strength] = chosen_estimators(parts, self.estimator, self.activations.bits)
         return self._estimators[strength]
 
 
 def widened(ends: Range, factor: float) -> Range:
-    """Return the range ``ends`` times ``factor``, limited to finite float32 numbers."""
+    """Return the range ``ends`` times ``factor``, where both ends stay finite float32 numbers."""
     low, high = (min(max(end * factor, -LARGEST_FLOAT32), LARGEST_FLOAT32) for end in ends)
     return low, high
 
 
 def with_margins(ranges: Mapping[str, Range], statistics: Mapping[str, TensorStatistics]) -> dict[str, Range]:
-    """Return wider ranges of the tensors of which few numbers were seen, such as the logits of a classifier.
+    """Return wider ranges for the tensors of which calibration observed fewer than FEW_NUMBERS numbers.
 
+    An example are the logits of a classifier.  The other tensors are not in the result.
     The largest of n normally distributed numbers grows as sqrt(2 ln n) (Cramer, 1946, section 28.6), so the
-    ranges are multiplied by sqrt(ln(UNSEEN n) / ln n).
+    ranges are multiplied by sqrt(ln(UNSEEN * n) / ln(n)).
     """
     found = {}
     for name, tensor in statistics.items():
@@ -189,5 +199,5 @@ def with_margins(ranges: Mapping[str, Range], statistics: Mapping[str, TensorSta
 
 
 def estimated_ranges(model: Model, samples: Samples, estimator: str) -> Ranges:
-    """Return the ranges of the tensors of ``model`` on ``samples``."""
+    """Calibrate ``model`` on ``samples`` and return the ranges of its tensors by ``estimator``."""
     return ranges_of(model, collect(model, samples, histograms=estimator in FROM_NUMBERS), estimator)

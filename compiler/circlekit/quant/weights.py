@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of constant weights, and of the biases that are added to their products."""
+"""Choose forms for constant weights and for biases, and find these among the operands of an operator."""
 
 from __future__ import annotations
 
@@ -16,24 +16,37 @@ from circlekit.ir.quantization_rule import OWN_RANGES, Product
 from circlekit.ir.value import Array, Value, format_shape
 from circlekit.ops.quantization import scale_of, zero_point_of
 from circlekit.quant.parameters import asymmetric, magnitudes, scales_for
-from circlekit.quant.plan import TensorPlan
+from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import Arithmetic, Scheme
 
 LARGEST_BIAS = {i32: 2**30, i64: 2**45}
-"""Integers of biases stay below this, which leaves room for products: LiteRT sums in 32 or 48 bits."""
+"""By dtype of a bias, what the magnitudes of its integers must stay below.
+
+LiteRT adds biases and products in 32 or 48 bits; this limit leaves room for the products.
+"""
 
 ZERO_WEIGHT_BIAS = 2**20
-"""The integer of a bias whose weights are all 0: only the precision of the bias matters there."""
+"""The integer of the bias of a channel whose weights are all 0; the scale of the weights is chosen for it.
+
+Every scale is right for such weights, so that only the precision of the bias matters.
+"""
 
 BYTES_OF_SCALE = 12
-"""Bytes of the scale and the zero point of a channel in a file."""
+"""Number of bytes that the scale and the zero point of one channel take in a file."""
 
 BYTES_OF_DEQUANTIZE = 200
-"""About how many bytes a DEQUANTIZE and its tensor take in a file."""
+"""About the number of bytes that a DEQUANTIZE and its tensor take in a file."""
+
+
+def present_operand(op: Op, index: int) -> Value:
+    """Return operand ``index`` of ``op``, which must not be an absent optional operand."""
+    value = op.inputs[index]
+    assert value is not None
+    return value
 
 
 def indices_of(op: Op, names: Collection[str]) -> Iterator[int]:
-    """Yield the indices of the present operands with these names; a variadic one has several."""
+    """Yield the indices of the present operands with these names; a variadic operand has several indices."""
     last = len(op.operands) - 1
     for index, value in enumerate(op.inputs):
         if value is not None and last >= 0 and op.operands[min(index, last)].name in names:
@@ -41,12 +54,15 @@ def indices_of(op: Op, names: Collection[str]) -> Iterator[int]:
 
 
 def wide_scheme(scheme: Scheme) -> Scheme:
-    """Return ``scheme`` for tensors of int16 with one scale and the zero point 0."""
+    """Return a copy of ``scheme`` for tensors that are int16 with one scale and the zero point 0."""
     return replace(scheme, weights=i16, activations=i16, asymmetric=False, per_channel=False)
 
 
 def operand_scheme(op: Op, index: int, scheme: Scheme) -> Scheme:
-    """Return the scheme of operand ``index`` of ``op``, which has ``scheme``; see ``QuantizationRule``."""
+    """Return the scheme for operand ``index`` of ``op``, where ``scheme`` is that of ``op``.
+
+    The rule of ``op`` may demand int16 for the operand (``wide``), or one scale for weights (``one_scale``).
+    """
     rule = op.quantization_rule or OWN_RANGES
     if scheme.activations is not None and index in set(indices_of(op, rule.wide)):
         return wide_scheme(scheme)
@@ -61,15 +77,18 @@ def biases_of(op: Op) -> set[int]:
 
 
 def product_of(op: Op, products: Iterable[Product]) -> Product | None:
-    """Return the first product of a bias whose factors ``op`` has; None if there is none."""
+    """Return the first of ``products`` whose factors are all operands or inner tensors of ``op``, else None.
+
+    ``products``: those of one bias, see ``QuantizationRule.biases``.
+    """
     present = {inner.name for inner in op.inner_tensors()}
     present |= {op.operands[i].name for i, value in enumerate(op.inputs) if value is not None}
     return next((product for product in products if present.issuperset(product.factors)), None)
 
 
-def form_of_stored(value: Value) -> TensorPlan:
-    """Return the form of a quantized tensor of the model; raise ModelError if it has no scale."""
-    return TensorPlan(value.dtype, (float(scale_of(value)),), (zero_point_of(value),))
+def form_of_stored(value: Value) -> TensorForm:
+    """Return the form of ``value``, a tensor that is quantized already; raise ModelError without a scale."""
+    return TensorForm(value.dtype, (float(scale_of(value)),), (zero_point_of(value),))
 
 
 def is_weight(value: Value | None) -> TypeGuard[Value]:
@@ -78,7 +97,7 @@ def is_weight(value: Value | None) -> TypeGuard[Value]:
 
 
 def finite_numbers(value: Value) -> Array:
-    """Return the numbers of a constant; raise ModelError if one is NaN or infinite."""
+    """Return the numbers of the constant ``value``; raise ModelError if one is NaN or infinite."""
     numbers = value.array()
     if not np.isfinite(numbers).all():
         raise ModelError(f"the constant %{value.name} has numbers that are NaN or infinite")
@@ -86,10 +105,11 @@ def finite_numbers(value: Value) -> Array:
 
 
 def stored_constants(op: Op, scheme: Scheme) -> dict[int, int | None]:
-    """Return the constants of ``op`` that a scheme with float activations stores: {index: channel axis}.
+    """Return {index: channel axis} of the constants of ``op`` that ``scheme`` stores in another dtype.
 
-    These are weights and tables; for float16 also all other constants that are large enough to save bytes.
-    Operators that call graphs, and those without a declaration, have none.
+    ``scheme``: a scheme with float activations.  It stores float32 weights and tables; as float16 also all
+    other constants that are large enough to save bytes.  The axis None means one scale for the tensor.
+    Operators that call graphs, and opaque operators, have no such constants.
     """
     if isinstance(op, OpaqueOp) or op.called_graphs():
         return {}
@@ -105,32 +125,33 @@ def stored_constants(op: Op, scheme: Scheme) -> dict[int, int | None]:
     return found
 
 
-def saved_bytes(value: Value, plan: TensorPlan, scheme: Scheme) -> int:
-    """Return by how many bytes a file shrinks if the float32 constant ``value`` has the form ``plan``."""
-    scale_bytes = 2 if plan.block else BYTES_OF_SCALE
-    overhead = scale_bytes * len(plan.scale)
+def saved_bytes(value: Value, form: TensorForm, scheme: Scheme) -> int:
+    """Return by how many bytes a file shrinks if the float32 constant ``value`` is stored in ``form``."""
+    scale_bytes = 2 if form.block else BYTES_OF_SCALE
+    overhead = scale_bytes * len(form.scale)
     overhead += BYTES_OF_DEQUANTIZE if scheme.arithmetic is Arithmetic.FLOATS else 0
-    return value.numel * (32 - plan.dtype.bits) // 8 - overhead
+    return value.numel * (32 - form.dtype.bits) // 8 - overhead
 
 
-def weight_plan(weights: Value, scheme: Scheme, axis: int | None) -> TensorPlan:
-    """Return the form of constant weights in ``scheme``; ``axis``: of the channels, None for one scale.
+def weight_form(weights: Value, scheme: Scheme, axis: int | None) -> TensorForm:
+    """Return the form of the constant ``weights`` in ``scheme``, which has no blocks.
 
-    Raise ModelError for NaN and infinite numbers, and if all numbers are too small for a scale.
+    ``axis``: the axis of the channels; None: the weights get one scale.
+    Raise ModelError for NaN and infinite numbers, and for the reasons of ``scales_for``.
     """
     numbers = finite_numbers(weights)
     if scheme.weights.is_float:
-        return TensorPlan(scheme.weights, reason="half the bytes of float32")
+        return TensorForm(scheme.weights, reason="half the bytes of float32")
     if scheme.weights is DType.UINT8:
         low, high = (float(f(numbers, initial=0)) for f in (np.min, np.max))
         scale, zero_point = asymmetric(low, high, scheme.weights)
         reason = f"covers all weights, {low:.4g} to {high:.4g}"
-        return TensorPlan(scheme.weights, (scale,), (zero_point,), narrow=True, reason=reason)
+        return TensorForm(scheme.weights, (scale,), (zero_point,), narrow=True, reason=reason)
     along = axis if scheme.per_channel else None
     scales = scales_for(magnitudes(numbers, along), scheme.weights)
     what = "all weights" if along is None else f"the weights of each channel (axis {along})"
     reason = f"covers the largest magnitude of {what}"
-    return TensorPlan(
+    return TensorForm(
         scheme.weights,
         tuple(scales.tolist()),
         (0,) * scales.size,
@@ -140,50 +161,56 @@ def weight_plan(weights: Value, scheme: Scheme, axis: int | None) -> TensorPlan:
     )
 
 
-def block_plan(weights: Value, scheme: Scheme) -> TensorPlan:
-    """Return the form of weights [units, depth] whose rows are divided into blocks with a scale each.
+def block_form(weights: Value, scheme: Scheme) -> TensorForm:
+    """Return the form of ``weights`` [units, depth] in which each block of a row has its own scale.
 
-    The scales are stored as float16 and have the precision of bfloat16, as LiteRT's delegate keeps them.
-    Raise UnsupportedError if the rows are not whole blocks, ModelError for NaN and infinite numbers.
+    A block is ``scheme.block`` neighboring weights.  A file stores the scales as float16, LiteRT's delegate
+    converts them to bfloat16; they are chosen so that both are exact.
+    Raise UnsupportedError if rows are not whole blocks; ModelError for NaN and infinite numbers, and for the
+    reasons of ``scales_for``.
     """
     numbers = finite_numbers(weights)
     if numbers.ndim != 2 or numbers.shape[1] % scheme.block:
         shape = format_shape(weights.shape)
-        raise UnsupportedError(f"%{weights.name}, {shape}, has no rows of whole blocks of {scheme.block}")
+        raise UnsupportedError(
+            f"%{weights.name}: expected rows of whole blocks of {scheme.block}, got {shape}"
+        )
     blocks = numbers.reshape(-1, scheme.block)
     scales = bfloat16_at_least(scales_for(magnitudes(blocks, 0), scheme.weights))
     reason = f"covers the largest magnitude of each {scheme.block} neighboring weights of a row"
-    return TensorPlan(
+    return TensorForm(
         scheme.weights, tuple(scales.tolist()), (), block=scheme.block, narrow=True, reason=reason
     )
 
 
 def bfloat16_at_least(scales: Array) -> Array:
-    """Return the least numbers, not below ``scales``, that both bfloat16 and float16 hold, as float32."""
-    smallest = np.float32(2.0**-14)  # of float16, without losing digits
+    """Round ``scales`` up to numbers that bfloat16 and float16 hold exactly; return them as float32."""
+    smallest = np.float32(2.0**-14)  # the smallest normal number of float16
     bits = np.maximum(scales.astype(np.float32), smallest).view(np.uint32)
     return np.asarray(((bits + 0xFFFF) & 0xFFFF0000).astype(np.uint32).view(np.float32))
 
 
-def bias_plan(bias: Value, data: TensorPlan, weights: TensorPlan, dtype: DType) -> TensorPlan:
-    """Return the form of ``bias``: its scale is that of the data times that of the weights.
+def bias_form(bias: Value, data: TensorForm, weights: TensorForm, dtype: DType) -> TensorForm:
+    """Return the form of ``bias``, whose scales are the scale of the data times those of the weights.
 
-    The channels are its last axis.  ``data``: with one scale.  ``dtype``: of the bias.
+    ``data``: the form of the operand that is multiplied with the weights; it has one scale.  ``weights``:
+    the form of the weights.  ``dtype``: the dtype of the quantized bias.  Channels are on the last axis.
     """
-    scales = data.scales[0] * weights.scales  # float32, as LiteRT multiplies them
+    scales = data.scales[0] * weights.scales  # in float32, as in LiteRT
     reason = "the scale of the data times that of the weights"
     axis = max((bias.rank or 0) - 1, 0)
-    return TensorPlan(dtype, tuple(scales.tolist()), (0,) * scales.size, axis=axis, reason=reason)
+    return TensorForm(dtype, tuple(scales.tolist()), (0,) * scales.size, axis=axis, reason=reason)
 
 
 def fit_bias(
-    weights: TensorPlan, bias: Value, data: TensorPlan, dtype: DType, numbers: Array, smallest: float = 0.0
-) -> TensorPlan:
+    weights: TensorForm, bias: Value, data: TensorForm, dtype: DType, numbers: Array, smallest: float = 0.0
+) -> TensorForm:
     """Return the form ``weights`` with larger scales for the channels whose bias does not fit into ``dtype``.
 
-    ``data``: the form of the other operand.  ``numbers``: the weights; a channel of zeros gets a scale that
-    only suits its bias.  ``smallest``: the least scale of channels with a bias.
-    Raise ModelError for biases that are NaN or infinite, or of another number than the channels.
+    ``data``: the form of the operand that is multiplied with the weights.  ``numbers``: the weights; a
+    channel of zeros gets the scale that suits its bias best, which may be smaller.  ``smallest``: the
+    smallest scale of a channel whose bias is not 0.
+    Raise ModelError if a bias is NaN or infinite, or if the number of biases differs from that of channels.
     """
     values = np.abs(finite_numbers(bias).reshape(-1).astype(np.float64))
     if values.size not in (1, len(weights.scale)) and len(weights.scale) != 1:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take models apart and put them together: submodels, parts, connected models, other input shapes."""
+"""Divide models into parts, cut out submodels, connect models, and change the shapes of inputs."""

@@ -1,7 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connection files: the parts of a divided model, connected by the names of values.
+"""Connection files: how the parts of a divided model are connected, by the names of values.
 
-Source of the format, .conn.json and .conn.ini: ONE's circle-partitioner (crew).
+Source of the formats .conn.json and .conn.ini: ONE's circle-partitioner (crew).  An example of .conn.ini::
+
+    [source]
+    file=net.circle
+    i1=x
+    o1=y
+
+    [models]
+    m1=net.00001_cpu.circle
+
+    [net.00001_cpu.circle]
+    file=net.00001_cpu.circle
+    i1=x
+    o1=y
 """
 
 from __future__ import annotations
@@ -18,7 +31,7 @@ from circlekit.structure.partition import Partition
 
 @dataclass
 class PartFile:
-    """A model file and the names of its inputs and outputs, in the order of its main graph."""
+    """A model file: its name, and the names of its inputs and outputs in the order of its main graph."""
 
     file: str
     inputs: list[str]
@@ -27,7 +40,10 @@ class PartFile:
 
 @dataclass
 class Connection:
-    """The ``source`` model and its ``parts``.  Values of different parts with one name are one value."""
+    """The divided model (``source``) and its ``parts``.
+
+    Values with the same name in different parts are the same value.
+    """
 
     source: PartFile
     parts: list[PartFile]
@@ -61,6 +77,7 @@ def connection(divided: Partition, source: str, files: list[str]) -> Connection:
 
 
 def _json_lines(part: PartFile, indent: str) -> list[str]:
+    """Return the lines of the JSON object of ``part``, in ONE's layout, without its braces."""
     lists = [" ".join(["[", ", ".join(map(json.dumps, names)), "]"]) for names in (part.inputs, part.outputs)]
     return [
         f'{indent}"file" : {json.dumps(part.file)},',
@@ -70,13 +87,14 @@ def _json_lines(part: PartFile, indent: str) -> list[str]:
 
 
 def _ini_lines(part: PartFile) -> list[str]:
+    """Return the lines of the section of ``part``."""
     inputs = [f"i{number}={name}" for number, name in enumerate(part.inputs, 1)]
     outputs = [f"o{number}={name}" for number, name in enumerate(part.outputs, 1)]
     return [f"file={part.file}", *inputs, *outputs]
 
 
 def read_connection(path: str | Path) -> Connection:
-    """Read a .conn.ini or a .conn.json file; raise FileError or FormatError."""
+    """Return the connection in a .conn.json or .conn.ini file; raise FileError or FormatError."""
     return _from_json(path) if Path(path).suffix == ".json" else _from_ini(path)
 
 
@@ -93,7 +111,7 @@ def _from_json(path: str | Path) -> Connection:
 
 
 def _from_ini(path: str | Path) -> Connection:
-    """Read a .conn.ini file: [source], [models] with m1, m2... and a section for each of these."""
+    """Read a .conn.ini file: [source], [models] with m1, m2, ..., and a section for each of these models."""
     sections = read_ini(path)
     names = _numbered(sections.get("models", {}), "m")
     for section in ("source", *names):
@@ -107,7 +125,7 @@ def _from_ini(path: str | Path) -> Connection:
 
 
 def _numbered(items: dict[str, str], letter: str) -> list[str]:
-    """Return the values of the keys letter1, letter2... up to the first that is missing."""
+    """Return the values of the keys ``letter`` 1, ``letter`` 2, ... up to the first missing key."""
     found: list[str] = []
     while (value := items.get(f"{letter}{len(found) + 1}")) is not None:
         found.append(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connect models: outputs of one become inputs of others, by name."""
+"""Connect models to one model: outputs of some models become inputs of others, by name."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ def merge(
 ) -> Model:
     """Return one model that computes what ``models`` compute one after the other.
 
-    Outputs of some models become inputs of others; a model runs after those from which it reads.
+    ``connect``: {name of an input: name of the output that it reads}.  Any other input reads the output with
+    its own name, if there is one.  If not, it becomes an input of the result; models that have an input of
+    this name share it.
+    ``outputs``: the names of the outputs of the result; by default all outputs that no other model reads.
+    A model runs after the models from which it reads.  Inner values are renamed if two models use the same
+    name.  Signatures and metadata are dropped.
 
-    ``connect``: names of outputs, by the names of the inputs that take them.  Any other input takes the
-    output of the same name.  If there is none, the input becomes an input of the result; several models that
-    have an input of this name share it.
-    ``outputs``: names of the outputs of the result; by default all outputs that no other model reads.
-    Other values are renamed where two models use the same name.  Signatures and metadata are dropped.
-
-    Raise ModelError if there is no model, if two models have an output of the same name, if models read from
-    each other in a circle, or for a name of ``connect`` or ``outputs`` that no model has; ShapeError if the
-    dtypes, shapes or quantizations of a connection differ.
+    Raise ModelError if ``models`` is empty, if two models have an output of the same name, if models read
+    from each other in a circle, or if no model has a name in ``connect`` or ``outputs``; ShapeError if the
+    dtypes, shapes or quantizations of an output and the input that reads it differ.
     """
     if not models:
         raise ModelError("expected at least one model, got none")
@@ -40,13 +39,13 @@ def merge(
     if unused:
         output = links[unused[0]]
         raise ModelError(
-            f"no model has an input {unused[0]!r} to connect with another model's output {output!r}"
+            f"no model has an input {unused[0]!r} that could read the output {output!r} of another model"
         )
     return merger.finish(models[0], outputs)
 
 
 def _in_order(models: Sequence[Model], links: Mapping[str, str]) -> list[Model]:
-    """Return the models, each after those from which it reads; raise ModelError as ``merge`` does."""
+    """Return the models, each after the models from which it reads; raise ModelError as ``merge`` does."""
     providers: dict[str, Model] = {}
     for model in models:
         for name in dict.fromkeys(v.name for v in model.main.outputs if not model.main.is_input(v)):
@@ -58,6 +57,7 @@ def _in_order(models: Sequence[Model], links: Mapping[str, str]) -> list[Model]:
             raise ModelError(f"no model has an output {output!r}{did_you_mean(output, providers, 3)}")
 
     def sources(model: Model) -> list[Model]:
+        """Return the other models from which ``model`` reads."""
         wanted = [links.get(v.name, v.name) for v in model.main.inputs]
         return [m for name in wanted if (m := providers.get(name)) is not None and m is not model]
 
@@ -65,23 +65,26 @@ def _in_order(models: Sequence[Model], links: Mapping[str, str]) -> list[Model]:
     for index, model in enumerate(ordered):
         for source in sources(model):
             if source not in ordered[:index]:
-                raise ModelError("the models read from each other in a circle")
+                raise ModelError(
+                    "the models read from each other in a circle: expected an order to run them in"
+                )
     return ordered
 
 
 class _Merger:
     """Moves the operators of copied models into one graph.
 
-    ``name``: of that graph.  ``interface``: the names of inputs and outputs, which no other value gets.
-    ``links``: the ``connect`` of ``merge``; ``linked``: the inputs in it that were connected.  ``given``: the
-    outputs of the models so far, by name; ``read``: the names of those that an input has taken.  ``inputs``:
-    the inputs of the result, by name.  ``callees``: graphs that operators call.
+    ``name``: the name of that graph.
+    ``interface``: the names of all inputs and outputs; inner values get other names.
+    ``links``: the argument ``connect`` of ``merge``.  ``linked``: its inputs that were connected so far.
+    ``given``: the outputs of the models that were added, by name.  ``read``: the names of those that an input
+    reads.  ``inputs``: the inputs of the result, by name.  ``callees``: the graphs that operators call.
     """
 
     def __init__(self, name: str, links: Mapping[str, str], interface: Sequence[str]) -> None:
         self.graph = Graph(name)
         for word in interface:
-            self.graph.unique_name(word)  # reserves it
+            self.graph.unique_name(word)  # no later call returns this name
         self.callees: list[Graph] = []
         self.links = links
         self.linked: set[str] = set()
@@ -107,7 +110,11 @@ class _Merger:
         self.callees += model.graphs[1:]
 
     def _source(self, value: Value) -> Value:
-        """Return what takes the place of an input: an output of another model, or an input of the result."""
+        """Return the value that replaces the input ``value`` of a model.
+
+        It is an output of another model, or an input of the result.  Raise ShapeError if its dtype, shape or
+        quantization differs.
+        """
         name = self.links.get(value.name, value.name)
         source = self.given.get(name)
         if source is None:
@@ -118,13 +125,13 @@ class _Merger:
         if (source.dtype, source.quantization) != (value.dtype, value.quantization) or not _fit(
             source, value
         ):
-            raise ShapeError(f"input {value!r} cannot be connected to {source!r}: their types differ")
+            raise ShapeError(f"input {value!r} cannot read {source!r}: expected equal types")
         return source
 
     def _keep_names_distinct(self, model: Model, taken: Mapping[Value, Value]) -> None:
-        """Rename values and graphs of ``model`` whose name is in use; its interface keeps its names.
+        """Rename inner values and called graphs of ``model`` whose names are in use.
 
-        ``taken``: what replaces each input.
+        ``taken``: the value that replaces each input.
         """
         fixed = {*taken, *taken.values()}
         for value in model.main.values():
@@ -139,7 +146,7 @@ class _Merger:
             known.add(graph.name)
 
     def finish(self, first: Model, outputs: Sequence[str]) -> Model:
-        """Return the merged model; its format is that of ``first``, its outputs are those of ``merge``."""
+        """Return the merged model, with the format of ``first``; ``outputs``: see ``merge``."""
         available = {**self.inputs, **self.given}
         names = list(outputs) or [name for name in self.given if name not in self.read]
         for name in names:
@@ -154,7 +161,7 @@ class _Merger:
 
 
 def _fit(source: Value, value: Value) -> bool:
-    """Return whether the shapes are equal where both are known."""
+    """Return whether the shapes of both values are equal in all dimensions that are known for both."""
     if source.shape is None or value.shape is None:
         return True
     return len(source.shape) == len(value.shape) and all(

@@ -1,5 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Part files: which backend runs which operators.  Source of the format: ONE's circle-partitioner."""
+"""Part files: which backend runs which operators.
+
+Source of the format: ONE's circle-partitioner.  An example::
+
+    [partition]
+    backends=cpu,npu
+    default=cpu
+    comply=opcode
+
+    [OPCODE]
+    CONV_2D=npu
+"""
 
 from __future__ import annotations
 
@@ -12,17 +23,18 @@ from circlekit.io.file_map import map_file
 from circlekit.ir.op import Op
 
 COMPLY = ("opcode", "opname")
-"""The keys by which a table may assign operators: names of operators in the schema, or names of results."""
+"""The values of ``comply``: operators are assigned by their code in the schema, or by names of results."""
 
 
 @dataclass
 class PartTable:
     """A backend for each operator.
 
-    ``backends``: the names that may be used.  ``opcodes``: the backend by an operator's name in the schema,
-    or by a custom operator's own name.  ``opnames``: the backend by the name of any result of an operator.
-    ``comply``: which of the two applies, "opcode" or "opname".  ``default``: the backend of all operators
-    that it does not assign.
+    ``backends``: the names of all backends.  ``default``: the backend of operators that the table does not
+    assign.
+    ``opcodes``: {code in the schema, or name of a custom operator: backend}.
+    ``opnames``: {name of a result: backend of the operator that produces it}.
+    ``comply``: which of the two applies: ``opcode`` or ``opname``.
     """
 
     backends: Sequence[str]
@@ -32,7 +44,7 @@ class PartTable:
     comply: str = "opcode"
 
     def check(self) -> None:
-        """Raise FormatError if a backend is missing or is none of ``backends``.  The texts are ONE's."""
+        """Raise FormatError, in ONE's words, if a backend is missing or is not in ``backends``."""
         if not self.backends:
             raise FormatError("There is no 'backends' information")
         if not self.default:
@@ -45,7 +57,7 @@ class PartTable:
                     raise FormatError(f"{kind} {name} is not assigned to one of 'backends' items: {backend}")
 
     def backend_of(self, op: Op) -> str:
-        """Return the backend of ``op``; the default unless the table assigns it."""
+        """Return the backend that the table assigns to ``op``, or else the default."""
         if self.comply == "opname":
             names, table = [v.name for v in op.results], self.opnames
         else:
@@ -54,9 +66,10 @@ class PartTable:
 
 
 def read_part_file(path: str | Path) -> PartTable:
-    """Read a .part file; raise FileError if it cannot be read, FormatError if it is no part file.
+    """Return the table in a .part file.
 
-    The key ``_`` of the section that ``comply`` chooses replaces the default backend.
+    The key ``_`` in the section that ``comply`` chooses replaces the default backend.  Raise FileError if the
+    file cannot be read, FormatError if it is no part file.
     """
     sections = read_ini(path)
     partition = sections.get("partition", {})
@@ -78,9 +91,10 @@ def read_part_file(path: str | Path) -> PartTable:
 def read_ini(path: str | Path) -> dict[str, dict[str, str]]:
     """Return the items of each section of an ini file: {section: {key: value}}.
 
-    Keys keep their case and may contain anything but ``=``.  Of items with one key, the first counts.  Lines
-    that begin with ``#`` or ``;`` are comments.  A backslash before ``;`` in a key is removed, as in ONE's
-    files.  Raise FileError if the file cannot be read, FormatError for a line that is none of these.
+    Keys keep their case and may contain any character but ``=``.  If a section has a key twice, the first
+    item counts.  Lines that begin with ``#`` or ``;`` are comments.  A backslash before ``;`` in a key is
+    removed, as in ONE's files.
+    Raise FileError if the file cannot be read, FormatError for any other line.
     """
     try:
         lines = bytes(map_file(path)).decode().splitlines()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Divide a model into parts, one for each group of operators that the same backend runs.
+"""Divide a model into parts; all operators of a part run on the same backend.
 
 Source of the rule that forms the parts: ONE's circle-partitioner (luci/partition).
 """
@@ -21,7 +21,7 @@ from circlekit.structure.submodel import HANDLES, results_for_outside, submodel
 
 @dataclass
 class Part:
-    """A part of a model: the ``backend`` that runs it, and the ``model`` of its operators."""
+    """A part of a model: the name of the ``backend`` that runs it, and a ``model`` with its operators."""
 
     backend: str
     model: Model
@@ -29,11 +29,11 @@ class Part:
 
 @dataclass
 class Partition:
-    """The parts of a model, in an order in which each part reads only from earlier ones.
+    """The ``parts`` of a model, ordered so that each part reads only from earlier parts.
 
-    An output of a part and the inputs of later parts that read it have the same name.  ``inputs``,
-    ``outputs``: the names that the parts use for the inputs and outputs of the divided model, in its order.
-    They differ from the model's own names only where these are not unique.
+    An output of a part and the inputs of later parts that read it have the same name.
+    ``inputs``, ``outputs``: the names of the divided model's inputs and outputs in the parts, in the model's
+    order.  They differ from the names in the model only if these are not unique.
     """
 
     inputs: list[str]
@@ -42,15 +42,15 @@ class Partition:
 
 
 def partition(model: Model, table: PartTable, fewest: bool = False) -> Partition:
-    """Return the parts of ``model`` for the backends in ``table``; ``model`` stays as it is.
+    """Divide ``model`` into parts for the backends in ``table``; ``model`` stays as it is.
 
-    Only the main graph is divided; graphs that an operator calls go to the part of the operator.  By default,
-    as in ONE, an
-    operator joins the part that produces its operands if that part has the same backend and the operator
-    reads from no other part.  An operator that reads an input of the graph joins a part only if its backend
-    is the default one.
-    ``fewest``: form as few parts as possible instead: all operators of a backend that can run next are one
-    part, connected or not.  For two backends no division has fewer parts; for more it is a greedy choice.
+    Only the main graph is divided.  Graphs that an operator calls go with the operator.
+    By default ONE's rule forms the parts: an operator joins the part that produces its operands if that part
+    has the same backend and the operator reads from no other part.  If the operator also reads an input of
+    the graph, its backend must be the default backend.
+    ``fewest``: form as few parts as possible instead.  A part then has all operators of a backend that can
+    run next, connected or not.  For two backends this is the smallest number of parts; for more backends the
+    choice is greedy.
 
     Raise FormatError if the table is wrong, UnsupportedError if operators that share state (variables,
     resources) would be in different parts.
@@ -71,7 +71,7 @@ def partition(model: Model, table: PartTable, fewest: bool = False) -> Partition
 
 @dataclass
 class _Group:
-    """The operators of one part; ``constants``: constants that are outputs of the graph and of this part."""
+    """The operators of one part.  ``constants``: constants that are outputs of the graph and of this part."""
 
     backend: str
     ops: list[Op] = field(default_factory=list)
@@ -79,10 +79,10 @@ class _Group:
 
 
 def _connected_groups(graph: Graph, table: PartTable) -> list[_Group]:
-    """Return the groups of ONE's rule, each after those from which it reads.
+    """Return the groups by ONE's rule, each after the groups from which it reads.
 
-    They are in the order of their first operators.  That is enough, because only the first operator of a
-    group reads from other groups: a later operator joins only if it reads from no other group.
+    They are in the order of their first operators.  That order is right because only the first operator of a
+    group reads from other groups.
     """
     groups: list[_Group] = []
     home: dict[Op, _Group] = {}
@@ -100,10 +100,10 @@ def _connected_groups(graph: Graph, table: PartTable) -> list[_Group]:
 
 
 def _fewest_groups(graph: Graph, table: PartTable) -> list[_Group]:
-    """Return few groups, each after those from which it reads.
+    """Return few groups, each after the groups from which it reads.
 
-    The greedy division is made for each backend that can come first, and the one with the fewest groups is
-    returned.  For two backends no division has fewer groups: they take turns, and each runs all that it can.
+    A greedy division is made for each backend that can come first; that with the fewest groups is returned.
+    For two backends it is the smallest possible: they alternate, and each group has all that can run then.
     """
     backends = {op: table.backend_of(op) for op in graph}
     firsts = sorted({backend for op, backend in backends.items() if not any(_producers(op))})
@@ -111,12 +111,13 @@ def _fewest_groups(graph: Graph, table: PartTable) -> list[_Group]:
 
 
 def _greedy_groups(graph: Graph, backends: Mapping[Op, str], first: str) -> list[_Group]:
-    """Return groups: the next one has all operators that can run of the backend that has most of these.
+    """Return groups; each has all operators of one backend that can run after the groups before it.
 
-    ``backends``: of each operator.  ``first``: the backend of the first group.
+    Each time, the backend with the most such operators is chosen.  ``backends``: the backend of each
+    operator.  ``first``: the backend of the first group.
     """
     position = {op: number for number, op in enumerate(graph)}
-    missing = {op: len(set(_producers(op))) for op in graph}  # producers that are in no group yet
+    missing = {op: len(set(_producers(op))) for op in graph}  # the number of producers that are in no group
     ready: dict[str, list[Op]] = {}
     for op, count in missing.items():
         if not count:
@@ -140,13 +141,13 @@ def _greedy_groups(graph: Graph, backends: Mapping[Op, str], first: str) -> list
 def _runnable(
     backend: str, ready: Sequence[Op], backends: Mapping[Op, str], missing: Mapping[Op, int]
 ) -> list[Op]:
-    """Return ``ready`` and all operators of ``backend`` that can run when those before them have run.
+    """Return ``ready`` and all operators of ``backend`` that can run after these.
 
-    ``missing``: for each operator how many of its producers have not run.
+    ``missing``: for each operator, how many of its producers have not run yet.
     """
     found = list(ready)
     seen: Counter[Op] = Counter()
-    for op in found:  # the loop appends to it
+    for op in found:  # the loop appends to ``found``
         for user in _users(op):
             seen[user] += 1
             if seen[user] == missing[user] and backends[user] == backend:
@@ -160,13 +161,14 @@ def _users(op: Op) -> list[Op]:
 
 
 def _producers(op: Op) -> Iterable[Op]:
+    """Return the producer of each computed operand of ``op``."""
     return (v.producer for v in op.inputs if v is not None and v.producer is not None)
 
 
 def _with_constant_outputs(graph: Graph, table: PartTable, groups: list[_Group]) -> list[_Group]:
-    """Return ``groups``, the first of which also returns the outputs of the graph that are constants.
+    """Add the constants that are outputs of ``graph`` to the first group; return the groups.
 
-    A group is made for them if there is none.
+    If there is no group, make one for them.
     """
     constants = list(dict.fromkeys(v for v in graph.outputs if v.is_const))
     if constants and not groups:
@@ -177,7 +179,7 @@ def _with_constant_outputs(graph: Graph, table: PartTable, groups: list[_Group])
 
 
 def _check_state(model: Model, groups: Sequence[_Group]) -> None:
-    """Raise UnsupportedError if operators of more than one group produce handles of state (``HANDLES``)."""
+    """Raise UnsupportedError if operators of several groups produce references to state (HANDLES)."""
     found: dict[int, Value] = {}
     for index, group in enumerate(groups):
         called = [g for op in group.ops for g in op.called_graphs()]
@@ -196,7 +198,7 @@ def _check_state(model: Model, groups: Sequence[_Group]) -> None:
 def _unique_names(graph: Graph, groups: Sequence[_Group]) -> dict[Value, str]:
     """Return a name for each value between parts, and for each input and output of the graph.
 
-    It is the value's own name unless another such value has it.
+    It is the name of the value, unless another of these values has the same name.
     """
     between = [v for group in groups for v in results_for_outside(group.ops)]
     values = dict.fromkeys([*graph.inputs, *graph.outputs, *between])

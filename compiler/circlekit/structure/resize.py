@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give the inputs of a model other shapes; update all results, and the constants that state shapes."""
+"""Give the inputs of a model other shapes; update results and the constants that state shapes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ MAX_KNOWN_ELEMENTS = 1024
 """Integer results with at most this many elements are computed, because they may be shapes."""
 
 PROBE_FACTOR = 3
-"""Dimensions that become unknown are this many times as large in the trial of ``_changes_leading_ones``."""
+"""In ``_changes_leading_ones``, dimensions that become unknown are made this many times as large."""
 
 Shapes = Sequence[Sequence[int | None]] | Mapping[str, Sequence[int | None]]
-"""A shape for each input in order, or for some inputs by name; None or -1 is an unknown dimension."""
+"""A shape for each input in order, or for some inputs by name; None or -1 stands for an unknown dimension."""
 
 
 def resize(model: Model, shapes: Shapes) -> Model:
     """Return a copy of ``model`` whose inputs have ``shapes``.
 
-    The shapes of all results are inferred, also in the graphs that operators call.  Constants that state a
-    shape (of RESHAPE, TRANSPOSE_CONV, SLICE...) are changed with the shape of the operand; integers that are
-    computed from shapes are computed again.  Raise ModelError for a wrong number of shapes or an unknown
-    name; ShapeError, with the place, if an operator does not fit any more.
+    The shapes of all results are inferred, also in graphs that operators call.  Constants that state a shape
+    (of RESHAPE, TRANSPOSE_CONV, SLICE and others) change with the shape of the operand.  Integers that the
+    model computes from shapes are computed again.
+    Raise ModelError for a wrong number of shapes or an unknown name; ShapeError, with the place, if the
+    operands of an operator do not fit any more.
     """
     wanted = _shapes_by_input(model.main, shapes)
     copy = clone(model)
@@ -42,9 +43,9 @@ def resize(model: Model, shapes: Shapes) -> Model:
 
 
 def _changes_leading_ones(model: Model, shapes: Sequence[Shape | None]) -> bool:
-    """Return the argument ``outer`` of ``Op.for_new_shapes`` with which the operators fit each other.
+    """Return the value of the argument ``outer`` of ``Op.for_new_shapes`` for which all operators fit.
 
-    Return False if they fit with both or with none.  Both are tried on shapes without unknown dimensions,
+    Return False if they fit for both values, or for none.  The trials use shapes without unknown dimensions,
     because an unknown dimension fits everything.
     """
     probe = [
@@ -60,12 +61,12 @@ def _changes_leading_ones(model: Model, shapes: Sequence[Shape | None]) -> bool:
 
 
 def _probe(before: Shape, after: Shape) -> Shape:
-    """Return ``after`` with numbers in place of unknown dimensions."""
+    """Return ``after`` with known sizes, made from those in ``before``, in place of unknown dimensions."""
     return tuple(PROBE_FACTOR * (a or 1) if b is None else b for a, b in zip(before, after, strict=True))
 
 
 def parse_shapes(text: str) -> list[list[int]]:
-    """Parse shapes such as ``[1,2],[3,-1],[]``; raise ShapeError for other text."""
+    """Return the shapes in a text such as ``[1,2],[3,-1],[]``; raise ShapeError for other text."""
     rest = text.strip()
     found: list[list[int]] = []
     while rest:
@@ -99,19 +100,22 @@ def _shapes_by_input(graph: Graph, shapes: Shapes) -> list[Shape | None]:
 
 
 def _checked(shape: Sequence[int | None]) -> Shape:
+    """Return ``shape`` with None for -1; raise ShapeError for other negative dimensions."""
     dims = tuple(None if d in (-1, None) else d for d in shape)
     if any(d is not None and d < 0 for d in dims):
-        raise ShapeError(f"expected dimensions of 0 and more, or -1 for an unknown one, got {list(shape)}")
+        raise ShapeError(f"expected dimensions of at least 0, or -1 for an unknown one, got {list(shape)}")
     return dims
 
 
 class _Resizer:
     """Infers the shapes of ``model`` operator by operator, and writes them into it.
 
-    ``outer``: see ``_changes_leading_ones``.  ``old``: the former shapes of values whose shape has changed.
-    ``known``: computed elements of values that are no constants.  ``partial``: those of them in which -1
-    stands for unknown dimensions; only operators that move data compute with them.  ``done``: the shapes of
-    the inputs of each graph that was visited.
+    ``outer``: see ``_changes_leading_ones``.
+    ``old``: the former shapes of the values whose shape has changed.
+    ``known``: the elements of values that were computed and are no constants.
+    ``partial``: the values in ``known`` that hold -1 for an unknown dimension.  Only data movement may use
+    them as operands.
+    ``done``: for each graph that was visited, the shapes of its inputs.
     """
 
     def __init__(self, model: Model, outer: bool) -> None:
@@ -123,10 +127,14 @@ class _Resizer:
         self.done: dict[Graph, list[Shape | None]] = {}
 
     def graph(self, graph: Graph, shapes: Sequence[Shape | None]) -> None:
-        """Set the shapes of the inputs of ``graph``, and infer those of all results."""
+        """Set the shapes of the inputs of ``graph``, and infer the shapes of all its results.
+
+        Raise ShapeError if the operands of an operator do not fit, or if the graph is called with different
+        shapes.
+        """
         if graph in self.done:
             if self.done[graph] != list(shapes):
-                raise ShapeError(f"graph {graph.name} is called with different shapes")
+                raise ShapeError(f"graph {graph.name} is called with different shapes: expected equal ones")
             return
         self.done[graph] = list(shapes)
         for value, shape in zip(graph.inputs, shapes, strict=True):
@@ -136,13 +144,14 @@ class _Resizer:
         graph.epoch += 1
 
     def _infer_placed(self, op: Op) -> None:
-        """Infer the results of ``op``; an error names the place of ``op`` in the model."""
+        """Infer the shapes of the results of ``op``; an error says where ``op`` is in the model."""
         try:
             self._infer(op)
         except CirclekitError as error:
             raise error if error.where else error.note(place(op, self.model)) from None
 
     def _set(self, value: Value, shape: Shape | None) -> None:
+        """Set the shape of ``value``; raise ShapeError if its quantization does not fit."""
         if shape != value.shape:
             self.old.setdefault(value, value.shape)
             misfit = value.quantization.misfit(shape) if value.quantization is not None else None
@@ -151,7 +160,10 @@ class _Resizer:
             value.shape = shape
 
     def _infer(self, op: Op) -> None:
-        """Infer the results of ``op`` and the graphs that it calls, if an operand changed or is known."""
+        """Infer the shapes of the results of ``op`` if an operand has a new shape or known elements.
+
+        Graphs that ``op`` calls are visited first.
+        """
         has_changed = any(v in self.old or v in self.known for v in op.inputs if v is not None)
         for called in op.called_graphs():
             operands = [v for v in op.inputs if v is not None][-len(called.inputs) or len(op.inputs) :]
@@ -163,7 +175,7 @@ class _Resizer:
         self._compute(op)
 
     def _follow(self, op: Op) -> None:
-        """Change constants and attributes of ``op`` that state shapes."""
+        """Change the constants and attributes of ``op`` that state shapes."""
         named = dict(op.operand_items())
         old = {name: self.old.get(v, v.shape) for name, v in named.items()}
         old["output"] = op.results[0].shape if op.results else None
@@ -181,7 +193,10 @@ class _Resizer:
                 op.set_input(op.inputs.index(value), fresh)
 
     def _set_results(self, op: Op) -> None:
-        """Set the shapes of the results; if partly known operands contradict them, without those operands."""
+        """Set the shapes of the results of ``op``.
+
+        If the elements of operands in ``partial`` contradict the shapes, infer without these elements.
+        """
         known = [v for v in op.inputs if v is not None and v in self.known]
         try:
             shapes = self._inferred(op, known)
@@ -194,9 +209,9 @@ class _Resizer:
             self._set(value, shape)
 
     def _inferred(self, op: Op, known: Sequence[Value]) -> list[Shape | None]:
-        """Return the shapes of the results with the values in ``known`` as constants.
+        """Return the shapes of the results of ``op``, where the operands in ``known`` count as constants.
 
-        All dimensions are unknown if ``op`` has no shape rule.
+        If ``op`` has no shape rule, all dimensions are unknown.
         """
         for value in known:
             value.data = self.known[value]
@@ -209,7 +224,7 @@ class _Resizer:
                 value.data = None
 
     def _compute(self, op: Op) -> None:
-        """Compute the results of ``op`` if they are small integers that follow from constants and shapes."""
+        """Compute the results of ``op`` if they are few integers that depend only on constants and shapes."""
         if not op.pure or op.called_graphs() or not all(_is_small(v) for v in op.results):
             return
         if not op.reads_data:
@@ -220,15 +235,16 @@ class _Resizer:
             return
         if partial and not op.data_movement:
             return
-        with suppress(CirclekitError):  # it has no kernel for them: they stay unknown
+        with suppress(CirclekitError):  # without a kernel for the operands, the results stay unknown
             results = evaluate(op, [None if v is None else self.known.get(v, v.data) for v in op.inputs])
             self.known.update(zip(op.results, results, strict=True))
             self.partial.update(op.results if partial else ())
 
     def _compute_from_shapes(self, op: Op) -> None:
-        """Compute results that depend only on shapes; elements that depend on an unknown dimension become -1.
+        """Compute the results of ``op``, which depend only on the shapes of its operands.
 
-        These are the elements that differ for two sizes of the unknown dimensions.
+        Elements that depend on an unknown dimension become -1: they differ between two runs with different
+        sizes of unknown dimensions.
         """
         if any(v is not None and (v.shape is None or v.dtype.numpy is None) for v in op.inputs):
             return
@@ -241,9 +257,9 @@ class _Resizer:
 
 
 def _zeros(value: Value | None, unknown: int) -> Array | None:
-    """Return zeros that take no memory, with ``unknown`` in place of unknown dimensions.
+    """Return zeros with the shape of ``value``, where unknown dimensions have the size ``unknown``.
 
-    None for an operand that is absent.
+    The array is a view of a single element.  Return None for an absent operand.
     """
     if value is None or value.shape is None:
         return None
@@ -253,4 +269,5 @@ def _zeros(value: Value | None, unknown: int) -> Array | None:
 
 
 def _is_small(value: Value) -> bool:
+    """Return whether ``value`` holds at most MAX_KNOWN_ELEMENTS integers."""
     return value.dtype.is_integer and value.is_static and value.numel <= MAX_KNOWN_ELEMENTS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the parts of a model one after the other; values go from part to part by name."""
+"""Run the parts of a divided model one after the other; values go from part to part by name."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from circlekit.ops.numerics.output_stage import Kernels
 def run_parts(
     parts: Sequence[Model], inputs: Mapping[str, Array], kernels: Kernels | str | None = None
 ) -> dict[str, Array]:
-    """Return ``inputs`` and the outputs of all parts, by name.
+    """Run all parts; return ``inputs`` and the outputs of all parts, by name.
 
-    A part runs as soon as all its inputs are there, whatever the order of ``parts``.  ``kernels``: those of
-    the model that was divided (see ``select_kernels``); with them the results are its results bit for bit.
-    Raise ModelError if nothing provides an input of a part, and the errors of ``Interpreter.run``.
+    ``parts``: in any order; a part runs as soon as all its inputs are known.
+    ``kernels``: the kernels of the divided model (``select_kernels``).  With them, the results have the bits
+    of the divided model's results.
+    Raise ModelError if an input of a part is no output of another part and not in ``inputs``, and the errors
+    of ``Interpreter.run``.
     """
     values = dict(inputs)
     waiting = list(parts)
@@ -27,7 +29,7 @@ def run_parts(
         ready = next((m for m in waiting if all(v.name in values for v in m.main.inputs)), None)
         if ready is None:
             missing = next(v.name for v in waiting[0].main.inputs if v.name not in values)
-            raise ModelError(f"no input and no other part provides %{missing}, which a part reads")
+            raise ModelError(f"a part reads %{missing}: expected it among the inputs or the outputs of parts")
         waiting.remove(ready)
         arrays = Interpreter(ready, kernels).run([values[v.name] for v in ready.main.inputs])
         values.update({v.name: a for v, a in zip(ready.main.outputs, arrays, strict=True)})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cut submodels out of a model: chosen operators, or all operators between some values and others."""
+"""Cut a submodel out of a model: chosen operators, or all operators between some values and others."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from circlekit.ir.value import Value
 from circlekit.structure.submodel import find_values, submodel
 
 RANGE = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
+"""A number, or a range such as ``1-3``."""
 
 
 def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> Model:
     """Return a model of chosen operators of the main graph.
 
-    ``ids``: numbers of operators, from 0.  ``names``: names of any of their results.  The inputs of the new
-    model are the values that these operators read and do not produce.  Its outputs are their results that
-    other operators read or ``model`` returns.  Raise ModelError for an unknown number or name, or if no
-    operator is chosen, and the errors of ``submodel``.
+    ``ids``: indices of operators in the main graph.  ``names``: names of results of operators.
+    The inputs of the new model are the values that the chosen operators read but do not produce.  Its outputs
+    are the results that other operators read or that are outputs of ``model``.
+    Raise ModelError for an unknown index or name, or if no operator is chosen, and the errors of
+    ``submodel``.
     """
     ops = model.main.ops
     chosen: set[Op] = set()
@@ -40,7 +42,7 @@ def select(model: Model, ids: Iterable[int] = (), names: Iterable[str] = ()) -> 
 
 
 def parse_ids(text: str) -> list[int]:
-    """Return the numbers of a text such as ``1-3,5`` (1, 2, 3, 5); raise ModelError for other text."""
+    """Return the numbers in a text: ``1-3,5`` gives [1, 2, 3, 5].  Raise ModelError for other text."""
     ids: list[int] = []
     for word in text.split(","):
         match = RANGE.fullmatch(word.strip())
@@ -55,11 +57,12 @@ def parse_ids(text: str) -> list[int]:
 
 
 def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Model:
-    """Return a model of the part of the main graph that computes ``outputs`` from ``inputs``.
+    """Return a model of the operators of the main graph that compute ``outputs`` from ``inputs``.
 
-    ``inputs``, ``outputs``: names of values, by default the inputs and outputs of the graph.  Other inputs of
-    the graph on which the outputs depend become inputs after the named ones.  Raise ModelError for an
-    unknown name, and for an input on which no output depends, and the errors of ``submodel``.
+    ``inputs``, ``outputs``: names of values; if empty, the inputs and outputs of the graph.  Inputs of the
+    graph that are not named, but on which the outputs depend, become inputs after the named ones.
+    Raise ModelError for an unknown name, and for an input on which no output depends, and the errors of
+    ``submodel``.
     """
     graph = model.main
     starts = find_values(graph, inputs)
@@ -69,13 +72,13 @@ def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = (
     for value in starts:
         if value not in used:
             names = ", ".join(f"%{v.name}" for v in ends)
-            raise ModelError(f"%{value.name} is not needed to compute {names}")
+            raise ModelError(f"%{value.name}: expected a value that is needed to compute {names}")
     others = [v for v in graph.inputs if v in used and v not in starts]
     return submodel(model, [op for op in graph if op in ops], ends, inputs=[*starts, *others])
 
 
 def _ops_between(starts: Sequence[Value], ends: Sequence[Value]) -> set[Op]:
-    """Return the operators that compute ``ends`` from ``starts`` and other values."""
+    """Return the operators on which ``ends`` depend, without those on which only ``starts`` depend."""
     stop = set(starts)
     found: set[Op] = set()
     waiting = [v for v in ends if v not in stop]

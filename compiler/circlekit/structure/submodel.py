@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Submodels: a model of some operators of the main graph, and its inputs and outputs."""
+"""Make a submodel: a model of some operators of the main graph, with inputs and outputs of its own."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from circlekit.ir.value import Value
 from circlekit.ops.numerics.output_stage import Kernels
 
 HANDLES = (DType.RESOURCE, DType.VARIANT)
-"""Dtypes of references to state inside a running model; they cannot be inputs or outputs."""
+"""The dtypes of handles: references to state inside of a running model.  They cannot be inputs or outputs."""
 
 
 def operands_from_outside(ops: Sequence[Op]) -> list[Value]:
-    """Return the values that ``ops`` read but do not produce, without constants, in order of first use.
+    """Return the values that ``ops`` read but do not produce, in the order of first use.
 
-    A variable is in it only if it is an input of the graph.
+    Constants are left out, and variables that are no input of the graph.
     """
     own = {value for op in ops for value in op.results}
     read = dict.fromkeys(v for op in ops for v in op.inputs if v is not None and v not in own)
@@ -29,6 +29,7 @@ def operands_from_outside(ops: Sequence[Op]) -> list[Value]:
 
 
 def _is_graph_input(value: Value, ops: Sequence[Op]) -> bool:
+    """Return whether ``value`` is an input of the graph of ``ops``."""
     graph = ops[0].graph
     return graph is not None and graph.is_input(value)
 
@@ -36,7 +37,7 @@ def _is_graph_input(value: Value, ops: Sequence[Op]) -> bool:
 def results_for_outside(ops: Sequence[Op]) -> list[Value]:
     """Return the results of ``ops`` that other operators read or that are outputs of the graph.
 
-    If there are none, return the results that nothing reads: a model needs an output.
+    If there are none, return the results without users, because a model needs an output.
     """
     own = set(ops)
     results = [v for op in ops for v in op.results]
@@ -45,6 +46,7 @@ def results_for_outside(ops: Sequence[Op]) -> list[Value]:
 
 
 def _is_graph_output(value: Value) -> bool:
+    """Return whether the computed ``value`` is an output of its graph."""
     graph = value.producer.graph if value.producer is not None else None
     return graph is not None and graph.is_output(value)
 
@@ -57,27 +59,29 @@ def submodel(
     inputs: Sequence[Value] | None = None,
     kernels: Kernels | None = None,
 ) -> Model:
-    """Return a model of copies of ``ops``, which are operators of the main graph in its order.
+    """Return a model with copies of ``ops``.
 
-    ``outputs``: by default those of ``results_for_outside``.  ``inputs``: by default those of
-    ``operands_from_outside``; if given, they include these.  ``names``: new names for inputs and outputs.
-    ``kernels``: the result of ``select_kernels`` for ``model``, if the caller has it.
+    ``ops``: operators of the main graph of ``model``, in its order.
+    ``outputs``: by default ``results_for_outside(ops)``.
+    ``inputs``: by default ``operands_from_outside(ops)``; if given, they must include those.
+    ``names``: new names of some inputs and outputs.
+    ``kernels``: ``select_kernels(model)``, if the caller knows it.
 
-    Raise UnsupportedError if an input or output would be a handle (``HANDLES``), or if other operators also
-    use a variable of ``ops``.
+    Raise UnsupportedError if an input or output would be a handle (HANDLES), or if an operator that is not in
+    ``ops`` uses a variable of ``ops``.
     """
     inputs = operands_from_outside(ops) if inputs is None else inputs
     outputs = results_for_outside(ops) if outputs is None else outputs
     for value in (*inputs, *outputs):
         if value.dtype in HANDLES:
             raise UnsupportedError(
-                f"%{value.name} is a {value.dtype.short}, which no model can receive or return;"
+                f"%{value.name} is a {value.dtype.short}, which cannot be an input or output of a model;"
                 " keep its producer and its users together"
             )
     _check_variables(ops)
     copied = copy_submodel(model, ops, inputs, outputs)
     kernels = kernels or select_kernels(model)
-    if select_kernels(copied) is not kernels:  # so that it rounds as the whole does
+    if select_kernels(copied) is not kernels:  # the submodel shall round as the whole model does
         copied.metadata.append((KERNELS_METADATA, kernels.value.encode()))
     for value, new in zip((*inputs, *outputs), (*copied.main.inputs, *copied.main.outputs), strict=True):
         new.name = (names or {}).get(value, new.name)
@@ -85,7 +89,7 @@ def submodel(
 
 
 def _check_variables(ops: Sequence[Op]) -> None:
-    """Raise UnsupportedError if an operator outside of ``ops`` uses a variable of one of them."""
+    """Raise UnsupportedError if an operator that is not in ``ops`` uses a variable of ``ops``."""
     own = set(ops)
     for value in (v for op in ops for v in op.inputs if v is not None and v.is_variable):
         other = value.other_user(own)
@@ -96,7 +100,7 @@ def _check_variables(ops: Sequence[Op]) -> None:
 
 
 def find_values(graph: Graph, names: Iterable[str]) -> list[Value]:
-    """Return the inputs and results of ``graph`` with ``names``; raise ModelError for an unknown name."""
+    """Return the inputs or results of ``graph`` named ``names``; raise ModelError for an unknown name."""
     known: dict[str, Value] = {}
     for value in (*graph.inputs, *(v for op in graph for v in op.results)):
         known.setdefault(value.name, value)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools for authors of passes and operators, used by circlekit's own tests.
+"""Tools for authors of passes and operators; circlekit's own tests use them, too.
 
 ``check_pass`` tests a pass with its recipes.  ``random_model`` generates models.  ``run_litert`` and
-``run_litert_forked`` run a model in LiteRT.  ``format_columns`` prints a table.
+``run_litert_forked`` run a model in LiteRT.  ``format_columns`` formats a table as text.
 """
 
 from circlekit.equivalence.litert import is_available, run_litert, run_litert_forked, tflite_of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test a pass with recipes: what it rewrites, what it refuses, values, a second run, validity, the target."""
+"""Test a pass with recipes: what it rewrites and refuses, equal values, validity, idempotence, LiteRT."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from circlekit.recipes.rules.text_rules import RuleBlock
 from circlekit.rewrite.base import Context, Pass
 
 NEAR_MISS_RULE = "unchanged()"
-"""The rule that makes a recipe a near miss: the pass must not change the model."""
+"""The rule that makes a recipe a near miss: the pass must not change its model."""
 
 
 class PassTestError(CirclekitError, AssertionError):
-    """A pass that violates one of its recipes or a requirement for all passes."""
+    """A pass violates a rule of its recipes, or a requirement for all passes."""
 
 
 def check_pass(
@@ -35,23 +35,26 @@ def check_pass(
     needs_near_miss: bool = True,
     with_litert: bool = True,
 ) -> None:
-    """Test a pass with its recipes; raise PassTestError, which names every recipe that fails, and why.
+    """Test a pass with its recipes; raise PassTestError, which names every recipe that fails, with reasons.
 
-    ``tested``: the class of the pass, or its name.  ``recipes``: the text of a recipe, a file, a folder, or a
-    sequence of these.  In a folder, the files ``NAME.ck`` and ``NAME-CONDITION.ck`` are used.  A recipe
-    without ``passes(...)`` in its rules is run with the tested pass alone.
+    ``tested``: the class of the pass, or its name.
+    ``recipes``: the text of a recipe, the path of a file or folder, or a sequence of these.  Of a folder, the
+    files ``NAME.ck`` and ``NAME-CONDITION.ck`` are used, where NAME is the name of the pass.
+    ``needs_near_miss``: whether at least one near miss is required; use False for a pass without conditions.
+    ``with_litert``: compare with LiteRT, if it is installed.
 
-    A recipe whose rules contain ``unchanged()`` is a near miss, all others are positives.  At least one
-    positive is required, and one near miss unless ``needs_near_miss`` is false (for passes without
-    conditions).  For each recipe:
+    A recipe with the rule ``unchanged()`` is a near miss, all others are positives.  At least one positive is
+    required.  A recipe without ``passes(...)`` in its rules is run with the tested pass alone.  For each
+    recipe, the following must hold:
 
-    - its rules hold (``refused("...")``: a near miss is refused with this sentence);
+    - its rules hold; ``refused("...")`` means that the pass refuses a near miss with this sentence;
     - a positive changes the model, a near miss does not;
-    - the outputs before and after are equal on seeded inputs (normal, boundary and zero), through files,
-      unless the pass declares that it changes values or the interface;
-    - if LiteRT is installed, it gives the same outputs, and runs the result if it runs the original;
-    - names, dtypes and shapes of inputs and outputs stay, the result is valid, and shapes can be inferred;
-    - a second run changes nothing.
+    - the model and the result, both written to files and read back, have equal outputs on seeded inputs
+      (normal, boundary and zero), unless the pass declares that it changes values or the interface;
+    - LiteRT gives the same outputs, and runs the result if it runs the original;
+    - the inputs and outputs keep their names, dtypes and shapes, the result is valid, and its shapes can be
+      inferred;
+    - a second run of the pass changes nothing.
     """
     name = (find_pass(tested) if isinstance(tested, str) else tested).name
     failures: list[str] = []
@@ -68,16 +71,16 @@ def check_pass(
             except CirclekitError as error:
                 failures.append(f"{case.name}: {error}")
     if not positives:
-        failures.append(f"no recipe shows what {name} rewrites; write {name}{TEXT}")
+        failures.append(f"expected a recipe that shows what {name} rewrites; write {name}{TEXT}")
     if needs_near_miss and not near_misses:
         expected = f"{name}-CONDITION{TEXT} with the rule {NEAR_MISS_RULE}"
-        failures.append(f"no recipe shows what {name} leaves alone; write {expected} for each condition")
+        failures.append(f"expected a near miss that {name} refuses; write {expected} for each condition")
     if failures:
         raise PassTestError("\n".join(failures))
 
 
 def _cases(name: str, recipes: str | Path | Sequence[str | Path], folder: Path) -> Iterator[Case]:
-    """Yield the cases of all recipes; texts are written to ``folder`` first."""
+    """Yield the cases of all ``recipes`` for the pass ``name``; write recipes given as text to ``folder``."""
     for number, item in enumerate([recipes] if isinstance(recipes, str | Path) else recipes):
         if isinstance(item, str) and "{" in item:
             path = folder / f"{name}-{number}{TEXT}"
@@ -92,7 +95,7 @@ def _cases(name: str, recipes: str | Path | Sequence[str | Path], folder: Path) 
 
 
 def _failures(case: Case, rules: RuleBlock, is_near_miss: bool, with_litert: bool) -> Iterator[str]:
-    """Yield a sentence for everything that is wrong after the passes of one recipe."""
+    """Run the passes of one recipe; yield a sentence for each rule or requirement that does not hold."""
     assert case.recipe is not None
     result = run_case(case, with_litert=with_litert)
     yield from result.failures
@@ -107,7 +110,10 @@ def _failures(case: Case, rules: RuleBlock, is_near_miss: bool, with_litert: boo
 
 
 def _requirement_failures(model: Model, rules: RuleBlock, target: str, is_near_miss: bool) -> Iterator[str]:
-    """Yield a sentence for each violated requirement that ``run_case`` does not check."""
+    """Yield a sentence for each violated requirement that ``run_case`` does not check.
+
+    ``target``: the format for which the passes run.
+    """
     names = [name.replace("-", "_") for name in rules.passes]
     passes = select_passes(names, format=target)
     context = Context(target, settings=rules.settings)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build random graphs that run: each operator is run on example data when it is added."""
+"""Build random graphs whose operators run: each operator is run on example data when it is added."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from circlekit.ops.movement.shape import Reshape
 from circlekit.ops.program.state import State
 
 UNKNOWN_SIZE = 3
-"""The size of unknown dimensions in the example data."""
+"""The size in the example data of dimensions that are unknown."""
 
 MAX_MAGNITUDE = 50.0
 """Results with larger elements are rejected, because rounding errors grow with them."""
@@ -29,7 +29,7 @@ MAX_ELEMENTS = 4096
 """Results with more elements are rejected, to keep models fast."""
 
 RANDOM_OPERATORS = frozenset({"RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"})
-"""Operators whose results depend on a seed: they are rejected."""
+"""Operators with random results: they are rejected."""
 
 INPUT_SHAPES: tuple[Shape, ...] = (
     (1, 4, 5, 3), (1, 3, 4, 4), (2, 3, 4, 5), (1, 4, 4, 4), (1, 1, 4, 6), (None, 4, 4, 3), (2, 4, 6), (4, 6),
@@ -38,18 +38,21 @@ INPUT_SHAPES: tuple[Shape, ...] = (
 )  # fmt: skip
 
 NOT_AN_OUTPUT = (DType.RESOURCE, DType.VARIANT, DType.STRING)
+"""The dtypes that outputs do not get."""
 
 
 class Rejected(Exception):
-    """An operator does not run on the values that exist, or there is no value for it."""
+    """An operator cannot be added: it does not run on the existing values, or no value fits it."""
 
 
 class ModelBuilder:
     """A graph under construction.
 
-    ``random``: the source of all choices.  ``pool``: values that further operators may use.  ``arrays``: the
-    example data of each value.  ``graphs``: graphs that operators call.  ``constants``: all constants so far.
-    ``state``: contents of variables.  ``allow_extremes``: whether values may be huge, infinite or NaN.
+    ``random``: the generator for all random choices.
+    ``pool``: the values that further operators may use.  ``arrays``: the example data of each value.
+    ``graphs``: the graphs that operators call.  ``constants``: all constants so far.
+    ``state``: the contents of variables.
+    ``allow_extremes``: whether values may be huge, infinite or NaN.
     """
 
     def __init__(self, graph: Graph, arrays: Sequence[Array], random: np.random.Generator) -> None:
@@ -64,7 +67,7 @@ class ModelBuilder:
 
     @staticmethod
     def of_seed(seed: int) -> ModelBuilder:
-        """Return a builder whose graph has random inputs and no operators; the same seed gives the same."""
+        """Return a builder whose graph has random inputs and no operators; ``seed`` decides all choices."""
         random = np.random.default_rng(seed)
         count = 1 + int(random.integers(2))
         shapes = [INPUT_SHAPES[int(random.integers(len(INPUT_SHAPES)))] for _ in range(count)]
@@ -82,7 +85,7 @@ class ModelBuilder:
     # -- choices -------------------------------------------------------------------------------
 
     def chance(self, probability: float) -> bool:
-        """Return True with this probability."""
+        """Return True with ``probability``, 0 to 1."""
         return bool(self.random.random() < probability)
 
     def below(self, n: int) -> int:
@@ -90,15 +93,21 @@ class ModelBuilder:
         return int(self.random.integers(n))
 
     def number(self, *numbers: float) -> float:
-        """Return one of ``numbers``."""
+        """Return a random one of ``numbers``."""
         return numbers[self.below(len(numbers))]
 
     def pick(self, fits: Callable[[Value], bool] = lambda v: True, dtype: DType = f32) -> Value:
-        """Return a value as ``pick_any`` does that also has this dtype and is not quantized."""
+        """Return a value of the pool with ``dtype``, without quantization, for which ``fits`` is true.
+
+        Raise Rejected if there is none.
+        """
         return self.pick_any(lambda v: v.dtype is dtype and v.quantization is None and fits(v))
 
     def pick_any(self, fits: Callable[[Value], bool]) -> Value:
-        """Return a value of the pool that fits, mostly a recent one; raise Rejected if there is none."""
+        """Return a value of the pool for which ``fits`` is true, mostly a recent one.
+
+        Raise Rejected if there is none.
+        """
         candidates = [v for v in self.pool if fits(v)]
         if not candidates:
             raise Rejected
@@ -110,15 +119,18 @@ class ModelBuilder:
     # -- values --------------------------------------------------------------------------------
 
     def shape(self, value: Value) -> tuple[int, ...]:
-        """Return the shape of ``array(value)``, in which all dimensions are known."""
+        """Return the shape of the elements of ``value`` (``array``), which has no unknown dimension."""
         return self.array(value).shape
 
     def array(self, value: Value) -> Array:
-        """Return the elements of a constant, the example data of any other value."""
+        """Return the elements of a constant, or the example data of any other value."""
         return value.array() if value.is_const else self.arrays[value]
 
     def constant(self, array: object, name: str = "c", dtype: object = np.float32) -> Value:
-        """Return a constant of ``array``; sometimes another of its shape, so that operators share it."""
+        """Return a new constant with the elements ``array``, converted to the numpy dtype ``dtype``.
+
+        Sometimes return an earlier float32 constant of the same shape instead, so that operators share it.
+        """
         with np.errstate(all="ignore"):
             made = np.array(array, dtype)  # type: ignore[call-overload]  # any dtype that numpy takes
         if made.dtype == np.float32 and self.chance(0.1):
@@ -130,6 +142,7 @@ class ModelBuilder:
         return value
 
     def ints(self, numbers: object, name: str = "i") -> Value:
+        """Return a new int32 constant."""
         return self.constant(numbers, name, np.int32)
 
     def new_input(self, value: Value, array: Array) -> Value:
@@ -142,14 +155,15 @@ class ModelBuilder:
     # -- operators -----------------------------------------------------------------------------
 
     def add(self, op: Op, keep: bool = True) -> Value:
-        """Append ``op`` as ``put`` does, and return its first result."""
+        """Append ``op`` as ``put`` does; return its first result."""
         self.put(op, keep)
         return op.output
 
     def put(self, op: Op, keep: bool = True) -> None:
-        """Append ``op``, which may have no results.  ``keep``: whether further operators may use the results.
+        """Append ``op`` and run it on the example data.  ``op`` may have no results.
 
-        Raise Rejected if it is invalid, fails, is random, or gives results that are empty or too large.
+        ``keep``: whether further operators may use its results.
+        Raise Rejected if ``op`` is invalid, fails or is random, or if its results are empty or too large.
         """
         try:
             has_unknown_result = isinstance(op, OpaqueOp) and any(v.shape == () for v in op.results)
@@ -178,7 +192,10 @@ class ModelBuilder:
     # -- the finished model --------------------------------------------------------------------
 
     def model(self) -> tuple[Model, list[Array]]:
-        """Choose outputs; return the model, in a format that has its operators, and its input arrays."""
+        """Choose outputs; return (the model, the example data of its inputs).
+
+        The format of the model has all its operators.  Raise Rejected if there is no possible output.
+        """
         self.remove_rejected()
         self.graph.outputs = self._outputs()
         graphs = [self.graph, *self.graphs]
@@ -187,14 +204,17 @@ class ModelBuilder:
         return model, [self.arrays[v] for v in self.graph.inputs]
 
     def remove_rejected(self) -> None:
-        """Remove rejected operators from the uses of the graph's values."""
+        """Remove rejected operators, which are in no graph, from the uses of the graph's values."""
         for value in (*self.arrays, *self.constants):
             for op, _ in value.uses:
                 if op.graph is None:
                     op.drop_inputs()
 
     def _outputs(self) -> list[Value]:
-        """Choose outputs: the newest value and some others; sometimes one twice, an input, or a constant."""
+        """Return random outputs: the newest value and some others.
+
+        Sometimes a value is twice among them, or an input or a constant is.
+        """
         results = [v for v in self.pool if v.producer is not None and v.dtype not in NOT_AN_OUTPUT]
         if not results or self.chance(0.05):
             x = self.graph.inputs[0]
@@ -218,9 +238,10 @@ class ModelBuilder:
 def example(
     shape: Shape | None, dtype: DType, random: np.random.Generator, unknown: int = UNKNOWN_SIZE
 ) -> Array:
-    """Return random data for an input; some floats are points where activations change their slope.
+    """Return random data for an input with this shape and dtype.
 
-    ``unknown``: the size of unknown dimensions.
+    Some floats are points at which activations change their slope, such as 0 and 6.  ``unknown``: the size of
+    unknown dimensions.
     """
     size = tuple(unknown if d is None else d for d in shape or ())
     assert dtype.numpy is not None
@@ -234,7 +255,7 @@ def example(
 
 
 def graph_of(op: Op) -> Graph:
-    """Return a graph of this one operator, whose inputs are the operands without data."""
+    """Return a graph that has only ``op``; its inputs are the operands that are no constants or variables."""
     inputs: dict[Value, None] = {}
     for index, (operand, value) in enumerate(op.operand_items()):
         value.name = value.name or f"{operand}{index}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make random models of random operators and instances of the pictures of passes.
+"""Make random models from random operators and from instances of the pictures of passes.
 
-An instance of a picture is operators that match it; their operands are drawn until the shape rules accept
-them.  Some instances differ from the picture in one place, which the matcher must notice.
+An instance of a picture is a group of operators that match it.  Operands are drawn at random until the shape
+rules accept them.  Some instances differ from the picture in one operator, and the matcher must notice that.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from circlekit.testing.random_operators import (
 
 
 def random_model(seed: int, passes: Sequence[type[Pass]] = (), steps: int = 8) -> tuple[Model, list[Array]]:
-    """Return a random model and one array for each of its inputs; the same seed gives the same model.
+    """Return (a random model, arrays for its inputs); the same arguments always give the same model.
 
-    The model runs with these inputs.  ``passes``: about half of the ``steps`` insert operators that match,
-    or nearly match, a picture of these passes; each other step inserts one random operator.  A step whose
-    operators do not fit inserts nothing.  Raise Rejected if a model has no possible output.
+    The model runs with these inputs.
+    ``passes``: if not empty, about half of the ``steps`` insert operators that match, or nearly match, a
+    picture of one of these passes.  Each other step inserts one random operator.  A step whose operators do
+    not fit inserts nothing.  Raise Rejected if the model has no possible output.
     """
     builder = ModelBuilder.of_seed(seed)
     builder.random = np.random.default_rng([seed, 1])
@@ -54,21 +55,21 @@ def random_model(seed: int, passes: Sequence[type[Pass]] = (), steps: int = 8) -
 
 
 MUTATION_PROBABILITY = 0.3
-"""Probability that one operator of an instance may differ from the picture."""
+"""The probability that one operator of an instance may differ from the picture."""
 
 OTHER_DTYPES = (DType.FLOAT16, DType.FLOAT64, i32, DType.INT64)
-"""Dtypes of the data, besides f32, if the picture does not specify one."""
+"""The dtypes that data may have besides f32 if the picture does not specify one."""
 
 
 def pictures_of(passes: Iterable[type[Pass]]) -> tuple[Picture, ...]:
-    """Return the pictures of all ``passes`` that are rewrites."""
+    """Return the left-hand pictures (``before``) of all ``passes`` that are rewrites."""
     return tuple(rule.definition().before for item in passes for rule in rules_of(item))
 
 
 def add_instance(m: ModelBuilder, picture: Picture) -> Value:
-    """Append the operators of ``picture`` to the graph of ``m`` and return the result of the last one.
+    """Append the operators of ``picture`` to the graph of the builder ``m``; return the last result.
 
-    Raise Rejected if an operator does not fit; operators before it stay.
+    Raise Rejected if an operator does not fit; the operators before it stay in the graph.
     """
     instance = _Instance(m, picture)
     return [instance.node(node, i == instance.mutated) for i, node in enumerate(picture.nodes)][-1]
@@ -77,9 +78,11 @@ def add_instance(m: ModelBuilder, picture: Picture) -> Value:
 class _Instance:
     """An instance of a picture, whose operators the builder ``m`` appends.
 
-    ``values``, ``dims``, ``bound``: operands, sizes and attribute values, by their names in the picture.
-    ``dtype``: of the data, where the picture leaves it open.  ``mutated``: index of the operator that may
-    differ from the picture; -1 for none.  ``kind`` is the class of an operator.
+    ``values``, ``dims``, ``bound``: operands, sizes of dimensions and attribute values, by their names in the
+    picture.
+    ``dtype``: the dtype of data if the picture specifies none.
+    ``mutated``: the index of the operator that may differ from the picture; -1: none.
+    In the methods, ``kind`` is the class of an operator.
     """
 
     def __init__(self, m: ModelBuilder, picture: Picture) -> None:
@@ -92,7 +95,10 @@ class _Instance:
         self.mutated = m.below(len(picture.nodes)) if m.chance(MUTATION_PROBABILITY) else -1
 
     def node(self, node: Node, is_mutated: bool) -> Value:
-        """Append the operator of ``node`` with the first operands that fit, and return its result."""
+        """Append the operator of ``node`` with the first random operands that fit; return its result.
+
+        ``is_mutated``: the operator may differ from ``node``.  Raise Rejected after ATTEMPTS attempts.
+        """
         for _ in range(ATTEMPTS):
             saved = dict(self.values), dict(self.dims), dict(self.bound)
             try:
@@ -106,18 +112,19 @@ class _Instance:
         raise Rejected
 
     def operator(self, node: Node, is_mutated: bool) -> Op:
+        """Return an operator for ``node`` with random operands; it may be invalid."""
         m = self.m
         kind = node.kinds[m.below(len(node.kinds))]
         names = [spec.name for spec in kind.operands]
         chosen: dict[int, Value | None] = {}
 
         def order(item: tuple[int, OperandPattern]) -> tuple[bool, ...]:
+            """Return a key that sorts operands: known values, then data, parameters, sizes of results."""
             index, pattern = item
             is_parameter = pattern.name is None or pattern.const or pattern.optional
             is_size = names[index : index + 1] == ["output_shape"]
             return pattern.name not in self.values, is_parameter, is_size
 
-        # known values first, then data; parameters, and last the size of the result, follow from these
         for index, pattern in sorted(enumerate(node.operands), key=order):
             data = next((v for v in chosen.values() if v is not None and not v.is_const), None)
             chosen[index] = self.operand(kind, index, pattern, data)
@@ -138,7 +145,10 @@ class _Instance:
     def operand(
         self, kind: type[Op], index: int, pattern: OperandPattern, data: Value | None
     ) -> Value | None:
-        """Return operand ``index``; ``data``: the first operand that was chosen and is no constant."""
+        """Return operand ``index`` for ``pattern``; None if the operand is optional and left out.
+
+        ``data``: the first chosen operand that is no constant, None if there is none yet.
+        """
         m = self.m
         spec = kind.operands[min(index, len(kind.operands) - 1)] if kind.operands else None
         dtypes = spec.dtypes if spec is not None else ()
@@ -165,12 +175,14 @@ class _Instance:
         return value
 
     def from_pool(self, pattern: OperandPattern, dtype: DType, data: Value | None) -> Value:
+        """Return a value of the pool with ``dtype`` that fits ``pattern``; arguments: see ``operand``."""
         m = self.m
         if dtype is not f32 and not any(v.dtype is dtype for v in m.pool):
             m.add(Cast(m.pick(), in_data_type=f32, out_data_type=dtype))
         same = m.shape(data) if data is not None and m.chance(0.5) else None
 
         def sizes(v: Value) -> dict[str, int] | None:
+            """Return the sizes of named dimensions if ``v`` is the operand; None if ``v`` does not fit."""
             return self.dims if pattern.dims is None else unify(pattern.dims, m.shape(v), self.dims)
 
         value = m.pick(lambda v: same in (None, m.shape(v)) and sizes(v) is not None, dtype)
@@ -180,6 +192,7 @@ class _Instance:
     def constant(
         self, kind: type[Op], name: str, pattern: OperandPattern, dtype: DType, data: Value | None
     ) -> Value:
+        """Return a random constant for the operand ``name`` of ``kind``; arguments: see ``operand``."""
         m = self.m
         array = np.asarray(proposal(m, kind, name, data, self.values, dtype))
         if pattern.dims is not None:
@@ -190,7 +203,10 @@ class _Instance:
         return m.constant(array, name, dtype.numpy)
 
     def shape_of(self, dims: tuple[int | str, ...], proposed: tuple[int, ...]) -> tuple[int, ...]:
-        """Return a shape that ``dims`` allow: known letters keep their size, others take a proposed one."""
+        """Return a shape that the dimensions ``dims`` of a pattern allow.
+
+        Letters with a known size keep it; other dimensions take the size in ``proposed``, from the last on.
+        """
         m = self.m
         leading: list[int] = []
         if dims[:1] == ("*",):
@@ -217,6 +233,7 @@ class _Instance:
     def attributes(
         self, kind: type[Op], node: Node, operands: list[Value | None], is_mutated: bool
     ) -> dict[str, Any]:
+        """Return attributes for an operator of class ``kind`` that match ``node``, or nearly do."""
         m = self.m
         chosen = derived_attributes(m, kind, operands)
         for spec in kind.attributes:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random operators from their declarations: operands by name and dtype, attributes by name and default.
+"""Make random operators from their declarations.
 
-If the shape rule or the kernel of an operator raises an error, the operator is drawn again with other
-operands and attributes.  ``m`` is always the builder of the model: it draws the random numbers, has the
-values that may become operands, and knows their data.
+Operands are chosen by name and dtype, attributes by name and default.  If the shape rule or the kernel of an
+operator raises an error, the operator is made again with other operands and attributes.  The argument ``m``
+is the builder of the model: it draws random numbers, has the values that may become operands, and knows their
+data.
 """
 
 from __future__ import annotations
@@ -25,18 +26,19 @@ from circlekit.ops.convolution.conv import DepthwiseConv2D
 from circlekit.testing.model_builder import ModelBuilder, Rejected
 
 ATTEMPTS = 30
-"""Largest number of times that one operator is drawn, until its operands and attributes fit."""
+"""How often one operator is made at most until its operands and attributes fit."""
 
 NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
-"""Permutations from channels first to channels last, and back."""
+"""The permutations of TRANSPOSE from NCHW to NHWC, and back."""
 
 QUANTIZED_DTYPES = (DType.INT8, DType.UINT8, DType.INT16)
+"""The dtypes of random quantized values."""
 
 Shape = tuple[int, ...]
 
 
 def random_operator(m: ModelBuilder, kind: type[Op] | None = None) -> Value:
-    """Append an operator of class ``kind``, or of a random class, and return its result.
+    """Append an operator of class ``kind``, None for a random class; return its first result.
 
     Raise Rejected if none of ATTEMPTS operators is valid.
     """
@@ -50,8 +52,8 @@ def random_operator(m: ModelBuilder, kind: type[Op] | None = None) -> Value:
 
 
 def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
-    """Return an operator with random operands and attributes, which may be invalid in combination."""
-    data: Value | None = None  # the first operand that is not a parameter; all others are chosen to fit it
+    """Return an operator with random operands and attributes; their combination may be invalid."""
+    data: Value | None = None  # the first operand that is no parameter; the others are chosen to fit it
     chosen: dict[str, Value | None] = {}
     order = sorted(kind.operands, key=lambda spec: (is_parameter(spec), spec.name == "output_shape"))
     for spec in order:
@@ -68,7 +70,7 @@ def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
         operands += [operands[-1]] * m.below(3)
     second = kind.operands[min(1, len(kind.operands) - 1)]
     if len(operands) > 1 and not is_parameter(second) and m.chance(0.4):
-        operands[:2] = [operands[1], operands[0]]  # so that the first may be a constant
+        operands[:2] = [operands[1], operands[0]]  # the first operand may then be a constant
     while operands and operands[-1] is None:
         operands.pop()
     attributes = derived_attributes(m, kind, operands)
@@ -87,7 +89,7 @@ def make_operator(m: ModelBuilder, kind: type[Op]) -> Op:
 
 
 def is_parameter(spec: Operand) -> bool:
-    """Return whether an operand contains axes, sizes or weights, not data."""
+    """Return whether the operand ``spec`` holds axes, sizes, indices or weights, not data."""
     if spec.name in PARAMETERS or spec.name in ("filter", "weights", "weight", "bias", "gamma", "beta"):
         return True
     return bool(spec.dtypes) and all(d in (i32, DType.INT64) for d in spec.dtypes)
@@ -96,7 +98,10 @@ def is_parameter(spec: Operand) -> bool:
 def _operand(
     m: ModelBuilder, kind: type[Op], spec: Operand, data: Value | None, chosen: Mapping[str, Value | None]
 ) -> Value:
-    """Return an operand that fits ``data``: a value of the builder's pool, or a constant."""
+    """Return an operand that fits ``data``: a value of the builder's pool, or a constant.
+
+    ``data``, ``chosen``: see ``proposal``.  Raise Rejected if no value of the pool fits.
+    """
     dtype = f32 if not spec.dtypes or f32 in spec.dtypes else spec.dtypes[0]
     if spec.name in PARAMETERS and i32 in spec.dtypes:
         dtype = i32
@@ -112,14 +117,14 @@ def _operand(
 
 
 def _result_quantization(m: ModelBuilder, data: Value, dtype: DType) -> Quantization | None:
-    """Return the quantization of a result: that of the data, or a random one if it must have one."""
+    """Return a quantization for a result of ``dtype``: that of ``data``, or a random one; None for floats."""
     if dtype is data.dtype and data.quantization is not None and m.chance(0.8):
         return data.quantization
     return random_quantization(m, dtype) if dtype in QUANTIZED_DTYPES else None
 
 
 def random_quantization(m: ModelBuilder, dtype: DType) -> Quantization:
-    """Return a quantization per tensor; the zero point is 0 for int16, and often for others."""
+    """Return a random quantization with one scale; the zero point is 0 for int16, and often for others."""
     zero_point = 0
     if dtype is not DType.INT16 and m.chance(0.6):
         zero_point = m.below(200) + (0 if dtype is DType.UINT8 else -100)
@@ -131,7 +136,7 @@ def random_quantization(m: ModelBuilder, dtype: DType) -> Quantization:
 
 
 def derived_attributes(m: ModelBuilder, kind: type[Op], operands: Sequence[Value | None]) -> dict[str, Any]:
-    """Return the attributes that must fit the operands, and those whose default makes a useless operator."""
+    """Return the attributes that depend on the operands, and those whose default would be useless."""
     names = {spec.name for spec in kind.attributes}
     found: dict[str, Any] = {}
     if "values_count" in names:
@@ -155,11 +160,12 @@ def derived_attributes(m: ModelBuilder, kind: type[Op], operands: Sequence[Value
 
 
 def _last_dim(m: ModelBuilder, value: Value | None) -> int:
+    """Return the last dimension of ``value``; 1 if it is absent or a scalar."""
     return m.shape(value)[-1] if value is not None and m.shape(value) else 1
 
 
 def random_attribute(m: ModelBuilder, spec: Attribute) -> Any:
-    """Return a random value of the type of the attribute's default, or the default."""
+    """Return a random value for the attribute ``spec``, of the type of its default, or the default."""
     default, name = spec.default, spec.name
     if isinstance(default, Activation):
         bounded = (Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
@@ -193,10 +199,11 @@ def proposal(
     chosen: Mapping[str, Value | None],
     dtype: DType,
 ) -> Any:
-    """Return plausible elements of a constant operand ``name``, as an array or list.
+    """Return plausible elements for the constant operand ``name`` of ``kind``, as an array or a list.
 
-    ``data``: the first data operand.  ``chosen``: the operands chosen so far, by name.  ``dtype``: that of
-    the constant; the caller converts the elements to it.
+    ``data``: the first operand that is no parameter, None if there is none yet.
+    ``chosen``: the operands that were chosen so far, by name.
+    ``dtype``: the dtype of the constant; the caller converts the elements to it.
     """
     shape = m.shape(data) if data is not None else (2, 3, 4, 4)[m.below(3) :]
     if name == "output_shape" and len(shape) == 4:
@@ -235,12 +242,15 @@ def proposal(
 
 
 def _numbers(m: ModelBuilder, dtype: DType, shape: Shape, spread: float) -> Any:
-    """Return integers, or floats with standard deviation ``spread``."""
+    """Return random integers from -100 to 100, or normal floats with the standard deviation ``spread``."""
     return m.random.normal(0, spread, shape) if dtype.is_float else m.random.integers(-100, 101, shape)
 
 
 def broadcast_shape(m: ModelBuilder, shape: Sequence[int]) -> Shape:
-    """Return a shape that broadcasts with ``shape``: mostly per channel, rarely one that enlarges it."""
+    """Return a random shape that broadcasts with ``shape``: mostly one number per channel.
+
+    Rarely, broadcasting with it enlarges ``shape``.
+    """
     rank, last = len(shape), tuple(shape[-1:])
     kind = m.below(10)
     if kind < 4:
@@ -257,7 +267,10 @@ def broadcast_shape(m: ModelBuilder, shape: Sequence[int]) -> Shape:
 
 
 def _transposed_size(m: ModelBuilder, shape: Shape, chosen: Mapping[str, Value | None]) -> Any:
-    """Return the output shape of a transposed convolution for strides of 1 to 3 and either padding."""
+    """Return an output shape of a transposed convolution, for random strides 1 to 3 and a random padding.
+
+    ``shape``: that of the data.  ``chosen``: has the filter, see ``proposal``.
+    """
     filters = [v.static_shape for v in chosen.values() if v is not None and v.is_const and v.rank == 4]
     outputs, height, width, _ = filters[-1] if filters else (1, 1, 1, 1)
     rows, columns = 1 + m.below(3), 1 + m.below(3)
@@ -267,7 +280,7 @@ def _transposed_size(m: ModelBuilder, shape: Shape, chosen: Mapping[str, Value |
 
 
 def _transposed_windows(m: ModelBuilder, operands: Sequence[Value | None]) -> dict[str, Any]:
-    """Return strides and padding of a transposed convolution that lead to its output shape, if any do."""
+    """Return strides and padding with which a transposed convolution has its output shape; {} if none fit."""
     output, filter, data = operands[:3]
     if output is None or filter is None or data is None:
         return {}
@@ -284,13 +297,17 @@ def _transposed_windows(m: ModelBuilder, operands: Sequence[Value | None]) -> di
 
 
 def _permutation(m: ModelBuilder, shape: Shape) -> Any:
+    """Return a permutation of axes, for rank 4 mostly NHWC or NCHW."""
     if len(shape) == 4 and m.chance(0.7):
         return NHWC if m.chance(0.5) else NCHW
     return m.random.permutation(len(shape))
 
 
 def _new_shape(m: ModelBuilder, shape: Shape) -> Any:
-    """Return a shape of equal size: dimensions merged, split, inserted, dropped, reordered, or -1 for one."""
+    """Return a shape with as many elements as ``shape``, in which one dimension may be -1.
+
+    Dimensions are merged, split, inserted, dropped or reordered.
+    """
     found = [int(d) for d in shape]
     kind = m.below(6)
     if kind == 0:
@@ -314,6 +331,7 @@ def _new_shape(m: ModelBuilder, shape: Shape) -> Any:
 
 
 def _axes(m: ModelBuilder, shape: Shape) -> Any:
+    """Return one axis or a list of axes; axes may be negative."""
     rank = max(len(shape), 1)
     kind = m.below(4)
     if kind == 0:
@@ -326,27 +344,31 @@ def _axes(m: ModelBuilder, shape: Shape) -> Any:
 
 
 def _axis(m: ModelBuilder, shape: Shape) -> Any:
+    """Return an axis, which may be negative, rarely as a list."""
     rank = max(len(shape), 1)
     axis = m.below(rank) - rank * m.below(2)
     return [axis] if m.chance(0.2) else axis
 
 
 def _blocks(m: ModelBuilder, shape: Shape) -> Any:
-    """Return block sizes for all axes between the first and the last, or for another number of axes."""
+    """Return block sizes for all axes between the first and the last, sometimes for other axes."""
     count = 1 + m.below(max(len(shape) - 1, 1)) if m.chance(0.2) else max(len(shape) - 2, 1)
     return [1 + m.below(2) for _ in range(count)]
 
 
 def _strides(m: ModelBuilder, shape: Shape) -> Any:
+    """Return a stride for each axis, mostly 1."""
     return [m.below(2) + 1 if m.chance(0.2) else -1 if m.chance(0.05) else 1 for _ in shape]
 
 
 def _paddings(m: ModelBuilder, shape: Shape) -> Any:
+    """Return small paddings [axes, 2], for rank 4 sometimes of two axes only."""
     count = 2 if len(shape) == 4 and m.chance(0.3) else len(shape)
     return m.random.integers(0, 2, (count, 2)) * m.below(2)
 
 
 def _indices(m: ModelBuilder, shape: Shape) -> Any:
+    """Return indices, in an array of rank 0 to 3, that are valid for every axis."""
     size, rank = min(shape, default=1), m.number(0, 0, 1, 1, 1, 1, 2, 3)
     return m.random.integers(0, size, [1 + m.below(3) for _ in range(int(rank))])
 
@@ -368,4 +390,7 @@ PARAMETERS: dict[str, Callable[[ModelBuilder, Shape], Any]] = {
     ),
     "start_indices": lambda m, shape: [m.below(2) for _ in shape],
 }  # fmt: skip
-"""Contents of operands with axes, sizes or indices, by the name of the operand and the shape of the data."""
+"""By name of an operand with axes, sizes or indices, a function that returns random elements for it.
+
+The function gets the builder and the shape of the data.
+"""

@@ -24,7 +24,7 @@ from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.given_parameters import copy_parameters, force_parameters, requantize_int8_to_uint8
 from circlekit.quant.one.sample_data import check_percentiles, recording_lines, samples_of
 from circlekit.quant.one.settings import Settings, check_source, layer_setting, port_types, read_layers
-from circlekit.quant.one.weights import quantize_dequantize_weights
+from circlekit.quant.one.weights_only import quantize_dequantize_weights
 from circlekit.quant.one.with_minmax import quantize_with_minmax
 from circlekit.toolchain.driver import Invocation
 from circlekit.toolchain.evaluation import evaluate

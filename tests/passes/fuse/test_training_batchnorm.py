@@ -172,7 +172,7 @@ def test_wrong_usage_is_reported() -> None:
     report = circlekit.optimize(parse_model(plain), ["freeze_batchnorm"], settings=given)
     assert "freeze_batchnorm: the model has no batch norm in training mode" in report.notes
     with pytest.raises(
-        RewriteError, match="freeze_warmup is a setting of the pass freeze_batchnorm, which is not run"
+        RewriteError, match="freeze_warmup is a setting of the pass freeze_batchnorm, which does not run"
     ):
         circlekit.optimize(parse_model(NET), settings={"freeze_warmup": 3})
     wrong = {"freeze_batchnorm": [[np.zeros((4, 6, 6, 4), np.float32)]]}

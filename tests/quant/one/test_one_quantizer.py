@@ -21,7 +21,7 @@ from circlekit.quant.one.formulas import parameters
 from circlekit.quant.one.given_parameters import copy_parameters, force_parameters
 from circlekit.quant.one.onnx_quantized import quantize_onnx_model
 from circlekit.quant.one.settings import CHANNEL, LAYER, LayerSetting, Settings, read_layers
-from circlekit.quant.one.weights import quantize_dequantize_weights, quantize_weights
+from circlekit.quant.one.weights_only import quantize_dequantize_weights, quantize_weights
 from circlekit.quant.one.with_minmax import quantize_with_minmax
 
 UINT8 = Settings(LayerSetting(u8, CHANNEL))
@@ -251,13 +251,13 @@ def test_padding_for_max_pool_does_not_widen_the_range(lowest: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (FC.format(w="nan", b=0.5, r=4.0), "%w has elements that are NaN"),
-        (FC.format(w="inf", b=0.5, r=4.0), "%w has elements that are NaN, infinite"),
-        (FC.format(w=0.25, b="nan", r=4.0), "%b has elements that are NaN"),
+        (FC.format(w="nan", b=0.5, r=4.0), "%w: expected finite numbers"),
+        (FC.format(w="inf", b=0.5, r=4.0), "%w: expected finite numbers, got NaN, infinity"),
+        (FC.format(w=0.25, b="nan", r=4.0), "%b: expected finite numbers"),
         (FC.format(w=3.4028235e38, b=0.5, r=4.0), "the largest float"),
         (FC.format(w=0.25, b=0.5, r="inf"), "%y: expected a recorded range of finite numbers"),
         (FC.format(w=0.25, b=0.5, r=4.0).replace("min: -4.0", "min: 5.0"), "expected a recorded range"),
-        (FC.format(w=0.25, b=0.5, r=4.0).replace(ONE_TO_ONE, ""), "%x has no recorded min and max"),
+        (FC.format(w=0.25, b=0.5, r=4.0).replace(ONE_TO_ONE, ""), "%x: expected recorded min and max"),
     ],
 )
 def test_bad_numbers_end_in_a_sentence(text: str, message: str) -> None:
@@ -273,13 +273,13 @@ def test_bad_numbers_end_in_a_sentence(text: str, message: str) -> None:
         ('[{"name": "y", "dtype": "int8", "granularity": "layer"}]', "Unsupported output type 'int8'"),
         ('[{"name": "y", "dtype": "uint8", "granularity": "row"}]', "Unsupported granularity 'row'"),
         ('[{"name": "y", "dtype": "int16", "granularity": "layer"}]', "only supports uint8"),
-        ('[{"names": ["y", "y"], "dtype": "uint8", "granularity": "layer"}]', "stands twice"),
+        ('[{"names": ["y", "y"], "dtype": "uint8", "granularity": "layer"}]', "has the layer name 'y' twice"),
         ('[{"dtype": "uint8", "granularity": "layer"}]', "expected name or names"),
         ('{"name": "y"}', "expected a list of objects"),
         ("[", "Failed to decode"),
         (
             '[{"names": ["y"], "alternate": {"a": ["y"]}, "dtype": "uint8", "granularity": "layer"}]',
-            "expected one list of layer names",
+            "names of exactly one label",
         ),
     ],
 )
@@ -339,7 +339,7 @@ def test_parameters_by_name() -> None:
     for given, message in (
         (("z", 1.0, 0), "no tensor is named 'z'"),
         (("x", 0.0, 0), "expected a positive scale"),
-        (("x", 1.0, 256), "expected a zero point from 0 to 255, got 256"),
+        (("x", 1.0, 256), "expected a zero point from 0 to 255 for u8, got 256"),
     ):
         with pytest.raises(CirclekitError, match=message):
             force_parameters(model, [given])

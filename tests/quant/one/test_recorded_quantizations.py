@@ -15,7 +15,7 @@ from circlekit.ir.graph import Model
 from circlekit.ops.quantization import is_quantized
 from circlekit.quant.one.fake_quantized import fake_quantize
 from circlekit.quant.one.given_parameters import requantize_int8_to_uint8
-from circlekit.quant.one.weights import quantize_dequantize_weights
+from circlekit.quant.one.weights_only import quantize_dequantize_weights
 from circlekit.quant.one.with_minmax import quantize_with_minmax
 from tests.quant.one.oracle import Row, differences, rows
 

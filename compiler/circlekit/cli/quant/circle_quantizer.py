@@ -29,7 +29,7 @@ from circlekit.quant.one.settings import (
     port_types,
     read_layers,
 )
-from circlekit.quant.one.weights import WEIGHT_DTYPES, quantize_dequantize_weights, quantize_weights
+from circlekit.quant.one.weights_only import WEIGHT_DTYPES, quantize_dequantize_weights, quantize_weights
 from circlekit.quant.one.with_minmax import quantize_with_minmax
 
 DESCRIPTION = """Quantize a circle or TFLite model as ONE does.

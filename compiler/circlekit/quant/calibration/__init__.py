@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibration: run a model on samples and observe the range of every tensor."""
+"""Calibration: run a float model on samples and observe the range of every tensor."""
 
 from __future__ import annotations
 

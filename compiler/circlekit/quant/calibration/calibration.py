@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibration: the statistics of every float tensor that a model computes on samples."""
+"""Calibration: the statistics of every float tensor that a model computes when it runs on samples."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ FilePath = str | os.PathLike[str]
 class Calibration:
     """The statistics of the float tensors of a model.
 
-    ``graphs``: for each graph of the model, in order, the statistics by the name of the tensor.
-    ``samples``: number of samples.  ``source``: describes them to a reader.  ``engine``: the program that
-    computed the tensors.  ``last_sample``: a checksum of the last sample, by which a run that continues
-    checks that it gets the same samples.  ``is_complete``: false in a file that an interrupted run left.
+    ``graphs``: for each graph of the model, in their order, the statistics by name of the tensor.
+    ``samples``: the number of samples.  ``source``: a description of the samples for readers.
+    ``engine``: the name of the program that ran the model, ``circlekit`` or ``litert``.
+    ``last_sample``: a checksum of the last sample.  A run that continues an interrupted one compares it, to
+    make sure that the samples are the same.
+    ``is_complete``: False in a file that an interrupted run left.
     """
 
     graphs: list[dict[str, TensorStatistics]] = field(default_factory=lambda: [{}])
@@ -48,40 +50,52 @@ class Calibration:
         return self.main[name]
 
     def of(self, value: Value, graph: int = 0) -> TensorStatistics | None:
-        """Return the statistics of ``value``, or None; ``graph``: the index of its graph in the model."""
+        """Return the statistics of ``value``; None if there are none.
+
+        ``graph``: the index of its graph in the model.
+        """
         return self.graphs[graph].get(value.name) if graph < len(self.graphs) else None
 
     def save(self, path: FilePath) -> None:
-        """Write a .json file, which a person can read and edit, or an .npz file; see ``calibration_file``."""
+        """Write a .json file, which a person can read and edit, or an .npz file, which is smaller.
+
+        The extension of ``path`` decides.  Raise FileError for another extension, or if writing fails.
+        """
         calibration_file.save(path, {key: getattr(self, key) for key in _FACTS}, self.graphs)
 
     @staticmethod
     def load(path: FilePath) -> Calibration:
-        """Read a file that ``save`` wrote; raise FileError or FormatError if that fails."""
+        """Return the calibration in a file of ``save``; raise FileError or FormatError if that fails."""
         facts, graphs = calibration_file.load(path, _FACTS)
         return Calibration(graphs or [{}], **facts)
 
 
 _FACTS = {"samples": 0, "source": "", "engine": "", "last_sample": 0, "is_complete": True}
-"""The fields of a calibration besides the statistics, with defaults for a file that lacks them."""
+"""The fields of ``Calibration`` but ``graphs``, with defaults for files that lack them."""
 
 
 def keeps_state(model: Model) -> bool:
-    """Return whether samples are consecutive steps: each run then begins with the state of the one before.
+    """Return whether ``model`` computes one step of a sequence in each run and keeps state for the next.
 
-    Else each sample is a sequence of its own, and begins with the initial state.
+    The samples are then consecutive steps.  If not, every sample is run from the initial state.
     """
     return any(isinstance(op, Stateful) and op.is_one_step for op in model.main)
 
 
 def inner_name(op: Op, name: str) -> str:
-    """Return the name of a tensor inside of ``op``: of an operand, or else of an inner tensor."""
+    """Return the name by which a calibration identifies the operand or inner tensor ``name`` of ``op``.
+
+    That is the name of the tensor; for an inner tensor, which has none, ``RESULT:name``.
+    """
     value = next((v for o, v in op.operand_items() if o == name), None)
     return value.name if value is not None else f"{op.results[0].name}:{name}"
 
 
 def inner_names(model: Model) -> Iterator[tuple[int, Op, str]]:
-    """Yield (index of the graph, operator, name of a tensor inside of it) for what ``inner_values`` gives."""
+    """Yield (index of the graph, operator, ``inner_name``) for the tensors of ``Op.inner_values``.
+
+    These are the states and inner tensors of recurrent operators whose forms follow from a range.
+    """
     for index, graph in enumerate(model.graphs):
         for op in graph:
             rule = op.quantization_rule
@@ -92,7 +106,7 @@ def inner_names(model: Model) -> Iterator[tuple[int, Op, str]]:
 
 
 def observed_values(model: Model) -> Iterator[tuple[int, Graph, Value]]:
-    """Yield (index of the graph, graph, value) for each float input and float result, without constants."""
+    """Yield (index of the graph, graph, value) for the float inputs and computed float tensors of graphs."""
     for index, graph in enumerate(model.graphs):
         values = dict.fromkeys(graph.inputs)
         for op in graph:

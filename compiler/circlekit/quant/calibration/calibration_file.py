@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Save and load a Calibration: as .json, which a person can read and edit, or as .npz, which is smaller.
 
-Both hold the same JSON document.  In an .npz file, each list of numbers is an array of its own, and the
-document has the name of the array in its place.  To set the range of a tensor, edit ``min`` or ``max``: every
-estimator then returns these two as they are.  A tensor needs no other fields.
+Both hold the same JSON document.  In an .npz file, each list of numbers is an array of its own; the document
+has the name of the array where the .json file has the list.  The statistics of a tensor look like this::
+
+    "relu": {"min": 0.0, "max": 5.2, "count": 2048, "ignored": 0, "minima": [0.0, 0.0], "maxima": [5.2, 4.5]}
+
+To set the range of a tensor, edit ``min`` or ``max``; every range estimator then returns these two.  A tensor
+needs no other fields.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ Graph = dict[str, TensorStatistics]
 SUFFIXES = (".json", ".npz")
 VERSION = 1
 DOCUMENT = "calibration"
-"""The member of an .npz file with the document, as UTF-8 text."""
+"""The member of an .npz file that holds the document as UTF-8 text, and its key for the VERSION."""
 
 
 def check_path(path: FilePath) -> None:
@@ -41,15 +45,16 @@ def check_path(path: FilePath) -> None:
 
 
 def save(path: FilePath, facts: Mapping[str, Any], graphs: Sequence[Graph]) -> None:
-    """Write a calibration to ``path``; equal content gives equal bytes.
+    """Write a calibration to ``path``; equal calibrations give equal bytes.
 
-    ``facts``: the other fields of the calibration, JSON values.  ``graphs``: the statistics of each graph by
-    tensor.  Raise FileError if the extension is another one or the file cannot be written.
+    ``facts``: its fields but ``graphs``, as JSON values.  ``graphs``: for each graph, the statistics by name
+    of the tensor.  Raise FileError for another extension, or if the file cannot be written.
     """
     check_path(path)
     arrays: dict[str, Array] = {}
 
     def stored(numbers: Array) -> Any:
+        """Return what the document has for ``numbers``: a list, or the name of an array."""
         if Path(path).suffix.lower() == ".json":
             return _listed(numbers)
         arrays[f"numbers_{len(arrays)}"] = numbers
@@ -65,10 +70,10 @@ def save(path: FilePath, facts: Mapping[str, Any], graphs: Sequence[Graph]) -> N
 
 
 def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list[Graph]]:
-    """Return the facts and the graphs that ``save`` wrote.
+    """Return (facts, graphs), the arguments with which ``save`` wrote the file.
 
-    ``facts``: their defaults; each fact has the type of its default.  Raise FileError if the file cannot be
-    read, FormatError if it is not a calibration.
+    ``facts``: the default of each fact; the result is converted to its type.  Raise FileError if the file
+    cannot be read, FormatError if it is not a calibration.
     """
     check_path(path)
     name = os.fspath(path)
@@ -87,12 +92,12 @@ def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list
         if document[DOCUMENT] != VERSION:
             raise ValueError(f"expected version {VERSION} of the format, got {document[DOCUMENT]!r}")
         found = {key: type(default)(document.get(key, default)) for key, default in facts.items()}
-        with np.errstate(all="ignore"):  # a number beyond float32 becomes infinite, which is refused
+        with np.errstate(all="ignore"):  # a number too large for float32 becomes infinite, and is refused
             return found, [_graph(graph, arrays) for graph in document["graphs"]]
     except RecursionError:
         raise FormatError(f"{name} is not a calibration: it is nested too deeply") from None
     except KeyError as error:
-        raise FormatError(f"{name} is not a calibration: there is no {error}") from None
+        raise FormatError(f"{name} is not a calibration: it has no field {error}") from None
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise FormatError(f"{name} is not a calibration: {' '.join(str(error).split())}") from None
 
@@ -101,7 +106,10 @@ def load(path: FilePath, facts: Mapping[str, Any]) -> tuple[dict[str, Any], list
 
 
 def _fields(statistics: TensorStatistics, stored: Callable[[Array], Any]) -> dict[str, Any]:
-    """Return the JSON object of a tensor; ``stored`` converts an array to what the object has for it."""
+    """Return the JSON object for the statistics of a tensor.
+
+    ``stored``: returns what the object has for an array.
+    """
     fields: dict[str, Any] = {
         "min": _shortest(statistics.min),
         "max": _shortest(statistics.max),
@@ -133,12 +141,15 @@ _CHANNEL_ARRAYS = {
 
 
 def _shortest(number: float | None) -> float | None:
-    """Return the float with the fewest decimal digits that rounds to this float32; None for None and NaN."""
+    """Return the number with the fewest decimal digits that rounds to the same float32.
+
+    Return None for None and NaN.
+    """
     return None if number is None or math.isnan(number) else float(str(np.float32(number)))
 
 
 def _listed(numbers: Array) -> list[Any]:
-    """Return the elements as a list for JSON."""
+    """Return the elements of a vector as a list for JSON, with None for NaN."""
     if numbers.dtype == np.float32:
         return [_shortest(number) for number in numbers.tolist()]
     return list(numbers.tolist())
@@ -148,18 +159,20 @@ def _listed(numbers: Array) -> list[Any]:
 
 
 def _graph(graph: Mapping[str, Any], arrays: Mapping[str, Array]) -> Graph:
+    """Return the statistics of the tensors of a graph, by name."""
     return {name: _statistics(name, fields, arrays) for name, fields in graph.items()}
 
 
 def _statistics(name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> TensorStatistics:
-    """Return the statistics of tensor ``name`` from its JSON object; raise ValueError, with the name.
+    """Return the statistics of the tensor ``name`` from its JSON object.
 
-    ``arrays``: the members of an .npz file, else empty.
+    ``arrays``: the members of an .npz file; empty for a .json file.
+    Raise ValueError, with ``name`` in the message, if a field is missing or wrong.
     """
     try:
         low, high = fields["min"], fields["max"]
         if (low is None) != (high is None):
-            raise ValueError(f"expected min and max or neither, got {low} and {high}")
+            raise ValueError(f"expected both min and max, or neither, got {low} and {high}")
         if low is not None:
             low, high = float(np.float32(low)), float(np.float32(high))
             if not (math.isfinite(low) and math.isfinite(high) and low <= high):
@@ -180,7 +193,7 @@ def _statistics(name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array
         if "histogram" in fields:
             statistics.histogram = _histogram(fields["histogram"], arrays)
     except KeyError as error:
-        raise ValueError(f"tensor {name}: there is no {error}") from None
+        raise ValueError(f"tensor {name} has no field {error}") from None
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"tensor {name}: {error}") from None
     return statistics
@@ -189,24 +202,24 @@ def _statistics(name: str, fields: Mapping[str, Any], arrays: Mapping[str, Array
 def _channels(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> ChannelStatistics:
     numbers = {key: _array(fields[key], dtype, arrays) for key, dtype in _CHANNEL_ARRAYS.items()}
     if len({array.size for array in numbers.values()}) != 1:
-        raise ValueError(f"expected lists of one length for the channels, got {_sizes(numbers)}")
+        sizes = ", ".join(f"{key} {array.size}" for key, array in numbers.items())
+        raise ValueError(f"expected lists of the same length for the channels, got {sizes}")
     return ChannelStatistics(int(fields["axis"]), int(fields["count"]), **numbers)
-
-
-def _sizes(numbers: Mapping[str, Array]) -> str:
-    return ", ".join(f"{key} {array.size}" for key, array in numbers.items())
 
 
 def _histogram(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Histogram:
     base, _, exponent = str(fields["bin_width"]).partition("**")
     counts = _array(fields["counts"], np.int64, arrays)
     if base != "2" or not -1000 < int(exponent) < 1000 or not counts.size or counts.min() < 0:
-        raise ValueError("expected a histogram with the bin_width 2**N and counts that are not negative")
+        raise ValueError(
+            "expected a histogram with a bin_width such as 2**-5 and with counts of at least 0, "
+            f"got {fields['bin_width']!r} and {counts.size} counts from {counts.min(initial=0)}"
+        )
     return Histogram(int(exponent), int(fields["first_bin"]), counts)
 
 
 def _array(content: Any, dtype: Any, arrays: Mapping[str, Array]) -> Array:
-    """Return a vector; ``content``: a list of numbers, or a name in ``arrays``."""
+    """Return a list of numbers, or the array with the name ``content``, as a vector of ``dtype``."""
     numbers = arrays[content] if isinstance(content, str) else content
     array = np.array(numbers, dtype)  # None becomes NaN
     if array.ndim != 1:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a model on samples and collect the statistics of its tensors.
 
-The statistics of each sample are included in the order of the samples, whatever runs them: this process,
-several processes or a cluster.  So the result is always the same, bit for bit.
+Samples run in this process, in several processes or on a cluster.  Their statistics are always added in the
+order of the samples, so that the result is the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from circlekit.quant.calibration.samples import Sample, Samples, checked_samples
 from circlekit.quant.calibration.statistics import Observation, TensorStatistics
 
 SECONDS_BETWEEN_SAVES = 10.0
+"""How often an interrupted run can be continued from: the time between two writes of its state."""
 
 
 def collect(
@@ -50,16 +51,17 @@ def collect(
 ) -> Calibration:
     """Run the main graph of ``model`` on each sample; return the statistics of all float tensors.
 
-    A process holds one sample at a time.  ``samples``: as for ``checked_samples``, also the path of a file or
-    folder.  ``channels``, ``histograms``: the tensors with these statistics, see ``observer``; every tensor
-    has a range.  ``runner``: how the samples are run, by default ``Runner()``.  ``source``: describes the
-    samples to a reader of the result.  ``state``: a .json or .npz file to which the result is written from
-    time to time and at the end; if it exists because a run was interrupted, this run continues with the
-    samples that are left.
+    ``samples``: see ``Samples``; each process holds one sample at a time.
+    ``channels``, ``histograms``: the tensors that get statistics per channel and histograms, see
+    ``observer``.  Every tensor gets a range.
+    ``runner``: how the samples are run; None: ``Runner()``.
+    ``source``: a description of the samples for readers of the result; by default the path, if there is one.
+    ``state``: a .json or .npz file to which the result is written every SECONDS_BETWEEN_SAVES and at the end.
+    If an interrupted run left such a file, this run continues with the samples that are missing in it.
 
-    Raise ModelError without samples or float tensors, for a sample with NaN, or if ``state`` is complete or
-    of another model or other samples; ShapeError for a sample that does not fit the inputs; UnsupportedError
-    if the engine cannot run the model; and the errors of ``Interpreter.run``.
+    Raise ModelError if there are no samples or no float tensors, if a sample has NaN, or if ``state`` is
+    complete or belongs to another model or other samples; ShapeError if a sample does not fit the inputs;
+    UnsupportedError if the engine cannot run the model; and the errors of ``Interpreter.run``.
     """
     if isinstance(samples, str | os.PathLike):
         samples = open_samples(samples, model)
@@ -71,7 +73,10 @@ def collect(
         raise ModelError("the model computes no float tensor: there is nothing to calibrate")
     if state is not None and Path(state).exists():
         if keeps_state(model):
-            raise ModelError(f"{os.fspath(state)} exists, but the state between runs is lost: delete it")
+            raise ModelError(
+                f"{os.fspath(state)} exists, but a model that keeps state between runs cannot be continued: "
+                "delete the file"
+            )
         calibration = _resumed(state, calibration, selection)
     progress().begin("calibrating", length_hint(samples), "samples")
     jobs = _Jobs(model, samples, calibration)
@@ -92,7 +97,7 @@ def collect(
 
 
 def _without_samples(model: Model) -> list[dict[str, TensorStatistics]]:
-    """Return empty statistics of the tensors of each graph."""
+    """Return for each graph empty statistics of its tensors, by name."""
     graphs: list[dict[str, TensorStatistics]] = [{} for _ in model.graphs]
     for index, _, value in observed_values(model):
         graphs[index][value.name] = TensorStatistics()
@@ -104,29 +109,33 @@ def _without_samples(model: Model) -> list[dict[str, TensorStatistics]]:
 def _resumed(state: FilePath, fresh: Calibration, selection: Selection) -> Calibration:
     """Return the calibration in the file ``state``, which an interrupted run left.
 
-    ``fresh``: the calibration of this run without samples.  Raise ModelError if ``state`` is complete, or has
-    another model or engine, or other statistics.
+    ``fresh``: the calibration of this run, without samples.
+    Raise ModelError if ``state`` is complete, or belongs to another model, engine or ``selection``.
     """
     resumed, name = Calibration.load(state), os.fspath(state)
     if resumed.is_complete:
         raise ModelError(f"{name} is complete: there is nothing to resume")
     if [list(graph) for graph in resumed.graphs] != [list(graph) for graph in fresh.graphs]:
-        raise ModelError(f"{name} is of another model: its tensors differ")
+        raise ModelError(f"{name} belongs to another model: its tensors differ")
     if resumed.engine != fresh.engine:
-        raise ModelError(f"{name} is by the engine {resumed.engine}, not {fresh.engine}")
+        raise ModelError(f"{name}: expected a calibration by {fresh.engine}, got one by {resumed.engine}")
     for graph in resumed.graphs:
         for tensor, seen in graph.items():
             has = (seen.channels is not None, seen.histogram is not None)
             if seen.count and has != (tensor in selection.channels, tensor in selection.histograms):
-                raise ModelError(f"{name} has other statistics of %{tensor} than requested")
+                raise ModelError(
+                    f"{name}: the requested statistics of %{tensor} (channels, histogram) differ from those "
+                    "in the file"
+                )
     return resumed
 
 
 class _Jobs(Iterator[Job]):
-    """Iterates over the samples that have to be run.
+    """Iterates over the samples that have to be run, and skips those that an interrupted run has run.
 
-    ``done``: the calibration whose samples are skipped.  ``checksums``: of the samples that were yielded and
-    are not included yet, in order.  Raise ModelError if the last skipped sample is not that of ``done``.
+    ``done``: the calibration of the interrupted run, or an empty one.  ModelError is raised if the last
+    skipped sample is not the last sample of ``done``.
+    ``checksums``: in order, of the samples that were yielded but are not added to the statistics yet.
     """
 
     def __init__(self, model: Model, samples: Iterable[Sample], done: Calibration) -> None:
@@ -135,7 +144,7 @@ class _Jobs(Iterator[Job]):
         for number, sample in zip(range(done.samples), (s for _, s in self._numbered), strict=False):
             progress().advance()
             if number == done.samples - 1 and _checksum(sample) != done.last_sample:
-                raise ModelError(f"sample {number} is not that of the run to resume")
+                raise ModelError(f"sample {number} differs from that of the interrupted run")
 
     def __next__(self) -> Job:
         number, sample = next(self._numbered)
@@ -152,7 +161,7 @@ def _checksum(sample: Iterable[Any]) -> int:
 
 
 def _include(calibration: Calibration, observations: Observations) -> None:
-    """Add the statistics of the next sample; raise ShapeError if a tensor has other channels than before."""
+    """Add the statistics of the next sample; raise ShapeError if a tensor's number of channels changed."""
     for index, graph in enumerate(calibration.graphs):
         for name, statistics in graph.items():
             _add(statistics, observations.get((index, name)), f"for %{name}, in sample {calibration.samples}")
@@ -160,7 +169,7 @@ def _include(calibration: Calibration, observations: Observations) -> None:
 
 
 def _add(statistics: TensorStatistics, seen: Observation | None, place: str) -> None:
-    """Add ``seen`` to ``statistics``; ``place`` follows the message of an error."""
+    """Add ``seen`` to ``statistics``; ``place``: what to append to the message of an error."""
     try:
         statistics.add(seen)
     except ShapeError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observe samples on a Dask cluster (extra ``dask``); a sample whose worker dies is given to another one."""
+"""Observe samples on a Dask cluster (extra ``dask``).  If a worker dies, another one runs its sample."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from circlekit.quant.calibration.observer import Observations, Selection
 from circlekit.quant.calibration.processes import Answer, Job
 
 JOBS_PER_THREAD = 2
-"""Samples that are sent per thread of the cluster: it computes one while the next one travels."""
+"""The number of samples sent for each thread of the cluster: one travels while the other is computed."""
 
 
 def observe_on_cluster(
@@ -26,12 +26,13 @@ def observe_on_cluster(
 ) -> Iterator[Observations]:
     """Yield the statistics of each sample in the order of the samples.
 
-    ``client``: a ``distributed.Client``.  The model travels once to each worker, as the result of a task that
-    the scheduler can repeat; each worker computes one sample at a time.  Raise the error of the first sample
-    that fails, and ModelError if the cluster gives it up.
+    ``client``: a ``distributed.Client``.  ``engine``: its name.
+    The model is sent once to each worker, as the result of a task, which the scheduler can repeat.  Each
+    worker computes one sample at a time.
+    Raise the error of the first sample that fails, and ModelError if the cluster gives up a sample.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the size of the model is known
+        warnings.simplefilter("ignore")  # Dask warns of large arguments
         content = client.submit(bytes, to_bytes(model, "circle"), pure=False)
     waiting: deque[tuple[int, Any]] = deque()
     try:
@@ -46,10 +47,10 @@ def observe_on_cluster(
 
 
 def _result(number: int, future: Any) -> Observations:
-    """Return the statistics of the sample ``number``, for which ``future`` waits; raise its error."""
+    """Wait for ``future`` and return the statistics of sample ``number``; raise the error of the sample."""
     try:
         answer: Answer = future.result()
-    except Exception as error:  # Dask raises many kinds, and those of its transport
+    except Exception as error:  # Dask raises many kinds, its transport others
         raise ModelError(f"the cluster gave up sample {number}: {type(error).__name__}: {error}") from error
     if answer.error is not None:
         raise answer.error
@@ -57,7 +58,7 @@ def _result(number: int, future: Any) -> Observations:
 
 
 class _Prepared:
-    """The engine that a worker process keeps from sample to sample."""
+    """The engine that a worker process keeps for the next sample; ``key``: what it was made from."""
 
     def __init__(self, content: bytes, engine: str, selection: Selection) -> None:
         self.key = (content, engine, selection)
@@ -65,13 +66,13 @@ class _Prepared:
 
 
 _ONE_AT_A_TIME = threading.Lock()
-"""A lock for the jobs of a worker process, which share its engine and its number of BLAS threads."""
+"""Lets the threads of a worker process run one job at a time, because jobs share an engine."""
 
 
 def _observe(content: bytes, engine: str, selection: Selection, job: Job) -> Answer:
-    """Run one sample in a worker; make the engine first unless the worker has it.
+    """Run one sample in a worker process; make the engine first if the worker does not have it.
 
-    ``content``: the bytes of the circle model.
+    ``content``: the bytes of the model as a circle file.  ``engine``: its name.
     """
     from distributed import get_worker  # optional dependency
 

@@ -15,12 +15,16 @@ from circlekit.quant.calibration.observer import Observations, Selection
 
 
 class Engine(Protocol):
-    """Runs one model; ``name``: what a user calls the engine."""
+    """Runs one model and observes its tensors.  ``name``: what users write to choose the engine."""
 
     name: str
 
     def observe(self, sample: Sequence[Array]) -> Observations:
-        """Return the statistics of ``sample``, arrays in graph order; samples before it do not matter."""
+        """Return the statistics of one run.
+
+        ``sample``: arrays in the order of the graph's inputs.  Earlier samples matter only to models that
+        keep state (``keeps_state``).
+        """
 
 
 ENGINES: dict[str, type[InterpreterEngine] | type[LitertEngine]] = {
@@ -30,8 +34,11 @@ ENGINES: dict[str, type[InterpreterEngine] | type[LitertEngine]] = {
 
 
 def make_engine(name: str, model: Model, selection: Selection) -> Engine:
-    """Return the engine ``name`` for ``model``; raise UnsupportedError if there is none or it cannot run."""
+    """Return the engine ``name`` for ``model``.
+
+    Raise UnsupportedError for an unknown name, or if the engine cannot run the model.
+    """
     if name not in ENGINES:
         known = did_you_mean(name, ENGINES) or f"; expected {' or '.join(ENGINES)}"
-        raise UnsupportedError(f"there is no engine {name!r}{known}")
+        raise UnsupportedError(f"no engine is named {name!r}{known}")
     return ENGINES[name](model, selection)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Histograms whose merged result does not depend on the number or the order of the parts."""
+"""Histograms that can be merged: the result does not depend on the number or the order of the parts."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ import numpy as np
 from circlekit.ir.value import Array
 
 MAX_BINS = 4096
-"""The most bins of a histogram; the width of a bin is the smallest power of two with which they suffice."""
+"""The largest number of bins.  The width of a bin is the smallest power of two for which they are enough."""
 
 MAX_NUMBER_BITS = 31
-"""The most bits of the number of a bin: it limits how narrow the bins of large numbers are."""
+"""Numbers of bins, which are counted from 0, have at most this many bits; so large numbers get wide bins."""
 
 SMALLEST_EXPONENT = -149
-"""The smallest positive float32 is 2 to this power."""
+"""The smallest exponent of a bin's width: the smallest positive float32 is 2 to this power."""
 
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
     """Counts of numbers in bins of equal width, which is a power of two.
 
-    ``counts``: int64; ``counts[i]`` is how many numbers x have ``floor(x / 2**exponent) == first + i``.
-    The exponent follows from the range of the numbers alone, and two neighboring bins are exactly one bin of
-    twice the width.  So merged histograms are equal to the histogram of all numbers together.
+    ``counts`` (int64): ``counts[i]`` is the count of the numbers x with
+    ``floor(x / 2**exponent) == first + i``.
+    The exponent depends on the range of the numbers alone, and two bins together are exactly one bin of twice
+    the width.  So merging histograms gives the histogram of all numbers.
     """
 
     exponent: int
@@ -35,7 +36,7 @@ class Histogram:
 
     @staticmethod
     def of(array: Array) -> Histogram:
-        """Return the histogram of the elements of ``array``: floats, all finite, at least one."""
+        """Return the histogram of ``array``, which has at least one element and only finite floats."""
         low, high = float(array.min()), float(array.max())
         exponent = _exponent(low, high)
         bins = np.floor(array.reshape(-1).astype(np.float64) * 2.0**-exponent).astype(np.int64)
@@ -76,11 +77,11 @@ class Histogram:
         return (self.first + np.arange(self.counts.size) + 0.5) * self.width
 
     def including_zero(self) -> Histogram:
-        """Return this histogram with the bin width that it would have if 0 were among the numbers."""
+        """Return this histogram with the width of bins that it would have if 0 were one of the numbers."""
         return self._coarser(_exponent(min(self.low, 0.0), max(self.highest_bin_start, 0.0)))
 
     def _coarser(self, exponent: int) -> Histogram:
-        """Return this histogram with bins of width ``2**exponent``, not narrower than now."""
+        """Return this histogram with bins of the width ``2**exponent``, which is at least the present one."""
         shift = exponent - self.exponent
         if not shift:
             return self
@@ -92,18 +93,18 @@ class Histogram:
 
 
 def _bin(number: float, exponent: int) -> int:
-    """Return the number of the bin that has ``number`` in it; bin 0 begins at 0."""
+    """Return the index of the bin, counted from 0 at the number 0, to which ``number`` belongs."""
     return math.floor(number * 2.0**-exponent)
 
 
 def _exponent(low: float, high: float) -> int:
-    """Return the smallest exponent with which at most MAX_BINS bins cover ``low`` to ``high``.
+    """Return the smallest exponent with which at most MAX_BINS bins cover [low, high].
 
-    The result is the same for ``low`` and ``high`` as for the lower edges of their bins.
+    The result is the same if ``low`` and ``high`` are replaced by the lower edges of their bins.
     """
     magnitude = max(_power(low), _power(high))
     exponent = max(magnitude - MAX_NUMBER_BITS, SMALLEST_EXPONENT)
-    if high > low:  # a lower bound, from which the loop below searches
+    if high > low:  # a lower bound, from which the loop searches upwards
         exponent = max(exponent, math.floor(math.log2((high - low) / MAX_BINS)) - 1)
     while _bin(high, exponent) - _bin(low, exponent) >= MAX_BINS:
         exponent += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine that calibrates with circlekit's interpreter: for all operators and called graphs."""
+"""The engine that calibrates with circlekit's interpreter; it observes called graphs, too."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from circlekit.quant.calibration.observer import Observations, Observer, Selecti
 
 
 class InterpreterEngine:
-    """Runs samples in one thread, because the bits of a matrix product may depend on the number of threads.
+    """Runs samples with the interpreter in one thread.
 
-    Each sample begins with the initial state of variables, so that no result depends on samples before it,
-    unless the model computes one step of a sequence in each run (``keeps_state``).
+    The bits of a matrix product may depend on the number of BLAS threads, so there is one.
+    Each sample is run from the initial state of variables, unless the model computes one step of a sequence
+    in each run (``keeps_state``).
     """
 
     name = "circlekit"
@@ -32,7 +33,10 @@ class InterpreterEngine:
         self._observer = Observer(seeded, selection)
 
     def observe(self, sample: Sequence[Array]) -> Observations:
-        """Run the main graph on ``sample``, arrays in graph order; errors: see ``Interpreter.run``."""
+        """Run the main graph on ``sample``, arrays in the order of its inputs; return the statistics.
+
+        Raise the errors of ``Interpreter.run``.
+        """
         if not self._keeps_state:
             self._interpreter.reset()
         with watched(Progress()), blas_libraries().limit(limits=1):
@@ -41,13 +45,16 @@ class InterpreterEngine:
         return self._observer.take()
 
     def _results(self, op: Op, results: Sequence[Array]) -> None:
+        """Observe the results of ``op``; the interpreter calls this after each operator."""
         for value, array in zip(op.results, results, strict=True):
             self._observer.see(value, array)
 
     def _operands(self, op: Op, operands: Sequence[Array | None]) -> None:
+        """Observe the inner tensors of ``op``; the interpreter calls this before each operator."""
         absent = [None] * (len(op.operands) - len(operands))
         self._observer.see_inside(op, [*operands, *absent])
 
     def _inputs(self, graph: Graph, inputs: Sequence[Array]) -> None:
+        """Observe the inputs of ``graph``; the interpreter calls this when it begins to run a graph."""
         for value, array in zip(graph.inputs, inputs, strict=True):
             self._observer.see(value, array)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine that calibrates with LiteRT: several times as fast for large models.
+"""The engine that calibrates with LiteRT, which is several times as fast for large models.
 
-It runs LiteRT's fastest kernels (XNNPACK) in one thread and keeps every tensor in memory.  Ranges differ from
-those of circlekit's interpreter by the rounding of floats.
+LiteRT runs in one thread with its fastest kernels (XNNPACK) and keeps every tensor in memory.  The ranges
+differ from those of circlekit's interpreter by the rounding of floats.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ ADVICE = "use the engine circlekit"
 
 
 class LitertEngine:
-    """Runs samples of one model whose main graph calls no other graph.
+    """Runs samples of one model, whose main graph must not call other graphs.
 
-    The interpreter is made for the first sample, so that a forked process makes its own: it maps the model
-    from a temporary file, which all processes share.
+    The model is saved to a temporary file.  LiteRT's interpreter is made for the first sample, so that each
+    forked process makes its own from that file.
 
-    Raise UnsupportedError if LiteRT is not installed or cannot run the model or keep its tensors, LimitError
-    if they take more memory than allowed.
+    Raise UnsupportedError if LiteRT is not installed, or cannot run the model and keep its tensors;
+    LimitError if the tensors take more memory than allowed.
     """
 
     name = "litert"
@@ -56,13 +56,17 @@ class LitertEngine:
                 f"{caller.code} calls graphs, whose tensors LiteRT does not keep; {ADVICE}"
             )
         if keeps_state(model):
-            raise UnsupportedError(f"the model keeps state between runs, which LiteRT hides; {ADVICE}")
+            raise UnsupportedError(
+                f"the model keeps state between runs, which LiteRT does not show; {ADVICE}"
+            )
         self._observer = Observer(model, selection)
         self._values = [value for value, (graph, _) in self._observer.keys.items() if graph == 0]
         counts = Counter(value.name for value in self._values)
         name, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
         if count > 1:
-            raise UnsupportedError(f"{count} tensors are named {name!r}, which LiteRT cannot tell; {ADVICE}")
+            raise UnsupportedError(
+                f"LiteRT finds tensors by name, but {count} tensors are named {name!r}; {ADVICE}"
+            )
         size = sum(v.numel * v.dtype.bits // 8 for v in self._values if v.is_static)
         need_memory(size, "keeping every tensor in LiteRT")
         folder = tempfile.mkdtemp(prefix="circlekit-")
@@ -74,7 +78,10 @@ class LitertEngine:
         self._tensors: list[tuple[Value, int]] = []
 
     def observe(self, sample: Sequence[Array]) -> Observations:
-        """Run the main graph on ``sample``, arrays in graph order; raise ModelError if LiteRT fails."""
+        """Run the main graph on ``sample``, arrays in the order of its inputs; return the statistics.
+
+        Raise ModelError if LiteRT fails.
+        """
         try:
             if self._interpreter is None:
                 self._prepare()
@@ -109,7 +116,7 @@ class LitertEngine:
         self._interpreter = interpreter
 
     def _run(self, sample: Sequence[Array]) -> None:
-        """Run LiteRT on ``sample``; inputs are resized to its shapes, variables are reset."""
+        """Reset variables, resize inputs to the shapes of ``sample``, and run LiteRT."""
         details = self._interpreter.get_input_details()
         changed = [(d, a) for d, a in zip(details, sample, strict=True) if tuple(d["shape"]) != a.shape]
         for detail, array in changed:
@@ -122,15 +129,18 @@ class LitertEngine:
         self._interpreter.invoke()
 
     def _operand(self, value: Value | None) -> Array | None:
-        """Return what an operator of the main graph reads: LiteRT does not tell what it computes inside."""
+        """Return the elements of ``value``, an operand of an operator with inner tensors; None if absent.
+
+        LiteRT does not show inner tensors, so they are computed from the operands.
+        """
         if value is None or value.is_const:
             return None if value is None else constant_elements(value)
         if value.is_variable:
-            return np.zeros(value.static_shape, value.dtype.numpy)  # each run begins with the initial state
+            return np.zeros(value.static_shape, value.dtype.numpy)  # its initial state, from which runs begin
         return self._tensor(dict(self._tensors)[value])
 
     def _tensor(self, index: int) -> Array:
-        """Return a view of the tensor with LiteRT's number ``index``; it is valid until the next run."""
+        """Return a view of the tensor with LiteRT's ``index``; the view is valid until the next run."""
         if 0 in self._interpreter._get_tensor_details(index, 0)["shape"]:
             return np.zeros(0, np.float32)  # an empty tensor has no memory to view
         array: Array = self._interpreter.tensor(index)()
@@ -138,6 +148,6 @@ class LitertEngine:
 
 
 def _remove(folder: str, owner: int) -> None:
-    """Remove a folder, but not in a process that was forked from ``owner``, which still uses it."""
+    """Remove ``folder`` in the process ``owner``; do nothing in a process forked from it."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)

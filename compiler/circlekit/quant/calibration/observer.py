@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The statistics of tensors that are observed while a model runs on one sample."""
+"""Observe tensors while a model runs on one sample: which tensors, and which statistics of them."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ LAST_AXIS = -1
 """The default axis of channels."""
 
 Channels = bool | Collection[str] | Mapping[str, int]
-"""Tensors with statistics per channel: True for all, their names, or the axis of the channels by name.
+"""The tensors that get statistics per channel: True for all, names, or {name: axis of the channels}.
 
-Without an axis it is ``LAST_AXIS``.
+The first two take LAST_AXIS.
 """
 
 Histograms = bool | Collection[str]
-"""Tensors with a histogram: True for all, or their names."""
+"""The tensors that get a histogram: True for all, or names."""
 
 Key = tuple[int, str]
-"""Index of the graph in the model, name of the tensor."""
+"""A tensor: the index of its graph in the model, and its name."""
 
 Observations = dict[Key, Observation]
-"""The statistics of one sample, by tensor; a tensor that the run did not compute is missing."""
+"""The statistics of one run by tensor; a tensor that the run did not compute is missing."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The tensors with more statistics than the range, which take time in proportion to the elements.
+    """The tensors that get more statistics than their range, which takes more time.
 
-    ``channels``: the axis of the channels, by the name of the tensor.  ``histograms``: names of the tensors
-    with a histogram.
+    ``channels``: {name: axis of the channels} of the tensors with statistics per channel.
+    ``histograms``: the names of the tensors with a histogram.
     """
 
     channels: Mapping[str, int]
@@ -45,7 +45,10 @@ class Selection:
 
     @staticmethod
     def of(model: Model, channels: Channels = False, histograms: Histograms = False) -> Selection:
-        """Return the selection; raise ModelError for an unknown tensor or an axis that a tensor lacks."""
+        """Return the selection with the tensors of ``model`` in place of True.
+
+        Raise ModelError for an unknown name, or for an axis that a tensor does not have.
+        """
         ranks: dict[str, int | None] = {name: None for _, _, name in inner_names(model)}
         ranks |= {value.name: value.rank for _, _, value in observed_values(model)}
         names = list(ranks)
@@ -55,24 +58,28 @@ class Selection:
         for name in _chosen(names, per_channel):
             rank, axis = ranks[name], per_channel[name]
             if rank is not None and not -max(rank, 1) <= axis < max(rank, 1):
-                raise ModelError(f"channels of %{name}: expected an axis of {rank} dimensions, got {axis}")
+                raise ModelError(
+                    f"channels of %{name}: expected an axis of a tensor of rank {rank}, got {axis}"
+                )
         return Selection(per_channel, frozenset(_chosen(names, histograms)))
 
 
 def _chosen(names: Collection[str], choice: bool | Collection[str]) -> Collection[str]:
-    """Return the chosen ones of ``names``; raise ModelError if ``choice`` has another name."""
+    """Return those of ``names`` that are chosen; raise ModelError if ``choice`` has another name."""
     if isinstance(choice, bool):
         return names if choice else []
     for name in sorted(set(choice) - set(names)):
-        raise ModelError(f"no float tensor that is computed is named {name!r}{did_you_mean(name, names)}")
+        raise ModelError(f"no computed float tensor is named {name!r}{did_you_mean(name, names)}")
     return choice
 
 
 class Observer:
-    """Observes the float tensors of one run: call ``see`` for each array, ``take`` when the run has ended.
+    """Observes the float tensors of one run.
 
-    ``keys``: the tensors that are observed.  ``inside``: the operators whose inner tensors are observed, too,
-    with the indices of their graphs.
+    Call ``see`` for each computed tensor, ``see_inside`` for each operator in ``inside``, and ``take`` when
+    the run has ended.
+    ``keys``: the keys of the tensors that are observed.  ``inside``: the operators whose states and inner
+    tensors are observed, with the indices of their graphs.
     """
 
     def __init__(self, model: Model, selection: Selection) -> None:
@@ -82,23 +89,27 @@ class Observer:
         self._seen: Observations = {}
 
     def see(self, value: Value, array: Array) -> None:
-        """Add the elements of one computed tensor; a tensor that is not in ``keys`` is skipped."""
+        """Add the elements of the tensor ``value``; do nothing if it is not in ``keys``."""
         key = self.keys.get(value)
         if key is not None:
             self._add(key, array)
 
     def see_inside(self, op: Op, operands: Sequence[Array | None]) -> None:
-        """Add what ``op`` computes inside with ``operands``; operators not in ``inside`` are skipped."""
+        """Compute the states and inner tensors of ``op`` for ``operands``, and add their elements.
+
+        Do nothing if ``op`` is not in ``inside``.
+        """
         if op in self.inside:
             for name, array in op.inner_values(*operands).items():
                 self._add((self.inside[op], inner_name(op, name)), array)
 
     def _add(self, key: Key, array: Array) -> None:
+        """Add the elements of ``array`` to the statistics of the tensor ``key``."""
         name = key[1]
         seen = observed(array, self.selection.channels.get(name), name in self.selection.histograms)
         self._seen[key] = joined(self._seen.get(key), seen)
 
     def take(self) -> Observations:
-        """Return the statistics since the last call of ``take``, and forget them."""
+        """Return the statistics since the last call of ``take``, and start again with empty ones."""
         seen, self._seen = self._seen, {}
         return seen

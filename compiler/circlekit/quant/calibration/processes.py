@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observe samples in several processes; the result does not depend on their number."""
+"""Observe samples in several processes; the result does not depend on the number of processes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from circlekit.quant.calibration.observer import Observations
 
 
 class Job(NamedTuple):
-    """A sample, arrays in graph order, and its number, from 0."""
+    """A sample, arrays in the order of the graph's inputs, and its number from 0."""
 
     number: int
     sample: list[Array]
 
 
 class Answer(NamedTuple):
-    """The result of the job ``number``: statistics, or the ``error`` with which it failed."""
+    """The result of the job ``number``: the statistics, or the ``error`` with which the job failed."""
 
     number: int
     observations: Observations
@@ -34,21 +34,23 @@ class Answer(NamedTuple):
 def observe_in_processes(engine: Engine, jobs: Iterable[Job], processes: int) -> Iterator[Observations]:
     """Yield the statistics of each sample in the order of the samples; a process holds one sample at a time.
 
-    Raise the error of the first sample that fails, and ModelError if its process was killed.
+    Raise the error of the first sample that fails; ModelError if its process was killed.
     """
 
     def work(job: Job, tell: Tell) -> Answer:
+        """Run one sample in a worker process."""
         try:
             return Answer(job.number, engine.observe(job.sample))
         except CirclekitError as error:
             return Answer(job.number, {}, error.note(f"in sample {job.number}"))
 
     def lost(loss: Loss[Job]) -> Answer:
+        """Return the answer for a sample whose process ended without one."""
         what = f"sample {loss.job.number} {loss}; if memory is short, use fewer processes"
         return Answer(loss.job.number, {}, ModelError(what))
 
     workers = Workers(work, lost, prepare=faulthandler.disable, seconds=math.inf)
-    early: dict[int, Answer] = {}  # answers that wait for the answer of an earlier sample
+    early: dict[int, Answer] = {}  # answers that came before the answer of an earlier sample
     numbered = iter(jobs)
     first = next(numbered, None)
     if first is None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Range estimators: compute the range that a quantized tensor covers from its statistics.
+"""Range estimators: choose the range that a quantized tensor shall cover from the tensor's statistics.
 
 An estimator takes ``TensorStatistics`` and options by name, and returns (min, max), two finite floats.
-``estimate_range`` calls it by its name.  The estimators in FROM_NUMBERS need a histogram (``histograms=`` of
-the calibration).  All raise ModelError if no finite number was observed.
+``estimate_range`` calls an estimator by its name.  The estimators in FROM_NUMBERS need a histogram
+(``histograms=`` of the calibration).  All raise ModelError if no finite number was observed, and
+UnsupportedError if an option is out of its range.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Estimator = Callable[..., Range]
 
 
 def min_max(statistics: TensorStatistics) -> Range:
-    """The smallest and the largest number of all samples."""
+    """Return the smallest and the largest number of all samples."""
     if statistics.min is None or statistics.max is None:
         raise ModelError("no finite number was observed")
     return statistics.min, statistics.max
@@ -34,10 +35,11 @@ def min_max(statistics: TensorStatistics) -> Range:
 
 
 def moving_average(statistics: TensorStatistics, batch: int = 16, constant: float = 0.1) -> Range:
-    """The moving average of ONE: ``a = a * (1 - constant) + extreme of the next batch * constant``.
+    """Return ONE's moving averages of the minima and of the maxima of batches of samples.
 
-    ``batch``: the number of samples whose min and max are one step.  Source: record-minmax,
-    ``getMovingAverage``, with its roundings to float32.
+    Each batch changes an average a to ``a * (1 - constant) + extreme * constant``, where ``extreme`` is the
+    min or max of the batch.  ``batch``: the number of samples of a batch.
+    Source: record-minmax, ``getMovingAverage``, with its roundings to float32.
     """
     if not 0 <= constant <= 1:
         raise UnsupportedError(f"expected a constant from 0 to 1, got {constant}")
@@ -48,17 +50,19 @@ def moving_average(statistics: TensorStatistics, batch: int = 16, constant: floa
 
 
 def ema(statistics: TensorStatistics, decay: float = 0.999, start: Range | None = None) -> Range:
-    """The moving average of TensorFlow's quantization-aware training; the range of each sample includes 0.
+    """Return the moving averages of TensorFlow's quantization-aware training; all ranges include 0.
 
-    It is ``sum(decay**age * extreme) / sum(decay**age)``, where the last sample has the age 0.  Source:
-    ``MovingAvgQuantize`` of contrib.quantize, whose ``assign_moving_average`` removes the influence of the
-    initial value (``zero_debias``).  ``start``: an initial range whose influence is not removed:
-    ``a = a * decay + extreme * (1 - decay)``.
+    An average is ``sum(decay**age * extreme) / sum(decay**age)`` over the samples, where the last sample has
+    the age 0, the one before the age 1, and so on.
+    ``start``: an initial range.  With it, each sample changes an average a, which begins with an end of
+    ``start``, to ``a * decay + extreme * (1 - decay)``.
+    Source: ``MovingAvgQuantize`` of contrib.quantize, with ``zero_debias`` of ``assign_moving_average``.
     """
     if not 0 <= decay < 1:
         raise UnsupportedError(f"expected a decay of at least 0 and less than 1, got {decay}")
 
     def average(extremes: Sequence[float], start: float | None) -> float:
+        """Return the moving average; ``start``: its initial value, None: it has none."""
         result, weight = (0.0, 0.0) if start is None else (start, 1.0)
         for extreme in extremes:
             result, weight = result * decay + extreme * (1 - decay), weight * decay + (1 - decay)
@@ -71,19 +75,22 @@ def ema(statistics: TensorStatistics, decay: float = 0.999, start: Range | None 
 
 
 def mean_of_samples(statistics: TensorStatistics) -> Range:
-    """The mean of the minima of all samples, and the mean of their maxima."""
+    """Return the mean of the minima of all samples, and the mean of their maxima."""
     return float(np.mean(_seen(statistics.minima))), float(np.mean(_seen(statistics.maxima)))
 
 
 def sample_percentile(statistics: TensorStatistics, low: float = 1.0, high: float = 99.0) -> Range:
-    """ONE's percentiles, 0 to 100: ``low`` of the minima of all samples, ``high`` of their maxima."""
+    """Return ONE's percentiles: ``low`` of the minima of all samples, ``high`` of their maxima.
+
+    ``low``, ``high``: from 0 to 100.
+    """
     return percentile(_seen(statistics.minima), low), percentile(_seen(statistics.maxima), high)
 
 
 def percentile(numbers: Sequence[float], percent: float) -> float:
-    """Return the percentile ``percent``, 0 to 100, of at least one number, with linear interpolation.
+    """Return the percentile ``percent``, 0 to 100, of ``numbers``, interpolated linearly.
 
-    Source: record-minmax, ``getNthPercentile``, with its roundings to float32.
+    ``numbers``: at least one.  Source: record-minmax, ``getNthPercentile``, with its roundings to float32.
     """
     ordered, rounded = np.sort(np.array(numbers, np.float32)), np.float32(percent)
     if not 0 <= percent <= 100:
@@ -98,7 +105,10 @@ def percentile(numbers: Sequence[float], percent: float) -> float:
 
 
 def _seen(extremes: Sequence[float]) -> list[float]:
-    """Return ``extremes`` without NaN (a sample without numbers); raise ModelError if none is left."""
+    """Return ``extremes`` without NaN, which stands for a sample without numbers.
+
+    Raise ModelError if none is left.
+    """
     seen = [number for number in extremes if not math.isnan(number)]
     if not seen:
         raise ModelError("no finite number was observed")
@@ -113,7 +123,7 @@ def _batches(numbers: Sequence[float], size: int) -> list[Sequence[float]]:
 
 
 def _averaged(extremes: Sequence[float], constant: float) -> float:
-    """Return the moving average of ``extremes``; ``constant``: the weight of the next one, 0 to 1."""
+    """Return the moving average of ``moving_average`` for the ``extremes`` of the batches."""
     keep = np.float32(1) - np.float32(constant)
     average = np.float32(extremes[0])
     for extreme in extremes[1:]:
@@ -125,7 +135,7 @@ def _averaged(extremes: Sequence[float], constant: float) -> float:
 
 
 def value_percentile(statistics: TensorStatistics, percent: float = 99.99) -> Range:
-    """The range without the ``100 - percent`` % outermost numbers, half of them at each end."""
+    """Return the range of the middle ``percent`` % of the numbers; equally many are cut off at both ends."""
     if not 50 < percent <= 100:
         raise UnsupportedError(f"expected a percentage above 50, up to 100, got {percent}")
     histogram, (low, high) = _histogram(statistics), min_max(statistics)
@@ -138,15 +148,15 @@ def value_percentile(statistics: TensorStatistics, percent: float = 99.99) -> Ra
 
 
 def mse(statistics: TensorStatistics, bits: int = 8, steps: int = 100) -> Range:
-    """The range with the least mean squared error of rounding and clipping together.
+    """Return the range with the least mean squared error of rounding and clipping.
 
-    Each end is one of ``steps`` equally spaced fractions of the observed end; all pairs of ends are compared.
-    A number inside of the range counts with the squared error s*s/12, where s is the scale of ``bits`` bits;
-    a number outside counts with its squared distance from the range.
+    The candidates for each end are ``steps`` equally spaced fractions of the observed end; all pairs of
+    candidates are compared.  A number inside of the range has the squared error s*s/12, where s is the scale
+    for integers of ``bits`` bits.  A number outside has its squared distance from the range.
     """
     histogram, (low, high) = _histogram(statistics), _with_zero(min_max(statistics))
     centers, weights = np.clip(histogram.centers, low, high), histogram.counts / histogram.counts.sum()
-    fractions = np.arange(steps, 0, -1) / steps  # of equal errors the first pair counts, which is the widest
+    fractions = np.arange(steps, 0, -1) / steps  # falling, so that the widest of equally good ranges is taken
     lows, highs = low * fractions[:, None], high * fractions
     clipped_low, outside_low = _clipping(-centers[::-1], weights[::-1], -lows)
     clipped_high, outside_high = _clipping(centers, weights, highs)
@@ -157,9 +167,10 @@ def mse(statistics: TensorStatistics, bits: int = 8, steps: int = 100) -> Range:
 
 
 def _clipping(centers: Array, weights: Array, ends: Array) -> tuple[Array, Array]:
-    """Return for each of ``ends`` the sums over all centers above it: weighted squared distance, and weight.
+    """Return two sums for each of ``ends``, both over all ``centers`` above the end.
 
-    ``centers``: ascending.  ``weights``: of the centers.
+    The first is that of the squared distances from the end, times ``weights``; the second is that of the
+    ``weights``.  ``centers``: ascending.  ``weights``: one for each center.
     """
     above = [
         np.append(np.cumsum((weights * centers**power)[::-1])[::-1], 0.0)[
@@ -171,11 +182,12 @@ def _clipping(centers: Array, weights: Array, ends: Array) -> tuple[Array, Array
 
 
 def octav(statistics: TensorStatistics, bits: int = 8, steps: int = 20) -> Range:
-    """The symmetric range with the least mean squared error by Newton's method, cut to the observed range.
+    """Return the range [-s, s] with the least mean squared error, limited to the observed range.
 
-    The step is ``s <- sum(|x| over |x| > s) / (4**-bits / 3 * #(0 < |x| <= s) + #(|x| > s))``, at most
-    ``steps`` times, where # counts numbers x, and the result is -s to s.  Source: Sakr et al., "Optimal
-    Clipping and Magnitude-aware Differentiation for Improved Quantization-aware Training" (2022).
+    Newton's method finds s.  Each of at most ``steps`` steps sets s to
+    ``sum(|x| over |x| > s) / (4**-bits / 3 * #(0 < |x| <= s) + #(|x| > s))``, where # counts numbers x.
+    Source: Sakr et al., "Optimal Clipping and Magnitude-aware Differentiation for Improved Quantization-aware
+    Training" (2022).
     """
     histogram, (low, high) = _histogram(statistics), _with_zero(min_max(statistics))
     magnitudes, counts = np.abs(histogram.centers), histogram.counts.astype(np.float64)
@@ -192,10 +204,11 @@ def octav(statistics: TensorStatistics, bits: int = 8, steps: int = 20) -> Range
 
 
 def entropy(statistics: TensorStatistics, levels: int = 128) -> Range:
-    """The symmetric range whose quantized histogram has the least KL divergence, cut to the observed range.
+    """Return the range [-s, s] with the least KL divergence, limited to the observed range.
 
-    Source: Migacz, "8-bit Inference with TensorRT".  The histogram of magnitudes is cut at up to 200 bins
-    from ``levels`` on.  Numbers outside are counted in the last bin; all bins are merged to ``levels`` bins.
+    Up to 200 candidates for s are compared: ends of bins of the histogram of magnitudes, from bin ``levels``
+    on.  The divergence is that of the histogram, in which numbers beyond s count in the last bin, from the
+    same histogram merged to ``levels`` bins.  Source: Migacz, "8-bit Inference with TensorRT".
     """
     histogram, (low, high) = _histogram(statistics).including_zero(), _with_zero(min_max(statistics))
     bins = (np.abs(histogram.centers) / histogram.width).astype(np.int64)
@@ -207,7 +220,10 @@ def entropy(statistics: TensorStatistics, levels: int = 128) -> Range:
 
 
 def _divergence(counts: Array, end: int, levels: int) -> float:
-    """Return the KL divergence of ``counts``, cut at bin ``end``, from the same in ``levels`` merged bins."""
+    """Return the KL divergence of ``counts[:end]`` from the same numbers in ``levels`` bins.
+
+    Numbers from bin ``end`` on count in the last bin.
+    """
     wanted = counts[:end].copy()
     level = np.arange(end) * levels // end if end > levels else np.arange(end)
     occupied = counts[:end] > 0
@@ -219,15 +235,15 @@ def _divergence(counts: Array, end: int, levels: int) -> float:
         return np.inf
     wanted, merged = wanted / wanted.sum(), merged / merged.sum()
     both = wanted > 0
-    smallest = 1e-12  # for the last bin, which may have only counts from outside
+    smallest = 1e-12  # for the last bin, which may hold only numbers from beyond ``end``
     return float((wanted[both] * np.log(wanted[both] / np.maximum(merged[both], smallest))).sum())
 
 
 def margin(statistics: TensorStatistics) -> Range:
-    """The observed range, wider by ``(max - min) / (n - 1)`` at each end, where n numbers were observed.
+    """Return the observed range, wider by ``(max - min) / (n - 1)`` at each end, for n observed numbers.
 
-    These are the unbiased estimates of the ends of a uniform distribution (Goodman, 1952): after few numbers
-    the range is much wider, after a million it is almost the observed one.  An end at 0 stays there.
+    These are the unbiased estimates of the ends of a uniform distribution (Goodman, 1952).  For few numbers
+    the range becomes much wider, for a million it hardly changes.  An end at 0 stays there.
     """
     low, high = min_max(statistics)
     more = (high - low) / max(statistics.count - 1, 1)
@@ -235,12 +251,12 @@ def margin(statistics: TensorStatistics) -> Range:
 
 
 def _with_zero(ends: Range) -> Range:
-    """Return the smallest range with ``ends`` and 0 in it."""
+    """Return the range ``ends``, extended so that it includes 0."""
     return min(ends[0], 0.0), max(ends[1], 0.0)
 
 
 def _histogram(statistics: TensorStatistics) -> Histogram:
-    """Return the histogram of a tensor with finite numbers; raise ModelError if there is none."""
+    """Return the histogram; raise ModelError if there is none, or if no finite number was observed."""
     min_max(statistics)
     if statistics.histogram is None:
         raise ModelError("there is no histogram; calibrate with histograms=True")
@@ -261,14 +277,15 @@ FROM_NUMBERS = frozenset({"value_percentile", "mse", "octav", "entropy"})
 
 
 def estimate_range(statistics: TensorStatistics, estimator: str = "min_max", **options: Any) -> Range:
-    """Return (min, max) by the estimator of this name; a range that was edited is returned as it is.
+    """Return (min, max) by the estimator with the name ``estimator``.
 
-    ``options``: those of the estimator.  Raise UnsupportedError for an unknown name or an option out of its
-    range, ModelError if the statistics lack what the estimator needs.
+    ``options``: the options of that estimator.  A range that a person has edited in a file is returned as it
+    is.  Raise UnsupportedError for an unknown name or an option out of its range; ModelError if the
+    statistics lack what the estimator needs.
     """
     if estimator not in ESTIMATORS:
         raise UnsupportedError(
-            f"there is no range estimator {estimator!r}{did_you_mean(estimator, ESTIMATORS)}"
+            f"no range estimator is named {estimator!r}{did_you_mean(estimator, ESTIMATORS)}"
         )
     if statistics.is_edited:
         return min_max(statistics)

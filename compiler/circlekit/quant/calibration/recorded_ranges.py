@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The min and max of each tensor in a model file, where ONE's tools write and read them."""
+"""Write ranges into a model file, and read them, where ONE's tools do: min and max of the quantization."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from circlekit.quant.calibration.statistics import TensorStatistics
 def record_ranges(
     model: Model, calibration: Calibration, estimator: str = "min_max", **options: Any
 ) -> list[str]:
-    """Write the range of every observed tensor into ``model``; return the tensors without a range.
+    """Write the range of every float tensor into ``model``; return the names of the tensors without a range.
 
-    The range replaces the quantization that the tensor had.  A tensor has no range if no run computed it.
-    ``estimator``, ``options``: as for ``estimate_range``.  Raise ModelError for a tensor without a finite
-    number, and the errors of ``estimate_range``.
+    A tensor has no range if no run computed it.  The range replaces the former quantization of the tensor.
+    ``estimator``, ``options``: see ``estimate_range``.  Raise ModelError for a tensor whose numbers are all
+    infinite or NaN, and the errors of ``estimate_range``.
     """
     missing = []
     for index, _, value in observed_values(model):
@@ -39,9 +39,10 @@ def record_ranges(
 
 
 def recorded_ranges(model: Model) -> Calibration:
-    """Return a calibration with the ranges recorded in ``model``; a tensor without a range is missing in it.
+    """Return a calibration with the ranges that are recorded in ``model``.
 
-    Of a range per channel it has the smallest min and the largest max.
+    A tensor without a recorded range is missing.  A tensor with ranges per channel gets the smallest min and
+    the largest max.
     """
     calibration = Calibration([{} for _ in model.graphs], source="recorded in the model")
     for index, _, value in observed_values(model):

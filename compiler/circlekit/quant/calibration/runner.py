@@ -18,16 +18,21 @@ from circlekit.quant.calibration.observer import Observations, Selection
 from circlekit.quant.calibration.processes import Job, observe_in_processes
 
 SECONDS_ALONE = 0.5
-"""By default this process runs samples alone for so long: starting others pays only for more work."""
+"""Without a number of processes, this process runs samples alone for so long before it starts others.
+
+For less work, starting processes takes more time than it saves.
+"""
 
 
 @dataclass(frozen=True)
 class Runner:
     """How samples are run.
 
-    ``engine``: "circlekit" or "litert".  ``processes``: number of processes; None: as many as there are
-    processors, if the samples take longer than SECONDS_ALONE.  ``client``: a ``distributed.Client``, to run
-    on its cluster instead.
+    ``engine``: ``circlekit`` or ``litert``.
+    ``processes``: the number of processes; None: as many as there are processors, if the samples take longer
+    than SECONDS_ALONE.
+    ``client``: a ``distributed.Client``; if not None, its cluster runs the samples.
+    A model that keeps state between runs is always run in one process.
     """
 
     engine: str = "circlekit"
@@ -35,11 +40,13 @@ class Runner:
     client: Any = None
 
     def observe(self, model: Model, selection: Selection, jobs: Iterator[Job]) -> Iterator[Observations]:
-        """Yield the statistics of each sample, in order; raise the error of the first sample that fails.
+        """Yield the statistics of each sample in the order of the samples.
 
-        Raise UnsupportedError if the engine cannot run ``model``, or for less than one process.
+        ``selection``: the tensors with more statistics.  ``jobs``: the samples.
+        Raise the error of the first sample that fails; UnsupportedError if the engine cannot run ``model``,
+        or for less than one process.
         """
-        is_ordered = keeps_state(model)  # each sample needs the state that the one before left
+        is_ordered = keeps_state(model)  # each sample needs the state that the previous sample left
         if self.client is not None and not is_ordered:
             yield from observe_on_cluster(self.client, self.engine, model, selection, jobs)
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples in files: HDF5, npz, npy, raw files, folders, and lists of raw files; and seeded random samples."""
+"""Read samples from files (HDF5, npz, npy, raw, folders, lists of raw files), or make random samples."""
 
 from __future__ import annotations
 
@@ -24,20 +24,24 @@ from circlekit.ir.value import Array, Value
 FilePath = str | os.PathLike[str]
 
 LIST_SUFFIXES = (".txt", ".lst", ".list")
-"""Extensions of lists: text files with the names of raw files."""
+"""The extensions of lists: text files with the names of raw files."""
 
 FLOATS_OF_ONE, LARGEST_OF_ONE = (-5.0, 5.0), 100
-"""The range of floats, and the largest integer, in the random data of ONE's record-minmax."""
+"""The range of floats and the largest integer in the random data of ONE's record-minmax."""
 
 
 @dataclass(frozen=True)
 class SampleFile:
     """The samples for ``model`` in the file or folder ``path``; one sample is in memory at a time.
 
-    A folder and an HDF5, npz, npy or raw file are read as by ``circlekit run --inputs``.  ``is_list``: the
-    file is a list.  It has a line for each sample: a raw file with the elements of all inputs, or a raw file
-    for each input, with spaces between.  A path in it is relative to the working directory, or else to the
-    folder of the list.
+    A folder and an HDF5, npz, npy or raw file are read as by ``circlekit run --inputs``.
+    ``is_list``: the file is a list with one line for each sample.  A line names one raw file with the
+    elements of all inputs, or one raw file for each input, with spaces between::
+
+        first/image.bin first/mask.bin
+        second/image.bin second/mask.bin
+
+    A path is relative to the working directory or, if there is no such file, to the folder of the list.
     """
 
     path: FilePath
@@ -45,21 +49,21 @@ class SampleFile:
     is_list: bool = False
 
     def __iter__(self) -> Iterator[list[Array]]:
-        """Yield arrays in graph order; raise the errors of ``iterate_records``."""
+        """Yield each sample as arrays in the order of the inputs; raise the errors of ``iterate_records``."""
         return self._listed() if self.is_list else iterate_records(self.path, self.model)
 
     def __str__(self) -> str:
         return os.fspath(self.path)
 
     def __length_hint__(self) -> int:
-        """Return the number of files or lines; a file of several samples counts as one."""
+        """Return the number of files in the folder, or of lines in the list; 1 for any other file."""
         path = Path(self.path)
         if self.is_list:
             return len(_lines(path))
         return sum(1 for entry in path.iterdir() if not entry.name.startswith(".")) if path.is_dir() else 1
 
     def _listed(self) -> Iterator[list[Array]]:
-        """Yield the samples of a list."""
+        """Yield the samples of a list; raise FileError for an empty list."""
         interface = GraphInputs.of(self.model, self.model.main)
         lines = _lines(Path(self.path))
         if not lines:
@@ -68,14 +72,14 @@ class SampleFile:
             yield self._sample(f"in line {number} of {os.fspath(self.path)}", line, interface)
 
     def _sample(self, place: str, line: str, interface: GraphInputs) -> list[Array]:
-        """Return the sample of one line of a list; ``place`` follows the message of an error."""
+        """Return the sample in one line of a list; ``place``: what to append to the message of an error."""
         try:
             return self._arrays(line, interface)
         except CirclekitError as error:
             raise error.note(place) from None
 
     def _arrays(self, line: str, interface: GraphInputs) -> list[Array]:
-        """Return the sample of one line; the name of a single file may contain spaces."""
+        """Return the sample in one line.  If the line names a single file, the name may contain spaces."""
         words = [line] if self._found(line).exists() else line.split()
         inputs = interface.inputs
         if len(words) == 1:
@@ -85,18 +89,18 @@ class SampleFile:
         return [read_input(self._found(word), value) for word, value in zip(words, inputs, strict=True)]
 
     def _found(self, word: str) -> Path:
-        """Return the path that a list names: in the working directory, or else beside the list."""
+        """Return the path of the file ``word``: in the working directory, or else in the list's folder."""
         beside = Path(self.path).parent / word
         with translated(word, "read"):
             return beside if not Path(word).exists() and beside.exists() else Path(word)
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:
-    """Return (number from 1, text) of the lines that are not blank; raise FileError if it is no text."""
+    """Return (number from 1, text) of the lines that are not blank; raise FileError if the file is binary."""
     try:
         text = bytes(map_file(path)).decode()
     except UnicodeDecodeError:
-        raise FileError(f"{path}: expected a text that lists files, got other bytes") from None
+        raise FileError(f"{path}: expected a UTF-8 text that lists files, got other bytes") from None
     return [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
@@ -109,8 +113,9 @@ def open_samples(path: FilePath, model: Model) -> SampleFile:
 class RandomSamples:
     """``count`` random samples, always the same for a seed.  Their ranges are not those of real data.
 
-    ``like_one``: the distribution of ONE's record-minmax, floats from -5 to 5 and integers from 0 to 100 (but
-    below the dimension that they index).  Else that of ``circlekit run``: normal floats.
+    ``like_one``: the distributions of ONE's record-minmax: uniform floats from -5 to 5, uniform integers from
+    0 to 100.  If not, the inputs that ``circlekit run`` makes: normally distributed floats.  Integers that
+    index a dimension stay below it.
     """
 
     model: Model
@@ -119,7 +124,7 @@ class RandomSamples:
     like_one: bool = False
 
     def __iter__(self) -> Iterator[list[Array]]:
-        """Yield arrays in graph order; raise the errors of ``make_inputs``."""
+        """Yield each sample as arrays in the order of the inputs; raise the errors of ``make_inputs``."""
         for number in range(self.count):
             sample = make_inputs(self.model.main, InputSet("normal", seed=self.seed * self.count + number))
             yield self._like_one(sample, number) if self.like_one else sample
@@ -131,7 +136,7 @@ class RandomSamples:
         return f"{self.count} random samples, seed {self.seed}"
 
     def _like_one(self, sample: Sequence[Array], number: int) -> list[Array]:
-        """Return ``sample`` with the numbers of ONE's distribution; ``number``: of the sample."""
+        """Return numbers of ONE's distributions with the shapes of ``sample``, whose number is ``number``."""
         bounds = index_bounds(self.model.main)
         seeds = ((self.seed * self.count + number) * len(sample) + index for index in range(len(sample)))
         return [
@@ -140,9 +145,9 @@ class RandomSamples:
         ]
 
     def _uniform(self, value: Value, array: Array, seed: int, bound: int) -> Array:
-        """Return uniform numbers of the dtype and shape of ``array``, integers below ``bound``.
+        """Return uniform numbers with the dtype and the shape of ``array``; integers are below ``bound``.
 
-        Booleans and strings stay as they are.
+        Return ``array`` itself if it holds booleans or strings.
         """
         if array.dtype.kind not in "fiu":
             return array

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples as Python objects or files, checked and brought into the order of the graph's inputs."""
+"""Check samples, which are Python objects or files, and bring them into the order of the graph's inputs."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ from circlekit.ir.value import Array
 from circlekit.quant.calibration.sample_files import open_samples
 
 Sample = Sequence[Array] | Mapping[str, Array] | Array
-"""The inputs of one run: arrays in the order of the graph's inputs, or by the names of the inputs, or by
-names that a signature gives to them; or one array for a model with one input."""
+"""The inputs of one run.
+
+Either arrays in the order of the graph's inputs, or arrays by name of the input, or arrays by the names that
+a signature gives to the inputs; or a single array, for a model with one input.
+"""
 
 Samples = Iterable[Sample] | str | os.PathLike[str]
-"""Samples, or the path of a file or folder with samples."""
+"""Samples, or the path of a file or folder with samples (see ``SampleFile``)."""
 
 
 def checked_samples(model: Model, samples: Samples) -> Iterator[list[Array]]:
     """Yield each sample as a list of arrays in the order of the main graph's inputs.
 
-    Raise ModelError for a sample of another kind or with NaN, ShapeError if shapes or dtypes are not those of
-    the inputs, and the errors of ``open_samples`` for a path.  The error names the sample by its number,
+    Raise ModelError for a sample that is no ``Sample`` or has NaN; ShapeError if shapes or dtypes are not
+    those of the inputs; for a path, the errors of reading it.  The message has the number of the sample,
     from 0.
     """
     if isinstance(samples, str | os.PathLike):
@@ -48,12 +51,14 @@ def checked_samples(model: Model, samples: Samples) -> Iterator[list[Array]]:
 
 
 def _inputs(model: Model, sample: Sample) -> Sequence[Array] | Mapping[str, Array]:
-    """Return ``sample`` in graph order or by names of inputs; raise ModelError if it is of another kind."""
+    """Return ``sample`` in the order of the inputs or by their names; raise ModelError if it is no Sample."""
     if isinstance(sample, np.ndarray) and len(model.main.inputs) == 1:
         return [sample]
     if not isinstance(sample, list | tuple | Mapping):
         kind = type(sample).__name__
-        raise ModelError(f"expected a list of arrays in graph order or a dict of arrays by name, got {kind}")
+        raise ModelError(
+            f"expected a list of arrays in the order of the inputs, or a dict of arrays by name, got {kind}"
+        )
     if isinstance(sample, Mapping) and not sample.keys() & {value.name for value in model.main.inputs}:
         aliases = GraphInputs.of(model, model.main).aliases
         if sample.keys() <= aliases.keys():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics of one tensor: the range in each sample, and on request numbers per channel and a histogram.
+"""Statistics of one tensor: its range in each sample; on request, statistics per channel and a histogram.
 
-Elements that are not finite are ignored: they are counted, but are in no range.  So are those of the largest
-magnitude that float32 has, because exporters write it for "minus infinity" in masks.
+Elements that are infinite or NaN are ignored: they are counted, but do not belong to the range.  So are
+elements with the largest magnitude of float32, because exporters write -3.4e38 for "minus infinity" in masks.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from circlekit.ir.value import Array
 from circlekit.quant.calibration.histogram import Histogram
 
 LARGEST = float(np.finfo(np.float32).max)
-"""The magnitude from which on an element is ignored."""
+"""Elements of this magnitude or a larger one are ignored."""
 
 
 @dataclass(eq=False)
 class ChannelStatistics:
-    """Statistics of each channel, which is an index of the axis ``axis``.
+    """Statistics of each channel of a tensor.  A channel is an index of the axis ``axis``.
 
-    ``count``: the numbers in each channel.  ``minima`` and ``maxima`` (float32), ``sums`` and ``square_sums``
-    (float64): vectors with an element per channel.
+    ``count``: how many numbers each channel has.  ``minima``, ``maxima`` (float32), ``sums``, ``square_sums``
+    (float64): vectors with one element for each channel.
     """
 
     axis: int
@@ -46,7 +46,7 @@ class ChannelStatistics:
         return np.asarray(self.square_sums / max(self.count, 1))
 
     def add(self, other: ChannelStatistics) -> None:
-        """Include the numbers of ``other``; raise ShapeError if it has another number of channels."""
+        """Add the statistics of more numbers; raise ShapeError if ``other`` has more or fewer channels."""
         if self.minima.shape != other.minima.shape:
             counts = f"{self.minima.size} and then {other.minima.size}"
             raise ShapeError(f"expected as many channels in each run, got {counts} on axis {self.axis}")
@@ -61,8 +61,8 @@ class ChannelStatistics:
 class Observation:
     """The statistics of a tensor in one sample.
 
-    ``low``, ``high``: the range, NaN if all elements are ignored.  ``count``: the elements in the range.
-    ``ignored``: the other elements.
+    ``low``, ``high``: the range, NaN if all elements are ignored.  ``count``, ``ignored``: the number of
+    elements that belong to the range, and of those that are ignored.
     """
 
     low: float
@@ -77,9 +77,10 @@ class Observation:
 class TensorStatistics:
     """Statistics of one tensor over all samples.
 
-    ``min`` and ``max``: the range, None if no element is in it.  ``minima`` and ``maxima``: the range of each
-    sample in the order of the samples, NaN for a sample without one.  ``count``: elements in the range.
-    ``ignored``: elements that are not finite or have the largest magnitude of float32.
+    ``min``, ``max``: the range, None if no element belongs to it.
+    ``count``, ``ignored``: the number of elements that belong to the range, and of those that are ignored.
+    ``minima``, ``maxima``: the range of each sample, in the order of the samples; NaN for a sample without a
+    range.
     """
 
     min: float | None = None
@@ -93,13 +94,16 @@ class TensorStatistics:
 
     @property
     def is_edited(self) -> bool:
-        """Whether the range is not that of the samples: then every estimator returns it as it is."""
+        """Whether a person has edited the range: it is not that of ``minima`` and ``maxima``."""
         lows = [low for low in self.minima if not math.isnan(low)]
         highs = [high for high in self.maxima if not math.isnan(high)]
         return (self.min, self.max) != (min(lows, default=None), max(highs, default=None))
 
     def add(self, seen: Observation | None) -> None:
-        """Include one sample; None: it did not compute the tensor, as in a branch of an IF not taken."""
+        """Add the statistics of one sample.
+
+        ``seen`` is None if the sample did not compute the tensor, for example in a branch of an IF.
+        """
         low, high = (np.nan, np.nan) if seen is None else (seen.low, seen.high)
         self.minima.append(low)
         self.maxima.append(high)
@@ -121,9 +125,10 @@ class TensorStatistics:
 
 
 def joined(first: Observation | None, second: Observation) -> Observation:
-    """Return the statistics of a tensor that one sample computes several times, as in the body of a loop.
+    """Return the statistics of all computations of a tensor in one sample.
 
-    ``first``: of the computations before, None if there are none.  ``second``: of one more.
+    The body of a loop computes a tensor several times.  ``first``: the statistics of all earlier
+    computations, None if there are none.  ``second``: those of the latest computation.
     """
     if first is None:
         return second
@@ -149,18 +154,18 @@ def joined(first: Observation | None, second: Observation) -> Observation:
 def observed(array: Array, axis: int | None = None, histogram: bool = False) -> Observation:
     """Return the statistics of ``array``, which has a float dtype.
 
-    ``axis``: the axis of the channels, None for no statistics per channel; there, elements that are ignored
-    count as 0.  ``histogram``: whether to make one.
+    ``axis``: the axis of the channels; None: make no statistics per channel.  Ignored elements count as 0 in
+    the statistics per channel.  ``histogram``: whether to make a histogram.
     """
     if not array.size:
         return Observation(np.nan, np.nan, 0)
-    # float32 represents float16 exactly; float64 is rarer, and is rounded
+    # float16 is exact in float32; float64 is rounded
     floats = array if array.dtype == np.float32 else array.astype(np.float32)
-    low, high = float(floats.min()), float(floats.max())  # NaN if an element is
+    low, high = float(floats.min()), float(floats.max())  # NaN if an element is NaN
     if low > -LARGEST and high < LARGEST:
         ignored, numbers = 0, floats
     else:
-        usable = np.abs(floats) < LARGEST  # false for NaN
+        usable = np.abs(floats) < LARGEST  # False for NaN
         numbers = floats[usable]
         ignored = floats.size - numbers.size
         if not numbers.size:
@@ -178,7 +183,7 @@ def observed(array: Array, axis: int | None = None, histogram: bool = False) -> 
 
 
 def _by_channel(array: Array, axis: int) -> ChannelStatistics:
-    """Return the statistics of each index of ``axis``; a scalar has one channel."""
+    """Return the statistics of each channel of ``array``, an index of ``axis``; a scalar has one channel."""
     axis = axis % max(array.ndim, 1)
     rows = np.moveaxis(array, axis, -1) if array.ndim else array
     rows = rows.reshape(-1, array.shape[axis] if array.ndim else 1)

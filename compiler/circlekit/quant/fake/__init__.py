@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake quantization: put operators that round to a quantization grid into a float model, or take them out."""
+"""Fake quantization: insert operators that round floats to a quantization grid, or remove such operators."""

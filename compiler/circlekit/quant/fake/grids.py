@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace the rounding operators of a float model (FAKE_QUANT; QUANTIZE, then DEQUANTIZE) by plans.
+"""Remove the rounding operators that quantization-aware training leaves in a float model; keep their grids.
 
-Quantization-aware training leaves such operators.  They round a tensor to a grid: the equally spaced numbers
-that the integers of a range stand for.  Without them the model is an ordinary float model.  The grids become
-plans of tensors, so that quantization gives each tensor exactly its grid.
+A rounding operator is a FAKE_QUANT, or a QUANTIZE followed by a DEQUANTIZE.  It rounds a tensor to a grid:
+equally spaced numbers that integers stand for.  Without rounding operators, the model is an ordinary float
+model.  The grids are returned as forms, and quantization then gives each tensor exactly its grid.
 """
 
 from __future__ import annotations
@@ -25,40 +25,42 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Minimum
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
 from circlekit.ops.quantization import followed_operand, is_quantized
-from circlekit.quant.plan import TensorPlan
+from circlekit.quant.plan import TensorForm
+from circlekit.quant.weights import present_operand
 
-Grids = dict[str, TensorPlan]
-"""The plans of tensors with a grid, by name."""
+Grids = dict[str, TensorForm]
+"""The forms of the tensors that have a grid, by name of the tensor."""
 
 
 class Grid(NamedTuple):
     """Equally spaced numbers.
 
-    ``form``: dtype, scale and zero point.  ``last``: the largest integer that is in the grid; the dtype of
-    ``form`` may have larger ones.
+    ``form``: dtype, scale and zero point.  ``last``: the integer of the largest number of the grid; the dtype
+    of ``form`` may have larger integers, which are not in the grid.
     """
 
-    form: TensorPlan
+    form: TensorForm
     last: int
 
     @property
     def highest(self) -> float:
-        """The real number that the integer ``last`` stands for."""
+        """The largest number of the grid: the real number for which ``last`` stands."""
         return self.form.scale[0] * (self.last - self.form.zero_point[0])
 
 
 def take_grids(model: Model) -> list[Grids]:
-    """Remove the rounding operators of ``model``, in place; return the grids of each graph by tensor.
+    """Remove the rounding operators of ``model`` in place; return the grids of each graph.
 
-    A rounding operator is not removed if no int8 or int16 form has its grid.  A MINIMUM replaces it if the
-    dtype of the form has integers above the grid, which must be clipped, or if the tensor has another form
-    already: then quantization requantizes the tensor for the MINIMUM.
+    A rounding operator stays if no int8 or int16 form has its grid.  A MINIMUM with the largest number of the
+    grid replaces it in two cases: if the dtype of the form has integers above the grid, because the MINIMUM
+    has to clip them; or if the tensor already has another form, because the tensor then needs a second one,
+    which the result of the MINIMUM gets.
     """
-    return [_take(graph) for graph in model.graphs]
+    return [_take_from_graph(graph) for graph in model.graphs]
 
 
-def _take(graph: Graph) -> Grids:
-    """Remove the rounding operators of ``graph``; return the grids by tensor."""
+def _take_from_graph(graph: Graph) -> Grids:
+    """Remove the rounding operators of ``graph``; return its grids."""
     grids: Grids = {}
     for op in list(graph):
         if isinstance(op, FakeQuant):
@@ -71,10 +73,11 @@ def _take(graph: Graph) -> Grids:
 
 
 def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids) -> None:
-    """Remove the operators that round a tensor, and add its grid to ``grids``, as ``take_grids`` says.
+    """Remove the operators ``first`` and ``last``, which round a tensor, and add the grid to ``grids``.
 
-    ``first``, ``last``: the operators.  For a FAKE_QUANT, and for a DEQUANTIZE of integers that no QUANTIZE
-    made, both are the same operator.  ``grid``: None if no int8 or int16 form has the grid.
+    ``first`` and ``last`` are QUANTIZE and DEQUANTIZE, or twice the same operator: a FAKE_QUANT, or a
+    DEQUANTIZE of integers that no QUANTIZE made.  ``grid``: None if no int8 or int16 form has the grid.
+    ``take_grids`` describes what happens when.
     """
     source, rounded = first.inputs[0], last.output
     if grid is None or source is None:
@@ -86,25 +89,25 @@ def _take_one(graph: Graph, first: Op, last: Op, grid: Grid | None, grids: Grids
         grids[constant.name] = _with_zero_at_zero(grid.form, constant.array())
         graph.replace_uses(rounded, constant)
     elif isinstance(first, Dequantize):
-        grids[rounded.name] = grid.form  # the model has integers here: DEQUANTIZE stays
+        grids[rounded.name] = grid.form  # its operand is an integer tensor, so the DEQUANTIZE stays
         return
     elif _has_other(source, grid.form, grids) or not _can_have(source, grid.form, grids):
-        _clip(graph, source, last, grid, grids)
+        _insert_minimum(graph, source, last, grid, grids)
     elif grid.last < grid.form.dtype.limits[1] or _may_vanish(source, grid.form, grids):
-        _give(source, grid.form, grids)
-        _clip(graph, source, last, grid, grids)
+        _give_form(source, grid.form, grids)
+        _insert_minimum(graph, source, last, grid, grids)
     else:
-        _give(source, grid.form, grids)
+        _give_form(source, grid.form, grids)
         _bypass(graph, source, rounded, grids)
     for op in dict.fromkeys((last, first)):
         if op.graph is graph and not any(v.use_count or graph.is_output(v) for v in op.results):
             graph.remove(op)
 
 
-def _with_zero_at_zero(form: TensorPlan, numbers: Array) -> TensorPlan:
-    """Return ``form`` with zero points of 0 if its integers can then still hold ``numbers``, else ``form``.
+def _with_zero_at_zero(form: TensorForm, numbers: Array) -> TensorForm:
+    """Return ``form`` with zero points of 0 if it can then still store ``numbers``, else ``form`` itself.
 
-    Kernels take weights only with zero points of 0.
+    Kernels need zero points of 0 for weights.
     """
     shape = [-1 if i == form.axis else 1 for i in range(numbers.ndim)] if len(form.scale) > 1 else []
     steps = np.rint(numbers / form.scales.reshape(shape))
@@ -113,12 +116,12 @@ def _with_zero_at_zero(form: TensorPlan, numbers: Array) -> TensorPlan:
     return replace(form, zero_point=(0,) * len(form.scale)) if fits else form
 
 
-def _can_have(value: Value, form: TensorPlan, grids: Grids) -> bool:
-    """Return whether the producer of ``value``, once quantized, can have a result of ``form``.
+def _can_have(value: Value, form: TensorForm, grids: Grids) -> bool:
+    """Return whether the quantized producer of ``value`` can produce ``form``.
 
-    It cannot if its quantization rule fixes another form, if its 8-bit kernel is not used, or if its result
-    has the form of an operand that has, or must have, another one.  An operator that clips or pads can: its
-    operand is requantized to the form of its result.
+    It cannot if its quantization rule fixes another form, if its 8-bit kernel is not used
+    (``rounds_inside``), or if its result takes the form of an operand that has, or must have, another form.
+    A producer that clips or pads always can: its operand is converted to the form of its result first.
     """
     op = value.producer
     rule = None if op is None else op.quantization_rule
@@ -143,7 +146,7 @@ def _can_have(value: Value, form: TensorPlan, grids: Grids) -> bool:
 
 
 def _rounding_grids(value: Value) -> Iterator[Grid | None]:
-    """Yield the grids of the operators that round ``value``."""
+    """Yield the grid of each operator that rounds ``value``."""
     for op in value.users:
         if isinstance(op, FakeQuant):
             yield grid_of(op)
@@ -151,15 +154,15 @@ def _rounding_grids(value: Value) -> Iterator[Grid | None]:
             yield from (stored_grid(user) for user in op.output.users if isinstance(user, Dequantize))
 
 
-def _has_other(value: Value, form: TensorPlan, grids: Grids) -> bool:
-    """Return whether ``value`` has a grid that is not that of ``form``."""
+def _has_other(value: Value, form: TensorForm, grids: Grids) -> bool:
+    """Return whether ``value`` already has a form, and one that differs from ``form``."""
     return value.name in grids and not grids[value.name].same_as(form)
 
 
-def _may_vanish(value: Value, form: TensorPlan, grids: Grids) -> bool:
-    """Return whether passes might remove the producer of ``value``, and with it this rounding.
+def _may_vanish(value: Value, form: TensorForm, grids: Grids) -> bool:
+    """Return whether passes might remove the producer of ``value``, and with it the rounding to ``form``.
 
-    They remove operators such as an ADD of 0, whose operand may be rounded to another grid than ``form``.
+    They remove an operator such as an ADD of 0; that matters if its operand has another form than ``form``.
     """
     op = value.producer
     if op is None or (op.quantization_rule or OWN_RANGES).weights:
@@ -168,11 +171,11 @@ def _may_vanish(value: Value, form: TensorPlan, grids: Grids) -> bool:
     return len(floats) == 1 and _has_other(floats[0], form, grids)
 
 
-def _give(value: Value, form: TensorPlan, grids: Grids) -> None:
-    """Plan ``form`` for ``value``, and for the operand whose form its producer keeps, if there is one.
+def _give_form(value: Value, form: TensorForm, grids: Grids) -> None:
+    """Enter ``form`` for ``value``, and for the operand whose form the producer of ``value`` keeps, if any.
 
-    If FAKE_QUANT operators round ``value`` to several grids, other users read numbers that are not rounded
-    to this one, and the plan says so (``rounds`` is false).
+    If several FAKE_QUANTs round ``value`` to different grids, not all users read numbers rounded to ``form``:
+    the form is entered with ``rounds`` False.
     """
     is_only = all(grid is not None and form.same_as(grid.form) for grid in _rounding_grids(value))
     grids[value.name] = form if is_only else replace(form, rounds=False)
@@ -180,15 +183,15 @@ def _give(value: Value, form: TensorPlan, grids: Grids) -> None:
     if followed is None or followed.name in grids or followed.use_count != 1:
         return
     if not followed.is_const and _can_have(followed, form, grids):
-        _give(followed, form, grids)
+        _give_form(followed, form, grids)
 
 
-def _clip(graph: Graph, source: Value, last: Op, grid: Grid, grids: Grids) -> None:
-    """Replace the result of ``last`` by that of a MINIMUM of ``source`` and the highest number of the grid.
+def _insert_minimum(graph: Graph, source: Value, last: Op, grid: Grid, grids: Grids) -> None:
+    """Let a MINIMUM of ``source`` and the largest number of ``grid`` produce the result of ``last``.
 
-    The MINIMUM clips if the dtype has integers above the grid.  If ``source`` cannot have the form of the
-    grid, quantization will requantize it before the MINIMUM, whose result then has the form.  The bound has
-    the grid too, because passes may move the MINIMUM and give its result another name.
+    The result gets the form of the grid.  If ``source`` has another form, quantization inserts a QUANTIZE
+    before the MINIMUM.  The constant gets the form, too: passes may move the MINIMUM and rename its result,
+    and ``given_forms.with_followed`` then finds the form by the constant.
     """
     name = last.output.name
     bound = Value.constant(graph.unique_name(f"{name}/highest"), np.array(grid.highest, np.float32))
@@ -198,9 +201,9 @@ def _clip(graph: Graph, source: Value, last: Op, grid: Grid, grids: Grids) -> No
 
 
 def remove_idle_bounds(model: Model) -> None:
-    """Remove the MINIMUMs that clip nothing, because their bound is the largest integer of the dtype.
+    """Remove from a quantized model the MINIMUMs whose constant is the largest integer: they clip nothing.
 
-    ``take_grids`` inserted them so that a tensor can be requantized.
+    ``take_grids`` inserted them so that a tensor could get a second form.
     """
     for graph in model.graphs:
         for op in [op for op in graph if isinstance(op, Minimum)]:
@@ -214,9 +217,10 @@ def remove_idle_bounds(model: Model) -> None:
 
 
 def _bypass(graph: Graph, source: Value, rounded: Value, grids: Grids) -> None:
-    """Let the users of ``rounded`` read ``source``; a graph output keeps its name.
+    """Let the users of ``rounded`` read ``source``.
 
-    Nothing changes if ``rounded`` is a graph output and ``source`` is a graph output or a graph input.
+    If ``rounded`` is a graph output, it replaces ``source`` instead, so that the output keeps its name.  That
+    is impossible, and nothing changes, if ``source`` is an output or an input, too.
     """
     if graph.is_output(rounded) and source.producer is not None and not graph.is_output(source):
         grids[rounded.name] = grids.pop(source.name)
@@ -227,12 +231,12 @@ def _bypass(graph: Graph, source: Value, rounded: Value, grids: Grids) -> None:
 
 
 def _rounded_constant(graph: Graph, first: Op, last: Op) -> Value | None:
-    """Return a new constant with the rounded numbers; None if they cannot be computed, or are an output.
+    """Return a new constant with the rounded numbers of the constant operand of ``first``.
 
-    ``first``, ``last``: the operators that round the constant operand of ``first``.
+    ``first``, ``last``: the operators that round it.  Return None if they cannot be computed, or if the
+    result is a graph output.
     """
-    source = first.inputs[0]
-    assert source is not None  # the caller checked it
+    source = present_operand(first, 0)
     if not source.is_plain or graph.is_output(last.output):
         return None
     try:
@@ -245,24 +249,27 @@ def _rounded_constant(graph: Graph, first: Op, last: Op) -> Value | None:
 
 
 def stored_grid(op: Dequantize) -> Grid | None:
-    """Return the grid of the integers that ``op`` reads, as int8 or int16; None for more than 16 bits."""
+    """Return the grid of the integers that ``op`` reads, in int8 or int16.
+
+    Return None if they have more than 16 bits, or no scale.
+    """
     value = op.input
     form = value.quantization
     if form is None or not is_quantized(value) or not 0 < value.dtype.bits <= 16:
         return None
     dtype = i8 if value.dtype.bits <= 8 else i16
     smallest, largest = value.dtype.limits
-    shift = dtype.limits[0] - smallest  # the smallest integers stand for the same number
+    shift = dtype.limits[0] - smallest  # the smallest integers of both dtypes stand for the same number
     reason = f"that of %{value.name} in the model"
     zero_points = tuple((form.zero_point + shift).tolist())
-    plan = TensorPlan(dtype, tuple(form.scale.tolist()), zero_points, form.quantized_dimension, reason=reason)
-    return Grid(replace(plan, rounds=True), largest + shift)
+    same = TensorForm(dtype, tuple(form.scale.tolist()), zero_points, form.quantized_dimension, reason=reason)
+    return Grid(replace(same, rounds=True), largest + shift)
 
 
 def grid_of(op: FakeQuant) -> Grid | None:
-    """Return the grid of a FAKE_QUANT as int8 or int16; None for an invalid range or number of bits.
+    """Return the grid of the FAKE_QUANT ``op`` in int8 or int16; None for an invalid range or number of bits.
 
-    Source: ``FakeQuantWithMinMaxVars``, function ``Nudge``, which moves the range so that 0 is a step.
+    Source: ``FakeQuantWithMinMaxVars``, function ``Nudge``, which moves the range so that 0 is in the grid.
     """
     first, last = int(op.narrow_range), 2**op.num_bits - 1
     low, high = np.float32(op.min), np.float32(op.max)
@@ -270,7 +277,7 @@ def grid_of(op: FakeQuant) -> Grid | None:
         return None
     step, zero = op.grid()
     dtype: DType = i8 if op.num_bits <= 8 else i16
-    shift = dtype.limits[0] - first  # the first step is the smallest integer, below which nothing is
+    shift = dtype.limits[0] - first  # the smallest number of the grid becomes the smallest integer
     reason = f"the range [{low:.4g}, {high:.4g}] of FAKE_QUANT %{op.output.name}"
-    plan = TensorPlan(dtype, (float(step),), (int(zero) + shift,), reason=reason, rounds=True)
-    return Grid(plan, last + shift)
+    form = TensorForm(dtype, (float(step),), (int(zero) + shift,), reason=reason, rounds=True)
+    return Grid(form, last + shift)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put FAKE_QUANT operators into a float model, with ranges from its constants and from a calibration."""
+"""Insert FAKE_QUANT operators into a float model, as TensorFlow's contrib.quantize does for training.
+
+Weights are rounded to the range of their elements, activations to ranges from a calibration.
+"""
 
 from __future__ import annotations
 
@@ -13,40 +16,44 @@ from circlekit.errors import ModelError, UnsupportedError
 from circlekit.ir.dtypes import f32, i8
 from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
-from circlekit.ir.value import Array, Quantization, Value
+from circlekit.ir.value import Quantization, Value
 from circlekit.ops.arithmetic.cast import Dequantize, FakeQuant, Quantize
 from circlekit.ops.quantization import followed_operand
 from circlekit.quant.calibration.calibration import Calibration
 from circlekit.quant.calibration.ranges import ema, estimate_range
 from circlekit.quant.calibration.statistics import TensorStatistics
 from circlekit.quant.fake.insertion_rules import INTERMEDIATE, RULES, InsertionRule
+from circlekit.quant.weights import finite_numbers
 
 BITS = range(2, 9)
-"""The numbers of bits that contrib.quantize takes."""
+"""The numbers of bits that contrib.quantize accepts."""
 
 TRAINING_OPTIONS = {
     "quant_delay": "it counts training steps before rounding starts",
     "freeze_bn_delay": "it counts training steps before batch norms are frozen",
     "freeze_batch_norm_delay": "it counts training steps before batch norms are frozen",
     "update_barrier": "it orders updates of training variables",
-    "is_training": "ranges are trained variables then; here they come from a calibration",
+    "is_training": "it makes ranges trained variables; here they come from a calibration",
 }
-"""Parameters of contrib.quantize that only mean something in training: what they do there."""
+"""The parameters of contrib.quantize that have a meaning only in training, and that meaning."""
 
 
 @dataclass(frozen=True)
 class FakeQuantOptions:
-    """How values are rounded; the names are those of contrib.quantize.  Raise UnsupportedError for others.
+    """How values are rounded.  UnsupportedError is raised for invalid options.
 
-    ``weight_bits``, ``activation_bits``: 2 to 8.  ``symmetric``: ranges are centered at 0.
-    ``narrow_range``: activations do not use the lowest integer, as weights never do.
-    ``per_channel``: weights have a range for each channel, as pairs of QUANTIZE and DEQUANTIZE.
-    ``ema_decay``: ranges of activations are moving averages over the samples; None: the smallest and the
-    largest number of all samples.  ``init_range``: the start of the moving average; None: no start, as in
-    contrib.quantize.
-    ``scope``: a regular expression; only values are rounded in whose name it has a match.  For weights the
-    name of the layer's result counts.
-    ``inputs``: also the inputs of the model are rounded, which contrib.quantize leaves as they are.
+    The names are those of contrib.quantize where it has the option.
+    ``weight_bits``, ``activation_bits``: 2 to 8.
+    ``symmetric``: the middle of all ranges is 0.
+    ``narrow_range``: activations do not use the lowest integer.  (Weights never use it.)
+    ``per_channel``: each channel of weights has its own range.  Pairs of QUANTIZE and DEQUANTIZE round them,
+    because FAKE_QUANT has only one range.
+    ``ema_decay``: ranges of activations are moving averages with this decay, 0 to 1, over the samples; None:
+    they go from the smallest to the largest number of all samples.
+    ``init_range``: the initial range of the moving average; None: it has none, as in contrib.quantize.
+    ``scope``: a regular expression.  A value is rounded only if the expression is found in its name; weights
+    are rounded only if it is found in the name of the layer's result.  None: all are rounded.
+    ``inputs``: round the inputs of the model, too, which contrib.quantize does not.
     """
 
     weight_bits: int = 8
@@ -66,7 +73,7 @@ class FakeQuantOptions:
         if self.ema_decay is not None and not 0 <= self.ema_decay < 1:
             raise UnsupportedError(f"ema_decay: expected 0 or more, less than 1, got {self.ema_decay}")
         if self.init_range is not None and self.ema_decay is None:
-            raise UnsupportedError("init_range is the start of a moving average: give ema_decay, too")
+            raise UnsupportedError("init_range is the start of a moving average: expected ema_decay, too")
         try:
             re.compile(self.scope or "")
         except re.error as error:
@@ -74,22 +81,23 @@ class FakeQuantOptions:
 
 
 def refuse_training_options(names: Sequence[str]) -> None:
-    """Raise UnsupportedError, with the reason, if ``names`` has a name.
+    """Raise UnsupportedError, with the reason, for the first of ``names``; do nothing if there are none.
 
-    These are options that ``FakeQuantOptions`` does not have.
+    ``names``: options that FakeQuantOptions does not have.
     """
     for name in names:
         if name in TRAINING_OPTIONS:
-            raise UnsupportedError(f"{name} only means something in training: {TRAINING_OPTIONS[name]}")
+            raise UnsupportedError(f"{name} has a meaning only in training: {TRAINING_OPTIONS[name]}")
         raise UnsupportedError(f"fake quantization has no option {name}")
 
 
 @dataclass(frozen=True)
 class Inserted:
-    """One inserted rounding.
+    """A record of one inserted rounding.
 
-    ``rule``: the name of the rule.  ``value``: the name of the rounded value.  ``low``, ``high``: its range;
-    over all channels if each channel has its own.  ``channels``: the number of ranges, 0 for a single one.
+    ``rule``: the name of the insertion rule.  ``value``: the name of the rounded value.
+    ``low``, ``high``: the range; if each channel has its own range, the lowest and the highest end of all.
+    ``channels``: the number of ranges of channels; 0 if there is a single range.
     """
 
     rule: str
@@ -100,12 +108,12 @@ class Inserted:
 
 
 def insert_fake_quant(model: Model, calibration: Calibration, options: FakeQuantOptions) -> list[Inserted]:
-    """Insert FAKE_QUANT operators into every graph of ``model``, in place; return what was inserted.
+    """Insert FAKE_QUANT operators into every graph of ``model`` in place; return what was inserted.
 
-    ``calibration``: statistics of this float model.  A value that is rounded already (``has_rounding``) is
-    left alone.
+    ``calibration``: the statistics of this float model.  A value that is rounded already (``has_rounding``)
+    is not rounded again.
 
-    Raise ModelError if statistics are missing or a range is not finite.
+    Raise ModelError if statistics of an activation are missing, or if weights are not finite.
     """
     done: list[Inserted] = []
     for index, graph in enumerate(model.graphs):
@@ -121,19 +129,19 @@ def insert_fake_quant(model: Model, calibration: Calibration, options: FakeQuant
 
 
 class _Inserter:
-    """Inserts operators into one graph; ``index``: its index in the model."""
+    """Inserts rounding operators into one graph; ``index``: its index in the model."""
 
     def __init__(self, graph: Graph, calibration: Calibration, index: int, options: FakeQuantOptions) -> None:
         self.graph, self.calibration, self.index, self.options = graph, calibration, index, options
 
     def wants(self, value: Value, name: str) -> bool:
-        """Return whether to round ``value``: ``name`` is in the scope, and it is not rounded yet."""
+        """Return whether to round ``value``: it is not rounded yet, and ``name`` is in the scope."""
         return re.search(self.options.scope or "", name) is not None and not has_rounding(value)
 
     def insert(self, rule: InsertionRule, places: Iterable[tuple[Value, Op]]) -> Iterator[Inserted]:
-        """Round values where ``wants`` is true; yield what was inserted.
+        """Round the values at ``places`` that ``wants`` accepts; yield what was inserted.
 
-        ``places``: pairs of a value and the first operator of the match, which is the layer for weights.
+        ``places``: (value, first operator of the match of ``rule``); for weights the operator is the layer.
         """
         for value, op in places:
             if not self.wants(value, op.results[0].name if rule.is_weight else value.name):
@@ -146,10 +154,10 @@ class _Inserter:
                 yield self._round_weights(rule.name, value, op)
 
     def round_activation(self, rule: str, value: Value) -> Inserted:
-        """Insert FAKE_QUANT after ``value``; raise ModelError if it has no statistics."""
+        """Insert a FAKE_QUANT after ``value``; raise ModelError if it has no statistics."""
         statistics = self.calibration.of(value, self.index)
         if statistics is None:
-            raise ModelError(f"%{value.name}: the calibration has no statistics of it, so it has no range")
+            raise ModelError(f"%{value.name} has no range: the calibration has no statistics of it")
         low, high = _activation_range(statistics, self.options)
         if self.options.symmetric:
             low, high = _symmetric(low, high, self.options.activation_bits, self.options.narrow_range)
@@ -161,8 +169,8 @@ class _Inserter:
         return Inserted(rule, value.name, low, high)
 
     def _round_weights(self, rule: str, value: Value, layer: Op) -> Inserted:
-        """Insert FAKE_QUANT with one range after the weights ``value``; raise ModelError for NaN in them."""
-        data = _finite(value)
+        """Round the weights ``value`` of ``layer`` by a FAKE_QUANT; raise ModelError if one is not finite."""
+        data = finite_numbers(value)
         low, high = min(float(data.min(initial=0)), 0.0), max(float(data.max(initial=0)), 0.0)
         if self.options.symmetric:
             low, high = _symmetric(low, high, self.options.weight_bits, narrow=True)
@@ -172,14 +180,15 @@ class _Inserter:
         return Inserted(rule, value.name, low, high)
 
     def _round_channels(self, rule: str, value: Value, layer: Op) -> Inserted:
-        """Insert QUANTIZE and DEQUANTIZE with a scale for each channel after the weights ``value``.
+        """Insert QUANTIZE and DEQUANTIZE, with a scale for each channel, after the weights ``value``.
 
-        The integers are -(2^(bits - 1) - 1) to 2^(bits - 1) - 1.
+        The integers go from -(2^(bits - 1) - 1) to 2^(bits - 1) - 1.  ``layer``: the operator that reads the
+        weights.  Raise ModelError if a weight is not finite.
         """
         assert layer.quantization_rule is not None  # it has weights
         axis = next(iter(layer.quantization_rule.weights.values())) or 0
         others = tuple(i for i in range(value.rank or 0) if i != axis)
-        largest = np.abs(_finite(value)).max(axis=others, initial=0)
+        largest = np.abs(finite_numbers(value)).max(axis=others, initial=0)
         steps = 2 ** (self.options.weight_bits - 1) - 1
         scale = np.where(largest > 0, largest / steps, 1).astype(np.float32)
         form = Quantization(scale, np.zeros(scale.shape, np.int64), axis)
@@ -189,10 +198,10 @@ class _Inserter:
         return Inserted(rule, value.name, -limit, limit, scale.size)
 
     def _insert(self, rule: str, value: Value, ops: list[Op], layer: Op | None = None) -> None:
-        """Insert ``ops``, of which the first reads ``value``, and let its users read the result of the last.
+        """Insert ``ops``, a chain that begins with ``value``, and let the users of ``value`` read its end.
 
-        They stand after the producer of ``value``, or, for weights, before ``layer`` and other users.  If
-        ``value`` is a graph output, the rounded value gets its name.
+        The chain stands directly after the producer of ``value``; for weights, before ``layer`` and all other
+        users.  If ``value`` is a graph output, the rounded value gets its name.
         """
         users = [(op, index) for op, index in value.uses if op not in ops]
         for op in ops:
@@ -215,15 +224,15 @@ class _Inserter:
             self.graph.replace_uses(rounded, value)
 
     def _first(self, ops: Sequence[Op]) -> Op:
-        """Return the one of ``ops`` that the graph computes first."""
+        """Return the operator of ``ops`` that is executed first."""
         wanted = set(ops)
         return next(op for op in self.graph if op in wanted)
 
 
 def has_rounding(value: Value) -> bool:
-    """Return whether ``value`` is rounded already, by its producer or by a user.
+    """Return whether ``value`` is rounded already: by its producer, by a user, or by an operator further on.
 
-    An operator that rounds counts, too, if it follows operators that keep the grid of ``value``.
+    Between ``value`` and an operator further on there must be only operators that keep the grid of ``value``.
     """
     for op in value.users:
         if isinstance(op, FakeQuant | Quantize):
@@ -234,7 +243,7 @@ def has_rounding(value: Value) -> bool:
 
 
 def _activation_range(statistics: TensorStatistics, options: FakeQuantOptions) -> tuple[float, float]:
-    """Return the range that contrib.quantize would have trained; 0 is in it."""
+    """Return the range that contrib.quantize would find for such samples; 0 is in it."""
     if options.ema_decay is None:
         low, high = estimate_range(statistics, "min_max")
     else:
@@ -243,18 +252,11 @@ def _activation_range(statistics: TensorStatistics, options: FakeQuantOptions) -
 
 
 def _symmetric(low: float, high: float, bits: int, narrow: bool) -> tuple[float, float]:
-    """Return the smallest range that includes ``low`` and ``high`` and has 0 as its middle step.
+    """Return the smallest range that includes [low, high] and whose middle step is 0.
 
-    ``low`` is at most 0, ``high`` at least 0.  Source: ``contrib/quantize/python/quant_ops.py``,
-    ``_FakeQuantWithMinMaxVars`` and its callers.
+    ``low``: at most 0.  ``high``: at least 0.  ``narrow``: the lowest integer is not used, which makes both
+    ends equally far from 0; otherwise there is one step more below 0 than above.
+    Source: ``contrib/quantize/python/quant_ops.py``, ``_FakeQuantWithMinMaxVars`` and its callers.
     """
     ratio = -1.0 if narrow else -(2**bits - 2) / 2**bits
     return min(low, high / ratio), max(high, low * ratio)
-
-
-def _finite(value: Value) -> Array:
-    """Return the elements of a constant; raise ModelError for NaN or infinity."""
-    data = value.array()
-    if not np.isfinite(data).all():
-        raise ModelError(f"%{value.name}: expected finite weights, got NaN or infinity")
-    return data

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The places where TensorFlow's contrib.quantize puts FAKE_QUANT operators, as pictures.
+"""The places where TensorFlow's contrib.quantize inserts FAKE_QUANT operators, as pictures.
 
-A layer is a convolution or a fully connected operator with constant weights, after batch norms were folded.
+A layer is a convolution or a fully connected operator with constant weights; batch norms were folded before.
 A bypass is an ADD of another computed tensor to the result of a layer or of its activation.
 
 Source: ``tensorflow/contrib/quantize/python/quantize.py`` of TensorFlow 1.15.
@@ -30,29 +30,31 @@ LAYERS = (
     "  y = Add(l, c: const f32) {act: $act}",
     "l = TransposeConv(s, w: const f32, x: f32) {act: NONE}  y = Add(l, c: const f32) {act: $act}",
 )
-"""A layer with result ``y`` and weights ``w``, also if its bias is added by an operator of its own."""
+"""Layers with the result ``y`` and the weights ``w``; in the last two an ADD adds the bias."""
 
 ACTIVATION = "RELU|RELU6|RELU_N1_TO_1"
+"""The fused activations that contrib.quantize knows."""
+
 PLAIN = tuple(layer.replace("$act", "NONE") for layer in LAYERS)
-"""A layer without a fused activation."""
+"""Layers without a fused activation."""
 
 ACTIVATED = (
     *(layer.replace("$act", ACTIVATION) for layer in LAYERS),
     *(f"{layer.replace('y = ', 'p = ')}  y = Relu|Relu6|ReluN1To1(p)" for layer in PLAIN),
 )
-"""A layer and its activation, with result ``y``."""
+"""Layers with an activation, fused or as an operator; ``y`` is the result of the activation."""
 
 BYPASS = "  z = Add(y, o: f32) {act: $act}"
-"""The ADD of a bypass, after a layer with result ``y``; ``o`` is the other operand."""
+"""The ADD of a bypass: ``y`` is the result of the layer, ``o`` the other operand, ``z`` the result."""
 
 
 @dataclass(frozen=True)
 class InsertionRule:
     """One kind of place for FAKE_QUANT.
 
-    ``name``: the last part of the names of the new values.  ``pictures``: texts of alternative pictures.
-    ``at``: the name of the value in the picture that is rounded.  ``is_weight``: whether that value is the
-    weights of a layer.  ``unless``: returns True for a match that does not count.
+    ``name``: the last part of the name of the rounded value.  ``pictures``: texts of alternative pictures.
+    ``at``: the name in the picture of the value to round.  ``is_weight``: whether that value is the weights
+    of a layer.  ``unless``: returns whether a match is to be ignored.
     """
 
     name: str
@@ -63,10 +65,11 @@ class InsertionRule:
 
     @cached_property
     def _parsed(self) -> list[Picture]:
+        """The parsed ``pictures``."""
         return [query(text, self.name) for text in self.pictures]
 
     def places(self, graph: Graph) -> Iterator[tuple[Value, Op]]:
-        """Yield each value to round, with the first operator of the match."""
+        """Yield (value to round, first operator of the match) for each match in ``graph``."""
         for picture in self._parsed:
             matcher = Matcher(picture, quantized=False)
             for op in list(graph):
@@ -76,22 +79,22 @@ class InsertionRule:
 
 
 def _is_bias(match: Match) -> bool:
-    """Whether the other operand of the bypass is a constant, so that the ADD adds a bias."""
+    """Return whether the ADD of the bypass adds a constant: then it is no bypass but a bias."""
     return match.value("o").is_const
 
 
 def _bypass_is_activated(match: Match) -> bool:
-    """Whether the ADD adds a bias, or an activation follows it, which another rule rounds."""
+    """Return whether the ADD adds a bias, or an activation follows it, which another rule rounds."""
     return _is_bias(match) or any(isinstance(op, Relu | Relu6 | ReluN1To1) for op in match.value("z").users)
 
 
 def _layer_continues(match: Match) -> bool:
-    """Whether an activation or an ADD follows the layer; then other rules say what is rounded."""
+    """Return whether an activation or an ADD follows the layer; then other rules decide what is rounded."""
     return any(isinstance(op, Relu | Relu6 | ReluN1To1 | Add) for op in match.value("y").users)
 
 
 def _follows_no_rounding(match: Match) -> bool:
-    """Whether the match does not count: no operand is rounded, or the only user is an activation."""
+    """Return whether no operand of the sum or product is rounded, or its only user is an activation."""
     users = match.value("z").users
     if len(users) == 1 and isinstance(users[0], Relu | Relu6 | ReluN1To1):
         return True
@@ -99,7 +102,7 @@ def _follows_no_rounding(match: Match) -> bool:
 
 
 def is_rounded(value: Value) -> bool:
-    """Return whether ``value`` is rounded, or moved, added or multiplied from values of which one is."""
+    """Return whether ``value`` is rounded, or computed from a rounded value by ADD, MUL or data movement."""
     op = value.producer
     if op is None or isinstance(op, FakeQuant | Dequantize):
         return op is not None
@@ -128,9 +131,9 @@ RULES = (
     InsertionRule("act_quant", PLAIN, "y", unless=_layer_continues),
     InsertionRule("weights_quant", (*PLAIN, *ACTIVATED[: len(LAYERS)]), "w", is_weight=True),
 )
-"""The rules for layers, in the order in which they are applied; they match the graph without roundings."""
+"""The rules for layers, in the order in which they are applied; all match the graph before any insertion."""
 
 INTERMEDIATE = InsertionRule(
     "activation_quant", ("z = Add|Mul(x: f32, o: f32)",), "z", unless=_follows_no_rounding
 )
-"""Sums and products of what the other rules rounded."""
+"""The rule for sums and products of values that the other rules rounded; it is applied after them."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a graph once, then again with some values changed: only the operators that depend on them run again."""
+"""Run a graph once, then compute its outputs for changed values, running only the operators that change."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from circlekit.ir.value import Array, Value
 
 
 class ConeRunner:
-    """Runs the main graph of a float model and keeps all its values.
+    """Runs the main graph of a float model and keeps the arrays of all values.
 
-    ``values``: the arrays of inputs and results of the last ``run``; constants are not in it.
+    ``values``: the arrays of the inputs and results of the last ``run``, without constants.
     """
 
     def __init__(self, model: Model) -> None:
@@ -30,24 +30,26 @@ class ConeRunner:
         self._fast = {planned.op: planned.fast_kernel for planned in self._plan.operators}
 
     def run(self, inputs: Inputs) -> list[Array]:
-        """Run on ``inputs``, keep all values, and return the outputs; errors: see ``Interpreter.run``."""
+        """Run on ``inputs``, keep all arrays, return the outputs; raise the errors of ``Interpreter.run``."""
         self.values = {}
         by_name = {value.name: value for value in self.graph.inputs}
 
         def keep_input(name: str, array: Array) -> None:
+            """Keep ``array`` if ``name`` is that of an input."""
             if name in by_name:
                 self.values.setdefault(by_name[name], array)
 
         def keep(op: Op, results: Sequence[Array]) -> None:
+            """Keep the results of ``op``."""
             self.values.update(zip(op.results, results, strict=True))
 
         self._interpreter.reset()
         return self._interpreter.run(inputs, observe=keep, on_value=keep_input)
 
     def outputs(self, changes: Mapping[Value, Array]) -> list[Array]:
-        """Return the outputs of the last run if the values in ``changes`` had these arrays.
+        """Return the outputs that the last run would have if the values in ``changes`` had these arrays.
 
-        Raise UnsupportedError if an operator that calls other graphs depends on them.
+        Raise UnsupportedError if an operator that calls other graphs depends on the changed values.
         """
         changed = dict(changes)
         with np.errstate(all="ignore"), limited_blas_threads(self._plan.largest_macs):
@@ -61,14 +63,17 @@ class ConeRunner:
         return [self._read(value, changed) for value in self.graph.outputs]
 
     def results_of(self, op: Op, changed: Mapping[Value, Array]) -> list[Array]:
-        """Return the results of ``op`` if its operands in ``changed``, constants too, had these arrays."""
+        """Return the results of ``op`` in the last run if the operands in ``changed`` had these arrays.
+
+        ``changed`` may have constants, too.
+        """
         operands = [None if v is None else self._read(v, changed) for v in op.inputs]
         operands += [None] * absent_operands(op)
         has_new_constants = any(v in changed for v in op.inputs if v is not None and v.is_const)
         return compute(op, operands, None, None if has_new_constants else self._fast[op])
 
     def _read(self, value: Value, changed: Mapping[Value, Array]) -> Array:
-        """Return the changed array of ``value``, or that of the last run, or the constant."""
+        """Return the array of ``value`` in ``changed``, or else in the last run, or else the constant."""
         array = changed.get(value)
         if array is None:
             array = self.values.get(value)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Raise the operators whose quantization adds most noise, until a target is reached or a budget is spent."""
+"""Raise the operators whose quantization adds most noise, until a target is reached or a budget is spent.
+
+SQNR is the signal-to-quantization-noise ratio of an output in dB: the higher, the better.
+"""
 
 from __future__ import annotations
 
@@ -22,40 +25,41 @@ from circlekit.quant.plan import Plan, key_of
 from circlekit.quant.scheme import SCHEMES
 
 MakeMixedPlan = Callable[[Mapping[str, str]], Plan]
-"""Returns the plan of the model; argument: other schemes for some operators, by ``key_of`` the operator."""
+"""Returns a plan of the model.  The argument has other schemes for some operators: {key_of(op): scheme}."""
 
 MEASURED_WORK = 10**10
-"""Multiply-accumulates for measuring the noise of all operators; they limit the number of samples."""
+"""About the multiply-accumulates for measuring the noise of all operators; limits the number of samples."""
 
 MEASURED_SAMPLES = 4
-"""The noise is measured on at most this many samples; more change little."""
+"""The noise is measured on at most this many samples; more samples change the result little."""
 
 CHECKED_SAMPLES = 8
-"""A choice is checked by running the quantized model on at most this many samples."""
+"""A choice of operators is checked by running the quantized model on at most this many samples."""
 
 MAX_CHECKS = 6
-"""At most this many choices are made for a target, each with more operators than the one before."""
+"""At most this many choices are checked for a target; each has more operators than the one before."""
 
 EXTRA_SQNR = 0.5
-"""dB by which the next choice aims above the missing ratio, so that fewer choices are needed."""
+"""How far in dB the next choice aims above the target, so that fewer choices are needed."""
 
 MIN_SQNR = {8: 12.0, 16: 24.0}
-"""Below this ratio in dB, by bits of the activations, patterns are raised without being asked.
+"""By bits of the activations, the SQNR in dB below which ``raise_patterns`` raises patterns.
 
-With 8 bits such a model is of little use.  With 16 only weights make noise, unless a range is too wide for
-integers: less than this says that one is.
+With 8 bits such a model is of little use.  With 16 bits, rounding activations makes so much noise only if a
+range is too wide for integers.
 """
 
 MIN_PATTERN_GAIN = 6.0
-"""The gain in dB for which a pattern is raised without being asked."""
+"""What ``raise_patterns`` must gain to raise a pattern, in dB."""
 
 
 @dataclass
 class Raised:
     """The operators to raise.
 
-    ``schemes``: their schemes, by ``key_of`` the operator.  ``sqnr``: the lowest signal to noise ratio of an
-    output, in dB, on the checked samples.  ``notes``: sentences about what was measured.
+    ``schemes``: {key_of(op): scheme} of these operators.
+    ``sqnr``: the lowest SQNR of an output in dB, measured on samples; None if it was not measured.
+    ``notes``: sentences about what was measured.
     """
 
     schemes: dict[str, str] = field(default_factory=dict)
@@ -72,19 +76,22 @@ def raise_operators(
     budget: Budget | None = None,
     raise_to: str = "float",
 ) -> Raised:
-    """Return ``first``, the operators raised so far, with those to compute by the scheme ``raise_to``.
+    """Return ``first`` with the operators of the float ``model`` to raise to the scheme ``raise_to``.
 
-    ``target_sqnr`` (dB): few operators with which every output reaches this ratio.  ``budget``: the operators
-    that reduce the noise most within it.  With both, the search ends at what is reached first.
-    ``make_plan``: makes plans of ``model``.  ``samples``: at most CHECKED_SAMPLES of them are used; they may
-    be those of the calibration.  A target that is missed is not an error, but a note.
+    ``first``: the operators that are raised so far; None: none are.
+    ``target_sqnr``: choose few operators with which every output reaches this SQNR, in dB.
+    ``budget``: choose the operators that reduce the noise most within this budget.  With both a target and a
+    budget, the search ends when the target is reached or the budget is spent.
+    ``make_plan``: makes plans of ``model``.
+    ``samples``: at most CHECKED_SAMPLES of them are used; they may be those of the calibration.
+    If the target is missed, a note says so.
 
     Raise ModelError without samples, UnsupportedError if neither a target nor a budget is given.
     """
     if not samples:
-        raise ModelError("mixed precision is measured on samples, expected at least one")
+        raise ModelError("expected at least one sample for mixed precision, got none")
     if target_sqnr is None and budget is None:
-        raise UnsupportedError("mixed precision needs a target or a budget")
+        raise UnsupportedError("expected a target or a budget for mixed precision, got neither")
     first = first or Raised()
     plan = make_plan(first.schemes)
     pool = [op for op in model.main if is_quantized(op, plan)]
@@ -94,7 +101,7 @@ def raise_operators(
     clusters = find_patterns(model.main)
     keeps_constants = raise_to != "float"
     result, goal = Raised(), target_sqnr
-    obstacle = f"{MAX_CHECKS} choices were not enough"
+    obstacle = f"{MAX_CHECKS} choices of operators were not enough"
     for _ in range(MAX_CHECKS):
         ops = choose_raised(sensitivity, pool, goal, budget, keeps_constants, [ops for _, ops in clusters])
         schemes = {key_of(op): raise_to for op in ops}
@@ -106,7 +113,7 @@ def raise_operators(
         result.sqnr = measured_sqnr(model, plan, samples[:CHECKED_SAMPLES])
         if target_sqnr is None or result.sqnr is None or result.sqnr >= target_sqnr or len(ops) == len(pool):
             break
-        assert goal is not None  # there is a target
+        assert goal is not None  # the target is not None
         goal += target_sqnr - result.sqnr + EXTRA_SQNR
     result.notes = [*first.notes, *_notes(sensitivity, clusters, result, len(pool))]
     if target_sqnr is not None and result.sqnr is not None and result.sqnr < target_sqnr:
@@ -120,10 +127,10 @@ def raise_operators(
 def raise_patterns(
     model: Model, make_plan: MakeMixedPlan, samples: Sequence[Inputs], raise_to: str = "float"
 ) -> Raised:
-    """Return the operators of the patterns in ``model`` that gain much; none above MIN_SQNR.
+    """Return the operators of patterns to raise if the quantized model has less than MIN_SQNR, else none.
 
-    One pattern after the other is raised, and kept if the worst output gains at least MIN_PATTERN_GAIN.
-    ``model``, ``make_plan``, ``samples``, ``raise_to``: as for ``raise_operators``.
+    One pattern after the other is tried; it is raised if the worst output gains at least MIN_PATTERN_GAIN.
+    ``model``, ``make_plan``, ``samples``, ``raise_to``: see ``raise_operators``.
     """
     plan, samples = make_plan({}), samples[:MEASURED_SAMPLES]
     patterns: dict[str, list[Op]] = {}
@@ -136,7 +143,7 @@ def raise_patterns(
     activations = SCHEMES[plan.scheme].activations
     if result.sqnr is None or activations is None or result.sqnr >= MIN_SQNR[activations.bits]:
         return result
-    result.notes.append(f"{result.sqnr:.1f} dB is too little: patterns that are known to lose much are tried")
+    result.notes.append(f"{result.sqnr:.1f} dB is too little: patterns that often lose much are tried")
     for name, ops in patterns.items():
         schemes = {**result.schemes, **{key_of(op): raise_to for op in ops}}
         sqnr = measured_sqnr(model, make_plan(schemes), samples) if ops else None
@@ -144,16 +151,16 @@ def raise_patterns(
             continue
         is_kept = sqnr >= result.sqnr + MIN_PATTERN_GAIN
         verdict = "kept" if is_kept else "rejected"
-        result.notes.append(f"{name} ({len(ops)} operators) as {raise_to}: {sqnr:.1f} dB, {verdict}")
+        result.notes.append(f"{name}, {len(ops)} operators raised to {raise_to}: {sqnr:.1f} dB, {verdict}")
         if is_kept:
             result.schemes, result.sqnr = schemes, sqnr
     return result
 
 
 def measured_sqnr(model: Model, plan: Plan, samples: Sequence[Inputs]) -> float | None:
-    """Return the lowest SQNR of an output, in dB, if ``plan`` quantizes the float ``model``.
+    """Quantize a copy of the float ``model`` by ``plan`` and return the lowest SQNR of an output, in dB.
 
-    None if all outputs are 0 on ``samples``.
+    Return None if all outputs are 0 for ``samples``.
     """
     quantized = clone(model)
     apply(quantized, plan)
@@ -167,7 +174,7 @@ def measured_sqnr(model: Model, plan: Plan, samples: Sequence[Inputs]) -> float 
 
 
 def is_quantized(op: Op, plan: Plan) -> bool:
-    """Return whether ``plan`` computes ``op`` with integers."""
+    """Return whether ``plan`` gives ``op`` another scheme than float."""
     chosen = plan.main.operators.get(key_of(op))
     return chosen is not None and not chosen.is_float
 
@@ -175,7 +182,10 @@ def is_quantized(op: Op, plan: Plan) -> bool:
 def _notes(
     sensitivity: Sensitivity, clusters: Sequence[tuple[str, Sequence[Op]]], result: Raised, total: int
 ) -> list[str]:
-    """Return sentences about ``result``; ``clusters``: patterns by name, ``total``: quantized operators."""
+    """Return sentences about ``result``.
+
+    ``clusters``: (name of a pattern, its operators).  ``total``: the number of quantized operators.
+    """
     whole = sensitivity.remaining([])
     notes = [
         f"mixed precision: {len(result.schemes)} of {total} quantized operators are raised"
@@ -185,5 +195,7 @@ def _notes(
         count = sum(key_of(op) in result.schemes for op in ops)
         if count:
             share = 1 - sensitivity.remaining(ops) / whole if whole else 0.0
-            notes.append(f"{name}: {count} of {len(ops)} operators raised, it makes {share:.0%} of the noise")
+            notes.append(
+                f"{name}: {count} of {len(ops)} operators raised, they make {share:.0%} of the noise"
+            )
     return notes

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONE's circle-mpqsolver: choose the operators that get int16 in a model of uint8.
+"""ONE's circle-mpqsolver: choose which operators of a uint8 model become int16.
 
-Source of the algorithms: ``circle-mpqsolver`` in ONE's repository (bisection by depth, two named patterns).
+There are two algorithms: bisection by depth, and two named patterns.  Source: ``circle-mpqsolver`` in ONE's
+repository.
 """
 
 from __future__ import annotations
@@ -29,24 +30,23 @@ from circlekit.rewrite.match import Match, Matcher
 from circlekit.rewrite.picture import query
 
 INT16 = LayerSetting(i16, CHANNEL)
-"""The setting of operators in int16, as in ONE."""
+"""The setting of raised operators."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """A choice of precision.
+    """A choice of precision: some operators get int16.
 
-    ``default``: the setting of all other operators.  ``raised``: the operators in int16, by the name of their
-    first result.
+    ``raised``: the names of the first results of these operators.  ``default``: the setting of all others.
     """
 
     default: LayerSetting
     raised: tuple[str, ...] = ()
 
     def document(self, model_path: str) -> dict[str, object]:
-        """Return the content of ONE's file ``*.mpq.json``, which circle-quantizer --config reads.
+        """Return the JSON document of ONE's file ``*.mpq.json``, which ``circle-quantizer --config`` reads.
 
-        ``model_path``: the file of the float model.
+        ``model_path``: the path of the float model.
         """
         layers = [{"name": name, "dtype": "int16", "granularity": CHANNEL} for name in self.raised]
         return {
@@ -58,24 +58,24 @@ class Configuration:
 
 
 class SearchObserver(Protocol):
-    """Is told the steps of a bisection."""
+    """Receives a report of each step of a bisection."""
 
     def begin(self, uint8: float, int16: float) -> None:
-        """Take the errors of the model all in uint8 and all in int16."""
+        """Receive the error of the model with all operators in uint8, and with all in int16."""
 
     def iteration(self, number: int, tried: Configuration, quantized: Model, error: float) -> None:
-        """Take a step: its number from 1, its configuration, the quantized model and its error."""
+        """Receive a step: its number from 1, the tried configuration, the quantized model and its error."""
 
     def end(self, found: Configuration, error: float | None) -> None:
-        """Take the result and its error, None if that is unknown."""
+        """Receive the chosen configuration and its error; None: the error was not measured."""
 
 
 @dataclass
 class Solver:
-    """Searches a mixed precision of ``model``, a float model with recorded ranges.
+    """Searches a configuration of ``model``, a float model with recorded ranges.
 
-    ``settings``: those of ``quantize_with_minmax``, with a default of uint8.  ``say``: called for each line
-    of ONE's output.
+    ``settings``: the settings for ``quantize_with_minmax``; their default dtype is uint8.
+    ``say``: is called with each line that ONE's program prints.
     """
 
     model: Model
@@ -83,7 +83,10 @@ class Solver:
     say: Callable[[str], None] = print
 
     def quantized(self, configuration: Configuration) -> Model:
-        """Return a quantized copy of the model; raise the errors of ``quantize_with_minmax``."""
+        """Return a copy of the model, quantized by ``configuration``.
+
+        Raise the errors of ``quantize_with_minmax``.
+        """
         result = clone(self.model)
         layers = [dict.fromkeys(configuration.raised, INT16)]
         quantize_with_minmax(result, replace(self.settings, default=configuration.default, layers=layers))
@@ -97,13 +100,15 @@ class Solver:
         errors: Mapping[str, float] | None = None,
         observer: SearchObserver | None = None,
     ) -> Configuration:
-        """Return a configuration with few levels of depth in int16 whose error is below the target.
+        """Return a configuration with an error below the target and few levels of depth in int16.
 
-        The error is the mean absolute difference between the outputs and those of the float model.  The
-        target is the error of int16 plus ``ratio`` (0 to 1) times what uint8 adds to it.
-        ``is_int16_front``: True: the operators near the inputs become int16; False: those near the outputs;
-        None: the half where the sum of ``errors`` (of the tensors, by name) is larger.
-        ``observer``: called with a report of each step.
+        The error is the mean absolute difference between the outputs and those of the float model.  With the
+        errors of the model all in int16 and all in uint8, the target is int16 + ratio * (uint8 - int16).
+        ``ratio``: 0 to 1.
+        ``is_int16_front``: True: operators near the inputs become int16.  False: operators near the outputs.
+        None: those in the half of the depths where the sum of ``errors`` is larger.
+        ``errors``: errors of tensors by name, needed only if ``is_int16_front`` is None.
+        ``observer``: receives a report of each step.
 
         Raise ModelError without samples, and the errors of ``quantize_with_minmax`` and the interpreter.
         """
@@ -113,6 +118,7 @@ class Solver:
         q8, q16 = Configuration(self.settings.default), Configuration(INT16)
 
         def error_of(quantized: Model) -> float:
+            """Return the error of a quantized model, simulated with floats."""
             rounding = clone(quantized)
             fake_quantize(rounding)
             return _mean_absolute_error(references, _outputs(rounding, records))
@@ -125,7 +131,7 @@ class Solver:
             observer.begin(uint8, int16)
         target = int16 + ratio * (uint8 - int16)
         self.say(f"Target qerror: {target:g}")
-        if uint8 <= target:  # also if int16 is no better than uint8, which ends in an error in ONE
+        if uint8 <= target:  # also if int16 is no better than uint8, for which ONE raises an error
             self.say("The best configuration is uint8 configuration")
             return _told(observer, q8, uint8)
         if int16 >= target:
@@ -137,7 +143,7 @@ class Solver:
         return self._search(depths, target, front, error_of, observer)
 
     def _front(self, depths: Mapping[Value, int], errors: Mapping[str, float]) -> bool:
-        """Return whether the sum of ``errors`` is larger in the half of the depths near the inputs."""
+        """Return whether the sum of ``errors`` is larger in the front half of the depths, near the inputs."""
         self.say(">> Running bisection(auto) algorithm")
         half = 0.5 * _deepest(depths)
         front = sum(errors.get(value.name, 0.0) for value, depth in depths.items() if depth < half)
@@ -154,7 +160,10 @@ class Solver:
         error_of: Callable[[Model], float],
         observer: SearchObserver | None,
     ) -> Configuration:
-        """Bisect the depth at which int16 ends (``front``) or begins; return the last good choice."""
+        """Bisect the depth at which int16 ends (``front``) or begins; return the last one below ``target``.
+
+        ``error_of``: returns the error of a quantized model.
+        """
         low, high = 0, _deepest(depths)
         last, best, number = -1, None, 0
         while (cut := (low + high) // 2) != last:
@@ -174,7 +183,7 @@ class Solver:
                 high = cut
             else:
                 low = cut
-        if best is None:  # ONE returns uint8 then, and misses the target
+        if best is None:  # in this case ONE returns uint8, which misses the target
             self.say("No cut reaches the target: every operator becomes int16")
             names = _names(self.model.main, depths, 0, front=False)
             return _told(observer, Configuration(self.settings.default, names), None)
@@ -182,7 +191,10 @@ class Solver:
         return _told(observer, *best[1:])
 
     def patterns(self, names: Iterable[str]) -> Configuration:
-        """Return the configuration with some patterns in int16; ``names``: of ONE_PATTERNS."""
+        """Return the configuration with the operators of some patterns in int16.
+
+        ``names``: keys of ONE_PATTERNS.
+        """
         graph = self.model.main
         raised = {op.results[0].name for name in names for op in ONE_PATTERNS[name](graph)}
         chosen = tuple(op.results[0].name for op in graph if op.results and op.results[0].name in raised)
@@ -190,24 +202,24 @@ class Solver:
 
 
 def pattern_setting(dtype: str, granularity: str) -> LayerSetting:
-    """Return the setting of the operators outside of patterns; int16 weights are always by channel.
+    """Return the setting of the operators outside of patterns, by ONE's words.
 
-    Raise UnsupportedError for other words than ONE's.
+    int16 weights always have a scale per channel.  Raise UnsupportedError for words that ONE does not have.
     """
     return layer_setting(dtype, CHANNEL if dtype.lower() == "int16" else granularity)
 
 
 def _told(observer: SearchObserver | None, found: Configuration, error: float | None) -> Configuration:
-    """Tell ``observer`` the result ``found`` of a bisection; return it."""
+    """Report the end of a bisection to ``observer``; return ``found``."""
     if observer is not None:
         observer.end(found, error)
     return found
 
 
 def depths_of(graph: Graph) -> dict[Value, int]:
-    """Return the depth of each value that depends on an input: the most operators on a way from an input.
+    """Return the depth of each value that depends on an input: the length of the longest path from an input.
 
-    As in ONE, an operator with several results counts as two.
+    The length is the number of operators.  As in ONE, an operator with several results counts twice.
     """
     depths = dict.fromkeys(graph.inputs, 0)
     for op in graph:
@@ -218,12 +230,12 @@ def depths_of(graph: Graph) -> dict[Value, int]:
 
 
 def _deepest(depths: Mapping[Value, int]) -> int:
-    """Return the depth of the deepest value plus 1: in ONE an output node follows it."""
+    """Return the largest depth plus 1, because ONE counts an output node, too."""
     return max(depths.values(), default=0) + 1
 
 
 def _names(graph: Graph, depths: Mapping[Value, int], cut: int, front: bool) -> tuple[str, ...]:
-    """Return the first results of the operators up to depth ``cut``, or, without ``front``, from it on."""
+    """Return the first results, by name, of operators up to depth ``cut`` (``front``) or from it on."""
     return tuple(
         op.results[0].name
         for op in graph
@@ -234,13 +246,13 @@ def _names(graph: Graph, depths: Mapping[Value, int], cut: int, front: bool) -> 
 
 
 def _outputs(model: Model, records: Sequence[Sequence[Array]]) -> list[list[Array]]:
-    """Return the outputs of ``model`` for each of ``records``, arrays in graph order."""
+    """Return the outputs of ``model`` for each of ``records``, arrays in the order of the inputs."""
     interpreter = Interpreter(model)
     return [interpreter.run(record) for record in records]
 
 
 def _mean_absolute_error(references: Sequence[Sequence[Array]], results: Sequence[Sequence[Array]]) -> float:
-    """Return the mean, over samples and outputs, of the mean absolute difference.
+    """Return the mean over samples and outputs of the mean absolute difference between two outputs.
 
     Raise ModelError if no output has elements, or if a difference is not finite.
     """
@@ -251,11 +263,10 @@ def _mean_absolute_error(references: Sequence[Sequence[Array]], results: Sequenc
         if a.size
     ]
     if not errors or not math.isfinite(sum(errors)):
-        raise ModelError("expected samples on which the outputs have elements, all of them finite")
+        raise ModelError("expected samples for which the outputs have elements, and only finite ones")
     return sum(errors) / len(errors)
 
 
-# Pictures of ONE's two patterns
 LAYER_NORM = """
     m = Mean(x: f32, axes)  s = Sub(x, m)  q = Mul(s, s)  v = Mean(q, variance_axes)
     e = Add(v, epsilon: const)  r = Rsqrt(e)  z = Mul(s, r)
@@ -264,10 +275,11 @@ SOFTMAX = """
     m = ReduceMax(x: f32, max_axes) {keep_dims: true}  s = Sub(x, m)  e = Exp(s)
     t = Sum(e, sum_axes) {keep_dims: true}  z = Div(e, t)
 """
+"""LAYER_NORM and SOFTMAX are the pictures of ONE's two patterns."""
 
 
 def _layer_norm_variances(graph: Graph) -> list[Op]:
-    """Return the operators that compute 1 / sqrt(variance + epsilon) in layer norms."""
+    """Return the operators of layer norms that compute 1 / sqrt(variance + epsilon)."""
     found = []
     for match in _matches(graph, LAYER_NORM, "layer norm"):
         axes, others = (_axes(match, name) for name in ("axes", "variance_axes"))
@@ -277,7 +289,7 @@ def _layer_norm_variances(graph: Graph) -> list[Op]:
 
 
 def _softmax_exponents(graph: Graph) -> list[Op]:
-    """Return the subtraction and the exponential in softmaxes over the last axis."""
+    """Return the SUB and the EXP of softmaxes over the last axis."""
     found = []
     for match in _matches(graph, SOFTMAX, "softmax"):
         if _axes(match, "max_axes") == _axes(match, "sum_axes") == {-1}:
@@ -289,17 +301,17 @@ ONE_PATTERNS: Mapping[str, Callable[[Graph], list[Op]]] = {
     "u8_layernorm_with_s16_variance": _layer_norm_variances,
     "u8_softmax_with_s16_sub_exp": _softmax_exponents,
 }
-"""The operators that ONE's options raise to int16, by the name of the option."""
+"""By the name of ONE's option, a function that returns the operators that the option raises to int16."""
 
 
 def _matches(graph: Graph, text: str, label: str) -> Iterable[Match]:
-    """Return the places where the picture ``text`` matches; ``label``: its name in messages."""
+    """Return the matches of the picture ``text`` in ``graph``; ``label``: its name in messages."""
     matcher = Matcher(query(text, label), quantized=False)
     return (match for op in graph for match in matcher.matches(op))
 
 
 def _axes(match: Match, name: str) -> set[int] | None:
-    """Return the axes in the constant ``name`` of the match, from the end (-1); None if it is no constant."""
+    """Return the axes of the operand ``name``, counted from the end (-1); None if they are no constant."""
     axes, rank = match.value(name), match.value("x").rank
     if not axes.is_const or not rank:
         return None

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of models, as pictures, that lose most when they are quantized; all operators of one are raised."""
+"""Patterns: parts of models, described by pictures, that often lose much precision in quantization.
+
+Mixed precision raises all operators of such a part together.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,11 @@ from circlekit.rewrite.picture import query
 
 @dataclass(frozen=True)
 class Pattern:
-    """A part of a model.
+    """A kind of part of a model.
 
-    ``pictures``: texts of alternative pictures.  ``is_front``: also all operators from which the match is
-    computed belong to the part, and those after it until the next operator with weights.
+    ``pictures``: texts of alternative pictures.
+    ``is_front``: the part has not only the operators of a match, but also all operators before the match, and
+    the operators after it up to the next operator with weights.
     """
 
     name: str
@@ -48,7 +52,7 @@ PATTERNS = (
     ),
     Pattern("softmax", ("e = Exp(x: f32)  s = Sum(e, axes)  z = Div(e, s)", "z = Softmax(x: f32)")),
 )
-"""The parts that are known to lose much."""
+"""The parts that often lose much precision."""
 
 
 def find_patterns(graph: Graph) -> list[tuple[str, list[Op]]]:
@@ -73,9 +77,9 @@ def find_patterns(graph: Graph) -> list[tuple[str, list[Op]]]:
 
 
 def _front(graph: Graph, ops: Iterable[Op]) -> list[Op]:
-    """Return, in order, ``ops``, the operators from which they are computed, and some that follow.
+    """Return ``ops``, all operators on which they depend, and those after them, in the order of the graph.
 
-    Those are the ones after them until the next operator with weights.
+    The operators after ``ops`` are taken up to the next operators with weights, which are not in the result.
     """
     front = set(ops)
     order = list(graph)
@@ -90,5 +94,6 @@ def _front(graph: Graph, ops: Iterable[Op]) -> list[Op]:
 
 
 def _has_weights(op: Op) -> bool:
+    """Return whether ``op`` is an operator with weights by its quantization rule."""
     rule = op.quantization_rule
     return rule is not None and bool(rule.weights)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute the last operators before float outputs on int16, where that is worth it.
+"""Raise the last operators of a model to int16 if that lowers the error of its outputs.
 
-SOFTMAX, LOGISTIC and TANH have a fixed scale, which on int8 is 1/256 or 1/128 even if the numbers take a
-small part of the range.  A residual ADD at the end rounds the output to int8 once more.  Such operators have
-no weights, so that int16 costs a QUANTIZE and little time.
+SOFTMAX, LOGISTIC and TANH have a fixed scale.  For int8 it is 1/256 or 1/128, even if the numbers take only
+a small part of the range.  A residual ADD at the end rounds the output to int8 once more.  These operators
+have no weights, so int16 costs only a QUANTIZE and little time.
 """
 
 from __future__ import annotations
@@ -24,17 +24,20 @@ from circlekit.quant.mixed.mixed_precision import (
 from circlekit.quant.plan import key_of
 
 RAISED_SCHEME = "int16x8"
+"""The name of the scheme of the raised operators."""
 
 LEAST_GAIN_DB = 0.3
-"""The gain for which the operators before an output are raised."""
+"""What raising the last operators must gain to be kept, in dB."""
 
 
 def raise_outputs(
     model: Model, make_plan: MakeMixedPlan, samples: Sequence[Inputs], first: Raised | None = None
 ) -> Raised:
-    """Return ``first``, the operators raised so far, with those of ``last_operators`` if they gain enough.
+    """Return the operators raised so far, and those of ``last_operators`` if raising them gains enough.
 
-    All are tried together on int16, and kept if they gain at least LEAST_GAIN_DB and none would be float.
+    ``first``: the operators raised so far.  All last operators are tried together.  They are kept if they
+    gain at least LEAST_GAIN_DB and the target runs all of them in int16.
+    ``model``, ``make_plan``, ``samples``: see ``raise_operators``.
     """
     result, samples = first or Raised(), samples[:MEASURED_SAMPLES]
     plain = make_plan(result.schemes)
@@ -49,12 +52,12 @@ def raise_outputs(
     is_kept = after >= before + LEAST_GAIN_DB
     codes = ", ".join(dict.fromkeys(plan.main.operators[name].code for name in tail))
     verdict = "kept" if is_kept else "rejected"
-    note = f"the last operators ({codes}) on int16: {before:.1f} to {after:.1f} dB, {verdict}"
+    note = f"the last operators ({codes}) raised to int16: {before:.1f} to {after:.1f} dB, {verdict}"
     return Raised(schemes if is_kept else result.schemes, after, [*result.notes, note])
 
 
 def last_operators(graph: Graph) -> list[Op]:
-    """Return the operators without weights whose results are outputs, or read only by such operators."""
+    """Return the operators without weights whose results are outputs or are read only by such operators."""
     found: set[Op] = set()
     for op in reversed(list(graph)):
         rule = op.quantization_rule

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the operators to raise: few for a target, or those that reduce the noise most for a budget."""
+"""Choose the operators to raise: few operators for a target, or the best operators for a budget."""
 
 from __future__ import annotations
 
@@ -15,26 +15,32 @@ from circlekit.quant.mixed.sensitivity import Sensitivity, is_raised
 from circlekit.targets.cost import operator_cost
 
 MAX_CLUSTER = 8
-"""At most this many neighbors are tried together: to raise one of them alone often gains nothing."""
+"""The largest number of neighbors that are tried together.
+
+Raising one of them alone often gains nothing, because the tensors around it stay rounded.
+"""
 
 COSTS: Mapping[str, Callable[[Op], float]] = {
     "operators": lambda op: 1.0,
     "macs": lambda op: float(operator_cost(op).macs),
     "bytes": lambda op: float(operator_cost(op).constant_bytes),
 }
-"""The units of a budget, and what an operator costs in each."""
+"""By the unit of a budget, a function that returns the cost of an operator in this unit."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """A part of the cost of all quantized operators.  ``share``: 0 to 1.  ``unit``: a name of COSTS."""
+    """A share, 0 to 1, of the cost of all quantized operators.  ``unit``: a key of COSTS."""
 
     share: float
     unit: str = "operators"
 
     @staticmethod
     def parse(text: str) -> Budget:
-        """Return the budget of a text such as ``20%`` or ``5% macs``; raise UnsupportedError for others."""
+        """Return the budget that a text such as ``20%`` or ``5% macs`` describes.
+
+        Raise UnsupportedError for any other text.
+        """
         number, percent, unit = text.partition("%")
         try:
             budget = Budget(float(number) / 100, unit.strip().strip(":") or "operators")
@@ -42,7 +48,7 @@ class Budget:
             budget = Budget(math.nan)
         if not percent or not 0 <= budget.share <= 1 or budget.unit not in COSTS:
             units = ", ".join(COSTS)
-            raise UnsupportedError(f"budget: expected 0% to 100%, and one of {units}, got {text!r}")
+            raise UnsupportedError(f"budget: expected 0% to 100% of one of {units}, got {text!r}")
         return budget
 
 
@@ -54,12 +60,13 @@ def choose_raised(
     keeps_constants: bool = False,
     clusters: Sequence[Sequence[Op]] = (),
 ) -> list[Op]:
-    """Return the operators to raise, those first that reduce the noise most for their cost.
+    """Return the operators to raise, beginning with those that reduce the noise most for their cost.
 
-    ``operators``: the quantized ones.  The choice ends when the predicted noise is that of ``target_sqnr``
-    (dB), when the budget is spent, or when no operator reduces the noise.  Without a budget, the cost is the
-    number of operators.  ``keeps_constants``: see ``Sensitivity.remaining``.  ``clusters``: operators that
-    are tried together, besides neighbors.
+    ``operators``: the quantized operators.
+    The choice ends when the predicted noise is as low as ``target_sqnr`` (in dB) demands, when the budget is
+    spent, or when no operator reduces the noise.  Without a budget, each operator costs 1.
+    ``keeps_constants``: see ``Sensitivity.remaining``.
+    ``clusters``: groups of operators that are tried together, besides groups of neighbors.
     """
     pool = list(operators)
     cost = COSTS[budget.unit if budget is not None else "operators"]
@@ -86,18 +93,21 @@ def choose_raised(
 
 
 def _rounded_source(value: Value) -> Value:
-    """Return the tensor whose rounded elements ``value`` holds: itself, unless operators only moved them."""
+    """Return the tensor from which data movement copies the elements of ``value``; else ``value`` itself."""
     source = None if value.producer is None else followed_operand(value.producer)
     return value if source is None else _rounded_source(source)
 
 
 def _ratio(candidate: tuple[float, list[Op]]) -> float:
-    """Return the gain per cost of a candidate, by which candidates are compared."""
+    """Return the gain per cost of ``candidate``, a pair (gain per cost, operators)."""
     return candidate[0]
 
 
 class _Gains:
-    """The noise that vanishes if more operators are raised.  ``operators``: those that may be raised."""
+    """Computes how much noise vanishes if more operators are raised.
+
+    ``operators``: those that may be raised.  ``keeps_constants``: see ``Sensitivity.remaining``.
+    """
 
     def __init__(self, sensitivity: Sensitivity, operators: Iterable[Op], keeps_constants: bool) -> None:
         self.constants = {} if keeps_constants else sensitivity.constants
@@ -105,8 +115,8 @@ class _Gains:
         self.known = set(operators)
 
     def of(self, cluster: Iterable[Op], raised: Mapping[Op, None]) -> float:
-        """Return the noise that vanishes if ``cluster`` is raised after ``raised``."""
-        chosen = dict.fromkeys(cluster)  # sets have no order, and sums of floats depend on it
+        """Return the noise that vanishes if ``cluster`` is raised in addition to ``raised``."""
+        chosen = dict.fromkeys(cluster)  # a dict has an order, on which sums of floats depend
         noise = sum(self.constants.get(op, 0.0) for op in chosen)
         around = [v for op in chosen for v in (*op.inputs, *op.results) if v is not None]
         both = {*chosen, *raised}
@@ -115,7 +125,7 @@ class _Gains:
         return noise
 
     def neighbors(self, cluster: Iterable[Op]) -> set[Op]:
-        """Return the operators that read or produce a value of ``cluster``, constants apart; also itself."""
+        """Return ``cluster`` and the operators that share a value with it, without shared constants."""
         values = {v for op in cluster for v in (*op.inputs, *op.results) if v is not None and not v.is_const}
         return {op for v in values for op in (v.producer, *v.users) if op is not None and op in self.known}
 
@@ -123,9 +133,9 @@ class _Gains:
 def _whole_cluster(
     ops: Sequence[Op], raised: Mapping[Op, None], gains: _Gains, cost: Callable[[Op], float], limit: float
 ) -> tuple[float, list[Op]]:
-    """Return the gain per cost of raising all ``ops`` together, and those that are not raised yet.
+    """Return (gain per cost, operators) of raising those of ``ops`` that are not raised yet, all together.
 
-    (0, []) if there are none or they cost more than ``limit``.
+    Return (0, []) if there are none, or if they cost more than ``limit``.
     """
     new = [op for op in ops if op in gains.known and op not in raised]
     price = sum(map(cost, new))
@@ -135,9 +145,10 @@ def _whole_cluster(
 def _best_cluster(
     start: Op, raised: Mapping[Op, None], gains: _Gains, cost: Callable[[Op], float], limit: float
 ) -> tuple[float, list[Op]]:
-    """Return the best gain per cost of a cluster of neighbors that grows from ``start``, and the cluster.
+    """Return (gain per cost, operators) of the best cluster of neighbors that grows from ``start``.
 
-    (0, []) if none gains within the cost ``limit``.
+    Neighbors are added one by one, the best first.  Return (0, []) if no cluster gains anything within the
+    cost ``limit``.
     """
     cluster, price, best = [start], cost(start), (0.0, list[Op]())
     while price <= limit:

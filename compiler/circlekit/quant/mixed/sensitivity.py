@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how much noise the quantization of each operator and each tensor adds to the outputs of a model.
 
-A source of noise is the rounding of an operator's constants, or the rounding of a tensor.  Each source is put
-alone into the float model.  The noises of many sources are nearly independent, so their powers add up.
+A source of noise is the rounding of an operator's constants, or the rounding of a tensor.  For each source,
+the float model is run with this source alone.  The noises of many sources are nearly independent, so the
+power of all is predicted as the sum of their powers.
 """
 
 from __future__ import annotations
@@ -22,25 +23,26 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.quantization import followed_operand
 from circlekit.quant.apply import real_data, stored_data
 from circlekit.quant.mixed.cone_runner import ConeRunner
-from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
+from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm, key_of
 
 
 @dataclass
 class Sensitivity:
     """The power of the noise at the outputs of the main graph, relative to the power of the signal.
 
-    ``constants``: the noise of the rounded constants of each quantized operator.  ``tensors``: the noise of
-    each rounded tensor.  Of several outputs, the one with the largest noise counts.
+    If there are several outputs, the largest relative noise counts.
+    ``constants``: by operator, the noise of its rounded constants.  ``tensors``: by tensor, the noise of its
+    rounding.
     """
 
     constants: dict[Op, float] = field(default_factory=dict)
     tensors: dict[Value, float] = field(default_factory=dict)
 
     def remaining(self, raised: Iterable[Op], keeps_constants: bool = False) -> float:
-        """Return the noise that is left if the operators ``raised`` are computed in higher precision.
+        """Return the predicted noise that remains if the operators ``raised`` are raised.
 
-        A tensor is then not rounded if its producer and all its users are raised.  ``keeps_constants``: the
-        constants stay as they are, because only activations get a higher precision, as in int16x8.
+        A tensor is no longer rounded if its producer and all its users are raised.
+        ``keeps_constants``: raising does not change constants, only activations, as for int16x8.
         """
         chosen = set(raised)
         noise = sum(n for op, n in self.constants.items() if keeps_constants or op not in chosen)
@@ -48,9 +50,10 @@ class Sensitivity:
 
 
 def is_raised(value: Value, raised: Collection[Op]) -> bool:
-    """Return whether only operators in ``raised`` produce and use ``value``.
+    """Return whether the producer and all users of ``value`` are in ``raised``.
 
-    Results of operators that only move its elements count as ``value``, because they are not rounded again.
+    If a user only moves the elements of ``value``, the same must hold for its results, because they are not
+    rounded again.
     """
     if value.producer is not None and value.producer not in raised:
         return False
@@ -61,10 +64,11 @@ def is_raised(value: Value, raised: Collection[Op]) -> bool:
 
 
 def measure(model: Model, plan: Plan, samples: Sequence[Inputs]) -> Sensitivity:
-    """Return the mean noise, over ``samples``, of everything that ``plan`` rounds in the main graph.
+    """Return the noise, as mean over ``samples``, of all that ``plan`` rounds in the main graph.
 
-    ``model``: the float model; ``samples``: at least one.  A source counts as 0 if its noise cannot be
-    computed because a later operator calls other graphs.  Raise the errors of ``Interpreter.run``.
+    ``model``: the float model.  ``samples``: at least one.
+    The noise of a source counts as 0 if a later operator calls other graphs, because it cannot be computed.
+    Raise the errors of ``Interpreter.run``.
     """
     runner, result = ConeRunner(model), Sensitivity()
     operators = _quantized_operators(model, plan.main)
@@ -85,13 +89,13 @@ def measure(model: Model, plan: Plan, samples: Sequence[Inputs]) -> Sensitivity:
     return result
 
 
-def rounded(array: Array, form: TensorPlan) -> Array:
-    """Return the numbers of ``array``, float32, rounded to what its quantized form can hold."""
+def rounded(array: Array, form: TensorForm) -> Array:
+    """Return the float32 ``array`` rounded to the real numbers that ``form`` can store."""
     return real_data(stored_data(array, form), form)
 
 
 def _quantized_operators(model: Model, plan: GraphPlan) -> dict[Op, OperatorPlan]:
-    """Return the operators with rounded constants, and their plans."""
+    """Return the operators of the main graph with rounded constants, and the plan of each."""
     found = {}
     for op in model.main:
         chosen = plan.operators.get(key_of(op))
@@ -100,14 +104,17 @@ def _quantized_operators(model: Model, plan: GraphPlan) -> dict[Op, OperatorPlan
     return found
 
 
-def _constant_operands(op: Op, plan: OperatorPlan) -> list[tuple[Value, TensorPlan]]:
-    """Return the constant operands of ``op`` that ``plan`` rounds, and how."""
+def _constant_operands(op: Op, plan: OperatorPlan) -> list[tuple[Value, TensorForm]]:
+    """Return (constant, form) for each constant operand of ``op`` that ``plan`` rounds."""
     pairs = [(op.inputs[index], form) for index, form in plan.operands.items() if index < len(op.inputs)]
     return [(v, form) for v, form in pairs if v is not None and v.is_const and v.dtype is f32 and v.is_plain]
 
 
-def _rounded_tensors(model: Model, plan: GraphPlan) -> dict[Value, TensorPlan]:
-    """Return the tensors that are rounded, and how; not those that only hold elements of another tensor."""
+def _rounded_tensors(model: Model, plan: GraphPlan) -> dict[Value, TensorForm]:
+    """Return the rounded tensors of the main graph with their forms.
+
+    Tensors into which data movement copies another tensor are left out: they are not rounded again.
+    """
     values = [
         *model.main.inputs,
         *(v for op in model.main if followed_operand(op) is None for v in op.results),
@@ -116,7 +123,7 @@ def _rounded_tensors(model: Model, plan: GraphPlan) -> dict[Value, TensorPlan]:
 
 
 def _changed_results(runner: ConeRunner, op: Op, plan: OperatorPlan) -> dict[Value, Array]:
-    """Return the results of ``op`` with its constants rounded; nothing if they cannot be computed."""
+    """Return the results of ``op`` with rounded constants; {} if they cannot be computed."""
     constants = {value: rounded(value.array(), form) for value, form in _constant_operands(op, plan)}
     try:
         return dict(zip(op.results, runner.results_of(op, constants), strict=True))
@@ -127,7 +134,7 @@ def _changed_results(runner: ConeRunner, op: Op, plan: OperatorPlan) -> dict[Val
 def _noise(
     runner: ConeRunner, changes: dict[Value, Array], reference: Sequence[Array], power: Sequence[float]
 ) -> float:
-    """Return the noise that ``changes`` make: of all outputs the largest power relative to the signal's.
+    """Return the noise that ``changes`` of values cause: the largest relative noise of an output.
 
     ``reference``, ``power``: the outputs without changes, and the sum of squares of each.
     """
@@ -143,5 +150,5 @@ def _noise(
 
 
 def _numbers(array: Array) -> Array:
-    """Return the elements as a float64 vector; a single 0 for strings and complex numbers."""
+    """Return the elements as a float64 vector; for strings and complex numbers, a single 0."""
     return array.astype(np.float64).reshape(-1) if array.dtype.kind in "fiub" else np.zeros(1)

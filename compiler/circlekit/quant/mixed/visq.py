@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONE's visq: the error of each tensor of a quantized model against the float model, as JSON and as a graph.
+"""ONE's visq: compare each tensor of a quantized model with the float model; write errors as JSON and graph.
 
-The quantized model is turned into a float model that rounds (``fake_quantize``), so that its tensors can be
-compared with those of the float model by name.  Source of the formulas and of the files: ``visq`` in ONE's
+``fake_quantize`` turns the quantized model into a float model that rounds.  Its tensors are compared with
+those of the same names in the float model.  Source of the formulas and of the files: ``visq`` in ONE's
 repository.
 """
 
@@ -28,15 +28,15 @@ SUFFIX = "_FQ_Quantize_FQ_Dequantize"
 """The end of the names that ``fake_quantize`` gives to rounded tensors."""
 
 EPSILON = 1e-6
-"""Added to the difference of the largest and the smallest element, which may be 0."""
+"""What is added to the difference of the largest and the smallest element, because that may be 0."""
 
 COLORS = (
     "#ffffcc", "#ffeda0", "#fed976", "#feb24c", "#fd8d3c", "#fc4e2a", "#e31a1c", "#bd0026", "#800026",
 )  # fmt: skip
-"""ColorBrewer's scheme YlOrRd of nine colors, from small to large errors."""
+"""Colors from small to large errors: ColorBrewer's scheme YlOrRd."""
 
 DIGITS = 4
-"""Digits after the decimal point in files."""
+"""The number of digits after the decimal point in files."""
 
 
 def _peak(reference: Array, difference: Array) -> float:
@@ -45,10 +45,12 @@ def _peak(reference: Array, difference: Array) -> float:
 
 
 def _mean_square(reference: Array, difference: Array) -> float:
+    """Return the mean squared error."""
     return float(np.square(difference).mean())
 
 
 def _total(reference: Array, difference: Array) -> float:
+    """Return the sum of the absolute errors."""
     return float(np.abs(difference).sum())
 
 
@@ -56,11 +58,12 @@ METRICS: Mapping[str, Callable[[Array, Array], float]] = {
     "MPEIR": _peak,
     "MSE": _mean_square,
     "TAE": _total,
-    "SRMSE": _mean_square,  # its root, divided by the scale, at the end
+    "SRMSE": _mean_square,  # ``_finished`` takes the root and divides it by the scale
 }
-"""ONE's metrics: each returns the error for one sample, from the float tensor and the difference to it.
+"""ONE's metrics by name.
 
-The error of a tensor is the mean over all samples.
+Each is a function of the float tensor and the difference from it, and returns the error for one sample.  The
+error of a tensor is the mean over all samples.
 """
 
 
@@ -68,8 +71,8 @@ The error of a tensor is the mean over all samples.
 class TensorErrors:
     """Errors of tensors in one metric.
 
-    ``errors``: by the tensor's name, in the order of execution.  ``low``, ``high``: the errors at the ends of
-    the scale of colors.
+    ``metric``: a key of METRICS.  ``errors``: by name of the tensor, in the order of execution.
+    ``low``, ``high``: the errors at both ends of the color scale.
     """
 
     metric: str
@@ -78,13 +81,13 @@ class TensorErrors:
     high: float = 1.0
 
     def colors(self) -> list[dict[str, Any]]:
-        """Return the scale of colors: ONE's objects with a begin ``b``, an end ``e`` and a color ``c``."""
+        """Return the color scale as ONE's objects: the color ``c`` is for errors from ``b`` to ``e``."""
         width = (self.high - self.low) / len(COLORS)
         ends = [self.low + index * width for index in range(len(COLORS) + 1)]
         return [{"b": ends[index], "e": ends[index + 1], "c": color} for index, color in enumerate(COLORS)]
 
     def document(self, model: str) -> dict[str, Any]:
-        """Return ONE's ``*.visq.json`` for the model file called ``model``."""
+        """Return the JSON document of ONE's ``*.visq.json``; ``model``: the name of the model file."""
         scheme = [
             {key: x if isinstance(x, str) else round(x, DIGITS) for key, x in slot.items()}
             for slot in self.colors()
@@ -93,8 +96,9 @@ class TensorErrors:
         return {"meta": {"model": model, "metric": self.metric, "colorscheme": scheme}, "error": [errors]}
 
     def dot(self, graph: Graph, model: str) -> str:
-        """Return ``graph`` in Graphviz's language; operators have the color of their error, or are gray.
+        """Return a drawing of ``graph`` in Graphviz's language.
 
+        Operators have the color of the error of their first result; those without an error are gray.
         ``model``: the name of the drawing.
         """
         slots = self.colors()
@@ -110,7 +114,7 @@ class TensorErrors:
         return "\n".join([*lines, "}", ""])
 
     def _dot_lines(self, graph: Graph, op: Op) -> list[str]:
-        """Return the lines of the node of ``op`` and of the edges that lead to it."""
+        """Return the lines for the node of ``op`` and for the edges that lead to this node."""
         name, error = op.results[0].name, self.errors.get(op.results[0].name)
         style = 'style=filled, fillcolor="gray"'
         if error is not None:
@@ -125,6 +129,7 @@ class TensorErrors:
         return [f"{_quoted(name)} [{style}];", *edges]
 
     def _color(self, error: float) -> str:
+        """Return the color of ``error``."""
         share = (error - self.low) / (self.high - self.low) if self.high > self.low else 0.0
         return COLORS[min(max(int(share * len(COLORS)), 0), len(COLORS) - 1)]
 
@@ -132,10 +137,11 @@ class TensorErrors:
 def tensor_errors(
     model: Model, quantized: Model, samples: Iterable[Sequence[Array]], metrics: Sequence[str]
 ) -> list[TensorErrors]:
-    """Return, for each metric, the errors of the tensors that ``quantized`` rounds.
+    """Return for each metric the errors of the tensors that ``quantized`` rounds.
 
-    ``model``: the float model.  ``samples``: lists of arrays in graph order; one is in memory at a time.
-    ``metrics``: names of METRICS.  Tensors that only hold elements of others are left out, as in ONE.
+    ``model``: the float model.  ``metrics``: keys of METRICS.
+    ``samples``: lists of arrays in the order of the graph's inputs; one sample is in memory at a time.
+    As in ONE, tensors into which data movement copies others have no error.
 
     Raise ModelError without samples, if no tensor has the same name and shape in both models, or if an error
     is not finite; and the errors of ``Interpreter.run``.
@@ -158,20 +164,24 @@ def tensor_errors(
                 for metric in metrics:
                     sums[metric].setdefault(name, []).append(METRICS[metric](reference, difference))
     if not count:
-        raise ModelError("errors of tensors are measured on samples, expected at least one")
+        raise ModelError("expected at least one sample to measure errors of tensors, got none")
     return [_finished(metric, errors, scales) for metric, errors in sums.items()]
 
 
 def _finished(
     metric: str, errors: Mapping[str, Sequence[float]], scales: Mapping[str, float]
 ) -> TensorErrors:
-    """Return the means of ``errors`` over the samples; ``scales``: the scale of each tensor, for SRMSE."""
+    """Return the means of ``errors`` over the samples.
+
+    ``errors``: by tensor, the error for each sample.  ``scales``: the scale of each tensor, for SRMSE.
+    Raise ModelError if there are no errors, or if one is not finite.
+    """
     if not errors:
-        raise ModelError("no tensor of the quantized model has the name and shape of one of the float model")
+        raise ModelError("expected tensors with the same name and shape in both models, found none")
     means = {name: sum(found) / len(found) for name, found in errors.items()}
     wrong = next((name for name, mean in means.items() if not math.isfinite(mean)), None)
     if wrong is not None:
-        raise ModelError(f"expected finite numbers, got an error of {means[wrong]} at %{wrong}")
+        raise ModelError(f"expected tensors of finite numbers, got the error {means[wrong]} at %{wrong}")
     if metric == "MPEIR":
         return TensorErrors(metric, means)
     if metric == "SRMSE":
@@ -184,13 +194,14 @@ def _finished(
 def _results(
     run: Interpreter, sample: Sequence[Array], name_of: Callable[[str], str | None]
 ) -> dict[str, Array]:
-    """Return the float results of operators in the main graph, under new names.
+    """Run the main graph on ``sample`` and return the float results of its operators by new names.
 
-    ``name_of``: returns the new name, or None to leave the result out.
+    ``name_of``: returns the new name for a name, or None to leave the result out.
     """
     found: dict[str, Array] = {}
 
     def keep(op: Op, arrays: Sequence[Array]) -> None:
+        """Keep the float results of ``op`` that have a new name."""
         for value, array in zip(op.results, arrays, strict=True):
             name = name_of(value.name)
             if name is not None and op.graph is run.model.main and array.dtype.kind == "f":
@@ -202,12 +213,12 @@ def _results(
 
 
 def _original(name: str) -> str | None:
-    """Return the name in the float model of a rounded tensor; None if ``name`` is of another tensor."""
+    """Return the name that the rounded tensor ``name`` has in the float model; None for other tensors."""
     return name.removesuffix(SUFFIX) if name.endswith(SUFFIX) else None
 
 
 def _scales(rounding: Model) -> dict[str, float]:
-    """Return the scale of each rounded tensor by its name in the float model."""
+    """Return the scale of each rounded tensor, by its name in the float model."""
     return {
         name: float(op.input.quantization.scale.reshape(-1)[0])
         for op in rounding.main
@@ -218,9 +229,9 @@ def _scales(rounding: Model) -> dict[str, float]:
 
 
 def read_errors(document: Any, path: str) -> dict[str, float]:
-    """Return the error of each tensor in the JSON ``document`` of a file ``*.visq.json``.
+    """Return {name: error} of the tensors in the JSON ``document`` of a file ``*.visq.json``.
 
-    ``path``: of the file, for messages.  Raise ParseError if it is no such document.
+    ``path``: the path of the file, for messages.  Raise ParseError for any other document.
     """
     graphs = document.get("error") if isinstance(document, dict) else None
     if not isinstance(graphs, list) or not graphs or not isinstance(graphs[0], dict):

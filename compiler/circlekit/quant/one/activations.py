@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose scales and zero points of activations, and of constants used as such, by ONE's rules."""
+"""Choose parameters (scale and zero point) of activations by ONE's rules.
+
+Constants that stand for activations get them, too.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +23,20 @@ from circlekit.quant.one.formulas import parameters, to_given_integers, to_integ
 from circlekit.quant.one.graph_editor import GraphEditor
 from circlekit.quant.one.rules import OneRule, layer_rule, origin_rule, rule_of
 from circlekit.quant.one.settings import LayerSetting, Settings
+from circlekit.quant.weights import present_operand
 
 LOWEST = np.finfo(np.float32).min
-"""The lowest float32, which exporters write for minus infinity."""
+"""The lowest float32; exporters write it for minus infinity."""
 
 
 @dataclass
 class Task:
     """The quantization of one graph: the state that all steps share.
 
-    ``own``: the settings of operators that do not have the default one.  ``editor``: changes the graph.
-    ``float_ops``: the operators that stay float, each with the reason.  ``floats``: the values that stay
-    float32.  ``reasons``: why each value has its parameters.
+    ``settings``: the settings of the model.  ``own``: the settings of the operators that do not have the
+    default setting.  ``editor``: changes the graph.
+    ``float_ops``: the operators that stay float, with the reasons.  ``floats``: the values that stay float32.
+    ``reasons``: why each value has its parameters.
     """
 
     graph: Graph
@@ -43,23 +48,23 @@ class Task:
     reasons: dict[Value, str] = field(default_factory=dict)
 
     def setting(self, op: Op | None) -> LayerSetting:
-        """Return the operator's own setting or the default one; None stands for the inputs of the graph."""
+        """Return the own setting of ``op``, or else the default; None stands for the inputs of the graph."""
         return self.settings.default if op is None else self.own.get(op, self.settings.default)
 
     def rule(self, op: Op) -> OneRule:
-        """Return how ONE quantizes ``op`` with these settings."""
+        """Return the rule by which ONE quantizes ``op`` with these settings."""
         return rule_of(op, self.settings.max_pool_keeps_scale)
 
     def quantized_ops(self) -> list[Op]:
-        """Return the operators that compute on integers, in order."""
+        """Return the operators of the float model that are quantized, in order."""
         skipped = self.editor.inserted.keys() | self.float_ops.keys()
         return [op for op in self.graph.ops if op not in skipped]
 
 
 def recorded_range(value: Value) -> tuple[np.float32, np.float32] | None:
-    """Return the recorded minimum and maximum; None if there is none.
+    """Return the recorded (min, max) of ``value``; None if there are none.
 
-    Raise ModelError if they are not finite or not in order.
+    Raise ModelError if they are not finite, or if min is above max.
     """
     quantization = value.quantization
     if quantization is None or quantization.min is None or quantization.max is None:
@@ -73,15 +78,16 @@ def recorded_range(value: Value) -> tuple[np.float32, np.float32] | None:
 
 
 def range_parameters(low: np.float32, high: np.float32, dtype: DType) -> Quantization:
-    """Return the parameters of a tensor with the range ``low`` to ``high``, with the range as min and max."""
+    """Return the parameters of a tensor with the range [low, high]; its min and max are this range."""
     made = parameters(np.asarray(low), np.asarray(high), dtype).quantization()
     return Quantization(made.scale, made.zero_point, 0, np.array([low]), np.array([high]))
 
 
 def converted_parameters(value: Value, dtype: DType) -> Quantization:
-    """Return the parameters of ``value`` if it gets another dtype: fixed ones, or those of its range.
+    """Return the parameters that ``value`` gets in ``dtype``.
 
-    Raise ModelError if it has neither.
+    They are the fixed ones of its rule, or else those of its recorded range.  Raise ModelError if it has
+    neither.
     """
     rule = origin_rule(value)
     if dtype in rule.fixed:
@@ -94,7 +100,7 @@ def converted_parameters(value: Value, dtype: DType) -> Quantization:
 
 
 def fixed_parameters(rule: OneRule, dtype: DType, old: Quantization | None) -> Quantization:
-    """Return the fixed scale and zero point of ``rule``; min and max are those of ``old``."""
+    """Return the fixed scale and zero point of ``rule`` for ``dtype``, with the min and max of ``old``."""
     scale, zero_point = rule.fixed[dtype]
     ends = (None, None) if old is None else (old.min, old.max)
     return Quantization(np.array([scale], np.float32), np.array([zero_point], np.int64), 0, *ends)
@@ -102,16 +108,16 @@ def fixed_parameters(rule: OneRule, dtype: DType, old: Quantization | None) -> Q
 
 def no_range(value: Value) -> ModelError:
     """Return the error for a value without a recorded range."""
-    return ModelError(f"%{value.name} has no recorded min and max; record-minmax records them")
+    return ModelError(f"%{value.name}: expected recorded min and max, got none; record-minmax records them")
 
 
 # -- steps, in the order in which they run -----------------------------------------------------
 
 
 def quantize_ranges(task: Task) -> None:
-    """Make every float activation an integer tensor with the parameters of its recorded range.
+    """Give every float activation an integer dtype and the parameters of its recorded range.
 
-    Raise ModelError if one that is used has no recorded range.
+    Raise ModelError if an activation that is used has no recorded range.
     """
     ops = [None, *task.quantized_ops()]
     for op in ops:
@@ -130,7 +136,7 @@ def quantize_ranges(task: Task) -> None:
 
 
 def is_activation(task: Task, value: Value) -> bool:
-    """Return whether ``value`` is a quantized activation: no constant, not float, with one scale."""
+    """Return whether ``value`` is a quantized activation: computed, not among the floats, with one scale."""
     return not value.is_const and value not in task.floats and _scale_size(value) == 1
 
 
@@ -140,11 +146,11 @@ def _scale_size(value: Value) -> int:
 
 
 def propagate_backward(task: Task) -> None:
-    """Give operands the parameters of the result where the rule of their operator says so (``backward``).
+    """Give operands the parameters of the result where the operator's rule says so (``OneRule.backward``).
 
-    An operand keeps its own if others use it, if it is a graph output, or if the same kind of operator
-    produces it.  All operands of an operator with a fused activation keep theirs.  A PAD_V2 with the lowest
-    float gives its result the parameters of its input instead.
+    An operand keeps its own parameters if it has other users, if it is a graph output, or if the same kind of
+    operator produces it.  All operands of an operator with a fused activation keep theirs.
+    A PAD_V2 that pads with the lowest float is an exception: its result gets the parameters of its input.
     """
     for op in task.quantized_ops():
         names = task.rule(op).backward
@@ -154,9 +160,9 @@ def propagate_backward(task: Task) -> None:
         if isinstance(op, PadV2) and _pads_with_lowest(op):
             source = op.input
             op.output.quantization = source.quantization
-            task.reasons[op.output] = f"as %{source.name}: the lowest float must not widen the range"
+            task.reasons[op.output] = f"that of %{source.name}: the lowest float must not widen the range"
         elif getattr(op, "act", Activation.NONE) is not Activation.NONE:
-            continue  # its constants are quantized by their own range
+            continue  # ``quantize_constants`` quantizes its constants
         for index, (name, value) in enumerate(op.operand_items()):
             if name not in names or value is source:
                 continue
@@ -166,51 +172,55 @@ def propagate_backward(task: Task) -> None:
                 others = len(value.users) > 1 or task.graph.is_output(value)
                 if not others:
                     value.quantization = source.quantization
-                    task.reasons[value] = f"as %{op.output.name}: {op.code} has one scale"
+                    task.reasons[value] = f"that of %{op.output.name}: {op.code} has one scale"
 
 
 def _pads_with_lowest(op: PadV2) -> bool:
-    """Whether ``op`` pads with the lowest float or -inf, which must not widen the range of the result."""
+    """Return whether ``op`` pads with the lowest float or -inf, which must not widen the result's range."""
     data = op.constant_values.data
     return data is not None and data.dtype == np.float32 and data.size > 0 and data.flat[0] <= LOWEST
 
 
 def _quantize_like(task: Task, op: Op, index: int, source: Value) -> None:
-    """Quantize the float constant ``op.inputs[index]`` with the parameters of ``source``."""
+    """Quantize the constant ``op.inputs[index]`` with the parameters of ``source``; do nothing if not float.
+
+    Raise ModelError for NaN.
+    """
     value, like = op.inputs[index], source.quantization
     if value is None or like is None or value.dtype is not f32:
         return
     dtype, data = source.dtype, plain_floats(value)
     if np.isnan(data).any():
-        raise ModelError(f"%{value.name} has elements that are NaN")
+        raise ModelError(f"%{value.name}: expected numbers, got NaN")
     key = ("like", dtype, like.scale.tobytes(), like.zero_point.tobytes())
 
     def make() -> tuple[Array, DType, Quantization]:
+        """Return data, dtype and quantization of the new constant."""
         return to_given_integers(data, dtype, like.scale[0], like.zero_point[0]), dtype, like
 
     constant = task.editor.replace_constant(op, index, key, make)
-    task.reasons[constant] = f"as %{op.output.name}: {op.code} has one scale"
+    task.reasons[constant] = f"that of %{op.output.name}: {op.code} has one scale"
 
 
 def plain_floats(value: Value) -> Array:
-    """Return the float32 data of a constant.  Raise UnsupportedError if it is sparse or compressed."""
+    """Return the float32 data of a constant; raise UnsupportedError if it is sparse or compressed."""
     if not value.is_plain or value.dtype is not f32:
         raise UnsupportedError(f"%{value.name}: expected dense float32 data, got sparse or compressed data")
     return value.array()
 
 
 def finite_floats(value: Value) -> Array:
-    """Return the float32 data of a constant.  Raise ModelError for NaN, infinity and +-FLT_MAX."""
+    """Return the float32 data of a constant; raise ModelError for NaN, infinity and +-FLT_MAX."""
     data = plain_floats(value)
     if data.size and not float(np.abs(data).max()) < -float(LOWEST):
-        raise ModelError(f"%{value.name} has elements that are NaN, infinite or the largest float")
+        raise ModelError(f"%{value.name}: expected finite numbers, got NaN, infinity or the largest float")
     return data
 
 
 def quantize_constants(task: Task) -> None:
-    """Quantize the float constants that operators read as activations, by the range of their elements.
+    """Quantize the float constants that stand for activations, by the range of their elements.
 
-    These are all but weights, biases and constants with a scale per element.
+    These are all but weights, biases and the constants in ``OneRule.per_element``.
     """
     for op in task.quantized_ops():
         rule, layer, dtype = task.rule(op), layer_rule(op), task.setting(op).dtype
@@ -227,11 +237,10 @@ def quantize_constant(task: Task, op: Op, index: int, dtype: DType) -> None:
 
     Raise the errors of ``finite_floats``.
     """
-    value = op.inputs[index]
-    assert value is not None  # the caller found a constant
-    data = finite_floats(value)
+    data = finite_floats(present_operand(op, index))
 
     def make() -> tuple[Array, DType, Quantization]:
+        """Return data, dtype and quantization of the new constant."""
         low, high = (np.asarray(end(data) if data.size else 0, np.float32) for end in (np.min, np.max))
         made = parameters(low, high, dtype)
         inside = np.clip(data, made.low, made.high)
@@ -242,7 +251,7 @@ def quantize_constant(task: Task, op: Op, index: int, dtype: DType) -> None:
 
 
 def fix_special(task: Task) -> None:
-    """Set the parameters of results whose rule has fixed parameters, or wants scales that are integers."""
+    """Set the parameters of results whose rule has fixed parameters, or demands scales that are integers."""
     for op in task.quantized_ops():
         rule = task.rule(op)
         for value in op.results:
@@ -253,13 +262,13 @@ def fix_special(task: Task) -> None:
                 task.reasons[value] = f"the fixed scale of {op.code}"
             elif rule.integer_scale:
                 value.quantization = with_integer_scale(value.quantization)
-                task.reasons[value] += f"; {op.code} gives integers, so the scale is an integer"
+                task.reasons[value] += f"; the results of {op.code} are integers, so the scale is one, too"
 
 
 def propagate_forward(task: Task) -> None:
-    """Give results the parameters of an operand where the rule of their operator says so (``forward``).
+    """Give results the parameters of an operand where the operator's rule says so (``OneRule.forward``).
 
-    They keep their own min and max.
+    The results keep their own min and max.
     """
     for op in task.graph.ops:
         if op in task.editor.inserted:
@@ -274,13 +283,13 @@ def propagate_forward(task: Task) -> None:
             if source is not None and source.scale.size == 1 and value.quantization is not None:
                 kept = value.quantization
                 value.quantization = Quantization(source.scale, source.zero_point, 0, kept.min, kept.max)
-                task.reasons[value] = f"as %{operand.name}, whose elements {op.code} moves"
+                task.reasons[value] = f"that of %{operand.name}, whose elements {op.code} moves"
 
 
 def _refresh_conversion(op: Op) -> None:
-    """If ``op`` is a QUANTIZE between integer dtypes, set a fixed or integer scale of its result.
+    """If ``op`` is a QUANTIZE between integer dtypes, apply a fixed scale or an integer scale to its result.
 
-    The rule is that of the operator that determined the scale of its operand.
+    The rule is that of the operator that determines the scale of the operand (``origin_rule``).
     """
     if not isinstance(op, Quantize):
         return

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Insert QUANTIZE and DEQUANTIZE where dtypes meet: float operators, mixed precision, inputs and outputs."""
+"""Insert QUANTIZE and DEQUANTIZE where dtypes change.
+
+That is at float operators, at operators with another dtype than the default, and at inputs and outputs.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,14 @@ from circlekit.quant.one.activations import (
     recorded_range,
 )
 from circlekit.quant.one.settings import DTYPES
+from circlekit.quant.weights import present_operand
 
 
 def isolate_float_ops(task: Task, outputs: Sequence[DType]) -> None:
     """Insert conversions around the operators that stay float.
 
-    It runs first, while every activation is still float.  ``outputs``: the dtype that each output of the
-    graph will have.
+    This must be the first step, while every activation is still float.  ``outputs``: the dtype that each
+    output of the graph will have.
     """
     task.floats.update(v for op in task.float_ops for v in op.results if v.dtype is f32)
     for op in task.float_ops:
@@ -44,10 +48,10 @@ def isolate_float_ops(task: Task, outputs: Sequence[DType]) -> None:
 
 
 def _quantize_result(task: Task, op: Op, value: Value, outputs: Sequence[DType]) -> None:
-    """Insert a QUANTIZE after ``value``, a result of the float operator ``op``, for users with integers.
+    """Insert a QUANTIZE after ``value``, a result of the float operator ``op``, for its quantized users.
 
-    ``outputs``: as for ``isolate_float_ops``.  A graph output that has only float users stays float if that
-    is its dtype in ``outputs``, or if it has no recorded range.
+    ``outputs``: see ``isolate_float_ops``.  A graph output without quantized users stays float if ``outputs``
+    says so, or if it has no recorded range.
     """
     users = [(user, i) for user, i in value.uses if user not in task.float_ops]
     ports = [t for v, t in zip(task.graph.outputs, outputs, strict=True) if v is value and t is not f32]
@@ -63,7 +67,7 @@ def _quantize_result(task: Task, op: Op, value: Value, outputs: Sequence[DType])
 
 
 def insert_mixed_precision(task: Task) -> None:
-    """Convert operands and results of operators whose dtype is not the default one."""
+    """Insert conversions before and after the operators whose dtype is not the default dtype."""
     default = task.settings.default.dtype
     for op in task.quantized_ops():
         dtype = task.setting(op).dtype
@@ -75,7 +79,7 @@ def insert_mixed_precision(task: Task) -> None:
                 converted = task.editor.converted(value, dtype, parameters, before=op)
                 op.set_input(index, converted)
                 task.reasons[converted] = f"range of %{value.name}, in the dtype of %{op.output.name}"
-        for value in reversed(op.results):  # each is inserted directly after the operator
+        for value in reversed(op.results):  # each conversion stands directly after the operator
             if is_activation(task, value):
                 converted = task.editor.converted(value, default, converted_parameters(value, default))
                 task.editor.redirect(value, converted)
@@ -83,18 +87,17 @@ def insert_mixed_precision(task: Task) -> None:
 
 
 def remove_redundant_conversions(task: Task) -> None:
-    """Simplify inserted conversions that follow each other, and remove those that change nothing.
+    """Simplify chains of inserted conversions, and remove the conversions that change nothing.
 
-    The second QUANTIZE of two in a row converts the operand of the first directly.  A DEQUANTIZE after a
-    QUANTIZE of floats is replaced by these floats.
+    If one QUANTIZE follows another, the second converts the operand of the first.  If a DEQUANTIZE follows
+    the QUANTIZE of a float value, users of its result read that value.
     """
     editor = task.editor
     changed = True
     while changed:
         changed = False
         for op in editor.inserted:
-            source = op.inputs[0]
-            assert source is not None  # both kinds have an operand
+            source = present_operand(op, 0)
             earlier = source.producer if source.producer in editor.inserted else None
             if isinstance(op, Dequantize):
                 if isinstance(earlier, Quantize) and earlier.input.dtype is f32:
@@ -109,10 +112,10 @@ def remove_redundant_conversions(task: Task) -> None:
 
 
 def requantize_copied_operands(task: Task) -> None:
-    """Convert operands that have another scale than the result of an operator that only copies integers.
+    """Insert a QUANTIZE before operands that have another scale than the result, where integers are copied.
 
-    ONE leaves them, where others use the operand too, and the results are wrong.  Only its kernel of uint8
-    CONCATENATION scales.
+    ONE does not, and so gets wrong results where an operand has other users.  ONE's kernel for uint8
+    CONCATENATION needs no QUANTIZE, because it scales its operands.
     """
     for op in task.quantized_ops():
         names = task.rule(op).backward
@@ -127,11 +130,11 @@ def requantize_copied_operands(task: Task) -> None:
                 converted = task.editor.converted(value, value.dtype, like, before=op)
                 task.editor.conversions.pop((value, value.dtype), None)
                 op.set_input(index, converted)
-                task.reasons[converted] = f"as %{op.output.name}: {op.code} has one scale"
+                task.reasons[converted] = f"that of %{op.output.name}: {op.code} has one scale"
 
 
 def _same_parameters(a: Value, b: Value) -> bool:
-    """Return whether both values have the same dtype, single scale and zero point."""
+    """Return whether both values have the same dtype, scale and zero point, and only one scale."""
     if a.dtype is not b.dtype or a.quantization is None or b.quantization is None:
         return False
     p, q = a.quantization, b.quantization
@@ -146,11 +149,11 @@ def _same_parameters(a: Value, b: Value) -> bool:
 def port_dtypes(
     ports: Sequence[Value], wanted: Sequence[DType] | None, default: DType, side: str
 ) -> list[DType]:
-    """Return the dtype that each input or output of a graph gets.
+    """Return the dtype that each of ``ports`` gets.
 
-    ``ports``: the inputs, or the outputs.  ``wanted``: one dtype for all float ones, or one for each; None:
-    ``default``.  ``side``: "input" or "output", for messages.
-    Raise UnsupportedError if the number of dtypes is wrong, or if a tensor cannot have its dtype.
+    ``ports``: the inputs of a graph, or its outputs.  ``wanted``: one dtype for all float ports, or one for
+    each port; None: ``default`` for all float ports.  ``side``: ``input`` or ``output``, for messages.
+    Raise UnsupportedError if the number of dtypes is wrong, or if a port cannot have its dtype.
     """
     given = list(wanted or [default])
     if len(given) not in (1, len(ports)):
@@ -162,19 +165,18 @@ def port_dtypes(
         given = [given[0] if port.dtype is f32 else port.dtype for port in ports]
     for port, dtype in zip(ports, given, strict=True):
         if port.dtype is not f32 and dtype is not port.dtype:
-            expected = f"expected {port.dtype.short}, which it has"
-            raise UnsupportedError(f"{side} %{port.name} cannot become {dtype.short}: {expected}")
+            raise UnsupportedError(f"{side} %{port.name} must stay {port.dtype.short}, got {dtype.short}")
         if port.dtype is f32 and dtype not in (f32, *DTYPES.values()):
             raise UnsupportedError(
-                f"{side} %{port.name} cannot become {dtype.short}: expected uint8, int16 or float32"
+                f"{side} %{port.name}: expected uint8, int16 or float32, got {dtype.short}"
             )
     return given
 
 
 def set_input_types(task: Task, dtypes: Sequence[DType]) -> None:
-    """Give the inputs their dtypes; a QUANTIZE converts each to the dtype that its users read.
+    """Give the graph's inputs their ``dtypes`` (``port_dtypes``).
 
-    ``dtypes``: the result of ``port_dtypes``.
+    An inserted QUANTIZE converts each input to the dtype that its users read.
     """
     for value, dtype in zip(task.graph.inputs, dtypes, strict=True):
         if value.dtype is dtype:
@@ -194,9 +196,9 @@ def set_input_types(task: Task, dtypes: Sequence[DType]) -> None:
 
 
 def set_output_types(task: Task, dtypes: Sequence[DType]) -> None:
-    """Give the outputs their dtypes, by a QUANTIZE or DEQUANTIZE after their producers.
+    """Give the graph's outputs their ``dtypes`` (``port_dtypes``) by an inserted QUANTIZE or DEQUANTIZE.
 
-    ``dtypes``: the result of ``port_dtypes``.  Outputs without a scale stay as they are.
+    Outputs without a scale stay as they are.
     """
     for value, dtype in zip(task.graph.outputs, dtypes, strict=True):
         if value.dtype is dtype or value.quantization is None or not value.quantization.scale.size:

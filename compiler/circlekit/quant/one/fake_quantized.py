@@ -22,10 +22,11 @@ ACTIVATION_DTYPES = (u8, i16, i8)
 
 
 def fake_quantize(model: Model) -> None:
-    """Make every quantized tensor float32, in place, with a QUANTIZE and a DEQUANTIZE after each activation.
+    """Make every quantized tensor of ``model`` float32 in place, and round activations to their integers.
 
-    Constants become the floats that they stand for, with the name NAME_DQ.  After operators that only move
-    elements nothing is inserted.  As in ONE, an output is then named NAME_FQ_Quantize_FQ_Dequantize.
+    A QUANTIZE and a DEQUANTIZE after each activation round it, except after operators that only move
+    elements.  A constant becomes the floats for which its integers stand, with the name ``NAME_DQ``.  As in
+    ONE, an output gets the name ``NAME_FQ_Quantize_FQ_Dequantize``.
     """
     for graph in model.graphs:
         editor = GraphEditor(model, graph)
@@ -50,9 +51,10 @@ def fake_quantize(model: Model) -> None:
 
 
 def _dequantize_constant(editor: GraphEditor, op: Op, index: int, value: Value) -> None:
-    """Replace ``op.inputs[index]``, the quantized constant ``value``, by its floats."""
+    """Replace ``value``, the quantized constant operand ``index`` of ``op``, by its floats."""
 
     def make() -> tuple[Array, DType, Quantization | None]:
+        """Return data, dtype and quantization of the new constant."""
         elements = constant_elements(value)
         scale, zero_point = quantization_arrays(value, elements.ndim)
         floats = (elements.astype(np.float64) - zero_point) * scale
@@ -69,7 +71,7 @@ def _name_constants(editor: GraphEditor) -> None:
 
 
 def _fake_quantize_results(editor: GraphEditor, op: Op) -> None:
-    """Make the quantized results of ``op`` float32; insert the rounding after them if ONE does."""
+    """Make the quantized results of ``op`` float32; round them by QUANTIZE and DEQUANTIZE where ONE does."""
     if isinstance(op, Quantize):
         if op.output.dtype in ACTIVATION_DTYPES and is_quantized(op.output):
             _insert_dequantize(editor, op.output)
@@ -78,7 +80,7 @@ def _fake_quantize_results(editor: GraphEditor, op: Op) -> None:
         return
     for value in op.results:
         if rule_of(op).keeps_values and value.dtype in ACTIVATION_DTYPES and is_quantized(value):
-            value.dtype = f32  # ONE leaves the parameters, which have no effect on floats
+            value.dtype = f32  # as in ONE it keeps its parameters, which have no effect on floats
         else:
             _fake_quantize(editor, value)
 
@@ -91,13 +93,13 @@ def _fake_quantize(editor: GraphEditor, value: Value) -> None:
     quantized = Value.of_type(value, name)
     op = editor.graph.insert_after(value.producer, Quantize(value, results=[quantized]))
     editor.redirect(value, quantized)
-    assert op.output is quantized  # the users of ``value`` read it now
+    assert op.output is quantized
     value.dtype, value.quantization = f32, None
     _insert_dequantize(editor, quantized)
 
 
 def _insert_dequantize(editor: GraphEditor, value: Value) -> None:
-    """Insert a DEQUANTIZE after ``value``, and let its users read the floats."""
+    """Insert a DEQUANTIZE after ``value``, and let the users of ``value`` read the floats."""
     name = editor.graph.unique_name(f"{value.name}_FQ_Dequantize")
     floats = Value(name, f32, value.shape)
     editor.graph.insert_after(value.producer, Dequantize(value, results=[floats]))

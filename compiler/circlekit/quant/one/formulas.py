@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONE's formulas, with its rounding: a scale and a zero point for a range, and integers for floats.
+"""ONE's formulas: compute scales and zero points from ranges, and integers from floats, with ONE's rounding.
 
-They differ from LiteRT's in the smallest scale, the range of symmetric integers, and where they round to
-float32.  Scales, zero points and ends of ranges are scalars, or arrays with an element per channel that
-broadcast with the data.  Source: the behavior of luci's QuantizationUtils.
+They differ from LiteRT's formulas (``quant.parameters``) in the smallest scale, in the range of symmetric
+integers, and in where they round to float32.  Scales, zero points and ends of ranges are scalars, or arrays
+with one element for each channel that broadcast with the data.  Source: the behavior of luci's
+QuantizationUtils.
 """
 
 from __future__ import annotations
@@ -17,27 +18,24 @@ from circlekit.ir.value import Array, Quantization
 from circlekit.ops.numerics.fixed_point import round_half_away
 
 SMALLEST_SCALE = {u8: 1e-5, DType.INT8: 1e-5, DType.INT4: 1e-5, i16: 1e-8}
-"""ONE's lower limit of scales by dtype."""
+"""By dtype, the smallest scale that ONE uses."""
 
 LARGEST = float(np.finfo(np.float32).max)
-"""The largest float32; infinity is quantized as this number."""
+"""The largest float32; infinity is quantized like this number."""
 
 BIAS_DTYPES = {u8: i32, DType.INT8: i32, i16: i64}
-"""The dtype of the bias, by the dtype of the operator's other operands."""
+"""By dtype of an operator's input and weights, the dtype of its bias."""
 
 
 def integer_limits(dtype: DType) -> tuple[int, int]:
-    """Return the smallest and the largest integer that ONE uses: 0 to 255 for uint8, else -high to high."""
+    """Return the smallest and the largest integer that ONE uses: (0, 255) for uint8, (-127, 127) for int8."""
     low, high = dtype.limits
     return (low if dtype is u8 else -high), high
 
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """Scales (float32), zero points (int64), and the range from ``low`` to ``high`` (float32).
-
-    The range is that of the numbers that the integers stand for.
-    """
+    """Scales (float32), zero points (int64), and the range [low, high] (float32) that the integers cover."""
 
     scale: Array
     zero_point: Array
@@ -45,9 +43,9 @@ class Parameters:
     high: Array
 
     def quantization(self, axis: int = 0, keeps_range: bool = False) -> Quantization:
-        """Return them as the quantization of a tensor, for channels along ``axis``.
+        """Return the parameters as the quantization of a tensor of the IR.
 
-        ``keeps_range``: with the range as min and max.
+        ``axis``: the axis of the channels.  ``keeps_range``: the range becomes min and max.
         """
         scale, zero_point, low, high = (
             np.atleast_1d(np.squeeze(part)) for part in (self.scale, self.zero_point, self.low, self.high)
@@ -58,10 +56,11 @@ class Parameters:
 
 
 def parameters(low: Array, high: Array, dtype: DType, smallest_scale: Array | float = 0.0) -> Parameters:
-    """Return the parameters with which integers of ``dtype`` stand for the numbers from ``low`` to ``high``.
+    """Return the parameters with which the integers of ``dtype`` cover the range [low, high].
 
-    uint8 is asymmetric, other dtypes are symmetric around 0.  A range without 0 is extended to it.
-    ``smallest_scale``: a lower limit of the scales besides SMALLEST_SCALE.
+    The range is first extended so that it includes 0.  uint8 gets a zero point that fits the range; for all
+    other dtypes it is 0.
+    ``smallest_scale``: a lower limit of the scales, in addition to SMALLEST_SCALE.
     """
     lowest = np.minimum(np.asarray(low, np.float64), 0.0)
     highest = np.maximum(np.asarray(high, np.float64), 0.0)
@@ -79,67 +78,68 @@ def parameters(low: Array, high: Array, dtype: DType, smallest_scale: Array | fl
 
 
 def to_integers(x: Array, dtype: DType, scale: Array, low: Array | float = 0.0) -> Array:
-    """Return round((x - low) / scale) for uint8, round(x / scale) for others, clamped to the dtype's range.
+    """Return the integers for the floats ``x``, clamped to ``integer_limits``.
 
-    ``low``: the number that the uint8 integer 0 stands for.  int4 results have the numpy dtype int8.
+    They are round((x - low) / scale) for uint8, round(x / scale) for other dtypes.
+    ``low``: the number for which the uint8 integer 0 stands.  int4 results have the numpy dtype int8.
     """
     shifted = x - np.float32(low) if dtype is u8 else x
     return clamped(shifted * inverse(scale), dtype)
 
 
 def to_given_integers(x: Array, dtype: DType, scale: Array, zero_point: Array) -> Array:
-    """Return round(x / scale) + zero_point, clamped to the dtype's range."""
+    """Return the integers round(x / scale) + zero_point, clamped to ``integer_limits``."""
     finite = np.clip(x.astype(np.float64), -LARGEST, LARGEST)
     steps = round_half_away(finite * inverse(scale))
     return clamped(steps + zero_point.astype(np.float64), dtype)
 
 
 def clamped(steps: Array, dtype: DType) -> Array:
-    """Return ``steps`` rounded, halves away from zero, and clamped to ``integer_limits``."""
+    """Return ``steps``, rounded (halves away from zero) and clamped to ``integer_limits``, as integers."""
     first, last = integer_limits(dtype)
     storage = dtype.numpy or np.dtype(np.int8)
     return np.asarray(np.clip(round_half_away(steps), first, last)).astype(storage)
 
 
 def inverse(scale: Array) -> Array:
-    """Return 1 / scale as float32, rounded once."""
+    """Return 1 / scale, computed in float64 and rounded to float32."""
     return np.asarray(1.0 / np.asarray(scale, np.float64)).astype(np.float32)
 
 
 def to_floats(integers: Array, dtype: DType, scale: Array, low: Array) -> Array:
-    """Return the floats that ``integers`` stand for, with ONE's rounding.
+    """Return the floats for which ``integers`` stand, with ONE's rounding.
 
-    ``low``: the number that the uint8 integer 0 stands for.
+    ``low``: the number for which the uint8 integer 0 stands.
     """
     scaled = integers.astype(np.float32) * scale
     return scaled + low if dtype is u8 else scaled
 
 
 def bias_integers(bias: Array, scale: Array, dtype: DType) -> Array:
-    """Return round(bias / scale), saturated, in the dtype that BIAS_DTYPES gives for ``dtype``.
+    """Return round(bias / scale), clamped, in the bias dtype for inputs of ``dtype`` (BIAS_DTYPES).
 
     ``scale``: one number, or one for each index of the last axis.
     """
     target = BIAS_DTYPES[dtype]
     steps = round_half_away((bias * inverse(scale)).astype(np.float64))
     first, last = target.limits
-    largest = np.nextafter(np.float64(last), 0) if target is i64 else last  # 2^63 - 1 is no float64
+    largest = np.nextafter(np.float64(last), 0) if target is i64 else last  # float64 cannot hold 2^63 - 1
     return np.clip(steps, first, largest).astype(target.numpy)
 
 
 def smallest_weight_scale(bias: Array, input_scale: float, dtype: DType) -> Array:
-    """Return for each element of ``bias`` the scale of the weights below which its integer overflows.
+    """Return for each element of ``bias`` the smallest scale of the weights with which it does not overflow.
 
-    ``dtype``: that of the weights.
+    ``dtype``: the dtype of the weights.
     """
     return np.abs(bias.astype(np.float64)) / (BIAS_DTYPES[dtype].limits[1] * float(input_scale))
 
 
 def element_parameters(x: Array, dtype: DType) -> tuple[Array, Quantization]:
-    """Return integers and parameters of a constant whose elements have each their magnitude as scale.
+    """Return integers and parameters of a constant, where the scale of each element is its magnitude.
 
-    ``x``: float32[1, ..., N].  As uint8, an element of at least 0 is 1 with the zero point 0, a negative one
-    is 0 with the zero point 1.  As int16 they are 1 and -1.
+    ``x``: float32[1, ..., N].  In uint8, an element of at least 0 becomes 1 with the zero point 0, a negative
+    element becomes 0 with the zero point 1.  In int16, they become 1 and -1 with the zero point 0.
     """
     flat = x.reshape(-1)
     negative = flat < 0
@@ -153,7 +153,7 @@ def element_parameters(x: Array, dtype: DType) -> tuple[Array, Quantization]:
 
 
 def with_integer_scale(quantization: Quantization) -> Quantization:
-    """Return ``quantization`` with each scale rounded to an integer of at least 1."""
+    """Return a copy of ``quantization`` with each scale rounded to an integer of at least 1."""
     rounded = np.maximum(round_half_away(quantization.scale), 1).astype(np.float32)
     rounded[quantization.scale < 1] = 1.0
     kept = quantization

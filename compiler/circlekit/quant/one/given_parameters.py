@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change the quantization parameters of a model: from int8 to uint8, or of tensors with given names."""
+"""Change quantization parameters: of all int8 tensors, which become uint8, or of tensors with given names."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from circlekit.ops.quantization import is_quantized
 from circlekit.quant.one.with_minmax import touch_ops
 
 OFFSET = 128
-"""Added to int8 integers and zero points, it gives those of uint8; the scales are the same."""
+"""What to add to int8 integers and zero points to get those of uint8; the scales are the same."""
 
 
 def requantize_int8_to_uint8(model: Model) -> None:
-    """Make every int8 tensor with a scale uint8, in place; the real numbers that it stands for do not change.
+    """Make every quantized int8 tensor uint8, in place; the real numbers do not change.
 
     Raise ModelError for a sparse or compressed constant.
     """
@@ -34,11 +34,11 @@ def requantize_int8_to_uint8(model: Model) -> None:
 
 
 def _to_uint8(value: Value) -> None:
-    """Make ``value``, which is quantized int8, uint8."""
+    """Make the quantized int8 tensor ``value`` uint8."""
     old = value.quantization
-    assert old is not None  # it is quantized
+    assert old is not None  # the caller checked it
     zero_point = old.zero_point if old.zero_point.size else np.zeros(old.scale.size, np.int64)
-    axis = 0 if value.rank == 1 else old.quantized_dimension  # ONE repairs files with another axis
+    axis = 0 if value.rank == 1 else old.quantized_dimension  # as in ONE, a wrong axis is mended
     value.quantization = replace(old, zero_point=zero_point + OFFSET, quantized_dimension=axis)
     value.dtype = u8
     if value.data is not None:
@@ -48,7 +48,7 @@ def _to_uint8(value: Value) -> None:
 
 
 def force_parameters(model: Model, parameters: Sequence[tuple[str, float, int]]) -> None:
-    """Give tensors a scale and a zero point; ``parameters``: triples of name, scale, zero point.
+    """Give tensors a scale and a zero point; ``parameters``: (name, scale, zero point) for each tensor.
 
     Raise ModelError for an unknown name, a scale that is not positive, or a zero point that does not fit the
     dtype of the tensor.
@@ -59,15 +59,15 @@ def force_parameters(model: Model, parameters: Sequence[tuple[str, float, int]])
         for value in _named(model, name):
             low, high = value.dtype.limits if value.dtype.is_integer else (-(1 << 63), (1 << 63) - 1)
             if not low <= zero_point <= high:
-                expected = f"expected a zero point from {low} to {high}"
-                raise ModelError(f"{name} is {value.dtype.short}: {expected}, got {zero_point}")
+                expected = f"expected a zero point from {low} to {high} for {value.dtype.short}"
+                raise ModelError(f"{name}: {expected}, got {zero_point}")
             value.quantization = Quantization(np.array([scale], np.float32), np.array([zero_point], np.int64))
 
 
 def copy_parameters(model: Model, pairs: Sequence[tuple[str, str]]) -> None:
-    """Give the second tensor of each pair of names the quantization of the first.
+    """Copy the quantization of the first tensor to the second, for each pair of names.
 
-    Raise ModelError for an unknown name, or if the second tensor has another number of channels.
+    Raise ModelError for an unknown name, or if the scales do not fit the shape of the second tensor.
     """
     for source, target in pairs:
         quantization = _named(model, source)[0].quantization
@@ -79,7 +79,7 @@ def copy_parameters(model: Model, pairs: Sequence[tuple[str, str]]) -> None:
 
 
 def _named(model: Model, name: str) -> list[Value]:
-    """Return the values with this name, at most one of each graph; raise ModelError if there are none."""
+    """Return the values named ``name``, at most one of each graph; raise ModelError if there are none."""
     by_graph = [_values_by_name(graph) for graph in model.graphs]
     found = [values[name] for values in by_graph if name in values]
     if not found:
@@ -90,4 +90,5 @@ def _named(model: Model, name: str) -> list[Value]:
 
 
 def _values_by_name(graph: Graph) -> dict[str, Value]:
+    """Return the values of ``graph`` by name."""
     return {value.name: value for value in graph.values()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace constants of a graph by others, and insert operators that convert values."""
+"""Edit a graph during quantization: replace constants by quantized ones, insert QUANTIZE and DEQUANTIZE."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Quantization, Value
 from circlekit.ops.arithmetic.cast import Dequantize, Quantize
+from circlekit.quant.weights import present_operand
 
 
 @dataclass
 class GraphEditor:
-    """Edits one graph.  Constants and conversions that are needed twice are made once.
+    """Edits one graph.  A constant or conversion that is needed several times is made once and shared.
 
-    ``constants``: for each replaced constant the new ones, by a key that names the form of the new one.
-    ``conversions``: the converted value, by the original value and the new dtype.
-    ``inserted``: the operators that were inserted, as the keys of a dict because of their order.
+    ``constants``: for each replaced constant, the new constants by a key that stands for their form.
+    ``conversions``: the converted values, by (original value, new dtype).
+    ``inserted``: the inserted operators, in order (a dict without values).
     """
 
     model: Model
@@ -33,17 +34,17 @@ class GraphEditor:
     def replace_constant(
         self, op: Op, index: int, key: Hashable, make: Callable[[], tuple[Array, DType, Quantization | None]]
     ) -> Value:
-        """Make ``op`` use a new constant as operand ``index``, which is a constant; return the new one.
+        """Let ``op`` read a new constant in place of the constant operand ``index``; return the new constant.
 
-        Other users keep the old constant.  ``make`` returns data, dtype and quantization of the new one; it
-        is called once for each old constant and ``key``.
+        Other users keep the old constant.
+        ``make``: returns data, dtype and quantization of the new constant.  It is called once for each pair
+        of an old constant and a ``key``.
         """
-        old = op.inputs[index]
-        assert old is not None  # the caller found the constant there
+        old = present_operand(op, index)
         made = self.constants.setdefault(old, {})
         if key not in made:
             data, dtype, quantization = make()
-            # numpy computes scalars, not arrays, from arrays of rank 0
+            # for rank 0, numpy functions return scalars in place of arrays
             made[key] = Value(old.name, dtype, old.shape, np.asarray(data), quantization)
         op.set_input(index, made[key])
         return made[key]
@@ -51,10 +52,12 @@ class GraphEditor:
     def converted(
         self, value: Value, dtype: DType, quantization: Quantization | None, before: Op | None = None
     ) -> Value:
-        """Return ``value`` converted to ``dtype``, by an inserted DEQUANTIZE for float32, else QUANTIZE.
+        """Return ``value`` converted to ``dtype`` by an inserted operator.
 
-        ``quantization``: of the result.  ``before``: the operator in front of which the new one stands; by
-        default it stands directly after the producer of ``value``, or first in the graph for an input.
+        The operator is a DEQUANTIZE for float32, otherwise a QUANTIZE.  ``quantization``: that of the result.
+        ``before``: the operator before which to insert; None: insert directly after the producer of
+        ``value``, or at the beginning of the graph if ``value`` is an input.
+        If ``value`` was converted to ``dtype`` before, return the earlier result.
         """
         known = self.conversions.get((value, dtype))
         if known is not None:
@@ -72,7 +75,7 @@ class GraphEditor:
         return result
 
     def redirect(self, old: Value, new: Value) -> None:
-        """Replace ``old`` by ``new`` in its users, except for the producer of ``new``, and in outputs."""
+        """Replace ``old`` by ``new`` in all users but the producer of ``new``, and in outputs."""
         for op, index in old.uses:
             if op is not new.producer:
                 op.set_input(index, new)
@@ -88,23 +91,23 @@ class GraphEditor:
                 signature.outputs = {k: new if v is old else v for k, v in signature.outputs.items()}
 
     def remove_unused(self) -> None:
-        """Remove inserted operators whose results are unused."""
+        """Remove the inserted operators whose results have no use."""
         for op in reversed(list(self.inserted)):
             if not op.output.use_count and not self.graph.is_output(op.output):
                 self.graph.remove(op)
                 del self.inserted[op]
 
     def finish(self) -> None:
-        """Name the new constants, and order the graph's table of values as ONE does.
+        """Give the new constants names, and bring the graph's table of values into ONE's order.
 
-        That is inputs first, then the operands and results of each operator.
+        That order is: inputs, then the operands and results of each operator, then unused values.
         """
         replaced: set[Value] = set()
         for old, made in self.constants.items():
             new = list(made.values())
             if not old.use_count and not self.graph.is_output(old):
                 replaced.add(old)
-                new = new[1:]  # the first one has the name of the old one
+                new = new[1:]  # the first takes the name of the old constant
             for value in new:
                 value.name = self.graph.unique_name(old.name)
         used = [v for op in self.graph for v in (*op.inputs, *op.results) if v is not None]

@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write quantization parameters, and integers of constants, from files into a float model.
+"""Write quantization parameters, and the integers of constants, from files into a float model.
 
-Source of the format: ONE's q-implant.  A JSON object by tensor name: ``dtype``, the names of npy files with
-``scale`` and ``zerop``, ``quantized_dimension``, and for constants ``value``, an npy file with the integers.
+The format is that of ONE's q-implant: a JSON object with an object for each tensor, for example::
+
+    {"conv": {"dtype": "uint8", "scale": "0.npy", "zerop": "1.npy", "quantized_dimension": 0},
+     "weights": {"dtype": "uint8", "scale": "2.npy", "zerop": "3.npy", "quantized_dimension": 0,
+                 "value": "4.npy"}}
+
+``scale``, ``zerop`` and ``value`` name npy files beside the JSON file.  ``value`` has the integers of a
+constant.
 """
 
 from __future__ import annotations
@@ -28,19 +34,20 @@ from circlekit.quant.one.formulas import to_given_integers
 from circlekit.quant.one.with_minmax import touch_ops
 
 DTYPES = {"uint8": u8, "int8": i8, "int16": i16, "int32": i32, "int64": i64}
-"""The dtypes by ONE's names."""
+"""The dtypes of quantized tensors by ONE's names."""
 
 FIELDS: dict[str, type] = {"dtype": str, "scale": str, "zerop": str, "quantized_dimension": int}
-"""The fields that each tensor has, and their types."""
+"""The required fields of each tensor's object, and their types."""
 
 
 def implant(model: Model, path: str | os.PathLike[str]) -> None:
     """Quantize the main graph of ``model``, in place, with the parameters in the JSON file at ``path``.
 
-    A result without parameters of an operator that only moves elements, such as RESHAPE, gets those of the
-    operand.  A constant without ``value`` is rounded with its parameters.  Raise FileError or FormatError for
-    the files; ModelError for an unknown name, a tensor that is not float32, or one that stays float32;
-    ShapeError if an array does not fit; UnsupportedError for a sparse constant without ``value``.
+    A constant without ``value`` is rounded with its parameters.  If an operator such as RESHAPE does not
+    scale its operand, results that the file does not name get the parameters of the operand.
+    Raise FileError or FormatError for the files; ModelError for an unknown name, a tensor that is not
+    float32, or a tensor that stays float32; ShapeError if an array does not fit; UnsupportedError for a
+    sparse constant without ``value``.
     """
     parameters = _read(Path(path))
     values = {v.name: v for v in model.main.values()}
@@ -53,11 +60,11 @@ def implant(model: Model, path: str | os.PathLike[str]) -> None:
     touch_ops(model.main)
     for value in _computed(model):
         if value.dtype is f32:
-            raise ModelError(f"%{value.name} would stay float32; {path} does not name it")
+            raise ModelError(f"{path}: expected parameters for every tensor, got none for %{value.name}")
 
 
 def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
-    """Return the objects of the JSON file, checked for FIELDS; raise FileError or FormatError."""
+    """Return {tensor: its object} from the JSON file; raise FileError or FormatError if FIELDS are wrong."""
     try:
         tree = json.loads(bytes(map_file(path)))
     except ValueError as error:
@@ -76,13 +83,16 @@ def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _quantize(value: Value, name: str, tree: Mapping[str, Any], path: Path) -> None:
-    """Quantize ``value`` as its JSON object ``tree`` says; ``path``: the JSON file, beside the npy files."""
+    """Quantize ``value`` by its JSON object ``tree``.
+
+    ``path``: the JSON file, in whose folder the npy files are.  Errors: see ``implant``.
+    """
     if value.dtype is not f32:
         raise ModelError(f"%{name}: expected a float32 tensor, got {value.dtype.short}")
     scale, zero_point = (read_npy(path.parent / tree[field]) for field in ("scale", "zerop"))
     if scale.ndim != 1 or scale.shape != zero_point.shape:
         shapes = f"{format_shape(scale.shape)} and {format_shape(zero_point.shape)}"
-        raise ShapeError(f"%{name}: expected scale and zerop of one rank-1 shape, got {shapes}")
+        raise ShapeError(f"%{name}: expected scale and zerop as vectors of the same size, got {shapes}")
     quantization = Quantization(
         np.asarray(scale, np.float32), np.asarray(zero_point, np.int64), tree["quantized_dimension"]
     )
@@ -99,9 +109,14 @@ def _quantize(value: Value, name: str, tree: Mapping[str, Any], path: Path) -> N
 
 
 def _set_integers(value: Value, dtype: DType, path: Path) -> None:
-    """Set the data of the constant ``value`` to the integers in the npy file ``path``."""
+    """Set the data of the constant ``value`` to the integers in the npy file ``path``.
+
+    Raise ModelError if ``value`` is no constant, ShapeError if dtype or shape differ.
+    """
     if value.data is None:
-        raise ModelError(f"%{value.name} is no constant, so it cannot have the value in {path}")
+        raise ModelError(
+            f"%{value.name}: expected a constant for the integers in {path}, got a computed tensor"
+        )
     data = read_npy(path)
     if data.dtype != dtype.numpy or data.shape != value.shape:
         expected = f"{dtype.short}{format_shape(value.shape)}"
@@ -110,7 +125,7 @@ def _set_integers(value: Value, dtype: DType, path: Path) -> None:
 
 
 def _pass_on(op: Op) -> None:
-    """Give float results of an operator that only moves elements the dtype and parameters of its operand."""
+    """If ``op`` does not scale its operand, give its float results the operand's dtype and parameters."""
     rule = op.quantization_rule
     source = None if rule is None or rule.results_follow is None else getattr(op, rule.results_follow, None)
     source = source[0] if isinstance(source, tuple) and source else source
@@ -122,6 +137,6 @@ def _pass_on(op: Op) -> None:
 
 
 def _computed(model: Model) -> list[Value]:
-    """Return the outputs, results and operands of the main graph, constants too."""
+    """Return the outputs of the main graph, and the operands, constants too, and results of its operators."""
     values = [v for op in model.main for v in (*op.inputs, *op.results) if v is not None]
     return list(dict.fromkeys([*model.main.outputs, *values]))

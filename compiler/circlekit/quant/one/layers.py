@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantize weights, biases and constants with a scale per element, by ONE's rules."""
+"""Quantize weights, biases, and constants that get a scale for each element, by ONE's rules."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ from circlekit.quant.one.formulas import (
 from circlekit.quant.one.rules import layer_rule
 
 Made = tuple[Array, DType, Quantization]
-"""Data, dtype and quantization of a new constant."""
+"""(data, dtype, quantization) of a new constant."""
 
 
 def quantize_layers(task: Task) -> None:
-    """Quantize weights, biases and constants with a scale per element of all operators.
+    """Quantize the weights and biases of all operators, and the constants in ``OneRule.per_element``.
 
-    The inputs of layers are quantized already: the scale of a bias follows from theirs.  Raise ModelError for
-    weights that are not finite, UnsupportedError or ShapeError for a layer that cannot be quantized.
+    Activations must be quantized already, because the scale of a bias follows from that of the input.
+    Raise ModelError for weights that are not finite, UnsupportedError or ShapeError for a layer that cannot
+    be quantized.
     """
     for op in task.quantized_ops():
         setting = task.setting(op)
@@ -51,34 +52,38 @@ def quantize_layers(task: Task) -> None:
 
 
 def index_of(op: Op, name: str) -> int:
-    """Return the index of the operand ``name``, which the class of ``op`` declares."""
+    """Return the index of the operand that the class of ``op`` declares as ``name``."""
     return next(spec.index for spec in op.operands if spec.name == name)
 
 
 def bias_of(op: Op) -> Value | None:
-    """Return the bias of a layer; None if it has none, or if ``op`` is no layer."""
+    """Return the bias of ``op``; None if it has none, or if ``op`` is no layer."""
     rule = layer_rule(op)
     return None if rule is None or rule.bias is None else _operand(op, rule.bias)
 
 
 def _operand(op: Op, name: str) -> Value | None:
-    """Return the operand ``name``; None if it is absent."""
+    """Return the operand ``name`` of ``op``; None if it is absent."""
     index = index_of(op, name)
     return op.inputs[index] if index < len(op.inputs) else None
 
 
 def _quantize_elements(task: Task, op: Op, name: str, dtype: DType, per_channel: bool) -> None:
-    """Quantize a constant operand with a scale per element; with one scale unless ``per_channel``."""
+    """Quantize the operand ``name`` if it is a float constant: each element gets its own scale.
+
+    It gets a single scale if not ``per_channel``, or if a channel has several elements.
+    """
     value = _operand(op, name)
     if value is None or not value.is_const or value.dtype is not f32:
         return
     index, data = index_of(op, name), finite_floats(value)
-    # ONE refuses several elements per channel; here all of them share one scale
+    # ONE raises an error for several elements in a channel
     if not per_channel or data.ndim == 0 or data.size != data.shape[-1]:
         quantize_constant(task, op, index, dtype)
         return
 
     def make() -> Made:
+        """Return the quantized constant."""
         integers, quantization = element_parameters(data, dtype)
         return integers, dtype, quantization
 
@@ -92,10 +97,10 @@ def _quantize_elements(task: Task, op: Op, name: str, dtype: DType, per_channel:
 def weight_parameters(
     data: Array, axis: int | None, dtype: DType, smallest_scale: Array | float = 0.0
 ) -> Parameters:
-    """Return the parameters of weights for the range of their elements, in shapes that broadcast with them.
+    """Return the parameters with which weights cover the range of their elements ``data``.
 
-    ``axis``: the axis of the channels; None: one scale for all.  ``smallest_scale``: a lower limit of the
-    scales.  Raise ShapeError for weights without elements.
+    The arrays in the result broadcast with ``data``.  ``axis``: the axis of the channels; None: one scale.
+    ``smallest_scale``: a lower limit of the scales.  Raise ShapeError for weights without elements.
     """
     others = tuple(a for a in range(data.ndim) if a != axis)
     if not data.size:
@@ -105,16 +110,17 @@ def weight_parameters(
 
 
 def weight_integers(data: Array, made: Parameters, dtype: DType) -> Array:
-    """Return weights as integers of ``dtype``; elements are first clipped to the range of ``made``."""
+    """Return the weights ``data`` as integers of ``dtype`` with the parameters ``made``."""
     return to_integers(np.clip(data, made.low, made.high), dtype, made.scale, made.low)
 
 
 def _quantize_weights(
     task: Task, op: Op, name: str, dtype: DType, axis: int | None, smallest: Array | None
 ) -> None:
-    """Quantize constant weights; ``axis``: of the channels, None for one scale.
+    """Quantize the operand ``name`` of ``op`` if it is a float constant.
 
-    ``smallest``: lower limits of the scales, one per channel.
+    ``axis``: the axis of the channels; None: one scale.  ``smallest``: for each channel a lower limit of the
+    scale; None: there is none.
     """
     value = _operand(op, name)
     if value is None or not value.is_const or value.dtype is not f32:
@@ -125,11 +131,12 @@ def _quantize_weights(
         floor = smallest.max() if axis is None else along_axis(smallest, axis, data.ndim)
 
     def make() -> Made:
+        """Return the quantized weights."""
         recorded = _recorded(value, axis, dtype)
         if recorded is not None and np.all(recorded.scale >= np.float32(floor)):
             integers = to_integers(data, dtype, recorded.scale, recorded.low)
             old = value.quantization
-            assert old is not None  # the parameters were read from it
+            assert old is not None  # ``recorded`` was read from it
             return integers, dtype, replace(old, quantized_dimension=axis or 0)
         made = weight_parameters(data, axis, dtype, floor)
         return weight_integers(data, made, dtype), dtype, made.quantization(axis or 0)
@@ -137,21 +144,21 @@ def _quantize_weights(
     key = ("weights", dtype, axis, None if smallest is None else smallest.tobytes())
     constant = task.editor.replace_constant(op, index_of(op, name), key, make)
     part = "all weights" if axis is None else "each channel"
-    assert constant.quantization is not None  # it is that of ``make``
+    assert constant.quantization is not None  # ``make`` returns it
     is_raised = (constant.quantization.scale <= np.float32(np.ravel(floor))).any()
-    raised = "; scales were raised where the bias would overflow" if is_raised else ""
+    raised = "; larger scales where the bias would overflow" if is_raised else ""
     task.reasons[constant] = f"range of {part}{raised}"
 
 
 def along_axis(per_channel: Array, axis: int, rank: int) -> Array:
-    """Return one number per channel, shaped to broadcast with weights of ``rank``."""
+    """Return the vector ``per_channel``, reshaped to broadcast with weights of ``rank`` along ``axis``."""
     return per_channel.reshape([-1 if a == axis else 1 for a in range(rank)])
 
 
 def _recorded(value: Value, axis: int | None, dtype: DType) -> Parameters | None:
-    """Return the parameters that --quantize_dequantize_weights stored with the weights ``value``.
+    """Return the parameters that ``--quantize_dequantize_weights`` stored with the weights ``value``.
 
-    None if there are none, or if they are for another dtype or other channels.
+    Return None if there are none, or if they are for another dtype or another number of channels.
     """
     old = value.quantization
     if old is None or old.min is None or old.max is None:
@@ -174,26 +181,27 @@ def _recorded(value: Value, axis: int | None, dtype: DType) -> Parameters | None
 
 
 def _bias(op: Op) -> Value | None:
-    """Return the float32 bias of a layer; None if it has none, or if it is quantized already."""
+    """Return the bias of ``op`` if it is float32; None if there is none, or if it is quantized already."""
     value = bias_of(op)
     return value if value is not None and value.dtype is f32 else None
 
 
 def _input_scale(op: Op) -> np.float32:
-    """Return the scale of the input of a layer; raise UnsupportedError if it has not one scale."""
+    """Return the scale of the input of the layer ``op``; raise UnsupportedError unless it has exactly one."""
     rule = layer_rule(op)
     value = None if rule is None else _operand(op, rule.data)
     if value is None or value.quantization is None or value.quantization.scale.size != 1:
-        raise UnsupportedError(f"%{op.output.name}: expected an input with one scale")
+        raise UnsupportedError(f"%{op.output.name}: expected an input with exactly one scale")
     scale: np.float32 = value.quantization.scale[0]
     return scale
 
 
 def _smallest_scale(task: Task, op: Op) -> Array | None:
-    """Return the smallest scale of the weights, per channel, with which the bias does not overflow.
+    """Return for each channel the smallest scale of the weights with which the kernel is right.
 
-    With a bias of 2^30 steps and more, kernels also take the multiplier of the sums for 0 unless the scale is
-    large.  None if the bias fits with every scale.  ONE has no such limits: there results are wrong.
+    With smaller scales the bias overflows, or the multiplier of the sums is below LEAST_MULTIPLIER, which
+    kernels round to 0.  Return None if every scale that ONE uses is large enough.  ONE has no such limits and
+    gets wrong results.
     """
     value = _bias(op)
     if value is None:
@@ -208,10 +216,11 @@ def _smallest_scale(task: Task, op: Op) -> Array | None:
 
 
 def quantize_bias(task: Task, op: Op, dtype: DType) -> None:
-    """Quantize the float bias of a layer with the scale of its input times that of its weights.
+    """Quantize the float bias of ``op`` with the scale of the input times the scales of the weights.
 
-    ``dtype``: that of the layer's setting.  Raise UnsupportedError if input or weights have no scale,
-    ShapeError if the bias has not one element per scale.
+    Do nothing if ``op`` has no float bias.  ``dtype``: the dtype of input and weights.
+    Raise UnsupportedError if input or weights have no scale, ShapeError unless the bias has one element for
+    each scale.
     """
     value, rule = _bias(op), layer_rule(op)
     if value is None or rule is None or rule.bias is None:
@@ -224,10 +233,11 @@ def quantize_bias(task: Task, op: Op, dtype: DType) -> None:
     scale = input_scale * weights.quantization.scale
     if scale.size > 1 and (data.size != scale.size or data.shape[-1] != scale.size):
         raise ShapeError(
-            f"the bias %{value.name} has shape {list(data.shape)}, expected [1, ..., {scale.size}]"
+            f"the bias %{value.name}: expected the shape [1, ..., {scale.size}], got {list(data.shape)}"
         )
 
     def make() -> Made:
+        """Return the quantized bias."""
         axis = max(data.ndim - 1, 0) if task.setting(op).per_channel else 0
         quantization = Quantization(scale, np.zeros(scale.size, np.int64), axis)
         return bias_integers(data, scale, dtype), BIAS_DTYPES[dtype], quantization

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the ranges that ONE's runtime recorded on a device into a model.
 
-Source of the layout: ONE's minmax-embedder.  ``/value/run_R/model_M/subg_G/op_N`` holds [min, max] of the
-first result of operator N of graph G in run R, ``.../input_N`` that of an input.  In older files the parts of
-the path are numbers alone.
+The file is HDF5 with the layout of ONE's minmax-embedder.  The dataset ``/value/run_R/model_M/subg_G/op_N``
+holds [min, max] of the first result of operator N of graph G in run R; ``.../input_N`` holds that of input N.
+Older files have ``/value/R/M/G/N`` in place of that.  Only the ranges of model 0 are used.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from circlekit.ir.graph import Model
 from circlekit.ir.value import Array, Quantization, Value
 
 PLACE = re.compile(r"(?:run_)?(\d+)/(?:model_)?(\d+)/(?:subg_)?(\d+)/(op_|input_|)(\d+)")
+"""The paths of datasets below ``/value``."""
 
 Place = tuple[int, str, int]
-"""Where a tensor is: number of the graph, "op" or "input", number of the operator or input, all from 0."""
+"""A tensor: (index of its graph, ``op`` or ``input``, index of the operator or input)."""
 
 
 def embed_ranges(model: Model, path: str | os.PathLike[str], low: float = 1.0, high: float = 99.0) -> int:
-    """Write the ranges in the HDF5 file at ``path`` into ``model``; return how many tensors got one.
+    """Write the ranges in the HDF5 file at ``path`` into ``model``; return how many tensors got a range.
 
-    The min of a tensor is the percentile ``low`` of the minima of all runs, its max the percentile ``high``
-    of the maxima.  Raise UnsupportedError for a percentile outside of 0 to 100, FileError or FormatError for
-    the file, ModelError if a float tensor has no range.
+    The min of a tensor is the percentile ``low`` of the minima of all runs, its max is the percentile
+    ``high`` of the maxima.
+    Raise UnsupportedError for a percentile outside of 0 to 100, FileError or FormatError for the file,
+    ModelError if the file has no range of a float tensor.
     """
     for percentile in (low, high):
         if not 0 <= percentile <= 100:
@@ -53,7 +55,7 @@ def embed_ranges(model: Model, path: str | os.PathLike[str], low: float = 1.0, h
 
 
 def _tensors(model: Model) -> Iterator[tuple[Place, Value]]:
-    """Yield the inputs and the first results of operators, with their places."""
+    """Yield (place, value) for each input and for the first result of each operator."""
     for index, graph in enumerate(model.graphs):
         yield from (((index, "input", number), value) for number, value in enumerate(graph.inputs))
         for number, op in enumerate(graph):
@@ -62,8 +64,11 @@ def _tensors(model: Model) -> Iterator[tuple[Place, Value]]:
 
 
 def _read(path: str | os.PathLike[str]) -> dict[Place, Array]:
-    """Return the ranges of each tensor of the first model, f64[runs, 2]."""
-    from circlekit.equivalence.data_files import hdf5  # imports h5py, which takes a tenth of a second
+    """Return the ranges of each tensor of model 0 as float64[runs, 2].
+
+    Raise FileError, or FormatError for a dataset that is no range.
+    """
+    from circlekit.equivalence.data_files import hdf5  # importing h5py takes a tenth of a second
 
     found: dict[Place, dict[int, Array]] = {}
     for name, array in hdf5.read_datasets(path).items():

@@ -4,8 +4,8 @@
     x -> ONNXQuantizeLinear(scale, zero) -> ONNXDequantizeLinear(scale, zero)   becomes  x, quantized
     integers -> ONNXDequantizeLinear(scale, zero)                               becomes  a quantized constant
 
-Tensors without these operators get the parameters of operands, as in ONE.  Source: the behavior of luci's
-QuantizeOnnxFakeQuantModel and the passes that it runs.
+All other tensors get parameters from the operands of their producers, as in ONE.  Source: the behavior of
+luci's QuantizeOnnxFakeQuantModel and the passes that it runs.
 """
 
 from __future__ import annotations
@@ -38,18 +38,22 @@ from circlekit.quant.one.layers import quantize_bias
 from circlekit.quant.one.rules import layer_rule, rule_of, stays_float
 from circlekit.quant.one.settings import CHANNEL, LayerSetting, Settings
 from circlekit.quant.one.with_minmax import remove_ranges, touch_ops
+from circlekit.quant.weights import present_operand
 
 QUANTIZE, DEQUANTIZE = "ONNXQuantizeLinear", "ONNXDequantizeLinear"
+"""The names of the two custom operators."""
+
 INT4, UINT4 = DType.INT4, DType.UINT4
 DEFAULT = LayerSetting(i16, CHANNEL)
-"""The setting of constants without such operators, as in ONE."""
+"""The setting of constants without a DequantizeLinear, as in ONE."""
 
 
 def quantize_onnx_model(model: Model) -> None:
-    """Give tensors the parameters of the ONNX operators after them, and remove these operators, in place.
+    """Quantize ``model`` in place with the parameters of the ONNX operators, and remove these operators.
 
-    Raise UnsupportedError for operators with other operands than those above, ModelError if the two operators
-    of a pair have different parameters, if the model has no such operators, or if a tensor lacks them.
+    Raise UnsupportedError for ONNX operators in another place than shown above; ModelError if the two
+    operators of a pair have different parameters, if the model has no such operators, or if a tensor lacks
+    parameters.
     """
     if not any(_is_custom(op, name) for op in model.ops() for name in (QUANTIZE, DEQUANTIZE)):
         raise ModelError(
@@ -81,22 +85,20 @@ def _is_custom(op: Op | None, name: str) -> bool:
 
 
 def _parameters(op: Op) -> tuple[Array, Array, DType]:
-    """Return scales (float32), zero points (int64) and dtype of an ONNX operator, whose operands state them.
+    """Return (scales as float32, zero points as int64, dtype) from the operands of an ONNX operator.
 
-    Raise UnsupportedError if they are no constants.
+    Raise UnsupportedError if they are no constants, or do not fit each other.
     """
     if len(op.inputs) < 3 or any(v is None or not v.is_plain for v in op.inputs[1:3]):
         raise UnsupportedError(f"%{op.output.name}: expected constant scale and zero point")
-    scale, zero_point = op.inputs[1], op.inputs[2]
-    assert scale is not None
-    assert zero_point is not None
+    scale, zero_point = present_operand(op, 1), present_operand(op, 2)
     if scale.dtype is not f32 or scale.array().size != zero_point.array().size:
         raise UnsupportedError(f"%{op.output.name}: expected as many float32 scales as zero points")
     return scale.array().reshape(-1), zero_point.array().reshape(-1).astype(np.int64), zero_point.dtype
 
 
 def _read_activations(editor: GraphEditor) -> None:
-    """Quantize the value in front of each pair of the two operators, and remove the pair."""
+    """Quantize the operand of each pair of QuantizeLinear and DequantizeLinear, and remove the pair."""
     for op in editor.graph.ops:
         first = op.inputs[0].producer if _is_custom(op, DEQUANTIZE) and op.inputs[0] is not None else None
         if first is None or not _is_custom(first, QUANTIZE):
@@ -107,7 +109,9 @@ def _read_activations(editor: GraphEditor) -> None:
         if value is None or dtype not in (i16, u8, i8) or scale.size != 1:
             raise UnsupportedError(f"%{op.output.name}: expected one scale of int16, uint8 or int8")
         if not (np.array_equal(others[0], scale) and np.array_equal(others[1], zero_point)):
-            raise ModelError(f"%{op.output.name}: expected the scale and zero point of %{first.output.name}")
+            raise ModelError(
+                f"%{op.output.name}: expected the same scale and zero point as %{first.output.name}"
+            )
         if value.is_const:
             raise UnsupportedError(f"%{value.name}: expected a computed value, got a constant")
         quantization = Quantization(scale, zero_point)
@@ -121,14 +125,14 @@ def _read_activations(editor: GraphEditor) -> None:
 
 
 def _read_constants(editor: GraphEditor) -> None:
-    """Quantize the constant in front of each remaining DequantizeLinear, and remove that operator."""
+    """Quantize the constant operand of each remaining DequantizeLinear, and remove that operator."""
     graph = editor.graph
     for op in graph.ops:
         if not _is_custom(op, DEQUANTIZE):
             continue
         value = op.inputs[0]
         if value is None or not value.is_plain:
-            raise UnsupportedError(f"%{op.output.name}: expected a constant or an {QUANTIZE} in front of it")
+            raise UnsupportedError(f"%{op.output.name}: expected a constant or {QUANTIZE} as operand")
         scale, zero_point, _ = _parameters(op)
         axis = int(options_of(op).get("axis", 0)) if scale.size > 1 else 0
         constant = _constant(value, scale, zero_point, axis)
@@ -138,10 +142,11 @@ def _read_constants(editor: GraphEditor) -> None:
 
 
 def _constant(value: Value, scale: Array, zero_point: Array, axis: int) -> Value:
-    """Return the constant with its parameters, of the channels along ``axis``.
+    """Return the constant ``value`` with these parameters.
 
-    uint8 integers up to 15 become 4 bits: int4 with the zero point 0 if all zero points are 8, else uint4.
-    ONE leaves the zero point 8 in int4, which is wrong, because its integers are 8 lower.
+    ``axis``: the axis of the channels.  If all uint8 integers and zero points are at most 15, 4 bits are
+    enough: int4 with the zero point 0 if all zero points are 8, otherwise uint4.  (ONE keeps the zero point 8
+    for int4, which is wrong: the integers are 8 lower.)
     """
     data, dtype = value.array(), value.dtype
     if dtype is u8 and data.size and data.max() <= 15 and zero_point.max() <= 15:
@@ -152,11 +157,11 @@ def _constant(value: Value, scale: Array, zero_point: Array, axis: int) -> Value
     return Value(value.name, dtype, value.shape, data, Quantization(scale, zero_point, axis))
 
 
-# -- what has no parameters --------------------------------------------------------------------
+# -- other tensors -----------------------------------------------------------------------------
 
 
 def _quantize_rest(editor: GraphEditor) -> None:
-    """Quantize constants, results and biases that have no ONNX operators."""
+    """Quantize the constants, results and biases for which there are no ONNX operators."""
     task = Task(editor.graph, Settings(DEFAULT), {}, editor)
     quantize_constants(task)
     for op in editor.graph.ops:
@@ -170,9 +175,9 @@ def _quantize_rest(editor: GraphEditor) -> None:
 
 
 def _follow_operands(op: Op) -> None:
-    """Give the float results of an operator that keeps the range of an operand its dtype and parameters.
+    """If ``op`` moves or negates elements, give its float results the dtype and parameters of its operand.
 
-    Such operators move elements or negate them; of a CONCATENATION it is the operand with the widest range.
+    A CONCATENATION takes those of the operand with the widest range.
     """
     if stays_float(op) or not op.results or op.output.dtype is not f32:
         return
@@ -192,7 +197,7 @@ def _follow_operands(op: Op) -> None:
 
 
 def _widest(op: Concatenation) -> Value | None:
-    """Return the operand with the largest scale; None unless all are int16 with one scale each."""
+    """Return the operand with the largest scale; None unless all operands are int16 with one scale."""
     scales = []
     for value in op.values:
         quantization = value.quantization
@@ -203,9 +208,9 @@ def _widest(op: Concatenation) -> Value | None:
 
 
 def _convert_result(editor: GraphEditor, op: Op) -> None:
-    """Insert a QUANTIZE after a product if its result is uint8 and its operands int16, or the reverse.
+    """Insert a QUANTIZE after a product whose result is uint8 and whose operands are int16, or the reverse.
 
-    The product itself then has the dtype of its operands, with the same range.
+    The product then has the dtype of its operands and the same range, and the QUANTIZE the former result.
     """
     if not isinstance(op, Mul | BatchMatMul | FullyConnected) or op.output.quantization is None:
         return

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules by which ONE's quantizer treats each operator: one table by operator class.
+"""The rules of ONE's quantizer for each operator class.
 
-Weights and biases are not in it: an operator's declaration names them (``Declaration.quantization_rule``).
+They do not mention weights and biases: ``Declaration.quantization_rule`` of an operator names those.
 Source: the behavior of ONE's QuantizeWithMinMax, its propagation passes and ConvertToFakeQuantizedModel.
 """
 
@@ -27,17 +27,17 @@ Fixed = Mapping[DType, tuple[float, int]]
 
 @dataclass(frozen=True)
 class OneRule:
-    """How to quantize an operator.
+    """How ONE quantizes an operator.
 
-    By default the parameters of results follow from their recorded ranges, those of constant operands from
-    their elements.
-    ``forward``: the name of the operand whose scale and zero point the results get.
-    ``backward``: the names of operands that get scale, zero point and range of the first result.
-    ``fixed``: scale and zero point of the results, by dtype.
-    ``integer_scale``: the results are whole numbers, so their scale is rounded, and at least 1.
-    ``per_element``: names of constants in which each element has its magnitude as scale, if quantized per
-    channel.
-    ``keeps_values``: ONE's fake quantization inserts no rounding after it.
+    By default, results get parameters that cover their recorded range; constant operands get parameters that
+    cover their elements.
+    ``forward``: the name of the operand whose scale and zero point the results get instead.
+    ``backward``: the names of the operands that get scale, zero point and range of the first result instead.
+    ``fixed``: by dtype, the only scale and zero point of the results.
+    ``integer_scale``: the results are whole numbers, so their scale is rounded to an integer of at least 1.
+    ``per_element``: the names of constants in which the scale of each element is its magnitude, if weights
+    are quantized per channel.
+    ``keeps_values``: ONE's fake quantization inserts no rounding after the operator.
     """
 
     forward: str | None = None
@@ -49,6 +49,8 @@ class OneRule:
 
 
 RECORDED = OneRule()
+"""The default."""
+
 TANH = OneRule(fixed={u8: (2 / 256, 128), i16: (1 / 32768, 0)})
 INTEGER = OneRule(integer_scale=True)
 KEEPS = OneRule(keeps_values=True)
@@ -93,9 +95,9 @@ RULES: dict[type[Op], OneRule] = {
 
 
 def rule_of(op: Op, max_pool_keeps_scale: bool = False) -> OneRule:
-    """Return how ``op`` is quantized: by RULES, or, if ONE does not know it, by its declaration.
+    """Return the rule for ``op``: from RULES, or from its declaration if ONE does not know the operator.
 
-    ``max_pool_keeps_scale``: the option --TF-style_maxpool.
+    ``max_pool_keeps_scale``: the option ``--TF-style_maxpool``.
     """
     if getattr(op, "act", None) is Activation.TANH:
         return TANH
@@ -109,11 +111,11 @@ def rule_of(op: Op, max_pool_keeps_scale: bool = False) -> OneRule:
 
 
 def stays_float(op: Op) -> bool:
-    """Return whether ``op`` computes with floats in a quantized model, too.
+    """Return whether ``op`` stays float in a quantized model.
 
-    These are CAST, whose integers have no scale; operators without a known quantized form, such as custom
-    operators, operators that call graphs or have variables; and operators that ONE does not know, if LiteRT
-    has no quantized kernel for them, or only one for zero points of 0.
+    That holds for CAST, whose integers have no scale; for opaque operators, operators that call graphs, and
+    operators with variables; for FULLY_CONNECTED with shuffled weights; and for operators that ONE does not
+    know if LiteRT has no integer kernel for them, or one that ignores zero points.
     """
     if isinstance(op, OpaqueOp | cast.Cast) or op.called_graphs():
         return True
@@ -126,7 +128,7 @@ def stays_float(op: Op) -> bool:
 
 
 def layer_rule(op: Op) -> QuantizationRule | None:
-    """Return the declared rule of a layer with weights and a bias; None for other operators."""
+    """Return the declared rule of ``op`` if it is a layer, an operator with a bias; else None."""
     rule = op.quantization_rule
     return rule if rule is not None and rule.bias is not None else None
 
@@ -134,7 +136,7 @@ def layer_rule(op: Op) -> QuantizationRule | None:
 def origin_rule(value: Value) -> OneRule:
     """Return the rule of the operator that determines the scale of ``value``.
 
-    QUANTIZE and operators with ``forward`` do not: their operand does.
+    It is not a QUANTIZE or an operator with ``forward``, but the producer of its operand.
     """
     op = value.producer
     while op is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples for ONE's quantizer: formats by ONE's names, errors in ONE's words."""
+"""Open samples for ONE's programs: formats have ONE's names, errors ONE's words."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from circlekit.ir.value import Array
 from circlekit.quant.calibration.sample_files import RandomSamples, SampleFile
 
 HDF5_FORMATS, LIST_FORMATS, FOLDER_FORMATS = ("h5", "hdf5"), ("list", "filelist"), ("directory", "dir")
+"""ONE's names of formats: an HDF5 file, a list of raw files, a folder of raw files."""
+
 RANDOM_SAMPLES = 3
-"""The number of random samples without data, as in ONE."""
+"""The number of random samples if no data is given, as in ONE."""
 
 FILE_HEADS = (b"\x89HDF", b"PK", b"\x93NUMPY")
-"""First bytes of files that the format h5 allows: HDF5, and npz and npy, which only circlekit reads."""
+"""The first bytes of files that the format h5 accepts: HDF5, and npz and npy, which ONE does not read."""
 
 
 @dataclass(frozen=True)
 class OneSamples:
-    """The samples of ``file``; errors begin with ONE's words.  ``form``: ONE's name of the format."""
+    """The samples of ``file``, whose errors begin with ONE's words.  ``form``: ONE's name of the format."""
 
     file: SampleFile
     form: str
 
     def __iter__(self) -> Iterator[list[Array]]:
-        """Yield arrays in graph order."""
+        """Yield each sample as arrays in the order of the graph's inputs."""
         with _in_words_of_one():
             yield from self.file
 
@@ -43,7 +45,7 @@ class OneSamples:
 
 @contextmanager
 def _in_words_of_one() -> Iterator[None]:
-    """Put ONE's words before the message of an error that the block inside raises about samples."""
+    """Insert ONE's words before the message of an error that the block raises about samples."""
     try:
         yield
     except (ShapeError, FileError, FormatError) as error:
@@ -70,10 +72,10 @@ def recording_lines(count: int) -> list[str]:
 
 
 def samples_of(model: Model, data: str | None, form: str = "h5") -> RandomSamples | OneSamples:
-    """Return the samples in the file or folder ``data``, or random ones for None.
+    """Return the samples in the file or folder ``data``; for None, RANDOM_SAMPLES random samples.
 
-    ``form``: ONE's name of the format.  Raise, in ONE's words, UnsupportedError for another name, FileError
-    or FormatError if ``data`` is not of the format.
+    ``form``: ONE's name of the format.  Raise, in ONE's words, UnsupportedError for an unknown format,
+    FileError or FormatError if ``data`` is missing or has another format.
     """
     if form not in HDF5_FORMATS + LIST_FORMATS + FOLDER_FORMATS:
         raise UnsupportedError(

@@ -7,9 +7,9 @@ ONE's configuration file is JSON:
                 {"names": ["a", "b"], "dtype": "uint8", "granularity": "layer",
                  "alternate": {"LABEL": ["a2", "b2"]}}]}
 
-A layer is named by one of the results of its operator.  ``alternate`` holds other names of the same layers,
-which another exporter gives them, by a label.  The names of exactly one label, or the names outside of
-``alternate``, must all be in the model.
+A name is that of a result; the setting is for the operator that produces it.  The same layers may have other
+names in the model of another exporter: ``alternate`` lists these by a label that stands for the exporter.
+All names of exactly one label, or all names outside of ``alternate``, must be in the model.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from circlekit.ir.graph import Graph
 from circlekit.ir.op import Op
 
 DTYPES = {"uint8": u8, "int16": i16}
-"""The dtypes that a model or a layer can be quantized to, by ONE's names."""
+"""By ONE's names, the dtypes to which a model or a layer can be quantized."""
 
 PORT_DTYPES = {**DTYPES, "int32": i32, "int64": i64, "float32": f32, "bool": boolean}
-"""The dtypes that inputs and outputs can have, by ONE's names."""
+"""By ONE's names, the dtypes that inputs and outputs can have."""
 
 CHANNEL, LAYER = "channel", "layer"
+"""ONE's words for weights with a scale for each channel, and for weights with one scale."""
+
 GRANULARITIES = (LAYER, CHANNEL)
-"""ONE's words for weights with one scale, and for weights with a scale per channel."""
 
 
 @dataclass(frozen=True)
 class LayerSetting:
-    """How an operator is quantized: its dtype, and the granularity of its weights, LAYER or CHANNEL."""
+    """The dtype of an operator, and the granularity of its weights: LAYER or CHANNEL."""
 
     dtype: DType
     granularity: str
@@ -50,7 +51,7 @@ class LayerSetting:
 
     @property
     def per_channel(self) -> bool:
-        """Whether weights have a scale per channel."""
+        """Whether weights have a scale for each channel."""
         return self.granularity == CHANNEL
 
 
@@ -58,10 +59,12 @@ class LayerSetting:
 class Settings:
     """Settings of a quantization by ONE's rules.
 
-    ``default``: for every operator that ``layers`` does not name.  ``layers``: alternative lists of
-    settings by the name of a result, of which exactly one must fit the model (see the module).
-    ``input_types``, ``output_types``: one dtype for all float inputs (outputs), or one for each; None: the
-    dtype of ``default``.  ``max_pool_keeps_scale``: --TF-style_maxpool.  ``keeps_range``: --save_min_max.
+    ``default``: the setting of every operator that ``layers`` does not name.
+    ``layers``: alternatives, each {name of a result: setting}; exactly one of them must fit the model (see
+    the module).
+    ``input_types``, ``output_types``: one dtype for all float inputs (outputs), or one for each input
+    (output); None: the dtype of ``default``.
+    ``max_pool_keeps_scale``: ONE's option ``--TF-style_maxpool``.  ``keeps_range``: ``--save_min_max``.
     """
 
     default: LayerSetting
@@ -73,7 +76,7 @@ class Settings:
 
 
 def layer_setting(dtype: str, granularity: str) -> LayerSetting:
-    """Return the setting for ONE's words; raise UnsupportedError, in ONE's wording, for other words."""
+    """Return the setting for two of ONE's words; raise UnsupportedError, worded as in ONE, for others."""
     if dtype.lower() not in DTYPES:
         raise UnsupportedError(
             f"Unsupported output type {dtype!r}. List of supported output types: {', '.join(DTYPES)}"
@@ -87,15 +90,15 @@ def layer_setting(dtype: str, granularity: str) -> LayerSetting:
 
 
 def check_source(word: str, expected: str) -> None:
-    """Raise UnsupportedError, in ONE's wording, if ``word``, the dtype of the model, is not ``expected``."""
+    """Raise UnsupportedError, worded as in ONE, unless ``word``, the dtype of the model, is ``expected``."""
     if word.lower() != expected:
         raise UnsupportedError(f"Unsupported input type {word!r}. List of supported input types: {expected}")
 
 
 def port_types(text: str, side: str) -> list[DType]:
-    """Return the dtypes in ``text``, separated by commas; raise UnsupportedError for an unknown one.
+    """Return the dtypes in a text such as ``uint8,float32``; raise UnsupportedError for unknown words.
 
-    ``side``: "input" or "output", for the message.
+    ``side``: ``input`` or ``output``, for the message.
     """
     words = [word.strip().lower() for word in text.split(",")]
     for word in words:
@@ -108,9 +111,10 @@ def port_types(text: str, side: str) -> list[DType]:
 
 
 def read_layers(path: str) -> list[dict[str, LayerSetting]]:
-    """Return the lists of layer settings in ONE's configuration file: one for the names, one for each label.
+    """Return the alternatives for ``Settings.layers`` in ONE's configuration file.
 
-    Raise FileError if it cannot be read, ParseError if it is not such a JSON document.
+    The first has the names outside of ``alternate``; then there is one for each label.
+    Raise FileError if the file cannot be read, ParseError or UnsupportedError if its content is wrong.
     """
     try:
         document = json.loads(bytes(map_file(path)))
@@ -120,13 +124,14 @@ def read_layers(path: str) -> list[dict[str, LayerSetting]]:
     if not isinstance(layers, list) or not all(isinstance(layer, dict) for layer in layers):
         raise ParseError(f"{path}: expected a list of objects at layers")
     labels = dict.fromkeys(label for layer in layers for label in _alternates(layer, path))
-    return [_list_of(layers, label, path) for label in (None, *labels)]
+    return [_alternative(layers, label, path) for label in (None, *labels)]
 
 
-def _list_of(layers: Sequence[dict[str, Any]], label: str | None, path: str) -> dict[str, LayerSetting]:
-    """Return the settings of all layers by the names of ``label``; None: the names outside of ``alternate``.
+def _alternative(layers: Sequence[dict[str, Any]], label: str | None, path: str) -> dict[str, LayerSetting]:
+    """Return the settings of all layers by their names of ``label``.
 
-    A layer without names for ``label`` has its other names.  Raise ParseError or UnsupportedError.
+    ``label`` None stands for the names outside of ``alternate``; a layer without names of ``label`` keeps
+    these, too.  Raise ParseError or UnsupportedError if a layer is wrong.
     """
     found: dict[str, LayerSetting] = {}
     for layer in layers:
@@ -140,19 +145,22 @@ def _list_of(layers: Sequence[dict[str, Any]], label: str | None, path: str) -> 
             raise error.note(f"in {path}, layer {', '.join(names)}") from None
         for name in names:
             if name in found:
-                raise ParseError(f"{path}: the layer name {name!r} stands twice in the configuration file")
+                raise ParseError(f"{path}: the configuration file has the layer name {name!r} twice")
             found[name] = setting
     return found
 
 
 def _names(layer: dict[str, Any]) -> list[Any]:
-    """Return the names of a layer outside of ``alternate``, not checked."""
+    """Return the names of a layer outside of ``alternate``, which are not checked yet."""
     names = layer.get("names", [])
     return [*([layer["name"]] if "name" in layer else []), *(names if isinstance(names, list) else [names])]
 
 
 def _alternates(layer: dict[str, Any], path: str) -> dict[str, list[Any]]:
-    """Return the names of a layer by label, not checked; raise ParseError if ``alternate`` is no object."""
+    """Return the names of a layer by label, which are not checked yet.
+
+    Raise ParseError if ``alternate`` is no object.
+    """
     alternates = layer.get("alternate", {})
     if not isinstance(alternates, dict):
         raise ParseError(f"{path}: expected lists of names by label at alternate, got {alternates!r}")
@@ -160,15 +168,15 @@ def _alternates(layer: dict[str, Any], path: str) -> dict[str, list[Any]]:
 
 
 def settings_of(graphs: Sequence[Graph], settings: Settings) -> dict[Op, LayerSetting]:
-    """Return the settings of the operators that ``settings.layers`` names.
+    """Return the setting of each operator that ``settings.layers`` names.
 
-    Raise ModelError if no list or several lists of names fit ``graphs``, or if two results of one operator
-    have different settings.
+    Raise ModelError unless exactly one alternative fits ``graphs``, or if two results of one operator have
+    different settings.
     """
     producers = {v.name: op for graph in graphs for op in graph for v in op.results}
     fitting = [names for names in settings.layers if all(name in producers for name in names)]
     if len(fitting) > 1:
-        raise ModelError(f"expected one list of layer names that fits the model, got {len(fitting)}")
+        raise ModelError(f"expected the layer names of exactly one label to fit, got {len(fitting)} that do")
     if not fitting:
         missing = next(name for name in settings.layers[0] if name not in producers)
         hint = did_you_mean(missing, producers)
@@ -177,5 +185,5 @@ def settings_of(graphs: Sequence[Graph], settings: Settings) -> dict[Op, LayerSe
     for name, setting in fitting[0].items():
         op = producers[name]
         if chosen.setdefault(op, setting) != setting:
-            raise ModelError(f"the results of the operator of %{name} have different settings")
+            raise ModelError(f"expected one setting for the operator that produces %{name}, got two")
     return chosen

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantize a model with recorded ranges by ONE's rules (circle-quantizer --quantize_with_minmax)."""
+"""Quantize a model with recorded ranges by ONE's rules (``circle-quantizer --quantize_with_minmax``)."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ from circlekit.quant.one.graph_editor import GraphEditor
 from circlekit.quant.one.layers import bias_of, quantize_layers
 from circlekit.quant.one.rules import stays_float
 from circlekit.quant.one.settings import LayerSetting, Settings, settings_of
-from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan
+from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm
 from circlekit.quant.scheme import NO_SCHEME
 
 
 def quantize_with_minmax(model: Model, settings: Settings) -> Plan:
-    """Quantize ``model`` in place, with the min and max that are recorded in its activations.
+    """Quantize ``model`` in place with the recorded min and max of its activations.
 
-    Return the plan, with a reason for each tensor.  Graphs that operators call, and operators without a
-    quantized form, stay float.  An output whose dtype is converted is named NAME_Quantize or NAME_Dequantize,
-    as in ONE.  Raise ModelError if an activation has no recorded range or a layer of ``settings`` is unknown,
-    UnsupportedError or ShapeError for parts that cannot be quantized; then ``model`` is half changed, and
-    must not be used.
+    Return a plan that says what was done, with reasons.  Graphs that operators call, and operators without a
+    quantized form, stay float.  As in ONE, an output whose dtype is converted gets the name ``NAME_Quantize``
+    or ``NAME_Dequantize``.
+    Raise ModelError if an activation has no recorded range, or if a layer of ``settings`` is unknown;
+    UnsupportedError or ShapeError for parts that cannot be quantized.  After an error, ``model`` is partly
+    changed and must not be used.
     """
     return quantize_operators(model, settings, settings_of(uncalled_graphs(model), settings))
 
@@ -55,10 +56,11 @@ def quantize_operators(
     floats: Mapping[Op, str] | None = None,
     scheme: str = "one",
 ) -> Plan:
-    """Quantize as ``quantize_with_minmax`` does.
+    """Do what ``quantize_with_minmax`` does, with settings by operator.
 
-    ``own``: the settings of single operators, in place of ``settings.layers``.  ``floats``: more operators
-    that stay float, with the reasons.  ``scheme``: the name of the scheme in the plan.
+    ``own``: the settings of single operators, in place of ``settings.layers``.
+    ``floats``: additional operators that stay float, with the reasons.
+    ``scheme``: the name of the scheme, for the plan.
     """
     graphs = uncalled_graphs(model)
     plans = {}
@@ -77,17 +79,17 @@ def _obstacle(op: Op) -> str | None:
         return "it has no quantized form in ONE"
     bias = bias_of(op)
     is_computed = bias is not None and bias.dtype is f32 and not bias.is_const
-    return "its bias is computed, and has no scale of its own" if is_computed else None
+    return "its bias is computed, not constant" if is_computed else None
 
 
 def uncalled_graphs(model: Model) -> list[Graph]:
-    """Return the graphs that no operator calls: the main graph and those of signatures."""
+    """Return the graphs that no operator calls: the main graph and the graphs of signatures."""
     called = {id(graph) for op in model.ops() for graph in op.called_graphs()}
     return [graph for graph in model.graphs if id(graph) not in called]
 
 
 def _quantize_graph(task: Task, scheme: str) -> GraphPlan:
-    """Quantize one graph in ONE's order of steps; return its plan."""
+    """Quantize one graph, with the steps in ONE's order; return its plan."""
     graph, settings, default = task.graph, task.settings, task.settings.default.dtype
     inputs = port_dtypes(graph.inputs, settings.input_types, default, "input")
     outputs = port_dtypes(graph.outputs, settings.output_types, default, "output")
@@ -112,14 +114,14 @@ def _quantize_graph(task: Task, scheme: str) -> GraphPlan:
 
 
 def _plan(task: Task, scheme: str) -> GraphPlan:
-    """Return the plan that describes the quantized graph, with reasons."""
+    """Return a plan that describes the quantized graph, with reasons."""
     tensors = {}
     for value in task.graph.values():
         parameters = value.quantization
         if parameters is not None and parameters.scale.size and value.dtype.is_integer:
             scales, zero_points = map(tuple, (parameters.scale.tolist(), parameters.zero_point.tolist()))
-            axis, reason = parameters.quantized_dimension, task.reasons.get(value, "as in the float model")
-            tensors[value.name] = TensorPlan(value.dtype, scales, zero_points, axis, reason=reason)
+            axis, reason = parameters.quantized_dimension, task.reasons.get(value, "that of the float model")
+            tensors[value.name] = TensorForm(value.dtype, scales, zero_points, axis, reason=reason)
     operators = {}
     for op in task.graph:
         if op.results and op not in task.editor.inserted:
@@ -129,7 +131,7 @@ def _plan(task: Task, scheme: str) -> GraphPlan:
 
 
 def remove_ranges(graph: Graph) -> None:
-    """Remove min and max from every value; a quantization with nothing else becomes None."""
+    """Remove min and max from the quantization of every value; a quantization without scales becomes None."""
     for value in graph.values():
         old = value.quantization
         if old is not None and (old.min is not None or old.max is not None):
@@ -137,7 +139,7 @@ def remove_ranges(graph: Graph) -> None:
 
 
 def touch_ops(graph: Graph) -> None:
-    """Record that the dtypes of operands changed: in operator versions, and in the attributes of CAST."""
+    """Update the versions of operators and the dtype attributes of CAST after dtypes have changed."""
     for op in graph.ops:
         op.touch()
         if isinstance(op, Cast):

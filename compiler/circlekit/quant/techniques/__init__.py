@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Techniques that lower the error of a quantized model.
 
-Techniques of the float model (``equalization``) change its constants but not its outputs, so that its tensors
-lose less when they are quantized.  ``range_choice`` chooses the ranges of activations.  Techniques of layers
-(``layer_rounding``, with ``gptq``) choose the integers, the scales and the bias of one layer; ``layer_sweep``
-applies them in the order of execution.
+Some change the constants of the float model but not its outputs, so that quantizing it loses less:
+``equalization``, ``feature_map_equalization``, ``rotation``.  Some choose the ranges of activations:
+``range_choice``, ``reader_ranges``.  Some choose the integers, the scales and the bias of a layer:
+``layer_rounding``, with ``gptq``; ``layer_sweep`` applies these layer by layer.
 """

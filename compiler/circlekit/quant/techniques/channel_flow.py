@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find how operators pass channels on: if a channel of an operand is scaled, which ones of the result are?
+"""Measure how an operator passes channels on.
 
-A channel is an index of the last axis.  It is scaled if it is multiplied by a positive factor.  There is no
-table of operators; each operator is measured.  Its operands get random numbers, each channel is multiplied by
-its own factor, and the factors are looked for in the results.  RELU, PRELU, pooling, padding with 0,
-concatenation and movement of data pass channels on; an ADD does if both operands are scaled alike, a MUL if
-one of them is.
+A channel is an index of the last axis.  An operator passes channels on if multiplying a channel of an operand
+by a positive factor multiplies one or more channels of the result by the same factor, and changes no others.
+Examples: RELU, PRELU, pooling, padding with 0, concatenation, data movement; ADD if both operands get the
+same factors; MUL if one operand gets factors.
+
+There is no table of operators.  An operator is run on random numbers twice: as they are, and with another
+factor for each channel.  The factors are then looked for in the results.
 """
 
 from __future__ import annotations
@@ -26,23 +28,28 @@ LARGEST_FACTOR = 64.0
 """The largest factor of a channel; the smallest is about 2."""
 
 TOLERANCE = 1e-4
-"""Allowed difference of a result from the scaled one, relative to the largest element of the channel."""
+"""The allowed difference from a scaled result, relative to the largest element of the channel."""
 
 MOST_CHANNELS = 8192
-"""Operators with more channels are not measured, because their factors could not be told apart."""
-
+"""Operators with more channels are not measured: so many factors would be too close to each other."""
 
 SIGNS = ((1, 1), (-1, -1), (-1, 1))
-"""Signs of the first operand and of the others: the second changes sums, the third changes products."""
+"""By run, the signs of the first operand's numbers and of all others' numbers.
+
+With the signs of one run, a RELU may make a channel 0 by chance.  The second pair changes the sign of sums,
+the third that of products.
+"""
 
 
 @dataclass
 class Flow:
-    """How channels of one operand reach one result.
+    """Which channels of one operand reach which channels of one result.
 
-    ``operand``, ``result``: their indices.  ``channels``: for each channel of the result the channel of the
-    operand with which it scales, or -1.  ``is_alone``: it holds if only this operand is scaled; else all
-    operands with a flow must be scaled together.
+    ``operand``, ``result``: their indices.
+    ``channels``: for each channel of the result, the channel of the operand from which it comes; -1 if it
+    comes from none.
+    ``is_alone``: True: scaling this operand alone scales the result.  False: all operands with a flow must be
+    scaled together.
     """
 
     operand: int
@@ -54,7 +61,7 @@ class Flow:
 def channel_flows(op: Op, seed: int = 0) -> list[Flow] | None:
     """Return how ``op`` passes channels on; None if it does not, or if it cannot be measured.
 
-    ``seed``: of the random numbers.  A fused RELU6 counts as RELU.
+    ``seed``: that of the random numbers.  A fused RELU6 is measured as a RELU.
     """
     shapes = [v.shape for v in op.inputs if v is not None] + [v.shape for v in op.results]
     if any(s is None or not s for s in shapes) or not op.pure or op.called_graphs():
@@ -77,8 +84,7 @@ def channel_flows(op: Op, seed: int = 0) -> list[Flow] | None:
 class _Probe:
     """Runs ``op`` on random numbers, then again with scaled channels.
 
-    ``moving``: the indices of the operands with random numbers.  Each run is repeated with other signs
-    (``SIGNS``), because a channel that a RELU makes 0 is not always 0.
+    ``moving``: the indices of the operands that get random numbers; the other operands are constants, or 0.
     """
 
     def __init__(self, op: Op, moving: Sequence[int], seed: int) -> None:
@@ -97,7 +103,10 @@ class _Probe:
         self.plain = self._results({})
 
     def _results(self, factors: dict[int, Array]) -> list[Array]:
-        """Return each result as rows of channels, for the random numbers with each of ``SIGNS``."""
+        """Return each result as a matrix [rows, channels], which has the rows of the runs with all ``SIGNS``.
+
+        ``factors``: by index of the operand, the factor of each channel; other operands are not scaled.
+        """
         runs = [self._run(factors, *signs) for signs in SIGNS[: len(self.moving) + 1]]
         return [
             np.concatenate([array.reshape(-1, array.shape[-1]).astype(np.float64) for array in arrays])
@@ -105,7 +114,11 @@ class _Probe:
         ]
 
     def _run(self, factors: dict[int, Array], first: int, others: int) -> list[Array]:
-        """Return the results for the random numbers times the factors of each operand and their signs."""
+        """Return the results of one run.
+
+        ``factors``: see ``_results``.  ``first``, ``others``: the signs of the first random operand and of
+        the others.
+        """
         arrays = list(self.arrays)
         for i, numbers in enumerate(self.arrays):
             if numbers is not None and i in self.moving:
@@ -121,11 +134,11 @@ class _Probe:
             self.op.attribute_values["act"] = act
 
     def _sizes(self) -> list[int]:
-        """Return the number of channels of each of ``moving``."""
-        return [self.arrays[i].shape[-1] for i in self.moving]  # type: ignore[union-attr]  # moving ones are there
+        """Return the number of channels of each operand in ``moving``."""
+        return [self.arrays[i].shape[-1] for i in self.moving]  # type: ignore[union-attr]  # they are present
 
     def distinct(self) -> list[Flow] | None:
-        """Return the flows if every channel of every operand may have its own factor; else None."""
+        """Return the flows if every channel of every operand has another factor; None if there are none."""
         sizes = self._sizes()
         starts = np.concatenate([[0], np.cumsum(sizes)])
         channel_factors = _distinct_factors(int(starts[-1]))
@@ -140,7 +153,7 @@ class _Probe:
         ]
 
     def alike(self) -> list[Flow] | None:
-        """Return the flows if all operands have the same factors; None if that does not scale the results."""
+        """Return the flows if all operands have the same factors; None if there are none."""
         sizes = set(self._sizes())
         if len(self.moving) < 2 or len(sizes) != 1:
             return None
@@ -149,7 +162,7 @@ class _Probe:
         return [Flow(i, r, origin) for r, origin in enumerate(found or []) for i in self.moving] or None
 
     def alone(self) -> list[Flow] | None:
-        """Return the flows if one operand is scaled and the others are not; None if there are none."""
+        """Return the flows if a single operand is scaled, for each operand; None if there are none."""
         flows = []
         for index, size in zip(self.moving, self._sizes(), strict=True):
             channel_factors = _distinct_factors(size)
@@ -160,8 +173,8 @@ class _Probe:
     def _found(self, channel_factors: Array, factors: dict[int, Array]) -> list[Array] | None:
         """Return for each result the factor of each channel, as an index into ``channel_factors``.
 
-        ``factors``: those of the channels of each scaled operand.  -1: a channel that is always 0.  None if a
-        channel of a result is not scaled by one factor.
+        ``factors``: the factors of this run, see ``_results``.  A channel that is always 0 has the index -1.
+        Return None if some channel of a result is not scaled by one of ``channel_factors``.
         """
         if not 0 < channel_factors.size <= MOST_CHANNELS:
             return None
@@ -183,7 +196,7 @@ class _Probe:
 
 
 def _distinct_factors(count: int) -> Array:
-    """Return ``count`` different factors from about 2 to LARGEST_FACTOR, unevenly spaced by chance."""
+    """Return ``count`` different factors from about 2 to LARGEST_FACTOR, with random spaces between them."""
     jitter = np.random.default_rng(count).uniform(0, 0.3, count)
     places = (np.arange(count) + jitter) / max(count, 2)
     return np.asarray((2 * (LARGEST_FACTOR / 2) ** places).astype(np.float32))

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Channel equalization: scale the channels of activations so that all of them use the whole range.
+"""Channel equalization: scale the channels of activations so that all of them have similar ranges.
 
-A tensor has one scale, so a channel with a small range uses few integers.  Each channel is divided by a
-factor of at most 1 in the weights and the bias of the layer that produces it, and multiplied by it in the
-weights of the layers that read it.  The operators between them pass channels on (see ``channel_flow``).  The
-outputs of the model stay the same.
+A quantized activation has one scale, so a channel with a small range uses few of the integers.  Equalization
+divides such a channel by a factor of at most 1: in the weights and the bias of the layer that produces the
+channel.  The weights of the layers that read the channel are multiplied by the factor.  The operators between
+these layers pass channels on (see ``channel_flow``).  The outputs of the model stay the same.
 
 Source: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV 2019,
-section 4.1.  Here the factors follow from the ranges of activations, not of weights, because weights have a
-scale for each channel.  Their exponent (``strength``) is from Xiao et al., "SmoothQuant", ICML 2023, as is a
-MUL with a constant, the scale of a layer normalization, as producer of the channels.
+section 4.1.  There the factors follow from the ranges of weights; here from those of activations, because
+weights have a scale for each channel anyway.  Two ideas are from Xiao et al., "SmoothQuant", ICML 2023: the
+exponent of the factors (``strength``), and that a MUL by a constant (the scale of a layer normalization) can
+be divided by the factors like a layer.
 """
 
 from __future__ import annotations
@@ -27,19 +28,20 @@ from circlekit.ir.value import Array
 from circlekit.quant.calibration import Calibration
 from circlekit.quant.techniques.channel_flow import channel_flows
 from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
+from circlekit.quant.weights import present_operand
 
 SMALLEST_FACTOR = 2.0**-6
-"""The least factor of a channel; smaller ones would only add rounding errors to weights."""
+"""The smallest factor of a channel; smaller factors would only make rounding errors of weights larger."""
 
 NO_CLASS = 0
-"""The class of the channels whose factor is 1."""
+"""The class of the channels that are not scaled: their factor is 1."""
 
 
 @dataclass
 class _Product:
-    """A MUL by a constant with a number for each channel.
+    """A MUL by a constant that has one number for each channel.
 
-    Its constant absorbs the factors, so that its operand and its result may have different ones.
+    The constant is changed with the factors, so the operand and the result may have different factors.
     """
 
     op: Op
@@ -48,10 +50,10 @@ class _Product:
 
 
 class _Classes:
-    """Classes of channels that must have the same factor: disjoint sets (union-find) of channels of values.
+    """Classes of channels that must have the same factor, as disjoint sets (union-find).
 
-    ``parent``: the parent of each node, where a node is a channel of a value.  ``first``: the node of
-    channel 0 of each value.
+    A node is a channel of a value.  ``parent``: the parent of each node; a root is its own parent.
+    ``first``: for each value the node of its channel 0.
     """
 
     def __init__(self) -> None:
@@ -59,7 +61,7 @@ class _Classes:
         self.first: dict[Value, int] = {}
 
     def nodes(self, value: Value) -> Array:
-        """Return the nodes of the channels of ``value``, which are made if there are none."""
+        """Return the nodes of the channels of ``value``; make them at the first call."""
         size = (value.shape or (1,))[-1] or 1
         if value not in self.first:
             self.first[value] = len(self.parent)
@@ -74,7 +76,7 @@ class _Classes:
         return node
 
     def join(self, left: Array, right: Array) -> None:
-        """Join the classes of the nodes ``left[i]`` and ``right[i]``, for each i."""
+        """Join the class of ``left[i]`` with the class of ``right[i]``, for each i; both hold nodes."""
         for a, b in zip(left.tolist(), right.tolist(), strict=True):
             low, high = sorted((self.root(a), self.root(b)))
             self.parent[high] = low
@@ -92,8 +94,8 @@ class _Classes:
 def equalize(model: Model, magnitudes: Mapping[str, Array], strength: float = 1.0) -> list[str]:
     """Equalize the channels of the main graph's tensors in place; return a sentence for each changed layer.
 
-    ``magnitudes``: the largest observed magnitude of each channel (last axis), by tensor.  ``strength``: the
-    exponent of the factors, 1 for equal ranges, 0 for no change.
+    ``magnitudes``: by name of the tensor, the largest observed magnitude of each channel (last axis).
+    ``strength``: the exponent of the factors, from 0 (no change) to 1 (equal ranges).
     """
     graph = model.main
     classes, layers, products, constants = _classes_of(graph)
@@ -103,6 +105,7 @@ def equalize(model: Model, magnitudes: Mapping[str, Array], strength: float = 1.
     changed = []
 
     def of(value: Value) -> Array:
+        """Return the factor of each channel of ``value``."""
         return np.asarray(factors[classes.of(value)])
 
     for layer in layers:
@@ -121,7 +124,10 @@ def equalize(model: Model, magnitudes: Mapping[str, Array], strength: float = 1.
 
 
 def _classes_of(graph: Graph) -> tuple[_Classes, list[LinearLayer], list[_Product], list[tuple[Op, Value]]]:
-    """Return the classes of all channels, and what absorbs factors: layers, products, other constants."""
+    """Return the classes of all channels, and what can be changed with their factors.
+
+    That is: layers, MULs by constants, and (operator, constant) for other constants that must be divided.
+    """
     classes = _Classes()
     layers: list[LinearLayer] = []
     products: list[_Product] = []
@@ -150,16 +156,17 @@ def _classes_of(graph: Graph) -> tuple[_Classes, list[LinearLayer], list[_Produc
 
 
 def _pass_on(op: Op, classes: _Classes, constants: list[tuple[Op, Value]]) -> bool:
-    """Join the channels that ``op`` passes on; return False if it does not pass channels on.
+    """Join each channel of the results with the channel of an operand from which it comes.
 
-    Constant operands with factors are added to ``constants``.
+    Return False if ``op`` does not pass channels on.  Add (op, constant) to ``constants`` for each constant
+    operand that must be scaled like the other operands.
     """
     flows = channel_flows(op)
     if flows is None or getattr(op, "act", Activation.NONE) not in (
         Activation.NONE, Activation.RELU, Activation.RELU6,
     ):  # fmt: skip
         return False
-    if flows[0].is_alone:  # a factor of one operand is enough: the largest that is no constant
+    if flows[0].is_alone:  # scale one operand: the first that has the shape of the result and is no constant
         flows = [
             f
             for f in flows
@@ -176,8 +183,7 @@ def _pass_on(op: Op, classes: _Classes, constants: list[tuple[Op, Value]]) -> bo
             return False
         flows = [f for f in flows if f.operand == keep]
     for flow in flows:
-        value = op.inputs[flow.operand]
-        assert value is not None  # it was measured
+        value = present_operand(op, flow.operand)
         if value.is_const:
             if value.use_count != 1 or not value.is_plain:
                 return False
@@ -189,7 +195,7 @@ def _pass_on(op: Op, classes: _Classes, constants: list[tuple[Op, Value]]) -> bo
 
 
 def _product(op: Op) -> _Product | None:
-    """Return ``op`` if it multiplies by a constant with a number for each channel; None for others."""
+    """Return ``op`` as a product if it multiplies by a constant with a number for each channel, else None."""
     if len(op.inputs) != 2 or len(op.results) != 1 or getattr(op, "act", None) is not Activation.NONE:
         return None
     channels = (op.output.shape or (None,))[-1]
@@ -210,19 +216,16 @@ def _product(op: Op) -> _Product | None:
 
 
 def _is_free(layer: LinearLayer) -> bool:
-    """Return whether weights and bias can be scaled: no other operator reads them."""
-    bias, depth = layer.bias, layer.matrices(layer.weights.array()).shape[2]
-    channels = layer.channels
-    if not layer.is_depthwise and depth % (channels // layer.groups):
-        return False  # a row is not a whole number of pixels
-    return layer.weights.use_count == 1 and (bias is None or bias.use_count == 1)
+    """Return whether weights and bias can be scaled by channel, and no other operator reads them."""
+    bias = layer.bias
+    return layer.is_scalable and layer.weights.use_count == 1 and (bias is None or bias.use_count == 1)
 
 
 def _factors(classes: _Classes, graph: Graph, magnitudes: Mapping[str, Array], strength: float) -> Array:
-    """Return the factor of each class, from SMALLEST_FACTOR to 1.
+    """Return the factor of each class, indexed by the node of its root.
 
-    It is the largest magnitude of a channel of the class relative to that of its tensor, to the power
-    ``strength``.
+    For each channel of a class, divide the largest magnitude of the channel by that of its tensor.  The
+    largest quotient, at least SMALLEST_FACTOR and at most 1, to the power ``strength`` is the factor.
     """
     share = np.zeros(len(classes.parent))
     for value in classes.first:
@@ -234,21 +237,22 @@ def _factors(classes: _Classes, graph: Graph, magnitudes: Mapping[str, Array], s
             np.maximum.at(share, classes.of(value), channels / largest)
     share[share == 0] = 1.0
     factors = np.clip(share, SMALLEST_FACTOR, 1.0) ** strength
-    factors = np.exp2(np.round(np.log2(factors) * 8) / 8)  # few different numbers: reproducible everywhere
+    factors = np.exp2(np.round(np.log2(factors) * 8) / 8)  # rounded, to be the same on every machine
     factors[NO_CLASS] = 1.0
     return factors
 
 
 def rescale(layer: LinearLayer, before: Array, after: Array) -> None:
-    """Multiply the weights by ``before``, divide weights and bias by ``after``.
+    """Change the constants of ``layer`` for scaled inputs and results.
 
-    ``before``, ``after``: a factor for each channel of the input and of the result.
+    Multiply the weights by ``before``, the factors by which the channels of the input were divided.  Divide
+    weights and bias by ``after``, the factors by which the channels of the result shall be divided.
     """
     matrices = layer.matrices(layer.weights.array())
     groups, outputs, depth = matrices.shape
     if layer.is_depthwise:
         inner = before.reshape(groups, 1, 1)
-    else:  # the channels of a group are the fastest index of the depth
+    else:  # the channels of a group are the last axis of the depth
         per_group = before.reshape(groups, 1, -1)
         inner = np.tile(per_group, depth // per_group.shape[2])
     scaled = matrices * inner / after.reshape(groups, outputs, 1)
@@ -258,15 +262,18 @@ def rescale(layer: LinearLayer, before: Array, after: Array) -> None:
 
 
 def replace_constant(op: Op, constant: Value, numbers: Array) -> None:
-    """Let ``op`` read ``numbers``, as float32, in place of ``constant``; other users keep the constant."""
+    """Let ``op`` read ``numbers`` in place of ``constant``, of which other users keep the old numbers.
+
+    ``numbers``: as many as in ``constant``; they are converted to float32 and to its shape.
+    """
     new = Value.constant(constant.name, np.asarray(numbers, np.float32).reshape(constant.static_shape))
     op.set_input(op.inputs.index(constant), new)
 
 
 def channel_magnitudes(calibration: Calibration) -> dict[str, Array]:
-    """Return the largest magnitude of each channel by tensor of the main graph.
+    """Return the largest magnitude of each channel, by name of the main graph's tensors.
 
-    ``calibration``: with statistics of channels; tensors without them are missing.
+    Tensors without statistics per channel in ``calibration`` are missing.
     """
     return {
         name: np.maximum(-tensor.channels.minima, tensor.channels.maxima).astype(np.float64)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Equalization of feature maps between two layers, with the patterns of ONE's fm-equalize.
+"""Equalize the feature map between two layers, with the patterns of ONE's fm-equalize.
 
-A pattern is a layer (front) whose result reaches another layer (back) through operators that pass channels
-on.  Each channel is divided by a scale in the weights of the front, and multiplied by it in the weights of
-the back.  Then the channels of the feature map between them have similar magnitudes.  The scale of
-a channel is sqrt(largest activation) / sqrt(largest weight).  Source: Xiao et al., "SmoothQuant", ICML 2023.
+A pattern is a pair of layers: the result of the first (front) reaches the second (back) through operators
+that pass channels on.  The weights of the front are divided by one scale for each channel; those of the back
+are multiplied by the same scales.  Then the channels of the feature map between them have similar magnitudes.
+The scale of a channel is sqrt(largest activation) / sqrt(largest weight of the back).
+Source: Xiao et al., "SmoothQuant", ICML 2023.
 """
 
 from __future__ import annotations
@@ -28,24 +29,24 @@ from circlekit.quant.techniques.equalization import replace_constant, rescale
 from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
 
 SCALE_ONLY = "ScaleOnly"
-"""The only type of pattern that ONE's tools apply."""
+"""The only ``type`` of patterns that ONE's tools apply."""
 
 ALPHA = 0.5
-"""The exponent of the magnitudes of activations in the scale; that of weights is 1 - ALPHA."""
+"""The exponent of the activation's magnitude in a scale; that of the weight is 1 - ALPHA."""
 
 SMALLEST_SCALE = 1e-5
-"""The least scale of a channel."""
+"""The smallest scale of a channel."""
 
 PROBE_FACTOR = 4.0
-"""The factor of constants by which operators are measured."""
+"""What constants are multiplied by to find out whether they scale the result of an operator."""
 
 
 @dataclass
 class Pattern:
-    """A pair of layers, and the feature map between them.
+    """A pair of layers with a feature map between them.
 
-    ``front``, ``back``: the names of their results.  ``act_scale``: the largest magnitude of each channel of
-    the front's result; None if it was not measured.
+    ``front``, ``back``: the names of the layers' results.  ``act_scale``: the largest magnitude of each
+    channel of the front's result; None before it is measured.
     """
 
     front: str
@@ -61,7 +62,8 @@ class Pattern:
 def find_patterns(model: Model, allow_copies: bool = False) -> list[Pattern]:
     """Return the patterns of the main graph.
 
-    ``allow_copies``: also fronts whose result several operators use; ``apply_patterns`` copies them.
+    ``allow_copies``: also return patterns whose front has several users; ``apply_patterns`` copies such a
+    front.
     """
     found = []
     for op in model.main:
@@ -77,7 +79,7 @@ def find_patterns(model: Model, allow_copies: bool = False) -> list[Pattern]:
 
 
 def _front(op: Op) -> list[Value] | None:
-    """Return the constants that scale the channels of the result; None if ``op`` cannot be a front."""
+    """Return the constants of ``op`` that scale the channels of its result; None if it cannot be a front."""
     if not _is_positive(op) or not op.results:
         return None
     layer = linear_layer(op)
@@ -87,14 +89,15 @@ def _front(op: Op) -> list[Value] | None:
 
 
 def _is_positive(op: Op) -> bool:
-    """Return whether the fused activation passes positive factors on."""
+    """Return whether the fused activation of ``op`` commutes with positive factors: it is RELU or none."""
     return getattr(op, "act", Activation.NONE) in (Activation.NONE, Activation.RELU)
 
 
 def _scaling_constants(op: Op) -> list[Value] | None:
-    """Return the constants, with one number for each channel, that together scale the result, or None.
+    """Return the constants of ``op`` if they scale the channels of its result, else None.
 
-    It is measured on random operands: if all constants are multiplied by PROBE_FACTOR, so must be the result.
+    All constants must have one number for each channel.  A run on random operands checks them: if they are
+    multiplied by PROBE_FACTOR, the result must be, too.
     """
     shape = op.output.shape
     constants = [v for v in op.inputs if v is not None and v.is_plain and v.dtype is f32]
@@ -120,17 +123,21 @@ def _scaling_constants(op: Op) -> list[Value] | None:
 
 
 def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Return normally distributed float32 numbers."""
     return rng.normal(size=shape).astype(np.float32)
 
 
 def _path(front: Op, user: Op) -> list[Op]:
-    """Return the operators from ``user``, which reads ``front``'s result, to the back; [] if none is."""
+    """Return the operators from ``user``, which reads the result of ``front``, to a back.
+
+    The back is the last of them.  Return [] if there is none.
+    """
     path, value = [user], front.output
     while True:
         layer = linear_layer(path[-1])
         if layer is not None:
             alone = layer.input is value and path[-1].inputs.count(value) == 1
-            return path if alone and _takes_scales(layer) else []
+            return path if alone and layer.is_scalable else []
         op = path[-1]
         if not _passes_on(op, value) or len(op.output.users) != 1 or _is_output(op.output):
             return []
@@ -139,18 +146,16 @@ def _path(front: Op, user: Op) -> list[Op]:
 
 
 def _is_output(value: Value) -> bool:
+    """Return whether the computed ``value`` is an output of its graph."""
     graph = value.producer.graph if value.producer is not None else None
     return graph is not None and graph.is_output(value)
 
 
-def _takes_scales(layer: LinearLayer) -> bool:
-    """Return whether the weights have a number for each channel of the input, or several."""
-    depth = layer.matrices(layer.weights.array()).shape[2]
-    return layer.is_depthwise or depth % (layer.channels // layer.groups) == 0
-
-
 def _passes_on(op: Op, value: Value) -> bool:
-    """Return whether ``op`` passes each channel of ``value``, its only computed operand, on unmoved."""
+    """Return whether channel i of ``op``'s result comes from channel i of ``value``, for all i.
+
+    ``value`` must be the only operand that is no constant.
+    """
     others = [v for v in op.inputs if v is not None and v is not value and not v.is_const]
     if others or op.inputs.count(value) != 1 or len(op.results) != 1 or not _is_positive(op):
         return False
@@ -160,14 +165,15 @@ def _passes_on(op: Op, value: Value) -> bool:
 
 
 def measure(model: Model, patterns: Sequence[Pattern], samples: Iterable[Sequence[Array]]) -> None:
-    """Set ``act_scale`` of each pattern to the largest magnitudes of the front's channels on ``samples``.
+    """Run ``model`` on ``samples`` and set ``act_scale`` of each pattern.
 
-    ``samples``: arrays in graph order.  Raise the errors of ``Interpreter.run``.
+    ``samples``: arrays in the order of the graph's inputs.  Raise the errors of ``Interpreter.run``.
     """
     largest: dict[str, Array] = {}
     wanted = {pattern.front for pattern in patterns}
 
     def keep(name: str, array: Array) -> None:
+        """Update the largest magnitudes if ``name`` is the result of a front."""
         if name in wanted:
             rows = np.abs(array.reshape(-1, array.shape[-1])).max(axis=0)
             largest[name] = np.maximum(largest[name], rows) if name in largest else rows
@@ -182,10 +188,10 @@ def measure(model: Model, patterns: Sequence[Pattern], samples: Iterable[Sequenc
 
 
 def apply_patterns(model: Model, patterns: Sequence[Pattern]) -> None:
-    """Equalize the layers of each pattern in the main graph, in place; outputs stay equal up to rounding.
+    """Equalize the layers of each pattern in place; the outputs of ``model`` stay equal up to rounding.
 
-    Raise ModelError for an unknown name, a pattern without ``act_scale``, or layers between which the
-    channels do not flow; ShapeError for a wrong number of channels.
+    Raise ModelError for an unknown name, for a pattern without ``act_scale``, or if channels do not pass from
+    front to back; ShapeError if ``act_scale`` has a wrong number of channels.
     """
     by_name = {op.output.name: op for op in model.main if op.results}
     for pattern in patterns:
@@ -199,7 +205,10 @@ def apply_patterns(model: Model, patterns: Sequence[Pattern]) -> None:
 
 
 def _apply(graph: Graph, front: Op, back: Op, magnitudes: Array) -> None:
-    """Equalize one pair of layers; a front with several users is copied."""
+    """Equalize one pair of layers; copy the front first if it has several users.
+
+    ``magnitudes``: ``Pattern.act_scale`` as an array.  Errors: see ``apply_patterns``.
+    """
     path = next((p for p in _paths(front) if p[-1] is back), None)
     layer = linear_layer(back)
     if path is None or layer is None or _front(front) is None:
@@ -226,12 +235,15 @@ def _apply(graph: Graph, front: Op, back: Op, magnitudes: Array) -> None:
 
 
 def _paths(front: Op) -> Iterator[list[Op]]:
-    """Return the paths from the users of ``front`` to a back."""
+    """Return an iterator over the paths (see ``_path``) from the users of ``front`` to a back."""
     return (path for user in front.output.users if (path := _path(front, user)))
 
 
 def _scales(layer: LinearLayer, magnitudes: Array) -> Array:
-    """Return the scale of each input channel of ``layer``; 1 for channels without data or weights."""
+    """Return the scale of each input channel of the back ``layer``; 1 if activations or weights are all 0.
+
+    ``magnitudes``: the largest activation of each channel.
+    """
     matrices = np.abs(layer.matrices(layer.weights.array())).max(axis=1)
     groups, depth = matrices.shape
     channels = magnitudes.size // groups
@@ -242,7 +254,11 @@ def _scales(layer: LinearLayer, magnitudes: Array) -> Array:
 
 
 def patterns_of(document: object) -> list[Pattern]:
-    """Return the patterns in a JSON document; raise ModelError for another layout."""
+    """Return the patterns in a JSON document of fm-equalize; raise ModelError for any other document.
+
+    It is a list of objects like ``{"front": "a", "back": "b", "type": "ScaleOnly", "act_scale": [1.5]}``;
+    ``act_scale`` may be missing.
+    """
     if not isinstance(document, list):
         raise ModelError("expected a JSON list of patterns")
     found = []

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPTQ: round weights column by column; later columns correct the errors of earlier ones.
+"""GPTQ: round weights column by column, so that later columns correct the errors of earlier ones.
 
-Source: Frantar et al., "GPTQ: Accurate Post-Training Quantization", ICLR 2023, algorithm 1 with the Cholesky
-factor.  The refinement is coordinate descent on the same error: Behdin et al., "QuantEase", 2023.
+Sources: Frantar et al., "GPTQ: Accurate Post-Training Quantization", ICLR 2023, algorithm 1 with the Cholesky
+factor; for ``refine``, coordinate descent on the same error, Behdin et al., "QuantEase", 2023.
 
-Shapes: g independent groups, o outputs of a group, depth d.  All arrays are float64.  ``target`` [g,o,d]: the
-weights to approximate.  ``hessian`` [g,d,d]: the sum of outer products of the rows that the weights multiply.
-``steps`` [g,o,d]: the scale of each weight.  ``limits``: the smallest and the largest integer.  The error of
-integers q is (target - steps q) H (target - steps q)^T.
+The functions have these arguments.  All arrays are float64; g is the number of independent groups, o of the
+outputs of a group, d of the weights of an output.
+
+``target`` [g,o,d]: the weights to approximate.
+``hessian`` [g,d,d]: the sum of the outer products of the rows that are multiplied by the weights.
+``steps`` [g,o,d]: the scale of each weight.
+``limits``: the smallest and the largest integer.
+
+The error of the integers q is (target - steps * q) @ hessian @ (target - steps * q)^T.
 """
 
 from __future__ import annotations
@@ -19,15 +24,16 @@ import numpy as np
 from circlekit.ir.value import Array
 
 BLOCK_COLUMNS = 64
-"""The errors of this many columns are passed on to all later columns by one matrix product."""
+"""The number of columns whose errors are passed on to all later columns by one matrix product."""
 
 
 @dataclass
 class Factored:
-    """A Hessian in the form that ``gptq`` takes.
+    """A factored Hessian.
 
-    ``order`` [g,d]: columns by falling diagonal, so that the largest errors can be corrected by the most
-    columns.  ``factor`` [g,d,d]: the upper Cholesky factor of the inverse, in that order.
+    ``order`` [g,d]: the order in which columns are rounded, by falling diagonal.  Columns whose errors count
+    most come first, so that many columns can correct them.
+    ``factor`` [g,d,d]: the upper Cholesky factor of the inverse, with rows and columns in that order.
     """
 
     order: Array
@@ -35,7 +41,7 @@ class Factored:
 
 
 def factored(hessian: Array, damping: float = 0.01) -> Factored:
-    """Return the factored ``hessian``; ``damping``: the part of its mean diagonal added to the diagonal."""
+    """Return the factored ``hessian``, damped first: see ``damped``."""
     diagonal = np.diagonal(hessian, axis1=1, axis2=2)
     order = np.argsort(-diagonal, axis=1, kind="stable")
     rows = np.take_along_axis(hessian, order[:, :, None], 1)
@@ -43,7 +49,7 @@ def factored(hessian: Array, damping: float = 0.01) -> Factored:
 
 
 def gptq(target: Array, hessian: Factored, steps: Array, limits: tuple[int, int]) -> Array:
-    """Return integers [g,o,d], as float64, with a small error."""
+    """Return the integers [g,o,d], as float64, that GPTQ chooses for ``target``."""
     order, factor = hessian.order, hessian.factor
     work = np.take_along_axis(target.astype(np.float64), order[:, None], 2)
     scale = np.take_along_axis(steps, order[:, None], 2)
@@ -70,14 +76,14 @@ def damped(hessian: Array, damping: float) -> Array:
 
 
 def inverse_factor(hessian: Array, damping: float) -> Array:
-    """Return the upper Cholesky factor U of the inverse of the damped Hessian: inverse = U^T U.
+    """Return the upper triangular U with U^T U = inverse of the damped ``hessian``.
 
-    The damping is increased until the factor exists.
+    The damping is increased until U exists.
     """
     try:
         inverse = np.linalg.inv(damped(hessian, damping))
         lower = np.linalg.cholesky((inverse + inverse.swapaxes(1, 2)) / 2)
-    except np.linalg.LinAlgError:  # not positive definite because of rounding
+    except np.linalg.LinAlgError:  # rounding made the matrix not positive definite
         return inverse_factor(hessian, max(damping * 10, 1e-8))
     return np.asarray(lower.swapaxes(1, 2))
 
@@ -85,13 +91,14 @@ def inverse_factor(hessian: Array, damping: float) -> Array:
 def refine(
     integers: Array, target: Array, hessian: Array, steps: Array, limits: tuple[int, int], passes: int = 2
 ) -> Array:
-    """Return ``integers`` after coordinate descent: each column becomes the best one for all others.
+    """Improve ``integers`` [g,o,d] by coordinate descent and return them.
 
-    That is repeated at most ``passes`` times.
+    Each pass goes through the columns and sets each to the integers that are best while the other columns
+    stay.  There are at most ``passes`` passes.
     """
     out = np.array(integers)
     diagonal = np.diagonal(hessian, axis1=1, axis2=2)
-    gradient = (target - out * steps) @ hessian  # half of the error's gradient, with the opposite sign
+    gradient = (target - out * steps) @ hessian  # -1/2 times the gradient of the error
     for _ in range(passes):
         changed = False
         for j in np.flatnonzero((diagonal > 0).all(axis=0)):
@@ -109,7 +116,10 @@ def refine(
 
 
 def best_scales(integers: Array, target: Array, hessian: Array, steps: Array) -> Array:
-    """Return the factors [g,o] of ``steps`` with which ``integers`` have the least error, 1 if none has."""
+    """Return the factors [g,o] by which to multiply ``steps``, so that ``integers`` have the least error.
+
+    A factor is 1 where the best one is not positive.
+    """
     weights = integers * steps
     product = weights @ hessian
     power, match = (product * weights).sum(axis=2), (product * target).sum(axis=2)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Techniques that choose integers, scales and bias of one layer.
+"""Techniques that choose the integers, the scales and the bias of one layer.
 
-Each is a function from LayerData to LayerFit.  All but ``round_nearest`` correct the bias: the mean of each
-output becomes that of the float model (Nagel et al., "Data-Free Quantization Through Weight Equalization and
-Bias Correction", ICCV 2019, section 4.2).  Layers are quantized in the order of execution, so that the
-correction also covers the errors of earlier layers.
+A technique is a function from LayerData to LayerFit.  All but ``round_nearest`` correct the bias, so that the
+mean of each output is that of the float model (Nagel et al., "Data-Free Quantization Through Weight
+Equalization and Bias Correction", ICCV 2019, section 4.2).  Layers are quantized in the order of execution,
+so the correction includes the errors of earlier layers.
 """
 
 from __future__ import annotations
@@ -16,29 +16,32 @@ from functools import cached_property
 import numpy as np
 
 from circlekit.ir.value import Array
-from circlekit.quant.plan import TensorPlan
+from circlekit.quant.plan import TensorForm
 from circlekit.quant.techniques.gptq import Factored, best_scales, damped, factored, gptq, refine
 from circlekit.quant.techniques.linear_layer import LinearLayer
 
 MOST_COLUMNS = 1024
-"""Layers of a larger depth are divided, because the time of GPTQ grows with its third power."""
+"""A layer with a larger depth is divided into parts, because the time of GPTQ grows with depth^3."""
 
 SHRINKAGES = np.linspace(1.0, 0.4, 31)
-"""Factors of the range of weights that ``clip_weights`` tries."""
+"""The factors of the scales of weights that ``clip_weights`` tries."""
 
 MOST_NOISE = 0.25
-"""Inputs of a layer with more noise than this part of the signal do not change its weights."""
+"""``compensate`` changes no weights if the noise of the inputs is larger than this part of the signal."""
 
 
 @dataclass
 class LayerData:
-    """A layer with its inputs: g groups, o outputs of each, depth d, divided into parts of c columns.
+    """A layer and samples of its input; see ``linear_layer`` for layers as matrix products.
 
-    ``weights`` [g,o,d], ``bias`` [g,o]: of the float model, float64.  ``float_mean``, ``mean`` [g,d]: the
-    means of the rows that the weights multiply, in the float model and in the quantized one.  ``float_rows``,
-    ``rows`` [g,n,d]: some of these rows.  ``scale`` [g,o,d]: the planned scale of each weight.
-    ``limits``: the smallest and the largest integer.  ``block``: number of weights along d that share a
-    scale; 0: all of them.  ``is_per_channel``: whether each output has its own scales.
+    In shapes, g is the number of groups, o of the outputs of a group, d the depth, n the number of rows.
+    ``weights`` [g,o,d], ``bias`` [g,o]: those of the float model, as float64.
+    ``float_mean``, ``mean`` [g,d]: the mean of all rows in the float model and in the quantized model.
+    ``float_rows``, ``rows`` [g,n,d]: some rows of the float model, and the same rows of the quantized model.
+    ``scale`` [g,o,d]: the planned scale of each weight.  ``limits``: the smallest and the largest integer.
+    ``block``: the number of neighboring weights of an output that share a scale; 0: all of them.
+    ``is_per_channel``: whether each output has its own scales.
+    ``has_bias``: False: the layer has no bias, ``bias`` is 0 and cannot be corrected.
     """
 
     weights: Array
@@ -55,37 +58,40 @@ class LayerData:
 
     @cached_property
     def parts(self) -> int:
-        """The number of parts of the depth; errors of one part are not corrected by weights of another."""
+        """The number of parts p into which the depth is divided.
+
+        GPTQ does not correct errors of one part by weights of another part.
+        """
         depth = self.weights.shape[2]
         return next(n for n in range(1, depth + 1) if depth % n == 0 and depth // n <= MOST_COLUMNS)
 
     @cached_property
     def hessian(self) -> Array:
-        """The covariance of the quantized model's rows times their number, float64[g*parts,c,c].
+        """The covariance of the quantized model's rows times n, as float64[g*p,d/p,d/p].
 
-        For a layer without bias it is the second moment.
+        Without a bias, the mean is not subtracted: it is the sum of the outer products of the rows.
         """
         centered = self.split(self._centered(self.rows))
         return np.asarray(centered.swapaxes(1, 2) @ centered, np.float64)
 
     @cached_property
     def cross(self) -> Array:
-        """The covariance between the rows of the float and of the quantized model, like ``hessian``."""
+        """The covariance between the rows of the float model and of the quantized model, like ``hessian``."""
         left, right = (self.split(self._centered(rows)) for rows in (self.float_rows, self.rows))
         return np.asarray(left.swapaxes(1, 2) @ right, np.float64)
 
     @property
     def input_noise(self) -> float:
-        """The noise of the quantized model's rows, relative to the variance of the float ones."""
+        """The sum of squared differences between both models' rows, divided by n times the float variance."""
         signal = self.float_rows - self.float_rows.mean(axis=1, keepdims=True)
         noise = self.rows - self.float_rows
         return float(np.square(noise).sum() / max(np.square(signal).sum(), 1e-30))
 
     @cached_property
     def clipped_scale(self) -> Array:
-        """The scales [g,o,d] with the least squared error of weights, weighted by the inputs' variance.
+        """The scales [g,o,d] of ``scale * SHRINKAGES`` with the least squared error of the weights.
 
-        A single scale for the whole layer stays as it is.
+        Errors are weighted by the variances of the inputs.  A single scale for the layer stays as it is.
         """
         if not self.is_per_channel:
             return self.scale
@@ -103,43 +109,44 @@ class LayerData:
 
     @cached_property
     def gptq_fit(self) -> LayerFit:
-        """The layer rounded by GPTQ with ``clipped_scale``; more than one technique may ask for it."""
+        """The layer rounded by GPTQ with ``clipped_scale``; cached because two techniques use it."""
         return _gptq_fit(self, self.weights, self.clipped_scale)
 
     @cached_property
     def factored(self) -> Factored:
-        """The factored ``hessian``, for GPTQ."""
+        """``hessian``, factored for GPTQ."""
         return factored(self.hessian)
 
     def _centered(self, rows: Array) -> Array:
-        """Return ``rows``, minus their mean if the layer has a bias, which corrects the mean."""
+        """Return ``rows`` minus their mean if the layer has a bias; the bias corrects errors of the mean."""
         return np.asarray(rows - rows.mean(axis=1, keepdims=True)) if self.has_bias else rows
 
     def split(self, array: Array) -> Array:
-        """Return [g,x,d] as [g*parts,x,d/parts]."""
+        """Return ``array`` [g,x,d] as [g*p,x,d/p]."""
         groups, size, depth = array.shape
         parts = array.reshape(groups, size, self.parts, depth // self.parts)
         return np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(groups * self.parts, size, -1)
 
     def joined(self, array: Array) -> Array:
-        """Return the array whose ``split`` is ``array``."""
+        """Return ``array`` [g*p,x,d/p] as [g,x,d]: the inverse of ``split``."""
         groups = array.shape[0] // self.parts
         parts = array.reshape(groups, self.parts, array.shape[1], -1)
         return np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(groups, array.shape[1], -1)
 
     def corrected_bias(self, weights: Array) -> Array:
-        """Return the bias [g,o] with which ``weights`` give outputs with the means of the float model."""
+        """Return the bias [g,o] with which ``weights`` [g,o,d] give outputs with the float model's means."""
         if not self.has_bias:
             return self.bias
         wanted = self.bias + np.einsum("god,gd->go", self.weights, self.float_mean)
         return np.asarray(wanted - np.einsum("god,gd->go", weights, self.mean))
 
 
-def layer_data(layer: LinearLayer, form: TensorPlan, means: Array, rows: Array) -> LayerData:
-    """Return the data of ``layer``, whose weights have the planned form ``form``.
+def layer_data(layer: LinearLayer, form: TensorForm, means: Array, rows: Array) -> LayerData:
+    """Return the data of ``layer``.
 
-    ``means`` [2, groups, depth], ``rows`` [2, groups, n, depth]: the means of the rows that the weights
-    multiply, and some of these rows: first of the float model, then of the quantized one.
+    ``form``: the planned form of its weights.
+    ``means`` [2,g,d]: the mean of all rows, first of the float model, then of the quantized model.
+    ``rows`` [2,g,n,d]: some rows of both models, in the same order.
     """
     weights = layer.matrices(layer.weights.array()).astype(np.float64)
     shape = weights.shape
@@ -169,7 +176,7 @@ def layer_data(layer: LinearLayer, form: TensorPlan, means: Array, rows: Array) 
 
 @dataclass
 class LayerFit:
-    """A quantized layer: ``integers`` and their ``scale`` [g,o,d], and ``bias`` [g,o] as real numbers."""
+    """A quantized layer: ``integers`` [g,o,d] as float64, their ``scale`` [g,o,d], a real ``bias`` [g,o]."""
 
     integers: Array
     scale: Array
@@ -177,21 +184,21 @@ class LayerFit:
 
     @property
     def weights(self) -> Array:
-        """The real numbers [g,o,d] that the integers stand for."""
+        """The real numbers [g,o,d] for which the integers stand."""
         return self.integers * self.scale
 
 
 LayerTechnique = Callable[[LayerData], LayerFit]
-"""Quantizes a layer."""
+"""A function that quantizes a layer."""
 
 
 def _fit(layer: LayerData, integers: Array, scale: Array) -> LayerFit:
-    """Return the layer with these integers and scales [g,o,d], and a corrected bias."""
+    """Return the layer with ``integers`` and ``scale``, both [g,o,d], and a corrected bias."""
     return LayerFit(integers, scale, layer.corrected_bias(integers * scale))
 
 
 def round_nearest(layer: LayerData) -> LayerFit:
-    """Round to nearest with the planned scales and keep the bias, as plain rules do."""
+    """Round to nearest with the planned scales; keep the bias."""
     return LayerFit(rounded(layer, layer.scale), layer.scale, layer.bias)
 
 
@@ -212,14 +219,15 @@ def round_by_gptq(layer: LayerData) -> LayerFit:
 
 
 def compensate(layer: LayerData) -> LayerFit:
-    """Round by GPTQ other weights: those that give the float outputs for the inputs of the quantized model.
+    """Change the weights so that they compensate the errors of their inputs, then round them by GPTQ.
 
-    They are found by least squares with a penalty r for the distance to the weights W: W (C + r I) (H + r
-    I)^-1, where H is ``hessian`` and C is ``cross``.  Source: Li et al., "GPTAQ: Efficient Finetuning-Free
-    Quantization for Asymmetric Calibration", 2025.
+    The changed weights give the float outputs for the inputs of the quantized model.  Least squares, with a
+    penalty r for the distance from the weights W, finds them: W (C + r I) (H + r I)^-1, where H is
+    ``hessian`` and C is ``cross``.  Source: Li et al., "GPTAQ: Efficient Finetuning-Free Quantization for
+    Asymmetric Calibration", 2025.
 
-    Least squares on noisy inputs makes weights smaller (regression dilution), which adds up over layers, so
-    with more noise than MOST_NOISE the weights W are rounded.
+    Least squares on noisy inputs makes weights smaller (regression dilution), and the effect adds up over the
+    layers.  So with more noise than MOST_NOISE the weights are not changed before rounding.
     """
     if layer.input_noise > MOST_NOISE:
         return round_by_gptq(layer)
@@ -231,14 +239,14 @@ def compensate(layer: LayerData) -> LayerFit:
 
 
 def rounded(layer: LayerData, scale: Array) -> Array:
-    """Return the integers [g,o,d] of the weights for ``scale``, rounded to nearest."""
+    """Return the integers [g,o,d], as float64, of the weights rounded to nearest with ``scale`` [g,o,d]."""
     return np.asarray(np.clip(np.rint(layer.weights / scale), *layer.limits))
 
 
 def per_scale(numbers: Array, block: int) -> Array:
-    """Return for each element of ``numbers`` [g,o,d] the sum over the weights that share its scale.
+    """Return for each element of ``numbers`` [g,o,d] the sum of all elements that share its scale.
 
-    ``block``: as in LayerData.
+    ``block``: see LayerData.
     """
     if not block:
         return np.broadcast_to(numbers.sum(axis=2, keepdims=True), numbers.shape)
@@ -247,7 +255,10 @@ def per_scale(numbers: Array, block: int) -> Array:
 
 
 def _gptq_fit(layer: LayerData, target: Array, scale: Array) -> LayerFit:
-    """Return the layer with the weights ``target`` [g,o,d] rounded by GPTQ, then refined."""
+    """Round ``target`` [g,o,d] by GPTQ with ``scale``, adapt the scales where possible, and refine.
+
+    ``target``: the weights of ``layer``, or changed weights.
+    """
     wanted, hessian = layer.split(target), layer.hessian
     integers = gptq(wanted, layer.factored, layer.split(scale), layer.limits)
     if layer.is_per_channel and not layer.block and layer.parts == 1:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose integers and biases layer by layer, in the order of execution.
+"""Choose the integers and biases of a plan layer by layer, in the order of execution.
 
-Each operator runs on all samples twice: as in the float model, and as planned, which is simulated with floats
-that are rounded to the planned forms.  At each layer the techniques get the inputs of both, so that they see
-the errors of all earlier layers.  Some samples are held back from the techniques: the one is kept whose
-outputs on these samples are nearest to those of the float model.
+Each operator runs on all samples twice: as in the float model, and as planned.  The planned run is simulated
+with floats that are rounded to the planned forms.  Each technique gets the inputs of a layer from both runs,
+so that it knows the errors of earlier layers.  Techniques do not get the samples that are held back.  Of all
+techniques, the one is chosen whose outputs for these samples are closest to those of the float model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.ops.fused_activation import apply_activation
 from circlekit.quant.apply import real_data, stored_data
-from circlekit.quant.plan import OperatorPlan, Plan, TensorPlan, key_of
+from circlekit.quant.plan import OperatorPlan, Plan, TensorForm, key_of
 from circlekit.quant.scheme import SCHEMES
 from circlekit.quant.techniques.layer_rounding import LayerData, LayerFit, LayerTechnique, layer_data
 from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
@@ -30,21 +30,21 @@ from circlekit.quant.techniques.operator_runs import Column, OperatorRuns, fixed
 from circlekit.quant.weights import LARGEST_BIAS
 
 ROWS_PER_DEPTH = 8
-"""A covariance is estimated from this many rows for each of its columns, at least from LEAST_ROWS."""
+"""A layer of depth d is fitted to about this many times d rows, but to at least about LEAST_ROWS."""
 
 LEAST_ROWS = 8192
-"""See ROWS_PER_DEPTH."""
+"""The smallest number of rows, about, to which a layer is fitted, if there are as many."""
 
 STREAMS = 2
-"""The number of models whose arrays are in memory: the float and the simulated quantized one."""
+"""The number of models whose arrays are in memory: the float model and the simulated quantized model."""
 
 
 @dataclass
 class LayerChoice:
-    """The techniques that were tried for a layer.
+    """The technique that was chosen for a layer.
 
-    ``name``: of its result.  ``chosen``: the technique that was kept.  ``errors``: for each technique the
-    noise of the result on held-back samples, in dB relative to the signal.
+    ``name``: the name of the layer's result.  ``chosen``: the name of the technique.  ``errors``: for each
+    technique that was tried, the noise of the result on held-back samples, in dB relative to the signal.
     """
 
     name: str
@@ -54,13 +54,16 @@ class LayerChoice:
 
 @dataclass
 class Sweep:
-    """One pass over the main graph of the float ``model``, which changes integers and biases in ``plan``.
+    """One sweep over the main graph of the float ``model``; it changes integers and biases in ``plan``.
 
-    ``samples``: arrays in the order of the graph's inputs.  ``held``: number of samples at the end that are
-    held back; 0: techniques are fitted to all samples and compared on them.  ``techniques``: those to try for
-    each layer, by name; with a single one it is not compared.  ``reference``: the outputs of the float model
-    for at least these samples, if they are known; then, without techniques, the float model does not run.
-    ``choices``: what was chosen, after ``run``.
+    ``samples``: arrays in the order of the graph's inputs.
+    ``held``: how many samples, the last ones, are held back; 0: techniques are fitted to all samples and
+    compared on all.
+    ``techniques``: those to try for each layer, by name.  A single technique is used without comparing it;
+    without techniques, the plan does not change.
+    ``reference``: the outputs of the float model for ``samples``, or empty if they are not known.  With them,
+    and without techniques, the float model is not run.
+    ``choices``: filled by ``run`` with the technique of each layer.
     """
 
     model: Model
@@ -74,13 +77,16 @@ class Sweep:
     def __post_init__(self) -> None:
         self._float: dict[Value, list[Array]] = {}
         self._rounded: dict[Value, list[Array]] = {}
-        self._forms: dict[Value, TensorPlan | None] = {}
+        self._forms: dict[Value, TensorForm | None] = {}
         self._random = np.random.default_rng(0)
         self._runs = OperatorRuns(self.model, self.samples)
         self._runs_float = bool(self.techniques) or not self.reference
 
     def run(self) -> Outcome:
-        """Sweep; return the powers of signal and noise of the float outputs for each held-back sample."""
+        """Run the sweep; return the powers of signal and noise of each float output.
+
+        They are those of each held-back sample, or of each sample if none is held back.
+        """
         graph = self.model.main
         for index, value in enumerate(graph.inputs):
             self._float[value] = self._rounded[value] = [sample[index] for sample in self.samples]
@@ -95,20 +101,23 @@ class Sweep:
         return self._outcome(len(self.samples) - self.held if self.held else 0)
 
     def _outcome(self, first: int) -> Outcome:
-        """Return the powers of each float output, for each sample from ``first`` on."""
+        """Return the powers of signal and noise of each float output, for each sample from ``first`` on."""
         graph = self.model.main
         outputs = [(i, v) for i, v in enumerate(graph.outputs) if v.dtype.is_float and v in self._rounded]
         pairs = [list(zip(self._wanted(i, v), self._rounded[v], strict=True)) for i, v in outputs]
         return [[powers(*column[sample]) for column in pairs] for sample in range(first, len(self.samples))]
 
     def _wanted(self, index: int, output: Value) -> Sequence[Array]:
-        """Return the float model's arrays of an output, for each sample; ``index``: of the output."""
+        """Return the arrays of ``output`` in the float model for each sample.
+
+        ``index``: the index of ``output`` among the outputs of the graph.
+        """
         if self._runs_float:
             return self._float[output]
         return [outputs[index] for outputs in self.reference[: len(self.samples)]]
 
     def _run(self, op: Op) -> None:
-        """Run ``op`` in the float model, fit it if it is a layer, and run it as planned."""
+        """Run ``op`` as in the float model; fit it if it is a layer; run it as planned."""
         plan = self.plan.main.operators.get(key_of(op))
         is_planned = plan is not None and not plan.is_float
         if self._runs_float:
@@ -126,23 +135,27 @@ class Sweep:
                     self._rounded[value] = [fake_quantized(a, form) for a in self._rounded[value]]
 
     def _float_column(self, value: Value | None) -> Column:
+        """Return an operand in the float model."""
         return self._float[value] if value in self._float else fixed_column(value)
 
     def _rounded_columns(self, op: Op, plan: OperatorPlan | None) -> list[Column]:
-        """Return the operands of ``op`` in the quantized model; ``plan``: None if it stays float."""
+        """Return the operands of ``op`` in the quantized model; ``plan``: None if ``op`` stays float."""
         columns: list[Column] = []
         for index, value in enumerate(op.inputs):
             if value is None or value.is_variable or (value.is_const and plan is None):
                 columns.append(fixed_column(value))
             elif value.is_const:
-                assert plan is not None  # see above
+                assert plan is not None  # the first branch handles constants of float operators
                 columns.append(self._constant(value, plan.operands.get(index)))
             else:
                 columns.append(self._read(value, plan, index))
         return columns
 
     def _read(self, value: Value, plan: OperatorPlan | None, index: int) -> list[Array]:
-        """Return the arrays of an operand in the form in which the operator reads it, for each sample."""
+        """Return ``value`` for each sample, rounded to the form in which the operator of ``plan`` reads it.
+
+        ``plan``: None if the operator stays float.  ``index``: the index of the operand.
+        """
         arrays = self._rounded[value]
         if plan is None or SCHEMES[plan.scheme].activations is None or not value.dtype.is_float:
             return arrays
@@ -151,8 +164,11 @@ class Sweep:
             return arrays
         return [fake_quantized(a, form) for a in arrays]
 
-    def _constant(self, value: Value, form: TensorPlan | None) -> Array:
-        """Return the real numbers of a constant in ``form``; None: it stays float."""
+    def _constant(self, value: Value, form: TensorForm | None) -> Array:
+        """Return the constant ``value`` as the real numbers of its integers in ``form``.
+
+        ``form`` None: the constant stays float.
+        """
         replaced = self.plan.main.constants.get(value.name)
         if form is None:
             return value.array() if replaced is None else replaced
@@ -161,9 +177,9 @@ class Sweep:
     # -- fitting --------------------------------------------------------------------------------
 
     def _fit(self, op: Op, plan: OperatorPlan, floats: Sequence[Sequence[Array]]) -> None:
-        """Try the techniques on ``op`` if it is a layer, and store the best integers and bias in the plan.
+        """Try the techniques if ``op`` is a layer, and store the best integers and bias in the plan.
 
-        ``floats``: its results in the float model, for each sample.
+        ``plan``: the plan of ``op``.  ``floats``: for each sample, the results of ``op`` in the float model.
         """
         layer = linear_layer(op)
         form = plan.operands.get(layer.weights_index) if layer is not None else None
@@ -184,8 +200,12 @@ class Sweep:
             self.choices.append(LayerChoice(key_of(op), chosen, errors))
             self._store(layer, plan, form, fits[chosen], _reason(chosen, errors))
 
-    def _is_fittable(self, layer: LinearLayer, form: TensorPlan) -> bool:
-        """Return whether techniques can change the constants: weights of this form, with a single user."""
+    def _is_fittable(self, layer: LinearLayer, form: TensorForm) -> bool:
+        """Return whether there are techniques and they can change the constants of ``layer``.
+
+        The planned ``form`` of the weights must have integers around 0; no other operator may read weights
+        and bias.
+        """
         is_symmetric_integer = not form.dtype.is_float and not any(form.zero_point)
         constants = [value for value in (layer.weights, layer.bias) if value is not None]
         return bool(self.techniques) and is_symmetric_integer and all(v.use_count == 1 for v in constants)
@@ -193,10 +213,10 @@ class Sweep:
     def _compared(
         self, layer: LinearLayer, plan: OperatorPlan, data: LayerData, rows: Array
     ) -> tuple[dict[str, LayerFit], dict[str, float]]:
-        """Return the fit of each technique to ``data``, and its error in dB on ``rows``, by name.
+        """Return, each by name of the technique, the fits to ``data`` and their errors on ``rows`` in dB.
 
-        ``rows``: as ``_rows`` returns them.  Techniques whose bias does not fit are left out, and all of them
-        if the signal is not finite.
+        ``rows`` [2,g,n,d]: rows of the float model and of the quantized model.
+        Techniques whose bias does not fit are left out; all are if the signal is not finite.
         """
         act = layer.op.attribute_items()["act"]
         wanted = apply_activation(_products(rows[0], data.weights, data.bias), act)
@@ -214,10 +234,10 @@ class Sweep:
         return fits, errors
 
     def _means(self, layer: LinearLayer, plan: OperatorPlan, shapes: Sequence[tuple[int, ...]]) -> Array:
-        """Return the mean rows [2, groups, depth] of the samples that are not held back.
+        """Return the mean row [2,g,d] of the samples that are not held back.
 
-        First those of the float model, then of the quantized one; all 0 for a layer without bias.
-        ``shapes``: of the results, for each sample.
+        The first is that of the float model, the second that of the quantized model.  Both are 0 if the layer
+        has no bias.  ``shapes``: the shape of the result for each sample.
         """
         count = len(self.samples) - self.held
         streams = self._float[layer.input], self._read(layer.input, plan, layer.input_index)
@@ -230,9 +250,10 @@ class Sweep:
     def _rows(
         self, layer: LinearLayer, plan: OperatorPlan, shapes: Sequence[tuple[int, ...]]
     ) -> tuple[Array, Array]:
-        """Return some rows [2, groups, n, depth] to fit to, and such rows of the held-back samples.
+        """Return (rows to fit to, rows of the held-back samples), both [2,g,n,d].
 
-        First those of the float model, then of the quantized one.  ``shapes``: as for ``_means``.
+        The first index is the model: 0 the float model, 1 the quantized model.  If no sample is held back,
+        the second array has the rows of all samples.  ``shapes``: see ``_means``.
         """
         rounded = self._read(layer.input, plan, layer.input_index)
         depth = layer.matrices(layer.weights.array()).shape[2]
@@ -247,7 +268,10 @@ class Sweep:
         return np.concatenate(parts[:first], axis=2), np.concatenate(parts[first:] or parts, axis=2)
 
     def _bias_fits(self, layer: LinearLayer, plan: OperatorPlan, fit: LayerFit) -> bool:
-        """Return whether the integers of the bias stay below LARGEST_BIAS; int64 and floats always fit."""
+        """Return whether the bias of ``fit`` fits its planned form: int32 must stay below LARGEST_BIAS.
+
+        A bias that is int64 or float always fits.
+        """
         form = plan.operands.get(layer.bias_index)
         if form is None:
             return True
@@ -255,14 +279,18 @@ class Sweep:
         return bool(np.all(np.abs(fit.bias) < LARGEST_BIAS[i32] * scale)) or form.dtype.bits > 32
 
     def _data_scale(self, layer: LinearLayer, plan: OperatorPlan) -> float:
-        """Return the scale of the layer's input."""
+        """Return the scale of the form in which ``layer`` reads its input."""
         form = plan.operands.get(layer.input_index) or self.plan.main.tensors[layer.input.name]
         return form.scale[0]
 
     def _store(
-        self, layer: LinearLayer, plan: OperatorPlan, form: TensorPlan, fit: LayerFit, reason: str
+        self, layer: LinearLayer, plan: OperatorPlan, form: TensorForm, fit: LayerFit, reason: str
     ) -> None:
-        """Write integers, scales and bias of ``fit`` into the plan; ``form``: that of the weights so far."""
+        """Write the integers, scales and bias of ``fit`` into the plan.
+
+        ``plan``: the plan of the operator.  ``form``: the planned form of the weights, of which the scales
+        are replaced.  ``reason``: what to add to the reason of the form.
+        """
         constants = self.plan.main.constants
         constants[layer.weights.name] = layer.from_matrices(fit.integers.astype(np.int8))
         scales = fit.scale.reshape(-1, fit.scale.shape[2])
@@ -289,8 +317,8 @@ class Sweep:
         constants[layer.bias.name] = integers.astype(bias_form.dtype.numpy).reshape(bias.shape)
 
 
-def fake_quantized(array: Array, form: TensorPlan) -> Array:
-    """Return ``array`` rounded to numbers that integers of ``form`` stand for; ``form`` has one scale."""
+def fake_quantized(array: Array, form: TensorForm) -> Array:
+    """Return ``array`` rounded to the real numbers that ``form``, which has one scale, can store."""
     lowest, largest = form.dtype.limits
     out = np.asarray(np.rint(array / np.float32(form.scale[0])))
     np.clip(out, lowest - form.zero_point[0], largest - form.zero_point[0], out=out)
@@ -298,9 +326,9 @@ def fake_quantized(array: Array, form: TensorPlan) -> Array:
 
 
 def stream_bytes(model: Model) -> int:
-    """Return about how many bytes a sweep holds per sample.
+    """Return an estimate of how many bytes a sweep holds in memory for each sample.
 
-    It is twice the size of all operands and results of the operator for which that is largest.
+    It is twice the size of the operands and results of the operator with the largest ones, in both models.
     """
     touched = [(*op.inputs, *op.results) for op in model.main]
     elements = [
@@ -310,11 +338,11 @@ def stream_bytes(model: Model) -> int:
 
 
 def _products(rows: Array, weights: Array, bias: Array) -> Array:
-    """Return the outputs [g,n,o] of a layer for ``rows`` [g,n,d]."""
+    """Return the outputs [g,n,o] of a layer for ``rows`` [g,n,d]; shapes: see LayerData."""
     return np.asarray(rows @ weights.swapaxes(1, 2).astype(np.float32) + bias[:, None].astype(np.float32))
 
 
 def _reason(chosen: str, errors: Mapping[str, float]) -> str:
-    """Return why the technique ``chosen`` was kept, for the plan."""
+    """Return why ``chosen`` is the best technique, for the plan; ``errors``: see LayerChoice."""
     others = ", ".join(f"{name} {error:.1f}" for name, error in errors.items() if name != chosen)
     return f"{chosen}: error {errors[chosen]:.1f} dB on held-back samples" + (others and f" ({others})")

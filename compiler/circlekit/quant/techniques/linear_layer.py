@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions and fully connected layers as matrix products.
 
-Every layer is ``groups`` independent products ``rows [n,d] @ weights [o,d].T + bias [o]``: CONV_2D by im2col,
-TRANSPOSE_CONV by the im2col of its result, DEPTHWISE_CONV_2D with one group for each input channel.
+A layer is ``groups`` independent products ``rows [n,d] @ weights [o,d].T + bias [o]``.  The rows of CONV_2D
+are those of im2col, the rows of TRANSPOSE_CONV those of im2col on its result.  DEPTHWISE_CONV_2D has one
+group for each input channel.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.convolution.conv import Conv2D, DepthwiseConv2D, TransposeConv
 from circlekit.ops.convolution.convolution_layer import ConvolutionLayer
 from circlekit.ops.matmul.dense import FullyConnected
+from circlekit.quant.weights import present_operand
 
 
 @dataclass
 class LinearLayer:
-    """An operator whose result, before the fused activation, is linear in its input.
+    """An operator whose result, before the fused activation, is a matrix product of its input with weights.
 
-    ``input_index``, ``weights_index``, ``bias_index``: the indices of its operands.
+    ``input_index``, ``weights_index``, ``bias_index``: the indices of these operands.
     """
 
     op: Op
@@ -33,22 +35,22 @@ class LinearLayer:
 
     @property
     def input(self) -> Value:
-        value = self.op.inputs[self.input_index]
-        assert value is not None  # a required operand
-        return value
+        """The operand that is multiplied by the weights."""
+        return present_operand(self.op, self.input_index)
 
     @property
     def weights(self) -> Value:
-        value = self.op.inputs[self.weights_index]
-        assert value is not None  # a required operand
-        return value
+        """The constant weights."""
+        return present_operand(self.op, self.weights_index)
 
     @property
     def bias(self) -> Value | None:
+        """The constant bias; None if there is none."""
         return self.op.inputs[self.bias_index] if self.bias_index < len(self.op.inputs) else None
 
     @property
     def is_depthwise(self) -> bool:
+        """Whether the operator is a DEPTHWISE_CONV_2D."""
         return isinstance(self.op, DepthwiseConv2D)
 
     @property
@@ -65,8 +67,17 @@ class LinearLayer:
             return self.channels
         return self.channels // self.weights.static_shape[-1] if isinstance(self.op, Conv2D) else 1
 
+    @property
+    def is_scalable(self) -> bool:
+        """Whether each channel of the input has its own weights, which can be multiplied by a factor.
+
+        It is not so if a FULLY_CONNECTED regroups its input into rows that end inside of a pixel.
+        """
+        depth = self.matrices(self.weights.array()).shape[2]
+        return self.is_depthwise or depth % (self.channels // self.groups) == 0
+
     def matrices(self, weights: Array) -> Array:
-        """Return weights as matrices [groups, outputs, depth]."""
+        """Return ``weights``, in the operator's layout, as matrices [groups, outputs, depth]."""
         groups = self.groups
         if self.is_depthwise:
             taps = weights.shape[1] * weights.shape[2]
@@ -74,15 +85,15 @@ class LinearLayer:
         return np.asarray(weights.reshape(groups, weights.shape[0] // groups, -1))
 
     def from_matrices(self, matrices: Array) -> Array:
-        """Return the weights for ``matrices`` [groups, outputs, depth], in the operator's layout."""
+        """Return ``matrices`` [groups, outputs, depth] in the operator's layout of weights."""
         if self.is_depthwise:
             return np.ascontiguousarray(matrices.transpose(2, 0, 1)).reshape(self.weights.static_shape)
         return np.ascontiguousarray(matrices).reshape(self.weights.static_shape)
 
     def rows(self, data: Array, output: tuple[int, ...]) -> Array:
-        """Return the rows that the weights multiply, one for each position of the result.
+        """Return the rows [groups, n, depth] that are multiplied by the weights, n positions of the result.
 
-        They have the shape [groups, n, depth].  ``data``: the input.  ``output``: the shape of the result.
+        ``data``: the elements of the input.  ``output``: the shape of the result.
         """
         op, weights = self.op, self.weights.static_shape
         if not isinstance(op, ConvolutionLayer):
@@ -100,7 +111,7 @@ class LinearLayer:
         return np.ascontiguousarray(rows).reshape(self.groups, rows.shape[1], -1)
 
     def mean_row(self, data: Array, output: tuple[int, ...]) -> Array:
-        """Return the mean of ``rows(data, output)``, float64[groups, depth], without making the rows."""
+        """Return the mean of ``rows(data, output)`` as float64[groups, depth], without making the rows."""
         op, weights = self.op, self.weights.static_shape
         if not isinstance(op, ConvolutionLayer):
             return np.asarray(data.reshape(1, -1, weights[1]).mean(axis=1, dtype=np.float64))
@@ -117,16 +128,19 @@ class LinearLayer:
 
 
 def separate_biases(graph: Graph) -> None:
-    """Give each layer its own bias, in place, where several share one, so that each can be corrected."""
+    """Copy in place each bias that several layers share, so that each layer's bias can be corrected alone."""
     for op in graph:
         layer = linear_layer(op)
         if layer is not None and layer.bias is not None and layer.bias.use_count > 1:
-            name = graph.unique_name("bias")  # short: names are a part of the file
+            name = graph.unique_name("bias")  # a short name, because it makes the file larger
             op.set_input(layer.bias_index, Value.constant(name, layer.bias.array()))
 
 
 def linear_layer(op: Op) -> LinearLayer | None:
-    """Return ``op`` as a matrix product; None if it is none, or weights or bias are no plain constants."""
+    """Return ``op`` as a layer; None if it is none, or if its weights or its bias are no plain constants.
+
+    Weights and input must be float, and the number of input channels known.
+    """
     if isinstance(op, TransposeConv):
         layer = LinearLayer(op, 2, 1, 3)
     elif isinstance(op, Conv2D | DepthwiseConv2D | FullyConnected):
@@ -134,5 +148,5 @@ def linear_layer(op: Op) -> LinearLayer | None:
     else:
         return None
     is_usable = layer.weights.is_plain and layer.weights.dtype.is_float and layer.input.dtype.is_float
-    has_bias = layer.bias is None or layer.bias.is_plain
-    return layer if is_usable and has_bias and (layer.input.shape or (None,))[-1] else None
+    is_usable = is_usable and (layer.bias is None or layer.bias.is_plain)
+    return layer if is_usable and (layer.input.shape or (None,))[-1] else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the noise at the outputs of a quantized model, and tell whether another one has less."""
+"""Measure the noise at the outputs of a quantized model, and decide whether another model has less noise."""
 
 from __future__ import annotations
 
@@ -8,32 +8,35 @@ import numpy as np
 from circlekit.ir.value import Array
 
 Powers = tuple[float, float]
-"""The power of a signal and that of its noise: sums of squares."""
+"""(power of the signal, power of the noise), where a power is a sum of squares."""
 
 Outcome = list[list[Powers]]
 """For each sample, the powers of signal and noise of each output."""
 
 FLOOR = 1e-12
-"""Noise below this part of the signal counts as none: it is that of float32."""
+"""This part of the signal's power is added to the noise, so that errors of float32 do not count."""
 
 STANDARD_ERRORS = 1.5
-"""A gain is believed if it is larger than this many standard errors."""
+"""How many standard errors are subtracted from a measured gain."""
 
 
 def powers(reference: Array, actual: Array) -> Powers:
-    """Return the powers of ``reference`` and of the difference, both where ``reference`` is finite."""
+    """Return the powers of ``reference`` and of ``actual - reference``; both have the same shape.
+
+    Elements that are not finite in ``reference`` do not count.
+    """
     finite = np.isfinite(reference)
     signal = float(np.square(reference[finite], dtype=np.float64).sum())
     return signal, float(np.square(reference[finite].astype(np.float64) - actual[finite]).sum())
 
 
-def decibels(runs: Outcome) -> float:
-    """Return the mean over all outputs of 10 log10(signal / noise).
+def decibels(outcome: Outcome) -> float:
+    """Return the signal-to-noise ratio in dB: the mean over all outputs of 10 log10(signal / noise).
 
-    ``runs``: for each run on a sample the powers of each output, which are summed over the runs.
+    The powers of an output are first summed over the samples.
     """
     ratios = []
-    for output in zip(*runs, strict=True):
+    for output in zip(*outcome, strict=True):
         signal, noise = (sum(numbers) for numbers in zip(*output, strict=True))
         ratio = np.log10(max(signal, 1e-30)) - np.log10(max(noise, 1e-50))
         ratios.append(float(np.clip(10 * ratio, -200, 200)))
@@ -43,10 +46,10 @@ def decibels(runs: Outcome) -> float:
 def paired_gain(before: Outcome, after: Outcome, errors: float = STANDARD_ERRORS) -> float:
     """Return by how many dB ``after`` has less noise than ``before``, minus ``errors`` standard errors.
 
-    ``before``, ``after``: of the same samples.  The amplitudes of the noise are summed over the samples: of
-    powers, the largest few would decide.  The gain is the mean over the outputs.  Its standard error is that
-    of the jackknife (Efron, "The Jackknife, the Bootstrap and Other Resampling Plans", 1982, chapter 3); a
-    single sample has none.
+    ``before``, ``after``: outcomes on the same samples.  The gain of an output compares the amplitudes of the
+    noise, summed over the samples; sums of powers would depend on few samples.  The result is the mean over
+    the outputs.  The standard error is estimated by the jackknife (Efron, "The Jackknife, the Bootstrap and
+    Other Resampling Plans", 1982, chapter 3).  For a single sample there is none.
     """
     amplitudes = np.stack([_amplitudes(before), _amplitudes(after)])
     count = amplitudes.shape[1]
@@ -59,11 +62,11 @@ def paired_gain(before: Outcome, after: Outcome, errors: float = STANDARD_ERRORS
 
 
 def _amplitudes(outcome: Outcome) -> Array:
-    """Return the amplitude of the noise [samples, outputs]."""
+    """Return the amplitudes of the noise as an array [samples, outputs]."""
     return np.array([[np.sqrt(noise + FLOOR * signal) for signal, noise in outputs] for outputs in outcome])
 
 
 def _gain(before: Array, after: Array) -> float:
-    """Return the mean ratio in dB of the amplitudes ``before`` and ``after``, for each output."""
+    """Return the mean over the outputs of ``before / after`` in dB; both are amplitudes [outputs]."""
     ratios = np.log10(np.maximum(before, 1e-25)) - np.log10(np.maximum(after, 1e-25))
     return 20 * float(ratios.mean()) if ratios.size else 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the operators of a graph one after the other, each of them on all samples."""
+"""Run the operators of a graph one after the other, each on all samples."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.program.state import State
 
 Column = Array | Sequence[Array] | None
-"""An operand on all samples: one array for a constant, else an array for each sample; None if absent."""
+"""An operand for all samples: one array if it is constant, else one array for each sample; None if absent."""
 
 
 class OperatorRuns:
-    """Runs of the main graph of a float model on ``samples``: arrays in the order of its inputs.
+    """Runs the main graph of a float model operator by operator.
 
-    Iterating yields (operator, operands, results for each sample) in graph order.  An array is kept until
-    the last operator that reads it.
+    ``samples``: arrays in the order of the graph's inputs.  Iterating yields, in the order of execution,
+    (operator, its operands, for each sample the list of its results).  An array stays in memory until the
+    last operator that reads it has run.
     """
 
     def __init__(self, model: Model, samples: Sequence[Sequence[Array]]) -> None:
@@ -48,7 +49,7 @@ class OperatorRuns:
                     arrays.pop(value, None)
 
     def evaluate(self, op: Op, columns: Sequence[Column]) -> list[list[Array]]:
-        """Return the results of ``op`` on operands ``columns``, for each sample."""
+        """Return for each sample the list of the results of ``op`` for the operands ``columns``."""
         copies = [
             v and Value(v.name, v.dtype, v.shape, c if isinstance(c, np.ndarray) else None, v.quantization)
             for v, c in zip(op.inputs, columns, strict=True)
@@ -67,12 +68,12 @@ class OperatorRuns:
 
 
 def fixed_column(value: Value | None) -> Column:
-    """Return a constant or the initial contents of a variable; None for an absent operand."""
+    """Return the elements of a constant, or the initial contents of a variable; None for None."""
     if value is None:
         return None
     return State().read(value) if value.is_variable else value.array()
 
 
 def last_uses(graph: Graph) -> dict[Value, Op]:
-    """Return the last operator that reads each value."""
+    """Return for each value with users the last operator of ``graph`` that reads it."""
     return {v: op for op in graph for v in op.inputs if v is not None}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the range estimator of each tensor by its noise on samples that the estimator did not get.
+"""Choose the range estimator of each tensor by the noise on samples that the estimator did not get.
 
-A narrow range has small rounding errors, but clips; how much it clips other samples can only be seen on other
-samples.  So the samples are divided into parts.  For each tensor and part, every estimator gets the other
-parts, and the noise of rounding and clipping is computed from the histogram of this part.
+A narrow range has small rounding errors, but may clip the numbers of new samples.  So the samples are divided
+into parts.  For each tensor, every estimator gets all parts but one; the noise of rounding and clipping is
+computed from the histogram of the part that is left out.  This is done for each part.
 """
 
 from __future__ import annotations
@@ -17,16 +17,22 @@ from circlekit.quant.calibration.histogram import Histogram
 from circlekit.quant.calibration.ranges import Range, estimate_range, mse
 
 LARGEST_NOISE_SHARE = 0.98
-"""Another estimator than the default is chosen if the noise of the tensor falls below this share."""
+"""Another estimator replaces the default if its noise is below this share of the default's noise."""
 
 Estimators = Mapping[str, Callable[[TensorStatistics], Range]]
-"""Functions that return a range, by a name for reports."""
+"""Functions that return the range for statistics, by a name for reports."""
 
 
 def estimators(first: str, bits: int) -> Estimators:
-    """Return the estimators that are tried; ``first``: the name of the default, ``bits``: of the tensors."""
+    """Return the estimators that are tried.
+
+    ``first``: the name of the default estimator, see ``ranges.ESTIMATORS``.  ``bits``: the number of bits of
+    the quantized tensors.
+    """
 
     def widened(factor: float) -> Callable[[TensorStatistics], Range]:
+        """Return the default estimator with both ends of its ranges multiplied by ``factor``."""
+
         def estimate(statistics: TensorStatistics) -> Range:
             low, high = estimate_range(statistics, first)
             return low * factor, high * factor
@@ -42,10 +48,10 @@ def estimators(first: str, bits: int) -> Estimators:
 
 
 def chosen_estimators(parts: Sequence[Calibration], first: str, bits: int) -> list[dict[str, str]]:
-    """Return for each graph the name of the best estimator of each tensor, by the tensor's name.
+    """Return for each graph {name of a tensor: name of its best estimator}.
 
-    ``parts``: calibrations with histograms, on disjoint samples.  ``first``, ``bits``: see ``estimators``.
-    Tensors that some part did not observe are missing.
+    ``parts``: calibrations with histograms, each on another part of the samples.
+    ``first``, ``bits``: see ``estimators``.  A tensor that one of the parts did not observe is missing.
     """
     tried = estimators(first, bits)
     found: list[dict[str, str]] = []
@@ -54,7 +60,7 @@ def chosen_estimators(parts: Sequence[Calibration], first: str, bits: int) -> li
         for name in graph:
             statistics = [part.graphs[index][name] for part in parts]
             if any(s.histogram is None or s.min is None for s in statistics):
-                continue  # not computed in all parts
+                continue  # some part did not observe it
             noise = _noise_of(statistics, tried, bits)
             best = min(noise, key=lambda n: noise[n])
             names[name] = best if noise[best] < LARGEST_NOISE_SHARE * noise[first] else first
@@ -63,20 +69,20 @@ def chosen_estimators(parts: Sequence[Calibration], first: str, bits: int) -> li
 
 
 def _noise_of(parts: Sequence[TensorStatistics], tried: Estimators, bits: int) -> dict[str, float]:
-    """Return the noise of each estimator, summed over ``parts``, each with the range from the others."""
+    """Return for each estimator the sum over ``parts`` of the noise with the range from the other parts."""
     total = dict.fromkeys(tried, 0.0)
     for index, held in enumerate(parts):
         others = merged([part for i, part in enumerate(parts) if i != index])
-        assert held.histogram is not None  # the caller has looked
+        assert held.histogram is not None  # the caller checked it
         for name, estimate in tried.items():
             total[name] += noise_power(held.histogram, estimate(others), bits)
     return total
 
 
 def noise_power(histogram: Histogram, ends: Range, bits: int) -> float:
-    """Return the sum of squared errors of the numbers in ``histogram`` if they are quantized.
+    """Return the sum of the squared errors that quantizing makes in the numbers of ``histogram``.
 
-    ``ends``: the range, extended to 0.  ``bits``: of the integers.
+    ``ends``: the range; it is extended so that it includes 0.  ``bits``: the number of bits of the integers.
     """
     low, high = min(ends[0], 0.0), max(ends[1], 0.0)
     centers = histogram.centers
@@ -87,7 +93,7 @@ def noise_power(histogram: Histogram, ends: Range, bits: int) -> float:
 
 
 def merged(parts: Sequence[TensorStatistics]) -> TensorStatistics:
-    """Return the statistics of several parts of the samples together, without those of channels."""
+    """Return the statistics over all ``parts`` of the samples, without statistics per channel."""
     out = TensorStatistics()
     for part in parts:
         out.count += part.count
@@ -102,7 +108,7 @@ def merged(parts: Sequence[TensorStatistics]) -> TensorStatistics:
 
 
 def merged_calibrations(parts: Sequence[Calibration]) -> Calibration:
-    """Return the calibration on the samples of all ``parts``, without statistics of channels."""
+    """Return the calibration over all ``parts`` of the samples, without statistics per channel."""
     graphs = [
         {name: merged([part.graphs[index][name] for part in parts]) for name in graph}
         for index, graph in enumerate(parts[0].graphs)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the range of a tensor by the result of the operator that reads it.
+"""Choose the range of a tensor by the result of its reader, the operator that reads it.
 
-Errors of rounding and clipping matter only if they change the reader's result.  An ADD with a fused RELU
-ignores numbers below the negative maximum of its other operand; LEAKY_RELU and PRELU shrink negative numbers;
-large numbers hardly change the results of SOFTMAX, LOGISTIC and TANH.  So a tensor with a single reader gets
-the range with the least error of the reader's quantized result.
+Errors of rounding and clipping matter only if they change the reader's result.  Examples: LEAKY_RELU and
+PRELU shrink negative numbers; large numbers hardly change the results of SOFTMAX, LOGISTIC and TANH.  So a
+tensor with a single reader gets the range with which the reader's quantized result has the least error.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ from circlekit.ir.graph import Model
 from circlekit.ir.op import Op
 from circlekit.ir.value import Array, Value
 from circlekit.quant.calibration.ranges import Range
-from circlekit.quant.plan import OperatorPlan, Plan, TensorPlan, key_of
+from circlekit.quant.plan import OperatorPlan, Plan, TensorForm, key_of
 from circlekit.quant.scheme import SCHEMES
 from circlekit.quant.techniques.layer_sweep import fake_quantized
 from circlekit.quant.techniques.operator_runs import Column, OperatorRuns
 from circlekit.quant.tensor_forms import covering
 
 FRACTIONS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
-"""Factors by which each end of a range is tried."""
+"""Each end of a range is tried with these factors."""
 
 LARGEST_NOISE_SHARE = 0.97
 """A range is changed if the noise of the reader's result falls below this share of the former noise."""
 
 MOST_ELEMENTS = 1 << 18
-"""About this many elements of a result are compared; the number of samples follows from it."""
+"""About the largest number of elements of a result that are compared; it limits the number of samples."""
 
 LEAST_SAMPLES = 4
 """A result is compared on at least this many samples, if there are as many."""
@@ -40,10 +39,10 @@ LEAST_SAMPLES = 4
 def reader_ranges(
     model: Model, plan: Plan, ranges: Mapping[str, Range], samples: Sequence[Sequence[Array]]
 ) -> dict[str, Range]:
-    """Return better ranges for some tensors of the main graph, by name.
+    """Return {name: range} for the tensors of the main graph that have a better range than in ``ranges``.
 
-    ``plan``: a plan of the float ``model``, made by plain rules from ``ranges``.  ``samples``: arrays in the
-    order of the graph's inputs.
+    ``plan``: a plan of the float ``model``, made by plain rules from ``ranges``.
+    ``samples``: arrays in the order of the graph's inputs.
     """
     found: dict[str, Range] = {}
     runs = OperatorRuns(model, samples)
@@ -57,7 +56,10 @@ def reader_ranges(
 
 
 def _is_reader(op: Op, plan: OperatorPlan) -> bool:
-    """Return whether ``op`` computes one result from integers; not if it only moves them, or has weights."""
+    """Return whether ``op`` is a reader whose operands' ranges may be changed.
+
+    It has integer activations, one result and no weights, and it computes more than data movement.
+    """
     rule = op.quantization_rule
     if rule is None or plan.is_float or SCHEMES[plan.scheme].activations is None or op.called_graphs():
         return False
@@ -65,9 +67,10 @@ def _is_reader(op: Op, plan: OperatorPlan) -> bool:
 
 
 class _Reader:
-    """Compares ranges of the operands of one operator.
+    """Compares ranges for the operands of one operator by the error of its result.
 
-    ``operator``: its plan in ``plan``.  ``operands``, ``results``: its arrays in the float model.
+    ``operator``: the plan of ``op`` in ``plan``.  ``operands``, ``results``: the operands and the result of
+    ``op`` in the float model, for each sample.
     """
 
     def __init__(
@@ -91,9 +94,9 @@ class _Reader:
         self.result_form = plan.main.tensors[op.output.name]
 
     def free(self, ranges: Mapping[str, Range]) -> dict[Value, Range]:
-        """Return the ranges of the operands that may be changed.
+        """Return the operands whose range may be changed, with their range in ``ranges``.
 
-        No other operator reads them, and the plan gives them the form of their own range.
+        No other operator reads such an operand, and its planned form covers just its range.
         """
         found = {}
         for value, form in self.forms.items():
@@ -105,7 +108,7 @@ class _Reader:
         return found
 
     def better(self, value: Value, ends: Range) -> dict[str, Range]:
-        """Return {name: range} with a better range for the operand ``value`` than ``ends``, or {}."""
+        """Return {name: range} with a better range than ``ends`` for the operand ``value``; {} if none is."""
         first = least = self._noise(value, ends)
         best = ends
         for end in (0, 1):
@@ -120,15 +123,15 @@ class _Reader:
         self.forms[value] = self._form(best) or self.forms[value]
         return {value.name: best}
 
-    def _form(self, ends: Range) -> TensorPlan | None:
-        """Return the form that covers the range ``ends``; None if it is too small for a scale."""
+    def _form(self, ends: Range) -> TensorForm | None:
+        """Return the form that covers the range ``ends``; None if there is no scale for it."""
         try:
             return covering(*ends, self.scheme, "")
         except ModelError:
             return None
 
     def _noise(self, value: Value, ends: Range) -> float:
-        """Return the squared error of the quantized result if the operand ``value`` has this range."""
+        """Return the sum of squared errors of the quantized result if ``value`` has the range ``ends``."""
         form = self._form(ends)
         if form is None:
             return np.inf

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apply recorded techniques to a float model again: a plan has a record of each (``Preparation``)."""
+"""Record the techniques that changed a float model, and apply them again from these records.
+
+A plan holds the records (``Preparation.techniques``), so that it can be applied to the float model later.
+"""
 
 from __future__ import annotations
 
@@ -16,30 +19,32 @@ from circlekit.quant.techniques.linear_layer import separate_biases
 from circlekit.quant.techniques.rotation import Rotation, rotate
 
 Record = dict[str, Any]
-"""The name of a technique and its arguments, as JSON values."""
+"""The name of a technique (key ``technique``) and its arguments, as JSON values."""
 
 
 def own_biases() -> Record:
-    """Return the record of ``separate_biases``."""
+    """Return a record of ``separate_biases``."""
     return {"technique": "own biases"}
 
 
 def equalized(magnitudes: Mapping[str, Array], strength: float) -> Record:
-    """Return the record of ``equalize``."""
+    """Return a record of ``equalize`` with these arguments."""
     channels = {name: numbers.tolist() for name, numbers in magnitudes.items()}
     return {"technique": "equalization", "strength": strength, "magnitudes": channels}
 
 
 def rotated(rotations: Iterable[Rotation]) -> Record:
-    """Return the record of ``rotate``."""
+    """Return a record of ``rotate`` with these arguments."""
     return {"technique": "rotation", "rotations": [rotation._asdict() for rotation in rotations]}
 
 
 def _rotate(model: Model, rotations: Iterable[Mapping[str, Any]]) -> None:
+    """Rotate ``model`` by the arguments of a record."""
     rotate(model, [Rotation(**fields) for fields in rotations])
 
 
 def _equalize(model: Model, magnitudes: Mapping[str, list[float]], strength: float) -> None:
+    """Equalize ``model`` by the arguments of a record."""
     arrays = {name: np.array(numbers, np.float64) for name, numbers in magnitudes.items()}
     equalize(model, arrays, float(strength))
 
@@ -49,19 +54,22 @@ TECHNIQUES: Mapping[str, Callable[..., None]] = {
     "equalization": _equalize,
     "rotation": _rotate,
 }
-"""The techniques that change a float model, by name; they take the model and the arguments of a record."""
+"""By name, functions that apply a technique to a model with the arguments of a record."""
 
 
 def replay(model: Model, records: Iterable[Record]) -> None:
-    """Change ``model`` in place as the records say; raise FormatError for a record that is not valid."""
+    """Apply ``records`` to ``model`` in place, in their order; raise FormatError for a wrong record."""
     for record in records:
         _replay_one(model, record)
 
 
 def _replay_one(model: Model, record: Record) -> None:
+    """Apply one record to ``model`` in place; raise FormatError if it is wrong."""
     try:
         arguments = {key: value for key, value in record.items() if key != "technique"}
         TECHNIQUES[record["technique"]](model, **arguments)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         name = record.get("technique") if isinstance(record, dict) else record
-        raise FormatError(f"the plan's technique {name!r} is not understood: {error!r}") from None
+        raise FormatError(
+            f"the plan has a technique {name!r} that is unknown or has wrong arguments: {error!r}"
+        ) from None

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rotate channels between two layers by a Hadamard matrix, so that no channel or weight stands out.
+"""Rotate channels between two layers by a Hadamard matrix, so that no channel or weight is much larger.
 
-Between some layers all operators are linear and do not mix a block of channels with others, as between the
-value and the output projection of attention, where a block is a head.  Then the weights of the first layer
-can be multiplied by an orthogonal matrix and those of the second by its transpose, and the outputs stay the
-same.  Such pairs are found by trial: both layers are rotated, and the outputs of the model are compared.
+If all operators between two layers are linear and do not mix a block of channels with others, the first
+layer's weights can be multiplied by an orthogonal matrix, and the second layer's by its transpose: the
+outputs of the model stay the same.  An example are the value projection and the output projection of
+attention, where a block is a head.  Such pairs are found by trial: both layers are rotated, and the outputs
+of the model are compared.
 
 Source: Ashkboos et al., "QuaRot: Outlier-Free 4-Bit Inference in Rotated LLMs", NeurIPS 2024, section 4.
 """
@@ -19,31 +20,33 @@ import numpy as np
 from circlekit.errors import ModelError
 from circlekit.interp.interpreter import Interpreter
 from circlekit.ir.clone import clone
-from circlekit.ir.core import Graph, Op, Value
+from circlekit.ir.core import Graph, Op
 from circlekit.ir.enums import Activation
 from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.quant.plan import key_of
+from circlekit.quant.techniques.equalization import replace_constant
 from circlekit.quant.techniques.linear_layer import LinearLayer, linear_layer
 
 LEAST_BLOCK = 4
-"""The smallest rotated block, in channels."""
+"""The smallest number of channels of a rotated block."""
 
 TOLERANCE = 1e-4
-"""Allowed difference between the outputs of both models, relative to the largest element."""
+"""The allowed change of an output, relative to its largest element, if both layers are rotated."""
 
 LEAST_EFFECT = 1e-2
-"""Outputs must change by at least this, relative to the largest element, if only the first layer is rotated.
+"""The smallest change of an output, relative to its largest element, if only the first layer is rotated.
 
-Else a trial proves nothing.
+If the change is smaller, a trial with both layers proves nothing.
 """
 
 
 class Rotation(NamedTuple):
     """A rotation of the channels between two layers.
 
-    ``first``, ``second``: the names of the layers' results.  ``start``: the first output channel of the first
-    layer that the second one reads.  ``block``: number of channels that are rotated together.
+    ``first``, ``second``: the names of the layers' results.
+    ``start``: the output channel of the first layer that is input channel 0 of the second layer.
+    ``block``: the number of channels that are rotated together, a power of 2.
     """
 
     first: str
@@ -53,9 +56,11 @@ class Rotation(NamedTuple):
 
 
 def find_rotations(model: Model, sample: Sequence[Array], runs: int = 96) -> list[Rotation]:
-    """Return the rotations that do not change the outputs of ``model`` for ``sample``, in graph order.
+    """Return the rotations that do not change the outputs of ``model`` for ``sample``.
 
-    ``runs``: the search runs the model about this many times at most.
+    They are in the order of their first layers.
+    ``sample``: arrays in the order of the graph's inputs.  ``runs``: about the largest number of runs of the
+    model.
     """
     found: list[Rotation] = []
     expected, tries = Interpreter(model).run(sample), 0
@@ -79,9 +84,9 @@ def find_rotations(model: Model, sample: Sequence[Array], runs: int = 96) -> lis
 
 
 def rotate(model: Model, rotations: Sequence[Rotation], only_first: bool = False) -> None:
-    """Rotate the weights of the layers in place; raise ModelError if the main graph has no such layers.
+    """Rotate the weights of layers of the main graph in place; raise ModelError if it has no such layers.
 
-    ``only_first``: the second layers are not rotated back, for a trial.
+    ``only_first``: do not rotate the second layers, for a trial.
     """
     layers = {key_of(op): layer for op in model.main if (layer := linear_layer(op)) is not None}
     for rotation in rotations:
@@ -92,19 +97,19 @@ def rotate(model: Model, rotations: Sequence[Rotation], only_first: bool = False
         part = slice(rotation.start, rotation.start + _matrix(second).shape[1])
         weights = _matrix(first)
         weights[part] = _in_blocks(weights[part].T, matrix).T
-        _replace(first.op, first.weights, weights)
+        replace_constant(first.op, first.weights, weights)
         if first.bias is not None:
             bias = first.bias.array().astype(np.float64).reshape(1, -1)
             bias[:, part] = _in_blocks(bias[:, part], matrix)
-            _replace(first.op, first.bias, bias)
+            replace_constant(first.op, first.bias, bias)
         if not only_first:
-            _replace(second.op, second.weights, _in_blocks(_matrix(second), matrix))
+            replace_constant(second.op, second.weights, _in_blocks(_matrix(second), matrix))
 
 
 def hadamard(size: int) -> Array:
-    """Return Sylvester's Hadamard matrix, orthogonal and symmetric: float64[size, size].
+    """Return Sylvester's Hadamard matrix, scaled to be orthogonal, as float64[size, size].
 
-    ``size``: a power of 2.
+    It is symmetric.  ``size``: a power of 2.
     """
     matrix = np.ones((1, 1))
     while len(matrix) < size:
@@ -113,7 +118,7 @@ def hadamard(size: int) -> Array:
 
 
 def _pairs(graph: Graph) -> Iterator[tuple[LinearLayer, LinearLayer, int]]:
-    """Yield pairs of layers, with each output channel of the first from which the second may read it."""
+    """Yield (first layer, second layer, start) for each rotation that may be possible; see ``Rotation``."""
     layers = [layer for op in graph if (layer := linear_layer(op)) is not None and _is_rotatable(layer)]
     by_op = {layer.op: layer for layer in layers}
     for first in layers:
@@ -130,7 +135,7 @@ def _pairs(graph: Graph) -> Iterator[tuple[LinearLayer, LinearLayer, int]]:
 
 
 def _reached(first: Op) -> list[Op]:
-    """Return the layers that read what ``first`` produces, directly or through operators without weights."""
+    """Return the layers that ``first`` reaches, directly or through operators that are no layers."""
     seen: set[Op] = set()
     found: list[Op] = []
     waiting = [first]
@@ -145,7 +150,7 @@ def _reached(first: Op) -> list[Op]:
 
 
 def _is_rotatable(layer: LinearLayer) -> bool:
-    """Return whether a layer multiplies channels alone, and nothing else reads its constants."""
+    """Return whether ``layer`` mixes only channels, not positions, and alone reads its constants."""
     constants = [value for value in (layer.weights, layer.bias) if value is not None]
     is_plain = layer.groups == 1 and not layer.is_depthwise
     depth = layer.input.shape[-1] if layer.input.shape else None
@@ -153,20 +158,14 @@ def _is_rotatable(layer: LinearLayer) -> bool:
 
 
 def _matrix(layer: LinearLayer) -> Array:
-    """Return the weights [outputs, inputs] of a layer of one group."""
+    """Return the weights [outputs, inputs] of a layer with one group, as float64."""
     matrix: Array = layer.matrices(layer.weights.array())[0].astype(np.float64)
     return matrix
 
 
 def _in_blocks(rows: Array, matrix: Array) -> Array:
-    """Return ``rows`` [n, channels] with each block of channels multiplied by ``matrix``."""
+    """Return ``rows`` [n, channels] with each block of channels multiplied by ``matrix`` [block, block]."""
     return np.asarray((rows.reshape(len(rows), -1, len(matrix)) @ matrix).reshape(rows.shape))
-
-
-def _replace(op: Op, constant: Value, numbers: Array) -> None:
-    """Let ``op`` read ``numbers``, as float32 and in the shape of ``constant``, in place of it."""
-    array = np.ascontiguousarray(numbers, np.float32).reshape(constant.static_shape)
-    op.set_input(op.inputs.index(constant), Value.constant(constant.name, array))
 
 
 def _change(
@@ -176,10 +175,10 @@ def _change(
     expected: Sequence[Array],
     only_first: bool = False,
 ) -> float:
-    """Return how much ``rotation`` changes the outputs, relative to the largest element of each output.
+    """Return the largest change that ``rotation`` causes in an output, relative to its largest element.
 
-    ``expected``: the outputs of ``model`` for ``sample``.  ``only_first``: see ``rotate``.  Infinity if an
-    output is not finite, or if one that is no float changes.
+    ``expected``: the outputs of ``model`` for ``sample``.  ``only_first``: see ``rotate``.
+    Return infinity if an output is not finite, or if an output of integers changes.
     """
     rotated = clone(model)
     rotate(rotated, [rotation], only_first)

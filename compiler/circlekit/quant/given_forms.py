@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Given forms of tensors: those that a model was trained with (see ``quant.fake.grids``).
+"""Given forms: those with which a model was trained.  ``quant.fake.grids`` finds them.
 
-If a grid does not use the largest integers of its dtype, ``quant.fake.grids`` puts a MINIMUM after the
-tensor, which keeps its numbers within the grid.
+A grid of few bits does not use the largest integers of its dtype.  Then ``quant.fake.grids`` puts a MINIMUM
+with a constant after the tensor, which limits its numbers to the grid.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.arithmetic.binary import Minimum
 from circlekit.ops.elementwise import Unary
 from circlekit.ops.quantization import followed_operand
-from circlekit.quant.plan import TensorPlan
+from circlekit.quant.plan import TensorForm
 from circlekit.quant.scheme import Scheme
 
 BETWEEN_INT8_AND_UINT8 = {(i8, u8): 128, (u8, i8): -128}
-"""Added to integers of the first dtype it gives those of the second."""
+"""What to add to an integer of the first dtype to get the integer of the second for the same number."""
 
 
-def given_form(form: TensorPlan | None, dtype: DType | None) -> TensorPlan | None:
-    """Return ``form`` in ``dtype`` with the same grid, that is, for the same real numbers.
+def given_form(form: TensorForm | None, dtype: DType | None) -> TensorForm | None:
+    """Return ``form`` converted to ``dtype``, so that its integers stand for the same real numbers.
 
-    Return None for dtypes other than int8 and uint8, and if one of the arguments is None.
+    int8 and uint8 can be converted to each other; every dtype stays itself.  Return None for all other pairs
+    of dtypes, and if one of the arguments is None.
     """
     if form is None or dtype is None or form.dtype is dtype:
         return form if dtype is not None else None
@@ -39,13 +40,20 @@ def given_form(form: TensorPlan | None, dtype: DType | None) -> TensorPlan | Non
     return replace(form, dtype=dtype, zero_point=tuple(z + shift for z in form.zero_point))
 
 
-def fits_activations(form: TensorPlan | None, scheme: Scheme) -> bool:
-    """Return whether activations may have this form: one scale, and the zero point 0 unless asymmetric."""
+def fits_activations(form: TensorForm | None, scheme: Scheme) -> bool:
+    """Return whether an activation of ``scheme`` may have this form.
+
+    It must have one scale, and the zero point 0 unless the scheme is asymmetric.  False for None.
+    """
     return form is not None and len(form.scale) == 1 and (scheme.asymmetric or not any(form.zero_point))
 
 
-def fits_weights(form: TensorPlan | None, scheme: Scheme, axis: int | None) -> bool:
-    """Return whether weights may have this form: channels along ``axis``, zero points 0 unless uint8."""
+def fits_weights(form: TensorForm | None, scheme: Scheme, axis: int | None) -> bool:
+    """Return whether weights of ``scheme``, with channels along ``axis``, may have this form.
+
+    Zero points must be 0 unless weights are uint8; several scales need a scheme with scales for channels.
+    False for None, and for a scheme with blocks.
+    """
     if form is None or scheme.block:
         return False
     if len(form.scale) > 1 and not (scheme.per_channel and form.axis == axis):
@@ -53,11 +61,13 @@ def fits_weights(form: TensorPlan | None, scheme: Scheme, axis: int | None) -> b
     return scheme.weights is u8 or not any(form.zero_point)
 
 
-def finer_form(form: TensorPlan, numbers: Array, step: float) -> TensorPlan:
-    """Return ``form`` with scales divided by a power of 2, so that they are at most ``step`` if possible.
+def finer_form(form: TensorForm, numbers: Array, step: float) -> TensorForm:
+    """Divide the scales of ``form`` by the power of 2 that brings them to ``step`` or below, if possible.
 
-    ``numbers``: weights on the grid of ``form``; their integers must still fit the dtype.  It helps grids of
-    few bits: the scale of a bias follows from that of the weights, and is too coarse otherwise.
+    The grid of few bits is a part of the finer grid, so the weights keep their numbers.  The purpose is a
+    finer scale of the bias, which is computed from that of the weights.
+    ``numbers``: the weights, which are on the grid of ``form``.  Scales are divided only as far as the
+    integers fit the dtype.  A form that was not used in training is returned unchanged.
     """
     if not form.rounds:
         return form
@@ -69,10 +79,12 @@ def finer_form(form: TensorPlan, numbers: Array, step: float) -> TensorPlan:
     return replace(form, scale=tuple(scale / factor for scale in form.scale))
 
 
-def wanted_step(value: Value, given: Mapping[str, TensorPlan]) -> float | None:
-    """Return the least step of the grids to which ``value`` is rounded, also after operators moved it.
+def wanted_step(value: Value, given: Mapping[str, TensorForm]) -> float | None:
+    """Return the smallest step to which ``value`` is rounded; None if it is not rounded.
 
-    ``given``: the grids by tensor.  None if it is not rounded.
+    It is rounded to its given form.  A value without one is rounded to the given forms of the results of
+    operators that read it and do not scale it.
+    ``given``: forms by name of the tensor.
     """
     if value.name in given:
         return given[value.name].scale[0]
@@ -81,19 +93,19 @@ def wanted_step(value: Value, given: Mapping[str, TensorPlan]) -> float | None:
     return min((step for v in moved if (step := wanted_step(v, given)) is not None), default=None)
 
 
-def covered_range(form: TensorPlan) -> tuple[float, float]:
-    """Return the lowest and the highest real number that integers of ``form`` stand for, in any channel."""
+def covered_range(form: TensorForm) -> tuple[float, float]:
+    """Return the lowest and the highest real number that ``form`` can store, over all channels."""
     low, high = form.dtype.limits
     pairs = list(zip(form.scale, form.zero_point, strict=True))
     return min(s * (low - z) for s, z in pairs), max(s * (high - z) for s, z in pairs)
 
 
-def with_followed(graph: Graph, given: Mapping[str, TensorPlan]) -> dict[str, TensorPlan]:
-    """Return ``given`` and the forms that follow from them after passes have changed the graph.
+def with_followed(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, TensorForm]:
+    """Return ``given`` and the forms that follow from them in ``graph``, which passes may have changed.
 
-    Passes move the MINIMUM that clips to a grid (see ``quant.fake.grids``) before operators that only move
-    elements, and name its result anew.  So its result gets the form of its bound, and an operand that is only
-    moved gets the form of the result.
+    Passes may move the MINIMUM that limits a tensor to its grid before an operator that only moves elements,
+    and then give its result a new name.  So the result of a MINIMUM gets the given form of its constant, and
+    the operand of an operator that only moves elements gets the form of its result.
     """
     forms = dict(given)
     for op in graph if given else ():
@@ -110,11 +122,11 @@ def with_followed(graph: Graph, given: Mapping[str, TensorPlan]) -> dict[str, Te
 
 
 def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
-    """Add to ``ranges`` those of results that follow from the ranges of operands.
+    """Add to ``ranges``, (min, max) by name, those of results that follow from the ranges of operands.
 
-    A result of moved elements has the range of all operands together.  A function of one tensor is computed
-    on 256 equally spaced numbers of the operand's range.  A tensor that only a MINIMUM reads gets the range
-    of its result.
+    Data movement: the range of the result is the union of the operands' ranges.  Elementwise function of one
+    tensor: the result is computed for 256 equally spaced numbers of the operand's range.  A tensor that only
+    a MINIMUM reads: it gets the range of the MINIMUM's result.
     """
     for op in graph:
         if not op.results or op.results[0].name in ranges:
@@ -138,7 +150,7 @@ def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:
 
 
 def _range(value: Value, ranges: Mapping[str, tuple[float, float]]) -> tuple[float, float] | None:
-    """Return the range of a constant or of a tensor in ``ranges``; None for others."""
+    """Return the range (min, max) of a constant, or that of ``value`` in ``ranges``; None without one."""
     if value.is_const and value.is_plain and value.numel:
         return float(value.array().min()), float(value.array().max())
     return ranges.get(value.name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check a plan, which may be edited by hand, against the model to which it will be applied."""
+"""Check a plan, which a person may have edited, against the model to which it will be applied."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from circlekit.ir.graph import Graph, Model
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Value, format_shape
-from circlekit.quant.apply import stored_data
+from circlekit.quant.apply import require_graphs, stored_data
 from circlekit.quant.parameters import LARGEST_SCALE, SMALLEST_SCALE
-from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorPlan, key_of
+from circlekit.quant.plan import GraphPlan, OperatorPlan, Plan, TensorForm, key_of
+from circlekit.quant.planned_op import target_refusal
 from circlekit.quant.scheme import Arithmetic, Scheme, find_scheme
-from circlekit.quant.trial import trial_refusal
 from circlekit.quant.weights import (
     LARGEST_BIAS,
-    bias_plan,
+    bias_form,
     biases_of,
     indices_of,
     is_weight,
     operand_scheme,
+    present_operand,
     product_of,
 )
 from circlekit.targets.target import Target
 
 
 def fit_plan(model: Model, plan: Plan, target: Target) -> None:
-    """Check that ``plan`` can be applied to the float ``model``, and set the scales of biases in it.
+    """Check that ``plan`` can be applied to the float ``model``, and compute the scales of its biases anew.
 
-    The scale of a bias follows from those of data and weights.  Raise ModelError, with the name of the tensor
-    or operator, if the plan does not fit or ``target`` cannot run the result; UnsupportedError for an unknown
-    scheme.
+    The scale of a bias is the scale of the data times that of the weights, which a person may have edited.
+    Raise ModelError, with the name of the tensor or operator, if the plan does not fit the model or if
+    ``target`` cannot run the result; UnsupportedError for an unknown scheme.
     """
-    if len(plan.graphs) != len(model.graphs):
-        raise ModelError(f"the plan is of {len(plan.graphs)} graphs, the model has {len(model.graphs)}")
+    require_graphs(model, plan)
     for graph, graph_plan in zip(model.graphs, plan.graphs, strict=True):
         _GraphChecker(graph, graph_plan, target).check()
 
@@ -52,7 +52,7 @@ class _GraphChecker:
         self.values = {value.name: value for value in graph.values()}
 
     def check(self) -> None:
-        """Check names, forms and operators, and set the scales of biases."""
+        """Check the names, forms and operators of the plan, and compute the scales of biases."""
         ops = {key_of(op): op for op in self.graph}
         _require_known("operator", self.plan.operators, ops)
         _require_known("tensor", self.plan.tensors, self.values)
@@ -67,14 +67,14 @@ class _GraphChecker:
         for name, plan in self.plan.operators.items():
             op, scheme = ops[name], find_scheme(plan.scheme)
             if plan.code != op.code:
-                raise ModelError(f"%{name} is a result of {op.code}, in the plan of {plan.code}")
+                raise ModelError(f"%{name}: expected a result of {plan.code}, as in the plan, got {op.code}")
             if scheme is not None:
                 self._check_operator(op, plan, scheme, op.quantization_rule or OWN_RANGES)
 
     def _check_operator(self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule) -> None:
-        """Check the plan of an operator that is quantized, and set the scale of its bias."""
+        """Check the plan of an operator with a scheme, and compute the scales of its biases."""
         if scheme.follows_one:
-            raise ModelError(f"%{key_of(op)}: a plan of ONE's scheme {scheme.name} only says what was done")
+            raise ModelError(f"%{key_of(op)}: a plan of ONE's scheme {scheme.name} cannot be applied")
         for index in plan.operands:
             value = op.inputs[index] if 0 <= index < len(op.inputs) else None
             if value is None or value.dtype is not f32:
@@ -84,7 +84,9 @@ class _GraphChecker:
             self._fit_biases(op, plan, scheme, rule)
         for where, value, form, dtype in self._forms(op, plan, scheme, rule):
             if form is None:
-                raise ModelError(f"{where} has no form in the plan; {op.code} is {scheme.name}")
+                raise ModelError(
+                    f"{where} has no form in the plan, but {op.code} has the scheme {scheme.name}"
+                )
             if form.dtype is not dtype:
                 raise ModelError(f"{where}: expected {dtype and dtype.short}, got {form.dtype.short}")
             _require_form(form, value, where, per_tensor=not value.is_const)
@@ -96,8 +98,11 @@ class _GraphChecker:
 
     def _forms(
         self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule
-    ) -> Iterator[tuple[str, Value, TensorPlan | None, DType | None]]:
-        """Yield (place for messages, tensor, planned form, dtype in the scheme) for operands and results."""
+    ) -> Iterator[tuple[str, Value, TensorForm | None, DType | None]]:
+        """Yield (place for messages, tensor, planned form, dtype that ``scheme`` demands).
+
+        These are the float operands and results of ``op`` that the scheme quantizes.
+        """
         weights, biases = set(indices_of(op, [*rule.weights, *rule.slopes])), biases_of(op)
         for index, value in enumerate(op.inputs):
             if value is None or value.dtype is not f32:
@@ -117,14 +122,13 @@ class _GraphChecker:
             if value.dtype is f32:
                 yield f"%{value.name}", value, self.plan.tensors.get(value.name), scheme.activations
 
-    def _read_form(self, op: Op, plan: OperatorPlan, index: int) -> TensorPlan | None:
-        """Return the form in which ``op`` reads operand ``index``; None if it stays float."""
-        value = op.inputs[index]
-        assert value is not None  # the caller saw it
+    def _read_form(self, op: Op, plan: OperatorPlan, index: int) -> TensorForm | None:
+        """Return the planned form in which ``op`` reads operand ``index``; None if there is none."""
+        value = present_operand(op, index)
         return plan.operands.get(index) or (None if value.is_const else self.plan.tensors.get(value.name))
 
     def _require_inner(self, op: Op, plan: OperatorPlan) -> None:
-        """Raise ModelError unless the plan has forms of the inner tensors of ``op``, and of no others."""
+        """Raise ModelError unless the plan has a form for each inner tensor of ``op``, in their order."""
         wanted = [inner.name for inner in op.inner_tensors()]
         if list(plan.inner) != wanted:
             expected, got = (", ".join(names) or "none" for names in (wanted, plan.inner))
@@ -132,8 +136,11 @@ class _GraphChecker:
 
     def _products(
         self, op: Op, plan: OperatorPlan, rule: QuantizationRule
-    ) -> Iterator[tuple[int, TensorPlan | None, TensorPlan | None]]:
-        """Yield (index, form of the data, form of the weights) for each bias."""
+    ) -> Iterator[tuple[int, TensorForm | None, TensorForm | None]]:
+        """Yield (index, form of the data, form of the weights) for each bias of ``op``.
+
+        For a bias with several factors, the form of the data has the product of all scales but the last.
+        """
         for index in indices_of(op, [rule.bias] if rule.bias else []):
             data, weights = (next(indices_of(op, names), None) for names in ([rule.data], rule.weights))
             yield index, self._form_at(op, plan, data), self._form_at(op, plan, weights)
@@ -146,21 +153,23 @@ class _GraphChecker:
                     for factor in product.factors
                 )
                 scale = product.constant * math.prod(form.scale[0] for form in others if form)
-                yield index, TensorPlan(DType.INT8, (float(np.float32(scale)),), (0,)), last
+                yield index, TensorForm(DType.INT8, (float(np.float32(scale)),), (0,)), last
 
-    def _form_at(self, op: Op, plan: OperatorPlan, index: int | None) -> TensorPlan | None:
+    def _form_at(self, op: Op, plan: OperatorPlan, index: int | None) -> TensorForm | None:
+        """Return the result of ``_read_form``, or None for the index None."""
         return None if index is None else self._read_form(op, plan, index)
 
     def _fit_biases(self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule) -> None:
-        """Set the scales of biases to those of the data times those of the weights; convert their integers.
+        """Compute the scales of biases: those of the data times those of the weights.
 
-        Raise ModelError if they do not fit into the dtype of the bias.
+        If the plan has integers of a bias (``GraphPlan.constants``), convert these to the new scales.  Raise
+        ModelError if the integers of a bias do not fit into its dtype.
         """
         for index, data, weights in self._products(op, plan, rule):
             bias, old = op.inputs[index], plan.operands.get(index)
             if bias is None or data is None or weights is None or scheme.bias is None:
                 continue
-            form = bias_plan(bias, data, weights, scheme.bias)
+            form = bias_form(bias, data, weights, scheme.bias)
             if old is not None and np.array_equal(old.scales, form.scales) and old.dtype is form.dtype:
                 continue
             numbers = self.plan.constants.get(bias.name)
@@ -174,8 +183,8 @@ class _GraphChecker:
                                  "the scales of data and weights are too small")  # fmt: skip
             plan.operands[index] = form
 
-    def _require_integers(self, value: Value, form: TensorPlan, where: str) -> None:
-        """Raise ModelError if a constant has NaN, or planned integers that do not fit its form."""
+    def _require_integers(self, value: Value, form: TensorForm, where: str) -> None:
+        """Raise ModelError if a constant has NaN, or planned integers that do not fit ``form``."""
         if not value.is_const:
             return
         numbers = self.plan.constants.get(value.name)
@@ -184,18 +193,24 @@ class _GraphChecker:
         elif form.dtype.is_integer:
             low, high = form.dtype.limits
             if numbers.dtype.kind != "i" or numbers.min(initial=0) < low or numbers.max(initial=0) > high:
-                raise ModelError(f"{where}: expected integers of {low} to {high} among the constants")
+                raise ModelError(
+                    f"{where}: expected integers from {low} to {high} in the plan's constants, got "
+                    f"{numbers.dtype} from {numbers.min(initial=0)} to {numbers.max(initial=0)}"
+                )
 
     def _require_rule(self, op: Op, plan: OperatorPlan, rule: QuantizationRule) -> None:
-        """Raise ModelError if a planned form contradicts the rule of ``op``.
+        """Raise ModelError if a planned form contradicts ``rule``, the rule of ``op``.
 
-        The rule may fix the form of results, or demand the same form of operands and results.
+        A rule may fix scale and zero point of results, or demand that operands and results have the same.
         """
         results = [(v.name, self.plan.tensors[v.name]) for v in op.results if v.name in self.plan.tensors]
         for name, form in results:
             fixed = rule.fixed.get(form.dtype)
             if fixed is not None and (form.scale, form.zero_point) != ((fixed[0],), (fixed[1],)):
-                raise ModelError(f"%{name}: {op.code} always has scale {fixed[0]:g}, zero point {fixed[1]}")
+                raise ModelError(
+                    f"%{name}, result of {op.code}: expected (scale, zero point) ({fixed[0]:g}, {fixed[1]}), "
+                    f"got {_short(form)}"
+                )
         follow = [rule.results_follow] if rule.results_follow else []
         indices = [*indices_of(op, follow), *indices_of(op, rule.operands_follow)]
         forms = [self._read_form(op, plan, i) for i in indices] + [form for _, form in results if indices]
@@ -203,8 +218,8 @@ class _GraphChecker:
         for form in known[1:]:
             if (form.scale, form.zero_point) != (known[0].scale, known[0].zero_point):
                 raise ModelError(
-                    f"%{key_of(op)}: {op.code} does not scale: expected the same scale and zero point of "
-                    f"operands and results, got {_short(known[0])} and {_short(form)}"
+                    f"%{key_of(op)}: expected the same (scale, zero point) of operands and results of "
+                    f"{op.code}, got {_short(known[0])} and {_short(form)}"
                 )
 
     def _require_target(self, op: Op, plan: OperatorPlan, scheme: Scheme, rule: QuantizationRule) -> None:
@@ -214,13 +229,17 @@ class _GraphChecker:
             found = {i: self._read_form(op, plan, i) for i, v in enumerate(op.inputs) if v and v.dtype is f32}
             operands = {i: form for i, form in found.items() if form is not None}
             results = {i: self.plan.tensors[v.name] for i, v in enumerate(op.results) if v.dtype is f32}
-        refusal = trial_refusal(op, operands, results, rule.attributes, self.target)
+        refusal = target_refusal(op, operands, results, rule.attributes, self.target)
         if refusal is not None:
             raise ModelError(f"%{key_of(op)}: {refusal}")
 
 
 def _require_known(kind: str, names: Iterable[str], known: Mapping[str, object]) -> None:
-    """Raise ModelError if one of ``names`` is not in ``known``, what the model has of this ``kind``."""
+    """Raise ModelError if one of ``names`` is not in ``known``.
+
+    ``names``: those in the plan.  ``known``: those in the model.  ``kind``: ``operator``, ``tensor`` or
+    ``constant``, for the message.
+    """
     for name in names:
         if name not in known:
             raise ModelError(
@@ -228,14 +247,19 @@ def _require_known(kind: str, names: Iterable[str], known: Mapping[str, object])
             )
 
 
-def _require_form(form: TensorPlan, value: Value, where: str, per_tensor: bool) -> None:
-    """Raise ModelError unless scales and zero points are numbers that fit the dtype and the shape."""
+def _require_form(form: TensorForm, value: Value, where: str, per_tensor: bool) -> None:
+    """Raise ModelError unless scales and zero points fit the dtype of ``form`` and the shape of ``value``.
+
+    ``where``: the place for the message.  ``per_tensor``: there must be exactly one scale.
+    """
     if form.dtype.is_float:
         return
     shape = value.static_shape if value.is_const else (1,)
     count = len(form.scale)
     if form.block and (not shape or form.block < 1 or shape[-1] % form.block):
-        raise ModelError(f"{where}: {format_shape(value.shape)} has no whole blocks of {form.block}")
+        raise ModelError(
+            f"{where}: expected rows of whole blocks of {form.block}, got {format_shape(value.shape)}"
+        )
     if form.block:
         wanted = value.numel // form.block
     else:
@@ -244,14 +268,18 @@ def _require_form(form: TensorPlan, value: Value, where: str, per_tensor: bool) 
         raise ModelError(f"{where}: expected {wanted} scales, got {count}")
     scales = form.scales
     if not (np.isfinite(scales).all() and SMALLEST_SCALE <= scales.min() <= scales.max() <= LARGEST_SCALE):
-        raise ModelError(f"{where}: expected scales from {SMALLEST_SCALE:.3g} to {LARGEST_SCALE:.3g}")
+        raise ModelError(
+            f"{where}: expected scales from {SMALLEST_SCALE:.3g} to {LARGEST_SCALE:.3g}, "
+            f"got {scales.min():.3g} to {scales.max():.3g}"
+        )
     low, high = form.dtype.limits
     if not form.block and len(form.zero_point) != count:
         raise ModelError(f"{where}: expected {count} zero points, got {len(form.zero_point)}")
-    if any(not low <= z <= high for z in form.zero_point):
-        raise ModelError(f"{where}: expected zero points of {low} to {high}")
+    for zero_point in form.zero_point:
+        if not low <= zero_point <= high:
+            raise ModelError(f"{where}: expected zero points from {low} to {high}, got {zero_point}")
 
 
-def _short(form: TensorPlan) -> str:
-    """Return (scale, zero point) as text, for messages."""
+def _short(form: TensorForm) -> str:
+    """Return ``(scale, zero point)`` of a form with one scale as text, for messages."""
     return f"({form.scale[0]:g}, {form.zero_point[0]})"

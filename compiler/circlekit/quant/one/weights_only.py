@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantize weights alone (--quantize_weights), or round them (--quantize_dequantize_weights)."""
+"""Quantize only weights: to integers (--quantize_weights), or rounded (--quantize_dequantize_weights)."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ from circlekit.quant.one.with_minmax import uncalled_graphs
 INT4 = DType.INT4
 
 WEIGHT_DTYPES = {"int4": INT4, "int8": i8, "int16": i16}
-"""The dtypes of --quantize_weights, by ONE's names."""
+"""By ONE's names, the dtypes of ``--quantize_weights``."""
 
 
 def quantize_dequantize_weights(model: Model, settings: Settings) -> None:
-    """Round the weights of layers, in place, to the numbers that their integers will stand for.
+    """Round the weights of layers, in place, to the numbers for which their integers will stand.
 
-    They stay float32, and get the scales and ranges of their integers.  All other float values lose the
-    quantization that they have.  Raise ModelError for weights that are not finite, and the errors of
-    ``settings_of``.
+    The weights stay float32.  Their scales and ranges are stored with them.  All other float values lose
+    their quantization.  Raise ModelError for weights that are not finite, and the errors of ``settings_of``.
     """
     own = settings_of(uncalled_graphs(model), settings)
     for graph in model.graphs:
@@ -40,10 +39,12 @@ def quantize_dequantize_weights(model: Model, settings: Settings) -> None:
                 value.quantization = None
 
     def form(op: Op, value: Value, axis: int) -> tuple[object, Callable[[], Made]]:
+        """Return the arguments for rounded weights; see ``Form``."""
         setting = own.get(op, settings.default)
         axis_of_scales = axis if setting.per_channel else None
 
         def make() -> Made:
+            """Return the rounded weights."""
             data, dtype = finite_floats(value), setting.dtype
             made = weight_parameters(data, axis_of_scales, dtype)
             rounded = to_floats(weight_integers(data, made, dtype), dtype, made.scale, made.low)
@@ -55,17 +56,19 @@ def quantize_dequantize_weights(model: Model, settings: Settings) -> None:
 
 
 def quantize_weights(model: Model, dtype: DType) -> None:
-    """Make the weights of layers symmetric integers with a scale per channel, in place; all else stays float.
+    """Make the weights of layers integers in place, with a scale for each channel; all else stays float.
 
     ``dtype``: one of WEIGHT_DTYPES.  As in ONE, TRANSPOSE_CONV keeps float weights, because it has no kernel
     for float inputs and integer weights.  Raise ModelError for weights that are not finite.
     """
 
     def form(op: Op, value: Value, axis: int) -> tuple[object, Callable[[], Made]] | None:
+        """Return the arguments for integer weights; see ``Form``."""
         if isinstance(op, TransposeConv):
             return None
 
         def make() -> Made:
+            """Return the integer weights."""
             data = finite_floats(value)
             made = weight_parameters(data, axis, dtype)
             integers = weight_integers(data, made, dtype)
@@ -78,14 +81,15 @@ def quantize_weights(model: Model, dtype: DType) -> None:
 
 
 Form = Callable[[Op, Value, int], tuple[object, Callable[[], Made]] | None]
-"""For (operator, weights, axis of the channels) the two last arguments of ``GraphEditor.replace_constant``.
+"""A function of (operator, weights, axis of the channels).
 
-None: the weights stay as they are.
+It returns the arguments ``key`` and ``make`` of ``GraphEditor.replace_constant``, or None if the weights
+shall stay as they are.
 """
 
 
 def _replace_weights(model: Model, form: Form) -> None:
-    """Replace the constant float weights of all layers by those that ``form`` makes."""
+    """Replace the constant float weights of all layers as ``form`` says."""
     for graph in model.graphs:
         editor = GraphEditor(model, graph)
         for op, name, axis in _weights(graph.ops):
@@ -99,13 +103,13 @@ def _replace_weights(model: Model, form: Form) -> None:
 
 
 def _weights(ops: tuple[Op, ...]) -> Iterator[tuple[Op, str, int]]:
-    """Yield (operator, name of the operand, axis of the channels) for the weights of every layer.
+    """Yield (layer, name of the weights operand, axis of the channels) for every layer in ``ops``.
 
-    Raise UnsupportedError for weights without an axis of channels.
+    Raise UnsupportedError if the weights of a layer have no channels.
     """
     for op in ops:
         rule = None if stays_float(op) else layer_rule(op)
         for name, axis in ({} if rule is None else rule.weights).items():
             if axis is None:
-                raise UnsupportedError(f"%{op.output.name}: weights without channels")
+                raise UnsupportedError(f"%{op.output.name}: expected weights with channels, got none")
             yield op, name, axis

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schemes that quantize as ONE does, with the ranges of a calibration."""
+"""Quantize by the schemes that follow ONE's rules, with ranges from a calibration."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from circlekit.quant.weights import indices_of
 from circlekit.targets.target import find_target
 
 PREPARATION = ("fold_dequantize",)
-"""Passes to run first: without them some operators would stay float."""
+"""Passes to run before: without them some operators would stay float."""
 
 RUNTIMES = ("luci", "onert", "litert")
-"""The runtimes whose tables ``kernel_notes`` asks; others may have more kernels."""
+"""The targets among which ``kernel_notes`` looks for a kernel."""
 
 
 def quantize_as_one(
@@ -35,11 +35,12 @@ def quantize_as_one(
     inputs: DType | None = None,
     outputs: DType | None = None,
 ) -> Plan:
-    """Quantize ``model`` in place by ONE's rules; return the plan, with a reason for each tensor.
+    """Quantize ``model`` in place by ONE's rules; return a plan that says what was done, with reasons.
 
-    ``ranges``: for each graph the smallest and largest number of each activation, by name.  ``schemes``:
-    other schemes than ``scheme`` for some operators, None for float.  ``inputs``, ``outputs``: dtypes of the
-    interface; None: float32.  Raise the errors of ``quantize_with_minmax``.
+    ``scheme``: the default scheme.  ``schemes``: the schemes of single operators, None for float.
+    ``ranges``: for each graph, (min, max) of activations by name.
+    ``inputs``, ``outputs``: the dtypes of inputs and outputs; None: float32.
+    Raise the errors of ``quantize_with_minmax``.
     """
     for graph, found in zip(model.graphs, ranges, strict=False):
         for value in graph.values():
@@ -48,15 +49,15 @@ def quantize_as_one(
                 value.quantization = Quantization(min=low, max=high)
     settings = Settings(_setting(scheme), input_types=[inputs or f32], output_types=[outputs or f32])
     own = {op: _setting(special) for op, special in schemes.items() if special is not None}
-    floats = {op: "it was asked to stay float" for op, special in schemes.items() if special is None}
+    floats = {op: "chosen to stay float" for op, special in schemes.items() if special is None}
     return quantize_operators(model, settings, own, floats, scheme.name)
 
 
 def kernel_notes(model: Model) -> list[str]:
-    """Return sentences on the operators, quantized by ONE's rules, that no kernel can compute.
+    """Return sentences about the operators of the quantized ``model`` that no runtime computes rightly.
 
-    These are operators that no runtime of ``RUNTIMES`` has in this form, and divisions of integers whose
-    divisor may hold the integer that stands for 0.
+    These are operators that no target in RUNTIMES can run in their forms, and divisions whose divisor may
+    hold the integer for 0.
     """
     names: dict[str, list[str]] = {}
     for op in model.ops():
@@ -79,6 +80,6 @@ def kernel_notes(model: Model) -> list[str]:
 
 
 def _setting(scheme: Scheme) -> LayerSetting:
-    """Return the setting of ONE's quantizer for one of its schemes."""
-    assert scheme.activations is not None  # all of them have integer activations
+    """Return the setting of ONE's quantizer for ``scheme``, which follows ONE."""
+    assert scheme.activations is not None  # all schemes of ONE have integer activations
     return LayerSetting(scheme.activations, CHANNEL if scheme.per_channel else LAYER)
