@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutate a model through the schema: the result can mostly be decoded, but something in it is odd or huge."""
+"""Mutate a model through the schema: the file can mostly be decoded, but something is odd or huge."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MUTATIONS: dict[Callable[[World], None] | str, float] = {
     "*Quantization*": 1.5, replace_everywhere: 4, constant: 8, quantization: 3, "Buffer.*": 1,
     change_operator: 4, drop_operator: 3, insert_operators: 8,
 }  # fmt: skip
-"""Mutations, or patterns of fields of which one is changed, with their weights."""
+"""Mutations with their weights; a text is a pattern of names: one field with such a name is changed."""
 
 
 def mutate_model(data: bytes, fmt: str, rng: random.Random) -> tuple[bytes, list[str]]:

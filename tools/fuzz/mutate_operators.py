@@ -41,7 +41,7 @@ def new_code(world: World, name: str, version: int = 1) -> int:
 
 
 def set_options(world: World, operator: Tree, name: str) -> None:
-    """Replace the options of ``operator`` by those of the operator ``name``: defaults or random ones."""
+    """Replace the options of ``operator`` by default or random options of the operator ``name``."""
     for name_of_field in ("builtin_options", "builtin_options_2"):
         operator.pop(name_of_field, None)
     options = REGISTRY[name].options

@@ -15,7 +15,7 @@ from tools.fuzz.mutate_fields import FLOATS, World
 
 MAX_CONSTANT_BYTES = 1 << 20
 DIMENSIONS = (0, 1, 2, 3, 4, 5, 7, 8, 16, 64, 1000, 65536, 2**24, 2**28, 2**31 - 1, -1, -2, -(2**31))
-"""Sizes; the product of two of them exceeds 64 bits."""
+"""Sizes; some are so large that a product of a few of them exceeds 64 bits."""
 
 
 def shape_of(tensor: Tree) -> list[int]:

@@ -57,7 +57,7 @@ class Seeds:
 
 
 def all_seeds(shared: Path | None = SHARED) -> Seeds:
-    """Return all seeds; without ``shared``, those of circlekit alone."""
+    """Return all seeds; without the folder ``shared``, only those in this repository."""
     seeds = Seeds()
     for name in ("nets", "ops", "passes"):
         _add_recipes(seeds, sorted((ROOT / "recipes" / name).glob("*.ck")), 8.0 if name == "nets" else 0.4)

@@ -53,7 +53,7 @@ class Agreement:
 
 
 def check(name: str, count: int, seed: int) -> Agreement:
-    """Return whether runtime and table ``name`` agree on ``count`` models, of which it has at least half."""
+    """Return how runtime and table ``name`` agree on ``count`` models; the table has half of them or more."""
     target = find_target(name)
     found = Agreement()
     random = np.random.default_rng([seed, CHECK_SEED])

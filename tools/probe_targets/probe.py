@@ -271,7 +271,7 @@ def content_of(graph: Graph, format: str) -> bytes:
 def judged(runtime: Runtime, sample: Sample, ran: Ran) -> str | None:
     """Return why the runtime does not run a sample, "" if it does, None if the model is invalid.
 
-    The results must equal those of our interpreter, if that has a kernel.  A form that our kernel refuses
+    The results must equal our interpreter's results, if it has a kernel.  A form that our kernel refuses
     counts as not run: LiteRT misreads most such forms.
     """
     ours = run_here(runtime.format, sample)

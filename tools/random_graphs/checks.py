@@ -37,7 +37,7 @@ NOT_IDEMPOTENT = frozenset({"convert_nchw_to_nhwc"})
 FORMATS = ("circle", "tflite")
 
 TOLERANCE = 2e-5
-"""Relative to the largest magnitude of an output; larger differences are compared with those of rounding."""
+"""Relative to the largest magnitude of an output; a larger difference must be explained by rounding."""
 
 
 class Fault(AssertionError):

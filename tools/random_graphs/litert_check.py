@@ -67,7 +67,7 @@ def litert_faults(original: Original, results: Sequence[PassFile]) -> list[tuple
 
 
 def _files_of(model: Model) -> Iterator[bytes]:
-    """Yield the TFLite file of the model as it is, if it can be written, and that of the legalized model."""
+    """Yield TFLite files: of the model as it is, if it can be written, and of the legalized model."""
     with suppress(UnsupportedError):
         yield to_bytes(model, "tflite")
     yield tflite_of(model)

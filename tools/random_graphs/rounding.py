@@ -46,7 +46,7 @@ class Allowed:
 
 
 def allowed_deviations(model: Model, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Allowed]:
-    """Return the allowed deviations of each of ``outputs``, those of ``model`` for ``inputs``."""
+    """Return the allowed deviations of ``outputs``, which ``model`` computes from ``inputs``."""
     found = [Allowed(np.zeros(a.shape), np.zeros(a.shape, bool)) for a in outputs]
     for seed in range(RUNS):
         try:

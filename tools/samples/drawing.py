@@ -26,8 +26,8 @@ RANKS = (4, 3, 2, 4, 1, 5, 4, 6, 3, 4, 8, 7, 0, 2, 1)
 """Ranks of the data of consecutive samples."""
 
 RECIPE_EVERY, EMPTY_EVERY = 7, 23
-"""One sample in the first number is that of a recipe; one in the second may have dimensions of 0.  Both share
-no factor with the number of ``RANKS``, so that every rank is drawn."""
+"""One sample in RECIPE_EVERY comes from a recipe; one in EMPTY_EVERY may have dimensions of 0.  Both numbers
+share no factor with the number of ``RANKS``, so that every rank is drawn."""
 
 ATTEMPTS = 2 * len(RANKS)
 """The most models that are drawn until one fits, first of the wanted rank, then of others."""

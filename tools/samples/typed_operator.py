@@ -211,7 +211,7 @@ class _Typing:
     def _quantization(
         self, spec: Operand, index: int, dtype: DType, shape: tuple[int, ...]
     ) -> Quantization | None:
-        """Return the quantization of an operand; that of a bias follows from those of data and weights."""
+        """Return the quantization of an operand; for a bias, it follows from data and weights."""
         if not self.types.quantized or is_index(spec):
             return None
         before = [v for v in self.operands if v is not None and v.quantization is not None]
@@ -245,7 +245,7 @@ class _Typing:
         return next((axis for axis in _rule(self.op).weights.values() if axis is not None), 0)
 
     def _result_quantization(self, index: int, value: Value) -> Quantization:
-        """Return the quantization of a result: that of the data, the one LiteRT fixes, or another."""
+        """Return the quantization of a result: as the data has, as LiteRT fixes it, or another one."""
         cls = type(self.op)
         present = (v for v in self.operands if v is not None)
         data = next((v.quantization for v in present if v.dtype is value.dtype), None)
@@ -355,7 +355,7 @@ class _WideTyping(_Typing):
     def _range(self, index: int) -> tuple[float, float]:
         """Return the range of a result for the real numbers of the operands, before a fused activation.
 
-        Without it, scales of results might be so much smaller than those of operands that LiteRT shifts by
+        Otherwise scales of results might be so much smaller than scales of operands that LiteRT shifts by
         more than 31 bits.
         """
         twins: list[Value | None] = []

@@ -28,7 +28,7 @@ DERIVED = ("in_data_type", "quantized_bias_type")
 
 
 class Types(NamedTuple):
-    """The types of a sample.  ``dtypes``: those of the operands, None for an absent one.
+    """The types of a sample.  ``dtypes``: the dtypes of the operands, None for an absent operand.
 
     ``result``: the dtype of the result, None if it follows from the operands.  ``quantized``: integers of 4
     to 16 bits have a scale.  ``per_channel``: the index of the operand with a scale per channel, or None.

@@ -15,7 +15,7 @@ class _CallablePackage(ModuleType):
     """The class of the module ``circlekit.passes``, which can be called: see ``__call__``."""
 
     def __call__(self) -> dict[str, Any]:
-        """Return the class of every pass, those of installed packages included, by name."""
+        """Return the class of every pass by name, including the passes of installed packages."""
         from circlekit.passes.engine.registry import every_pass  # slow: it imports the files of all passes
 
         return every_pass()

@@ -263,6 +263,6 @@ def pipeline_passes(name: str) -> list[str]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Return ``names`` without repetitions: those of O1 in its order, then the others alphabetically."""
+    """Return ``names`` without repetitions: passes of O1 in its order, then the others alphabetically."""
     rank = {name: index for index, name in enumerate(pipeline_passes("O1"))}
     return sorted(set(names), key=lambda name: (rank.get(name, len(rank)), name))

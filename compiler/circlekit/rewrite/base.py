@@ -146,7 +146,8 @@ class Context:
     Pipelines omit them; a pass that is run by its own name applies them.
     ``folded``: the work of constant folding in all passes together.
     ``target``: what the target allows, None for no restriction.
-    ``default_rules``: what passes that need a target all the same use then, made when the first one asks.
+    ``default_rules``: if ``target`` is None, the rules of the format's default target, for passes that need
+    some; made when the first of them asks.
     """
 
     format: str = "circle"

@@ -132,7 +132,7 @@ class Matcher:
             if bound is not None:
                 yield from self._match_orders(node, op, match.with_op(node, op, bound))
             return
-        # To explain, attributes are matched last: a picture of which only an attribute differs is nearest.
+        # To explain, attributes are matched last: a match in which only an attribute differs is nearest.
         for full in self._match_orders(node, op, match.with_op(node, op, {})):
             bound = self._bind_attributes(node, op, full, self._progress(full))
             if bound is not None:

@@ -88,7 +88,7 @@ class Node:
 
 @dataclass(eq=False, repr=False)
 class Picture:
-    """A parsed picture: ``nodes`` in the order of the text, of which the last is the root.
+    """A parsed picture: ``nodes`` in the order of the text; the last node is the root.
 
     ``producer``: the node of each result, by name.  ``alias``: the name, if the picture is only a name.
     """
@@ -147,7 +147,7 @@ def query(text: str, label: str) -> Picture:
 
 
 class _Reader:
-    """Checks the statements of a picture against the declarations of operators, and makes nodes of them."""
+    """Makes nodes of the statements of a picture, and checks these against the declarations of operators."""
 
     def __init__(self, source: Source, variables: frozenset[str], free: bool) -> None:
         self.source = source

@@ -94,7 +94,7 @@ class Rewrite(GraphPass):
 
     @classmethod
     def definition(cls) -> Definition:
-        """Return the parsed and checked pictures; those of circlekit are parsed when first needed."""
+        """Return the parsed and checked pictures; circlekit's own pictures are parsed when first needed."""
         if "_definition" not in cls.__dict__:
             cls._definition = define(cls, cls.before, cls.after, cls.constants is not Rewrite.constants)
         return cls._definition

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describe passes as text, made from their classes: a reference page, sections of it, and a short table."""
+"""Describe passes as text, made from their classes: a reference page, its sections, and a short table."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def table(passes: Mapping[str, type[Pass]], width: int = PAGE_COLUMNS) -> str:
 
 
 def groups(passes: Mapping[str, type[Pass]]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the heading and the members of each group of ``passes``; every pass is in one of them."""
+    """Yield the heading and the members of each group of ``passes``; every pass is in one group."""
     listed: set[Phase] = set()
     for pipeline, phases in PIPELINES.items():
         for number, phase in enumerate(phases, 1):

@@ -149,7 +149,7 @@ def explain_op(
 
     ``which``: the name of a result (``%name`` or ``name``), a code of the schema or of a custom operator, or
     the name of an operator's class.  ``removed``: names and kinds of operators that passes may have removed.
-    Raise ModelError for a name that is neither in the model, nor removed, nor that of a declared operator.
+    Raise ModelError if nothing in the model, nothing removed and no declared operator has that name.
     """
     chosen = find_ops(model, which, removed)
     if not chosen:

@@ -121,7 +121,7 @@ class OutputDifference:
 class TargetCheck:
     """The operators of a model that a target cannot run, ``before`` and ``after`` it was optimized.
 
-    ``name`` and ``title`` are those of the target.  ``delegations``: what its delegate runs before and after,
+    ``name`` and ``title`` identify the target.  ``delegations``: what its delegate runs before and after,
     None if the target has no delegate.
     """
 
@@ -304,7 +304,7 @@ def _number(count: int | None) -> str:
 def summarize(model: Model, file_size: int | None = None, planner: Planner | None = None) -> Summary:
     """Return the size and the interface of ``model``; ``file_size``: the size of its file in bytes.
 
-    ``planner``: places the arena; by default that of the default target of the model's format.
+    ``planner``: places the tensors in the arena; by default the planner of the format's default target.
     """
     planner = planner or default_planner(model.format)
     ops = Counter(op.code for op in model.ops())

@@ -64,7 +64,7 @@ def load_plugins() -> None:
 
 
 def every_pass() -> dict[str, type[Pass]]:
-    """Return the class of every pass, those of other installed packages included, by name."""
+    """Return the class of every pass by name, including the passes of other installed packages."""
     load_plugins()
     return all_passes()
 

@@ -88,9 +88,9 @@ def written_delegation(model: Model, format: str, target: Target) -> Delegation 
 
 
 def rules_for(context: Context) -> TargetRules:
-    """Return the target rules in ``context``; if it has none, those of the default target of its format.
+    """Return the target rules in ``context``; if it has none, the rules of its format's default target.
 
-    The latter are made once for ``context``: they remember how operators are written.
+    The default rules are made once for ``context``, because they remember how operators are written.
     """
     if context.target is None and context.default_rules is None:
         found = rules_of_targets(choose_targets(None, context.format), context.format)

@@ -160,7 +160,7 @@ def _is_shape_enough(op: Op, value: Value) -> bool:
 
 
 def _elements(value: Value) -> Array:
-    """Return the elements of a constant; for another value, of which only the shape is used, zeros."""
+    """Return the elements of a constant; zeros for another value, because only its shape is used."""
     if value.data is not None:
         return constant_elements(value)
     return np.broadcast_to(np.zeros((), value.dtype.numpy), value.static_shape)

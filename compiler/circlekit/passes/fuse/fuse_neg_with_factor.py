@@ -80,7 +80,7 @@ def _is_removable(graph: Graph, value: Value) -> bool:
 
 
 def _refusal(op: Mul, value: Value, factor: Value, signs: Array | None, negated: list[Value]) -> str | None:
-    """Return why ``signs``, those of ``value``, cannot move into ``factor``; None if they can."""
+    """Return why ``signs``, the signs of ``value``, cannot move into ``factor``; None if they can."""
     if signs is None or value.dtype is not f32 or value.numel > MAX_ELEMENTS:
         return f"%{value.name}: expected f32 of a static shape and at most {MAX_ELEMENTS} elements"
     shape = broadcast_shapes(factor.shape, signs.shape)

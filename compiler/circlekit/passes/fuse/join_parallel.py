@@ -57,7 +57,7 @@ class JoinFullyConnected(GraphPass):
         return sum(self._join_alike(graph, ops, context) for ops in layers.values() if len(ops) > 1)
 
     def _join_alike(self, graph: Graph, ops: list[FullyConnected], context: Context) -> int:
-        """Join those of the layers ``ops`` of one input that are alike; return how many layers were made."""
+        """Join those layers in ``ops``, which read one input, that are alike; return how many were made."""
         groups: dict[Hashable, list[FullyConnected]] = {}
         for op in ops:
             sentence = _layer_refusal(op)
@@ -166,7 +166,7 @@ def _joined(new: Inserter, name: str, values: Sequence[Value]) -> Value:
 
 
 def _joined_quantization(parameters: Sequence[Quantization | None]) -> Quantization | None:
-    """Return the parameters of joined rows: those of the first part, or one scale per row of all parts."""
+    """Return the parameters of joined rows: one scale per row, or the parameters that all parts share."""
     first = parameters[0]
     if first is None or not first.is_per_channel:
         return first

@@ -27,7 +27,7 @@ from circlekit.passes.support.axes import (
 
 
 class Constants:
-    """Creates constants in a graph; ``transposed`` and ``vector`` create equal ones once."""
+    """Creates constants in a graph; ``transposed`` and ``vector`` create equal constants only once."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -58,7 +58,10 @@ class Constants:
 
 @dataclass(eq=False, repr=False)
 class _Copy:
-    """``value`` on ``side``, and its ``users``; ``mover`` makes it from ``base``, if that is not None."""
+    """``value``: a tensor on ``side``.  ``users``: the operators that will read this copy.
+
+    ``base``: the copy from which the operator ``mover`` makes it; None if the producer of the tensor does.
+    """
 
     side: int
     value: Value
@@ -92,7 +95,7 @@ class Applier:
     def place(self, tensor: Tensor, origin: int, needed: Sequence[int], chosen: dict[Op, int]) -> None:
         """Produce ``tensor`` on side ``origin``, and copy it to the other sides that are ``needed``.
 
-        ``chosen``, also below: the new side of each variable.  Moves that are no longer required are removed.
+        ``chosen``, here and below: the new side of each variable.  Moves that nothing needs are removed.
         """
         copies = {tensor.shapes[origin]: _Copy(origin, self.value_on(tensor, origin))}
         source = copies[tensor.shapes[origin]].value
@@ -117,14 +120,14 @@ class Applier:
             if move not in kept:
                 self.graph.remove(move)
         for copy in made:
-            behind = [other for other in made if other.base is copy]
-            users = [user for c in (copy, *behind) for user in c.users]
-            users += [c.mover for c in behind if not c.users and c.mover is not None and c.mover.graph]
+            derived = [other for other in made if other.base is copy]
+            users = [user for c in (copy, *derived) for user in c.users]
+            users += [c.mover for c in derived if not c.users and c.mover is not None and c.mover.graph]
             assert copy.mover is not None
             self.insert(copy.mover, users)
 
     def present_mover(self, tensor: Tensor, copy: _Copy) -> Op | None:
-        """Return the operator of ``tensor`` that makes ``copy`` now from its base, if it is the cheapest."""
+        """Return the operator that makes ``copy`` from its base now, if no cheaper one could; else None."""
         assert copy.base is not None
         kind = Reshape if tensor.orders[copy.side] == tensor.orders[copy.base.side] else Transpose
         found = (m for m in tensor.moves if m.input is copy.base.value and m.output is copy.value)
@@ -144,7 +147,10 @@ class Applier:
         return Value(name, root.dtype, permuted_shape(root.shape, perm), None, quantization)
 
     def rewire(self, tensor: Tensor, origin: int, copies: dict[int, _Copy], chosen: dict[Op, int]) -> None:
-        """Let every user read the copy on its side, and note it there; ``copies``: by ``tensor.shapes``."""
+        """Let every user read the copy on its side, and add it to the ``users`` of this copy.
+
+        ``copies``: the copies by their numbers in ``tensor.shapes``.
+        """
         moves = set(tensor.moves)
         for value, side in tensor.sides.items():
             for op, index in value.uses:
@@ -162,7 +168,7 @@ class Applier:
     def mover(self, tensor: Tensor, copy: _Copy) -> Op:
         """Return a new Transpose, or an equal Reshape, that makes ``copy`` from its base.
 
-        The operator that has produced the copy gets another result.
+        If an operator produces the copy already, this operator gets another result.
         """
         assert copy.base is not None
         source, result = copy.base.value, copy.value
@@ -192,7 +198,7 @@ class Applier:
     # -- operators -----------------------------------------------------------------------------
 
     def change(self, variable: Variable, side: int) -> None:
-        """Change constants and attributes of a variable for ``side``; ``place`` changes the rest."""
+        """Change constants and attributes of a variable for ``side``; ``place`` changes other operands."""
         op, perm = variable.op, self.finder.perm(variable.side, side)
         for index in sorted(variable.operands):
             value = op.inputs[index]

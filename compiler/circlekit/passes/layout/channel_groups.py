@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of values whose channels, the indices of the last axis, can be put in another order together."""
+"""Find groups of values whose channels, the indices of the last axis, must have the same order.
+
+The order of a group can be changed if the constants of the operators around it can absorb it.
+"""
 
 from __future__ import annotations
 
@@ -116,10 +119,10 @@ def _depthwise(op: DepthwiseConv2D) -> Channelwise | None:
 
 @dataclass(eq=False, repr=False)
 class ChannelGroup:
-    """``values`` whose channels are in one order; ``obstacle``: why the order is fixed, None if it is not.
+    """``values`` whose channels have the same order; ``obstacle``: why it is fixed, None if it is not.
 
-    ``producers``, ``users``: the layers that compute or read the values, and whose weights take the order.
-    ``constants``: of operators within the group: the operator, the index of the operand, and the axis.
+    ``producers``, ``users``: the layers that compute or read the values, and whose weights absorb the order.
+    ``constants``: the constants of operators within the group, as (operator, index of the operand, axis).
     """
 
     values: list[Value]
@@ -140,8 +143,8 @@ class ChannelGroup:
 class GroupFinder:
     """Finds the group of a value.
 
-    ``moved``: values that data movement computes from channels of others, and that will be computed in
-    another way.  ``movers``: the operators that disappear then.
+    ``moved``: values that data movement makes of channels of other values, and that will be computed in
+    another way.  ``movers``: the operators that compute them now, and will disappear.
     """
 
     def __init__(self, graph: Graph, moved: Collection[Value], movers: Collection[Op]) -> None:
@@ -195,7 +198,10 @@ class GroupFinder:
         return is_data and weights.static_shape[-1] == group.channels
 
     def add(self, group: ChannelGroup, op: Op) -> bool:
-        """Add the operands and the result of an operator within the group; return whether it is one."""
+        """Add the operands and the result of ``op`` to ``group``; return whether ``op`` can take any order.
+
+        It can if it works on each channel alone, and its values are in no other group.
+        """
         if op in self.added:
             return self.added[op] is group
         found = channelwise(op)
@@ -225,9 +231,9 @@ def _in_its_own_order(op: Op) -> str:
 
 
 def permute_group(graph: Graph, group: ChannelGroup, order: Sequence[int]) -> None:
-    """Put the channels of ``group`` in ``order``, the old channel for each new one, in all its constants.
+    """Change the order of the channels of ``group``, by permuting its constants.
 
-    The values get new names, because they hold other data.
+    ``order``: for each new channel, the old one.  The values get new names, because they hold other data.
     """
     new: Array = np.array(order)
     for layer in group.producers:

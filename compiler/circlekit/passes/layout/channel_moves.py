@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data movement that only moves channels, the indices of the last axis: joins, splits, slices, shuffles."""
+"""Find data movement that only moves channels, the indices of the last axis: joins, splits, shuffles."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ Channels = list[Channel]
 class ChannelMoves:
     """The operators of a graph that only move channels, and what they do.
 
-    ``sources``: for each value that is computed from channels of others, these channels; the others are not
-    computed like that.  ``movers``: the operators that compute such values, if nothing needs their other
-    results.  ``doors``: those of these values that other operators read, or that are outputs of the graph.
-    ``exits``: the values whose channels these have.  ``position``: of each operator in the graph, if there
-    are doors.
+    ``sources``: for each value that data movement makes of channels of other values, these channels, traced
+    back to values that are not made in this way.  ``movers``: the operators that compute such values, if
+    nothing needs their other results.  ``sinks``: the values in ``sources`` that other operators read, or
+    that are outputs of the graph.  ``suppliers``: the values whose channels the sinks have.  ``position``:
+    the index of each operator in the graph; empty if there are no sinks.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.sources: dict[Value, Channels] = {}
         self.movers: set[Op] = set()
-        self.doors: list[Value] = []
-        self.exits: set[Value] = set()
+        self.sinks: list[Value] = []
+        self.suppliers: set[Value] = set()
         for op in graph.ops:
             if op.data_movement:
                 for result in op.results:
@@ -60,19 +60,19 @@ class ChannelMoves:
             needed = [value for value in op.results if self.is_needed(value)]
             if all(value in self.sources for value in needed):
                 self.movers.add(op)
-                self.doors += reversed(needed)
-                self.exits.update(channel.value for value in needed for channel in self.sources[value])
-        self.doors.reverse()
-        self.position = {op: index for index, op in enumerate(graph.ops)} if self.doors else {}
+                self.sinks += reversed(needed)
+                self.suppliers.update(channel.value for value in needed for channel in self.sources[value])
+        self.sinks.reverse()
+        self.position = {op: index for index, op in enumerate(graph.ops)} if self.sinks else {}
 
     def is_needed(self, value: Value) -> bool:
-        """Return whether ``value`` is an exit, an output of the graph, or read by more than movers."""
-        if value in self.exits:
+        """Return whether ``value`` is a supplier, an output of the graph, or read by other than movers."""
+        if value in self.suppliers:
             return True
         return self.graph.is_output(value) or any(user not in self.movers for user in value.users)
 
     def channels_of(self, result: Value) -> Channels | None:
-        """Return the channels of which a data movement makes ``result``; None if it does something else."""
+        """Return the channels of which data movement makes ``result``; None if it does more than that."""
         op = result.producer
         if not has_known_channels(result):
             return None
@@ -84,11 +84,11 @@ class ChannelMoves:
             return None
         return [self.sources[value][k] if value in self.sources else Channel(value, k) for value, k in found]
 
-    def removed_for(self, doors: Sequence[Value]) -> list[Op]:
-        """Return the movers that compute ``doors`` from their sources."""
-        kept = {channel.value for door in doors for channel in self.sources[door]}
+    def removed_for(self, sinks: Sequence[Value]) -> list[Op]:
+        """Return the movers that compute ``sinks`` from their sources."""
+        kept = {channel.value for sink in sinks for channel in self.sources[sink]}
         ops: dict[Op, None] = {}
-        for value in (queue := list(doors)):
+        for value in (queue := list(sinks)):
             op = value.producer
             if op is not None and op in self.movers and value not in kept and op not in ops:
                 ops[op] = None
@@ -108,9 +108,9 @@ def _joined(op: Concatenation) -> Channels | None:
 
 
 def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
-    """Return the channels of the sources of ``origin`` that are those of its result, of ``shape``.
+    """Return the channels of the sources of ``origin`` that are the channels of its result, of ``shape``.
 
-    None if it moves more than channels.
+    Return None if ``origin`` moves more than channels.
     """
     leading = tuple(shape[:-1])
     rows = math.prod(leading)

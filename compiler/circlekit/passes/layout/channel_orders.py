@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of the channels of each group: such that channels with the same way are contiguous."""
+"""Choose the order of the channels of each group, so that channels that go the same way are contiguous."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ def orders_of(
     sources: Mapping[Value, Channels],
     position: Mapping[Op, int],
 ) -> dict[ChannelGroup, list[int]]:
-    """Return the order of the channels of each group, the old channel for each new one.
+    """Return the order of the channels of each group: for each new channel, the old one.
 
-    ``groups``: of all doors and exits.  ``sources``: of each door.  ``position``: of each operator in the
-    graph.  Channels of a group are of one class if they go to the same classes of the same doors.  They are
-    ordered by class, so that a class is contiguous wherever it goes, and within a class as they come.  The
-    channels of a group without exits are one class if its order is free, else each is one.
+    ``groups``: the group of each sink and supplier.  ``sources``: the channels of which each sink is made.
+    ``position``: the index of each operator in the graph.  Two channels of a group are in the same class if
+    they go to the same classes of the same sinks.  The channels are ordered by class, so that a class is
+    contiguous wherever it goes, and within a class in the order in which they come.  In a group whose order
+    is fixed, each channel is a class; a free group without suppliers is one class.
     """
     users: dict[Channel, list[tuple[Value, int]]] = {}
-    for door, channels in sources.items():
+    for sink, channels in sources.items():
         for k, channel in enumerate(channels):
-            users.setdefault(channel, []).append((door, k))
+            users.setdefault(channel, []).append((sink, k))
     ranked = _by_position(groups, sources, position)
     number = {value: k for k, value in enumerate(groups)}
     members: dict[ChannelGroup, list[Value]] = {}
@@ -36,23 +37,27 @@ def orders_of(
     classes = {group: list(range(group.channels)) for group in ranked}
     for group, is_free in reversed(ranked.items()):
         if is_free:
-            exits = [value for value in members[group] if value not in sources]
+            suppliers = [value for value in members[group] if value not in sources]
             keys = [
-                [(number[d], classes[groups[d]][k]) for e in exits for d, k in users.get(Channel(e, c), [])]
+                tuple(
+                    (number[sink], classes[groups[sink]][k])
+                    for value in suppliers
+                    for sink, k in users.get(Channel(value, c), [])
+                )
                 for c in range(group.channels)
             ]
-            ranks = {key: rank for rank, key in enumerate(sorted({*map(tuple, keys)}))}
-            classes[group] = [ranks[tuple(key)] for key in keys]
+            ranks = {key: rank for rank, key in enumerate(sorted({*keys}))}
+            classes[group] = [ranks[key] for key in keys]
     orders: dict[ChannelGroup, list[int]] = {}
     places: dict[Channel, tuple[int, int]] = {}
     for group, is_free in ranked.items():
-        doors = [value for value in members[group] if value in sources]
-        came = (
-            [places[channel] for channel in sources[doors[0]]]
-            if doors and is_free
+        sinks = [value for value in members[group] if value in sources]
+        arrival = (
+            [places[channel] for channel in sources[sinks[0]]]
+            if sinks and is_free
             else [(0, 0)] * group.channels
         )
-        order = sorted(range(group.channels), key=lambda c: (classes[group][c], came[c], c))
+        order = sorted(range(group.channels), key=lambda c: (classes[group][c], arrival[c], c))
         orders[group] = order
         for value in members[group]:
             places.update({Channel(value, c): (number[value], place) for place, c in enumerate(order)})
@@ -64,20 +69,21 @@ def _by_position(
     sources: Mapping[Value, Channels],
     position: Mapping[Op, int],
 ) -> dict[ChannelGroup, bool]:
-    """Return whether the order of each group is free; a group comes before those that get its channels.
+    """Return the groups, each before those that get its channels, with whether its order is free.
 
-    The order of a group that gets channels after the first that it gives is not free: they might be its own.
+    The order of a group is not free if it gets channels after it has first given some: these might be the
+    same channels.
     """
-    last_door: dict[ChannelGroup, float] = {}
-    first_exit: dict[ChannelGroup, float] = {}
+    last_sink: dict[ChannelGroup, float] = {}
+    first_supplier: dict[ChannelGroup, float] = {}
     for value, group in groups.items():
         place = -1 if value.producer is None else position[value.producer]
         if value in sources:
-            last_door[group] = max(last_door.get(group, -1), place)
+            last_sink[group] = max(last_sink.get(group, -1), place)
         else:
-            first_exit[group] = min(first_exit.get(group, math.inf), place)
-    ranked = sorted(dict.fromkeys(groups.values()), key=lambda group: first_exit.get(group, math.inf))
+            first_supplier[group] = min(first_supplier.get(group, math.inf), place)
+    ranked = sorted(dict.fromkeys(groups.values()), key=lambda group: first_supplier.get(group, math.inf))
     return {
-        group: group.is_free and last_door.get(group, -1) <= first_exit.get(group, math.inf)
+        group: group.is_free and last_sink.get(group, -1) <= first_supplier.get(group, math.inf)
         for group in ranked
     }

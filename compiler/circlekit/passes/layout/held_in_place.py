@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences that say why data movement cannot be removed: between which operators it moves data."""
+"""Say in a sentence why data movement cannot be removed: between which operators it moves data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def _start(value: Value) -> str:
 
 
 def _readers(graph: Graph, results: Sequence[Value], perm: Perm | None) -> Iterator[str]:
-    """Yield who reads ``results``; the direct readers of one that a Transpose moves undo ``perm``."""
+    """Yield the operators that read ``results``, as text; other data movement is looked through.
+
+    ``perm``: the permutation that a direct reader would have to work on if a Transpose were removed, or None.
+    """
     todo = list(results)
     seen = set(todo)
     for value in todo:

@@ -39,7 +39,7 @@ class _Part(NamedTuple):
 class JoinSlices(GraphPass):
     """x[:, 0:n], x[:, n:2n], ...  ==  split(x), or unpack(x) if most slices remove an axis of size n = 1.
 
-    A slice that has another shape than its part gets a Reshape.
+    If a slice has another shape than its part of the split, a Reshape follows.
     """
 
     name = "join_slices"
@@ -59,7 +59,7 @@ class JoinSlices(GraphPass):
     def join(
         self, writer: MovementWriter, parts: Sequence[_Part], order: Mapping[Op, int], context: Context
     ) -> bool:
-        """Replace ``parts``, slices of one value along one axis sorted by start, by one operator.
+        """Replace ``parts``, slices of one value along one axis, sorted by ``start``, by one operator.
 
         ``order``: the position of each operator in the graph.  Return False, and change nothing, if the parts
         are not the whole value, each index once, or if the replacement is refused.

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of layouts, numbered from 0 (labels): a sum of costs that minimum cuts make low.
+"""Choose a layout for each operator, by minimum cuts, so that the sum of the costs is low.
 
-A *variable* is an operator that can work in several layouts; its label says in which.  A *tensor* is produced
-in one layout and used in some; a copy in another layout costs its size once.
+A layout is a *label*, a number from 0 on.  A *variable* is an operator that can work in several layouts; its
+label says in which one it works.  A *tensor* is produced in one layout and used in one or more; a copy in
+another layout costs its size once.
 
 In one *step* each variable takes one of two labels, its low one (0 in this formula) or its high one (1).
-With P the choice of the producer and C those of the consumers that a copy serves, a copy that costs w has the
-energy  w [P = 0 and max C = 1]  if it is for the high label, and  w [P = 1 and min C = 0]  if for a low one,
-where [...] is 1 if the condition holds, else 0.  These energies are submodular: with an auxiliary node for
-max C or min C, each is the cost of a cut that puts choice 0 on the source's side, and 1 on the sink's.
+Let P be the choice of the producer, and C the choices of the consumers that a copy serves.  A copy that costs
+w has the energy  w [P = 0 and max C = 1]  if it is for the high label, and  w [P = 1 and min C = 0]  if it is
+for a low one, where [...] is 1 if the condition holds, else 0.  These energies are submodular: with an
+auxiliary node for max C or min C, each is the cost of a cut that puts choice 0 on the source's side, and
+choice 1 on the sink's side.
 Source: Kolmogorov and Zabih, What Energy Functions Can Be Minimized via Graph Cuts, 2004.
 
 With two labels one step finds the lowest cost.  With more, steps repeat until none lowers the cost: in a
@@ -60,8 +62,8 @@ class Cost(NamedTuple):
 class Demand:
     """A tensor: its producer, its consumers, and the cost of a copy.
 
-    The ends are numbers of variables, or ``~label`` where the label is fixed.  ``classes``: a number for each
-    label; labels of one number need no copy between them.
+    Producer and consumers are numbers of variables, or ``~label`` where the label is fixed.  ``classes``: a
+    number for each label; between labels with the same number no copy is needed.
     """
 
     producer: int
@@ -79,9 +81,10 @@ class Demand:
 
 @dataclass(eq=False, repr=False)
 class Problem:
-    """The labels to choose; ``current``: the labels now; ``demands``: of the tensors.
+    """A choice of labels.  ``current``: the labels now.  ``demands``: the demands of all tensors.
 
-    ``charges``: for each variable its own cost with each label that it can have.  ``labels``: all that occur.
+    ``charges``: for each variable, its own cost with each label that it can have.  ``labels``: all labels
+    that occur.
     """
 
     current: Sequence[int]
@@ -120,9 +123,10 @@ class Problem:
         return best
 
     def _steps(self, now: Sequence[int]) -> Iterator[tuple[list[int], list[int], int]]:
-        """Yield the steps from ``now``: low labels, high labels, and the high one of variables with a choice.
+        """Yield the steps from the labels ``now``, as (low labels, high labels, high label).
 
-        The labels stand in the order of the variables, and both are equal for one that has no choice.
+        Both lists have a label for each variable, the same one if the variable has no choice.  The last item
+        is the high label of the variables with a choice.
         """
         able = [charges.keys() for charges in self.charges]
         for a, b in combinations(self.labels, 2):
@@ -161,7 +165,7 @@ class _Solver:
         return own + sum(weight * demand.copies(labels) for weight, demand in pairs if weight)
 
     def after_step(self, low: Sequence[int], high: Sequence[int], high_label: int) -> list[int]:
-        """Return for each variable its ``low`` or its ``high`` label, such that the cost is the lowest."""
+        """Return, for each variable, its ``low`` or its ``high`` label, whichever gives the lowest cost."""
         network = Network()
         choices = list(zip(low, high, strict=True))
         nodes = [SOURCE if a == b else network.add_node() for a, b in choices]
@@ -188,7 +192,8 @@ def _add_demand(
 ) -> None:
     """Add the copies of a tensor to the network of a step: one energy for each class that consumers may have.
 
-    ``nodes``, ``choices``: of each variable.  ``high_label``: of those that have a choice.
+    ``nodes``, ``choices``: the node and the (low, high) labels of each variable.  ``high_label``: the high
+    label of the variables with a choice.
     """
     classes = demand.classes
     ends: list[tuple[int, int, int]] = []  # node, classes of the low and of the high label
@@ -207,9 +212,9 @@ def _add_demand(
 
 
 def _add_copy(network: Network, up: bool, producer: int, consumers: Sequence[int], weight: int) -> None:
-    """Add the energy of a copy for the high label if ``up``, else for a low one, whose edges are reversed.
+    """Add the energy of a copy for the high label if ``up``, else for a low one.
 
-    A terminal in place of a node stands for a choice that is certain.
+    For a low label, all edges are reversed.  A terminal in place of a node stands for a fixed choice.
     """
     copy_terminal = SINK if up else SOURCE  # the terminal that has the label of the copy
 

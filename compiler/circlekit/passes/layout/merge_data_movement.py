@@ -31,8 +31,8 @@ from circlekit.rewrite.base import Context, GraphPass
 class MergeDataMovement(GraphPass):
     """Replace reshapes, transposes, slices, joins and others by fewer operators that move fewer bytes.
 
-    A chain of such operators is one index map, from which the cheapest operators are written that the target
-    runs.  Neither the bytes moved nor the number of operators increases.
+    A chain of such operators is one index map.  The pass writes this map as the cheapest operators that the
+    target runs.  Neither the bytes moved nor the number of operators increases.
     """
 
     name = "merge_data_movement"
@@ -40,7 +40,7 @@ class MergeDataMovement(GraphPass):
 
     def run_graph(self, graph: Graph, context: Context) -> int:
         ops = sorted((op for op in graph.ops if op.data_movement), key=lambda op: len(op.results) > 1)
-        ends = [result for op in ops for result in _only_result(graph, op)]  # of one result: longer chains
+        ends = [result for op in ops for result in _only_result(graph, op)]  # chains of one result are longer
         writer = MovementWriter(graph, context)
         count = 0
         for result in ends:
@@ -51,7 +51,7 @@ class MergeDataMovement(GraphPass):
         return count
 
     def _explain_parts(self, graph: Graph, context: Context) -> None:
-        """Refuse each operator of several results, which no chain ends at."""
+        """Record a refusal for each operator with several used results: no chain ends at such an operator."""
         for op in graph.ops:
             if op.data_movement and not _only_result(graph, op):
                 sentence = why_no_map(op) if movement_of(op) is None else ends_of(graph, op)
@@ -59,7 +59,7 @@ class MergeDataMovement(GraphPass):
 
 
 EXPLAINED = 12
-"""Progress of a refusal that says what holds an operator in place: nearer than one of a picture."""
+"""Progress of a refusal that says why data movement stays: it counts as nearer than refusals of pictures."""
 
 
 class Order(NamedTuple):
@@ -79,9 +79,9 @@ class _Way(NamedTuple):
     """A cheaper way to compute the result of a chain.
 
     ``new``: its cost.  ``old``: the cost of what legalization writes for the operators that it replaces.
-    ``is_simpler``: whether it is also cheaper than these operators without legalization.  ``join``: the join
-    of the sources, if there are several.  ``steps``: the operators after that.  ``order``: the new order of
-    the channels of a layer at one end, if there is one.
+    ``is_simpler``: whether it is also cheaper than these operators without legalization.  ``origin``: the
+    sources and the map of the chain.  ``join``: the join of the sources, if there are several.  ``steps``:
+    the operators after the join.  ``order``: the new order of channels of a layer at one end, if any.
     """
 
     new: MovementCost
@@ -161,8 +161,7 @@ class _Chain:
     def ways(self, keep_used: bool = True) -> Iterator[_Way]:
         """Yield all cheaper ways; the chain may begin at any of its values.
 
-        A result that cannot be its source, because both are of the interface, is a copy by a Reshape.
-
+        If the result equals its source, but both belong to the interface, a Reshape copies the source.
         ``keep_used``: whether operators with other users stay; if not, these users are ignored.
         """
         for origin in origins(self.result):

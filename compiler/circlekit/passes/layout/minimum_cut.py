@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Minimum cuts of flow networks.
+"""Find minimum cuts of flow networks.
 
-It is found by the push-relabel algorithm of Goldberg and Tarjan, A New Approach to the
-Maximum-Flow Problem, 1988, with the highest-label rule and the gap and global relabelling heuristics of
-Cherkassky and Goldberg, 1997.  Only the maximum preflow is computed, which determines the cut: nodes that
-cannot reach the sink are on the source's side.
+The algorithm is push-relabel (Goldberg and Tarjan, A New Approach to the Maximum-Flow Problem, 1988), with
+the highest-label rule and the gap and global relabelling heuristics of Cherkassky and Goldberg, 1997.  Only
+the maximum preflow is computed, which determines the cut: nodes that cannot reach the sink are on the
+source's side.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ class Network:
         self.capacity += capacity, 0
 
     def minimum_cut(self) -> list[bool]:
-        """Return for every node whether it is on the sink's side; of all minimum cuts, this side is smallest.
+        """Return, for every node, whether it is on the sink's side of a minimum cut.
 
-        Call this method only once, because it changes the capacities.
+        Of all minimum cuts, this is the one with the fewest nodes on the sink's side.  Call this method only
+        once, because it changes the capacities.
         """
         heads, capacity, count = self.heads, self.capacity, len(self.arcs)
         excess = [0] * count
@@ -87,9 +88,9 @@ class Network:
         return [distance < count for distance in self.distances()]
 
     def distances(self) -> list[int]:
-        """Return the distance of each node to the sink in residual arcs; the number of nodes without a path.
+        """Return the distance of each node to the sink in residual arcs.
 
-        The source gets the number of nodes, too, as push-relabel requires.
+        For nodes without a path, and for the source, as push-relabel requires, return the number of nodes.
         """
         distance = [len(self.arcs)] * len(self.arcs)
         distance[SINK] = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of data movement as single operators, while layouts are chosen.
+"""Replace chains of data movement by single operators while layouts are chosen.
 
 A channel shuffle is a Reshape to five axes, a Transpose, and a Reshape back.  None of the three can work on
 permuted axes, but all together can: their index map between permuted axes is another map.
@@ -26,7 +26,8 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
     """The elements of ``input`` in the order of ``map``; this operator never appears in a file.
 
     ``chain``: the operators that it stands for, which are in no graph meanwhile, with their versions.
-    ``cost``: theirs.  ``runs``: whether the target runs them.  ``writer``: chooses the operators for a map.
+    ``cost``: the cost of these operators.  ``runs``: whether the target runs them.  ``writer``: chooses the
+    operators for a map.
     """
 
     input = operand(*ANY)
@@ -54,9 +55,9 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
         return None if changed is None else behind.after(changed)
 
     def cost_on(self, perm: Perm | None) -> MovementCost | None:
-        """Return the cost of the operators for transpose(input, perm); those of now for None.
+        """Return the cost of the operators if operand and result are transposed by ``perm``.
 
-        None if no operators compute that.
+        Return the present cost for None, and None if no operators compute that.
         """
         if perm is None:
             return self.cost
@@ -81,7 +82,7 @@ def collapse(graph: Graph, perms: Sequence[Perm], writer: MovementWriter) -> Non
     """Replace chains by MovementOps that begin and end with values that have the axes of ``perms``.
 
     Transposes by ``perms`` or their inverses, and reshapes that do the same, stay at both ends.  ``writer``:
-    of the operators that replace the chains if these change.
+    writes the operators that replace a chain if its layout changes.
     """
     perms = [p for perm in perms for p in (perm, inverse(perm))]
     if all(not op.data_movement or op.layout_operands or perm_of(op, perms) in perms for op in graph):
@@ -96,7 +97,7 @@ def collapse(graph: Graph, perms: Sequence[Perm], writer: MovementWriter) -> Non
 
 
 def _chains(graph: Graph) -> Iterator[list[Op]]:
-    """Yield the longest chains of operators that move data, and whose results between have one use.
+    """Yield the longest chains of operators that move data; all results but the last one have one use.
 
     A chain stands where its first operator does, so the other operands of all further ones are constants.
     """
@@ -150,9 +151,9 @@ def _replace(graph: Graph, chain: list[Op], rank: int, writer: MovementWriter) -
 
 
 def expand(graph: Graph, ops: Collection[Op]) -> None:
-    """Replace the MovementOps of ``graph`` by operators; those with an unchanged map by their old ones.
+    """Replace the MovementOps of ``graph`` by other operators.
 
-    ``ops``: those whose layout has changed.
+    Those in ``ops``, whose layout has changed, become new operators; the others become their old operators.
     """
     for move in [op for op in graph.ops if isinstance(op, MovementOp)]:
         if move in ops:

@@ -23,9 +23,9 @@ MORE_IS_WRITTEN = "the target lacks an operator of the cheaper form, and its rep
 class MovementWriter:
     """Chooses and makes operators that move data in ``graph``.
 
-    The cost of an operator that the target lacks is the cost of the operators that legalization replaces it
-    by; it is refused if there are none.  If ``context`` has no target, the default target of the format is
-    used, so that the file still runs where the original did.
+    The cost of an operator that the target lacks is the cost of the operators by which legalization replaces
+    it; if there are none, the operator is refused.  If ``context`` has no target, the default target of the
+    format is used, so that the file still runs where the original did.
     """
 
     def __init__(self, graph: Graph, context: Context) -> None:
@@ -48,8 +48,8 @@ class MovementWriter:
     def cheapest(self, forms: Iterable[Sequence[Op]]) -> list[Op]:
         """Return the operators of the best of ``forms``, which all compute the same.
 
-        A form that the target runs is better than one that it does not run; then the form for which fewer
-        operators are written; then the earlier one.  The operators of the others lose their operands.
+        The best form is one that the target runs; among several, one for which the fewest operators are
+        written; among several, the first.  The operators of the other forms lose their operands.
         """
         made: list[tuple[bool, int, list[Op]]] = []
         for form in forms:

@@ -17,7 +17,7 @@ from circlekit.passes.support.axes import Perm, constant_perm, inverse
 from circlekit.rewrite.base import Context, GraphPass
 
 MAX_SWEEPS = 10
-"""The pass ends after this many sweeps: what regroups axes between two ranks may change both."""
+"""The most sweeps over all ranks; an operator that regroups axes may change in the sweeps of two ranks."""
 
 
 class OptimizeLayout(GraphPass):
@@ -37,7 +37,7 @@ class OptimizeLayout(GraphPass):
         writer = MovementWriter(graph, context)
         for _ in range(MAX_SWEEPS):
             ranks = perms_of_ranks(graph)
-            # first one at a time: data that meets itself transposed, as in x + x^T, has no side among several
+            # first each permutation alone: with several, data that meets its transpose (x + x^T) has no side
             single = [[perm] for perms in ranks if len(perms) > 1 for perm in perms]
             changed = sum(self.sweep(writer, perms, run_bytes) for perms in (*single, *ranks))
             changes += changed
@@ -102,7 +102,7 @@ class OptimizeLayout(GraphPass):
 
 
 def perms_of_ranks(graph: Graph) -> list[list[Perm]]:
-    """Return the permutations of the transposes of ``graph``, those of one rank together."""
+    """Return the permutations of the transposes of ``graph``, in one list for each rank."""
     ranks: dict[int, dict[Perm, None]] = {}
     for op in graph:
         perm = constant_perm(op)
@@ -128,5 +128,5 @@ def improved_labels(finder: RegionFinder, region: Region) -> list[int] | None:
     if cost[:2] == current[:2] and any(
         isinstance(v.op, MovementOp | Transpose) and labels[v.number] != v.side for v in region.variables
     ):
-        return None  # a transpose and a chain that change places: for the axes of the chain they change back
+        return None  # a transpose and a chain would only change places, and change back in the next sweep
     return labels if cost.improves_on(current) else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders of channels in which joins and splits of contiguous channels are all that moves them."""
+"""Order the channels of layers so that only joins and splits of contiguous channels have to move them."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class OrderChannels(GraphPass):
         moves = ChannelMoves(graph)
         moved = {value for value in moves.sources if value.producer in moves.movers}
         finder = GroupFinder(graph, moved, moves.movers)
-        regions = [_Region(graph, moves, finder, doors) for doors in _connected(moves, finder)]
+        regions = [_Region(graph, moves, finder, sinks) for sinks in _connected(moves, finder)]
         writer = MovementWriter(graph, context)
         return sum(region.rewrite(context, writer) for region in regions)
 
 
 def _connected(moves: ChannelMoves, finder: GroupFinder) -> Iterator[list[Value]]:
-    """Yield the doors whose groups are connected by the channels that they exchange."""
+    """Yield the lists of sinks whose groups are connected by the channels that they exchange."""
     parent: dict[ChannelGroup, ChannelGroup] = {}
 
     def root(group: ChannelGroup) -> ChannelGroup:
@@ -69,17 +69,17 @@ def _connected(moves: ChannelMoves, finder: GroupFinder) -> Iterator[list[Value]
             group = above
         return group
 
-    for door in moves.doors:
-        for value in {channel.value for channel in moves.sources[door]}:
-            parent[root(finder.group_of(value))] = root(finder.group_of(door))
+    for sink in moves.sinks:
+        for value in {channel.value for channel in moves.sources[sink]}:
+            parent[root(finder.group_of(value))] = root(finder.group_of(sink))
     regions: dict[ChannelGroup, list[Value]] = {}
-    for door in moves.doors:
-        regions.setdefault(root(finder.group_of(door)), []).append(door)
+    for sink in moves.sinks:
+        regions.setdefault(root(finder.group_of(sink)), []).append(sink)
     yield from regions.values()
 
 
 class _Plan(NamedTuple):
-    """The order of each group, the parts of each door, and the parts that one operator takes of a value."""
+    """The order of each group, the parts that make each sink, and the parts that each operator cuts out."""
 
     orders: Mapping[ChannelGroup, Sequence[int]]
     parts: Mapping[Value, list[Part]]
@@ -87,37 +87,37 @@ class _Plan(NamedTuple):
 
     @property
     def cost(self) -> MovementCost:
-        joins = (_cost_of_join(door, parts) for door, parts in self.parts.items() if len(parts) > 1)
+        joins = (_cost_of_join(sink, parts) for sink, parts in self.parts.items() if len(parts) > 1)
         return sum_of([*map(_cost_of_cut, self.cuts), *joins])
 
 
 class _Region:
-    """Connected ``doors``, and the values whose channels they get, their exits.
+    """Connected ``sinks``, and their ``suppliers``, the values whose channels they get.
 
     ``old``: the operators that move these channels now.
     """
 
-    def __init__(self, graph: Graph, moves: ChannelMoves, finder: GroupFinder, doors: list[Value]) -> None:
-        self.graph, self.doors = graph, doors
-        self.sources = {door: moves.sources[door] for door in doors}
-        self.old = moves.removed_for(doors)
-        self.exits = list(dict.fromkeys(c.value for door in doors for c in moves.sources[door]))
-        self.groups = {value: finder.group_of(value) for value in (*self.exits, *doors)}
+    def __init__(self, graph: Graph, moves: ChannelMoves, finder: GroupFinder, sinks: list[Value]) -> None:
+        self.graph, self.sinks = graph, sinks
+        self.sources = {sink: moves.sources[sink] for sink in sinks}
+        self.old = moves.removed_for(sinks)
+        self.suppliers = list(dict.fromkeys(c.value for sink in sinks for c in moves.sources[sink]))
+        self.groups = {value: finder.group_of(value) for value in (*self.suppliers, *sinks)}
         self.position = moves.position
 
     def rewrite(self, context: Context, writer: MovementWriter) -> bool:
-        """Move the channels in the cheapest order if that is cheaper than now; return whether it is."""
-        first = self.doors[0].producer
+        """Put the channels in the cheapest order if that is cheaper than now; return whether it did."""
+        first = self.sinks[0].producer
         assert first is not None  # it computes channels of others
-        obstacles = [self.groups[value].obstacle for value in (*self.doors, *self.exits)]
+        obstacles = [self.groups[value].obstacle for value in (*self.sinks, *self.suppliers)]
         plan = None if all(obstacles) else self.plan()
         if plan is None or not plan.cost.improves_on(sum_of(map(_cost_of_old, self.old))):
             why = next(filter(None, obstacles), f"%{first.output.name}: no order of channels is cheaper")
             context.refuse(OrderChannels.name, first, why)
             return False
         made = {part: value for cut in plan.cuts for part, value in self.cut(cut).items()}
-        results = {door: self.joined(door, parts, made) for door, parts in plan.parts.items()}
-        values = (*made.values(), *(results[door] for door, parts in plan.parts.items() if len(parts) > 1))
+        results = {sink: self.joined(sink, parts, made) for sink, parts in plan.parts.items()}
+        values = (*made.values(), *(results[sink] for sink, parts in plan.parts.items() if len(parts) > 1))
         new = list(dict.fromkeys(value.producer for value in values if value.producer is not None))
         if not context.accepts(OrderChannels.name, first, self.refusal(writer, new, results), len(self.old)):
             drop(new)
@@ -129,13 +129,13 @@ class _Region:
         return True
 
     def plan(self) -> _Plan:
-        """Return the best orders, and how the doors are computed then."""
+        """Return the best orders, and how the sinks are then computed."""
         orders = orders_of(self.groups, self.sources, self.position)
         places = {group: np.argsort(order).tolist() for group, order in orders.items()}
         parts = {}
-        for door, channels in self.sources.items():
-            ordered = [channels[k] for k in orders[self.groups[door]]]
-            parts[door] = _longest_parts(Channel(v, places[self.groups[v]][k]) for v, k in ordered)
+        for sink, channels in self.sources.items():
+            ordered = [channels[k] for k in orders[self.groups[sink]]]
+            parts[sink] = _longest_parts(Channel(v, places[self.groups[v]][k]) for v, k in ordered)
         partial: dict[Value, set[Part]] = {}
         for part in chain(*parts.values()):
             if not part.is_whole:
@@ -146,14 +146,14 @@ class _Region:
     def refusal(
         self, writer: MovementWriter, new: Sequence[Op], results: Mapping[Value, Value]
     ) -> str | None:
-        """Return why the operators ``new`` cannot compute ``results``, by door; None if they can."""
+        """Return why the operators ``new`` cannot compute ``results``, by sink; None if they can."""
         taken = set[Value]()  # by outputs of the graph
-        for door, value in results.items():
-            is_free = value not in taken and (value.producer in new or self.graph.can_stand_for(door, value))
-            if self.graph.is_output(door):
+        for sink, value in results.items():
+            is_free = value not in taken and (value.producer in new or self.graph.can_stand_for(sink, value))
+            if self.graph.is_output(sink):
                 if not is_free:
                     return (
-                        f"%{door.name}: is an output of the graph, and so is, or is an input, %{value.name}"
+                        f"%{sink.name}: is an output of the graph, and so is, or is an input, %{value.name}"
                     )
                 taken.add(value)
         sentence = writer.refusal(self.old, new)
@@ -185,32 +185,35 @@ class _Region:
             value.quantization = source.quantization
         return dict(zip(parts, op.results, strict=True))
 
-    def joined(self, door: Value, parts: Sequence[Part], made: Mapping[Part, Value]) -> Value:
-        """Return a value made of ``parts``; a new one, of an operator that is in no graph yet, if several."""
+    def joined(self, sink: Value, parts: Sequence[Part], made: Mapping[Part, Value]) -> Value:
+        """Return the only part of ``parts``, or the result of a new operator that joins several.
+
+        The new operator is in no graph yet.
+        """
         values = [part.value if part.is_whole else made[part] for part in parts]
         if len(values) == 1:
             return values[0]
-        op = Concatenation(*values, axis=len(dims_of(door)) - 1)
-        op.output.name = self.graph.unique_name(f"{door.name}/{type(op).__name__}")
-        op.output.quantization = door.quantization
+        op = Concatenation(*values, axis=len(dims_of(sink)) - 1)
+        op.output.name = self.graph.unique_name(f"{sink.name}/{type(op).__name__}")
+        op.output.quantization = sink.quantization
         return op.output
 
     def replace(self, made: Mapping[Part, Value], results: Mapping[Value, Value]) -> None:
-        """Compute each door as in ``results``, and the parts ``made`` after the values that are cut."""
+        """Compute each sink as in ``results``, and the parts ``made`` after the values that are cut."""
         for part, value in made.items():
             if value.producer is not None and value.producer.graph is None:
                 self.graph.insert_after(part.value.producer, value.producer)
-        outputs: dict[Value, Value] = {}  # that took the place of a value
-        for door, result in results.items():
+        outputs: dict[Value, Value] = {}  # for a value, the output of the graph that took its place
+        for sink, result in results.items():
             value = outputs.get(result, result)
-            op, old = value.producer, door.producer
+            op, old = value.producer, sink.producer
             if op is not None and old is not None and op.graph is None:
                 self.graph.insert_before(old, op)
-                op.take_result(0, door)
+                op.take_result(0, sink)
             else:
-                self.graph.replace(door, value)
-                if self.graph.is_output(door):
-                    outputs[result] = door
+                self.graph.replace(sink, value)
+                if self.graph.is_output(sink):
+                    outputs[result] = sink
         remove_unused(self.graph, *(value for op in self.old for value in op.results))
 
 
@@ -226,9 +229,9 @@ def _longest_parts(channels: Iterable[Channel]) -> list[Part]:
 
 
 def _cuts(value: Value, parts: list[Part]) -> list[list[Part]]:
-    """Return ``parts`` of ``value``, in order, by the operators that take them.
+    """Return ``parts`` of ``value``, which are in order, in lists: one operator takes the parts of a list.
 
-    That is one operator if they are all of the value, each once.
+    One operator takes all parts if these are the whole value, each channel once.
     """
     bounds = [(0, 0), *(part[1:] for part in parts), (dims_of(value)[-1],) * 2]
     if all(before[1] == after[0] for before, after in pairwise(bounds)):
@@ -252,8 +255,8 @@ def _cost_of_cut(parts: Sequence[Part]) -> MovementCost:
     return MovementCost((moved * bits + 7) // 8 + run_cost([shape] * len(parts), len(shape) - 1), 1)
 
 
-def _cost_of_join(door: Value, parts: Sequence[Part]) -> MovementCost:
+def _cost_of_join(sink: Value, parts: Sequence[Part]) -> MovementCost:
     """Return the cost of joining ``parts``."""
-    shape = dims_of(door)
-    bits = known_count(shape) * door.dtype.bits
+    shape = dims_of(sink)
+    bits = known_count(shape) * sink.dtype.bits
     return MovementCost((bits + 7) // 8 + run_cost([shape] * len(parts), len(shape) - 1), 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders of channels that the constant weights of a layer can absorb, so that less data has to be moved."""
+"""Find orders of channels that the weights of a layer can absorb, so that less data has to be moved."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from circlekit.ops.convolution.conv import Conv2D, TransposeConv
 from circlekit.ops.matmul.dense import FullyConnected
 
 MAX_DIGITS = 4
-"""Largest number of factors of the channels for which orders are tried; more have too many orders."""
+"""The most factors of the number of channels for which orders are tried; more have too many orders."""
 
 
 def weights_of(op: Op | None) -> Value | None:

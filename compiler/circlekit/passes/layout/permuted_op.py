@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What changes in an operator, and what it costs, if its operands and results are permuted."""
+"""Find what changes in an operator, and what it costs, if its operands and results are permuted."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def _can_follow(value: Value, perm: Perm) -> bool:
 def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost | None:
     """Return the cost of ``op`` itself if ``data``, its operands that have a side, are permuted by ``perm``.
 
-    A MovementOp costs its operators, a Transpose what it moves, and other operators that move data
-    ``run_bytes`` for each contiguous run that they copy (see ``targets.target``).  None if a MovementOp has
-    no operators for that permutation, or if merge_data_movement would undo it.
+    A MovementOp costs what its operators cost, a Transpose the bytes that it moves, and another operator that
+    moves data ``run_bytes`` for each contiguous run that it copies (see ``targets.target``).  Return None if
+    a MovementOp has no operators for that permutation, or if merge_data_movement would undo the permutation.
     """
     whole = tuple(range(len(perm)))
     if isinstance(op, MovementOp):
@@ -64,7 +64,7 @@ def charge_of(op: Op, data: Sequence[Value], perm: Perm, run_bytes: int) -> Cost
         return Cost(0 if is_view else size_in_bytes(op.input), 1)
     are_views = all(keeps_order(value.shape or (), perm) for value in data)
     if isinstance(op, Concatenation) and are_views and _runs(op, data, perm) > _runs(op, data, whole):
-        return None  # that joins parts along either axis, in the fewest runs
+        return None  # merge_data_movement joins parts along the axis with the fewest runs
     return Cost(run_bytes * _runs(op, data, perm)) if run_bytes and op.data_movement else Cost()
 
 

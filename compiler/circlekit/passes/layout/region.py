@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regions of a graph whose operators can work on data with permuted axes.
 
-A *side* is an order of axes, with a number.  Values that transposes produce from each other are one *tensor*;
-each is on a side.  An operator that can work on several sides is a *variable*; its operands and results are
-on the same side.  A *region* is a connected set of tensors and variables.
+A *side* is the number of an order of axes.  Values that transposes produce from each other are one *tensor*;
+each of these values is on a side.  An operator that can work on several sides is a *variable*; its operands
+and results are on the same side.  A *region* is a connected set of tensors and variables.
 """
 
 from __future__ import annotations

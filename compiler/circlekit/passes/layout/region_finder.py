@@ -29,13 +29,14 @@ from circlekit.passes.support.axes import (
 class RegionFinder:
     """Finds the regions of a graph around transposes of one rank.
 
-    ``perms``: permutations by which values may be transposed, besides the inverse ones.  ``orders[side]``:
-    the axes of side 0 in the order of that side; side 1 is that of ``perms[0]``.  ``most_sides``: of a
-    region; transposes to others are left alone.  ``run_bytes``: the cost of copying a run of contiguous
-    elements, besides its bytes, in bytes (see ``targets.target``).
+    ``perms``: permutations by which values may be transposed; their inverses are added.  ``orders[side]``:
+    the axes of side 0 in the order of ``side``; ``perms[0]`` leads from side 0 to side 1.  ``most_sides``:
+    the most sides of a region; transposes to further sides are left alone.  ``run_bytes``: the cost of
+    copying a run of contiguous elements, besides its bytes, in bytes (see ``targets.target``).
 
-    ``sides``: the side of every value found.  ``variables``: found so far.  ``fixed``: why an operator next
-    to a region is no variable.  ``ops_after``: as in Tensor, for each producer; None for inputs.
+    ``sides``: the side of every value found so far.  ``variables``: those found so far.  ``fixed``: why an
+    operator next to a region is no variable.  ``ops_after``: as in Tensor, by producer; None stands for the
+    producer of inputs.
     """
 
     def __init__(
@@ -114,10 +115,10 @@ class RegionFinder:
         return region
 
     def spread(self, region: Region, value: Value, side: int) -> list[Value]:
-        """Give ``value``, and all that is connected with it, sides; return these values.
+        """Give sides to ``value`` and to all values that are connected with it; return these values.
 
-        The operands and results of a variable are on one side.  Then transposes lead to other sides, those of
-        most bytes first; one that does not agree with the others leads nowhere.
+        The operands and results of a variable are on the same side.  Transposes lead to other sides; those
+        that move the most bytes are followed first.  One that contradicts sides found before is not followed.
         """
         self.sides[value] = side
         values, moves, seen = [value], list[tuple[int, int, Move]](), set[Op]()
@@ -135,7 +136,7 @@ class RegionFinder:
         return values
 
     def cross(self, region: Region, op: Move) -> list[Value]:
-        """Give the end of ``op`` that has no side yet the one that it leads to; return it."""
+        """Give a side to the operand or the result of ``op``, whichever has none yet; return this value."""
         source, result = op.input, op.output
         if source in self.sides and result in self.sides:  # it may work on other axes as a variable
             return self.visit(region, op, self.sides[source]) if self.source_of(op) is None else []
@@ -157,13 +158,16 @@ class RegionFinder:
     # -- tensors -------------------------------------------------------------------------------
 
     def root_of(self, value: Value, placed: Collection[Value]) -> Value:
-        """Return the value from which transposes produce ``value``, and that is none of ``placed``."""
+        """Return the first value, not in ``placed``, of the transposes that produce ``value``."""
         while (source := self.source_of(value.producer)) is not None and source not in placed:
             value = source
         return value
 
     def source_of(self, op: Op | None) -> Value | None:
-        """Return the operand of ``op`` if it leads from the side of that to the side of its result."""
+        """Return the operand of ``op`` if ``op`` moves it from its own side to the side of the result.
+
+        Return None for other operators.
+        """
         if not isinstance(op, Transpose | Reshape) or not self.is_pure_move(op):
             return None
         source, result = op.input, op.output
@@ -179,8 +183,8 @@ class RegionFinder:
     def tensor_of(self, root: Value, placed: set[Value]) -> Tensor:
         """Return the tensor of ``root``: all values that transposes produce from it, directly or indirectly.
 
-        Of the values of one shape at most one may be an input or output of the graph; a second one is left
-        out, as are those ``placed``, to which all values are added.
+        Of the values of one shape, at most one may be an input or output of the graph; a second one is left
+        out.  Values in ``placed`` are left out, too; the values of the tensor are added to it.
         """
         tensor = Tensor(root, {root: self.sides[root]}, ops_after=self.ops_after[root.producer])
         placed.add(root)
@@ -204,7 +208,7 @@ class RegionFinder:
         return tensor
 
     def axes_on(self, tensor: Tensor, side: int) -> list[int | None]:
-        """Return the axes of the root in the order of ``side``; None for those of dimension 1."""
+        """Return the axes of the root in the order of ``side``; None in place of axes of dimension 1."""
         assert tensor.root.shape is not None  # it has a side
         return _axes_moved(tensor.root.shape, self.perm(tensor.side, side))
 
@@ -224,9 +228,9 @@ class RegionFinder:
     # -- operators -----------------------------------------------------------------------------
 
     def visit(self, region: Region, op: Op, side: int) -> list[Value]:
-        """Add ``op``, beside a value on ``side``, to ``region`` as a variable, or record why it is none.
+        """Add ``op``, which has a value on ``side``, to ``region`` as a variable, or record why it is none.
 
-        Return those of its operands and results that get ``side`` by that.
+        Return its operands and results that now get ``side``.
         """
         if op in self.variables or op in self.fixed:
             return []
@@ -242,9 +246,9 @@ class RegionFinder:
         return new
 
     def data_of(self, op: Op, side: int) -> tuple[frozenset[int], list[Value]] | str:
-        """Return the operands of ``op`` that are permuted with it, and its values that have a side.
+        """Return the indices of the operands of ``op`` that are permuted with it, and its values with a side.
 
-        ``side``: that it works on.  If no permutation is possible, return why its layout is fixed.
+        ``side``: the side on which it works.  If no permutation is possible, return why its layout is fixed.
         """
         kind = type(op).__name__
         is_mover = isinstance(op, Transpose) and not self.is_pure_move(op)

@@ -17,7 +17,8 @@ from circlekit.passes.support.insertion import Inserter
 class _CompleteBias(Replacement):
     """layer(x, w)  ==  layer(x, w, 0).
 
-    The bias of quantized data has the scales of data times weights; int64 for int16 data, otherwise int32.
+    For quantized data, the scale of the bias is the product of the scales of data and weights; its dtype is
+    int64 for int16 data, otherwise int32.
     """
 
     def wants(self, op: Op) -> bool:

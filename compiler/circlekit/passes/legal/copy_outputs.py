@@ -14,7 +14,7 @@ from circlekit.rewrite.base import Context
 
 
 class CopyReadOutputs(Legalization):
-    """y, an output that operators read  ==  reshape(y) as the output, to the same shape.
+    """y, an output that operators read, too  ==  reshape(y, the shape of y) as the output.
 
     If several dimensions are unknown, the copy is a transpose that keeps the order of the axes.
     """

@@ -36,8 +36,8 @@ class KeepOverwritten(Legalization):
     def _keep(self, graph: Graph, found: Overwritten) -> None:
         """Let the later readers read views of the operand that would be overwritten.
 
-        An operator that reads the same data twice reads one value twice, so that it has no other operand to
-        work in place on.
+        If the overwriting operator itself reads a view of the same shape, it reads the operand instead, so
+        that it cannot work in place on the view.
         """
         for index, value in enumerate(found.writer.inputs):
             if value in found.views and value.shape == found.operand.shape:

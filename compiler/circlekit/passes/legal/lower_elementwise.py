@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower activations, roundings and other elementwise operators to ones that more runtimes have."""
+"""Lower activations, roundings and other elementwise operators to operators that more runtimes have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from circlekit.passes.replace.forms_for_runtimes import DecomposeHardSwish
 from circlekit.rewrite.rewrite import condition
 
 LEAST_SOFTPLUS_THRESHOLD = 17
-"""From here on, log(exp(x) + 1) is x in float32."""
+"""For x of at least this, log(exp(x) + 1) is x in float32."""
 
 
 class LowerHardSwish(Lowering):
@@ -78,7 +78,7 @@ class LowerSquareRoot(Lowering):
 
 
 class LowerReciprocalSquareRoot(Lowering):
-    """pow(v + e, -1/2)  ==  rsqrt(v + e).  The sum is never -0, for which the signs differ."""
+    """pow(v + e, -1/2)  ==  rsqrt(v + e).  The sum is never -0, for which both sides differ in sign."""
 
     before = """
         a = Add(v: f32, e: const f32[*, 1])

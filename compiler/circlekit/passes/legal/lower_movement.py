@@ -96,7 +96,7 @@ class MirrorPadToGathers(Replacement):
 def _gathered(value: Value, indices: Mapping[int, Array], insert: Inserter) -> list[Value] | None:
     """Insert a GATHER along each axis for its ``indices``, and return the last result.
 
-    Indices that keep an axis as it is need no GATHER; return None if that is so for all axes.
+    Indices that leave an axis unchanged need no GATHER.  Return None if no axis needs one.
     """
     data = value
     for axis, numbers in indices.items():

@@ -188,7 +188,7 @@ class LowerRopeGptJ(LowerRope):
 
 
 class LowerRopeOfRows(Lowering):
-    """The same with tables that are computed and may have several rows: operators slice the first ones."""
+    """rope(x, sin, cos) in mode GPT_NEOX, if the tables are computed: a SLICE takes the first row of each."""
 
     before = NEOX
     after = NEOX_ROTATION + ROWS + SUM
@@ -203,7 +203,7 @@ class LowerRopeOfRows(Lowering):
 
 
 class LowerRopeOfRowsGptJ(LowerRopeOfRows):
-    """x * cos + rotated(x) * sin in mode GPT_J, which rotates pairs of adjacent elements."""
+    """The same in mode GPT_J, which rotates pairs of adjacent elements."""
 
     before = GPT_J
     after = GPT_J_ROTATION + ROWS + SUM

@@ -15,7 +15,7 @@ from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 MAX_CONSTANT_ELEMENTS = 1 << 20
-"""The padding becomes a part of the model, so that it must not be large."""
+"""The most elements of padding, which the model then contains as constants."""
 
 
 class PadByConcatenation(Replacement):

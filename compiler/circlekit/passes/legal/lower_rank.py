@@ -27,10 +27,10 @@ from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 MERGED_RANK = 4
-"""Rank that all runtimes have."""
-
+"""The highest rank for which all runtimes have the operators of this file."""
 
 LOGICAL: dict[type[Op], type[Reduction]] = {ReduceMax: ReduceAny, ReduceMin: ReduceAll}
+"""For each reduction of booleans, the logical reduction with the same result."""
 
 
 class KeepReducedAxes(Replacement):
@@ -57,8 +57,9 @@ class KeepReducedAxes(Replacement):
 class MergeAxes(Replacement):
     """op(x)  ==  reshape(op(reshape(x))): the inner operator has an axis for each group of axes of ``op``.
 
-    A group is neighbouring axes that are all reduced, all not reduced, or all not padded or sliced.  With
-    many groups there is an inner operator for each group that ``op`` changes.
+    Neighbouring axes form a group if ``op`` reduces all of them, or changes none of them; an axis that is
+    padded or sliced is a group of its own.  If there are more than MERGED_RANK groups, there is an inner
+    operator for each group that ``op`` changes.
     """
 
     kinds = (Pad, PadV2, Slice, Reduction)
@@ -101,12 +102,15 @@ def _changes(op: Op, shape: Sequence[int]) -> Changes | None:
 
 
 def _groups(changes: Changes) -> list[list[int]]:
-    """Return neighbouring axes, by the axis that they become."""
+    """Return the groups of neighbouring axes, each of which becomes one axis."""
     return [[axis for axis, _ in group] for _, group in groupby(enumerate(changes), lambda item: item[1])]
 
 
 def _merged(op: Op, value: Value, shape: list[int], changes: Changes, insert: Inserter) -> Value:
-    """Insert ``op`` on groups of axes for the ``changes`` alone, and update the ``shape`` of the data."""
+    """Insert an operator like ``op`` that makes only ``changes``, on data with one axis for each group.
+
+    Update ``shape``, the shape of the data before the axes are grouped.
+    """
     groups = _groups(changes)
     sizes = [math.prod(shape[axis] for axis in group) for group in groups]
     changed = [changes[group[0]] is not None for group in groups]

@@ -54,7 +54,7 @@ class _ImageAxis(NamedTuple):
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """The first and the last block of ``stride`` rows of the full result that overlaps the result."""
+        """The first and the last block of ``stride`` rows of the full result that hold rows of the result."""
         return self.crop // self.stride, (self.crop + self.output_size - 1) // self.stride
 
     @property

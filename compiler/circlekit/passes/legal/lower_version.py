@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lower the version that a file states for an operator to the one that its form needs."""
+"""Lower the version that a file states for an operator to the version that its form needs."""
 
 from __future__ import annotations
 

@@ -21,14 +21,14 @@ from circlekit.passes.support.axis_indices import axis_indices, moved_operand
 from circlekit.passes.support.insertion import Inserter
 
 MAX_PIECES = 10
-"""At most this many slices along one axis replace an operator.  Along the last axis, 2: these copy little."""
+"""At most this many slices along an axis replace an operator; 2 along the last axis, where runs are short."""
 
 MAX_JOINED = 5
 """The number of operands that XNNPACK takes in one CONCATENATION."""
 
 
 class MoveBySlices(Replacement):
-    """An operator that takes elements at fixed indices of each axis  ==  slices, joined or repeated."""
+    """Data movement that takes elements at constant indices of each axis  ==  slices, joined or repeated."""
 
     changes_more = True
     kinds = (Op,)
@@ -89,7 +89,7 @@ class JoinInParts(Replacement):
 
 
 def _have_one_scale(value: Value, *others: Value) -> bool:
-    """Return whether all values have the same quantization, if any, and it is not by channel."""
+    """Return whether all values have the same quantization, not per channel, or none."""
     quantization = value.quantization
     is_whole = quantization is None or quantization.scale.size <= 1
     return is_whole and all(other.quantization == quantization for other in others)
@@ -102,7 +102,7 @@ def _like(source: Value, value: Value) -> Value:
 
 
 def _finished(value: Value, result: Value, insert: Inserter) -> Value:
-    """Return ``value`` if an inserted operator produces it with the shape of ``result``, else reshape it."""
+    """Return ``value`` if an inserted operator produces it in the shape of ``result``, else reshaped."""
     if value.producer in insert.ops and value.shape == result.shape:
         return value
     return _like(value, insert.reshaped(value, result.static_shape))
@@ -215,9 +215,9 @@ def _repeated(value: Value, repeats: Mapping[int, tuple[_Split, int]], insert: I
 def _split_shape(
     shape: Sequence[int], splits: Mapping[int, tuple[_Split, int]]
 ) -> tuple[list[int], dict[int, int]]:
-    """Return a shape in which each axis in ``splits`` is split, and its place of the inner part.
+    """Return a shape in which each axis in ``splits`` is split, and by axis the index of its inner part.
 
-    All axes between two such parts are one.
+    All axes between two inner parts are merged into one.
     """
     sizes, places = [1], {}
     for axis, size in enumerate(shape):

@@ -62,7 +62,7 @@ class _Split(Replacement):
             and steps
             and _has_type(op.values[0], result)
         ):
-            value = op.values[0]  # without the activation it would do nothing
+            value = op.values[0]  # without the activation, the CONCATENATION would do nothing
         else:
             attributes = {**op.attribute_items(), "act": Activation.NONE}
             value = insert.make(type(op)(*op.inputs, results=[Value.of_type(result)], **attributes))
@@ -71,7 +71,7 @@ class _Split(Replacement):
         return [value]
 
     def steps(self, act: Activation, result: Value, insert: Inserter) -> list[_Step]:
-        """Return what limits values like ``result`` as ``act`` does, if possible steps that run."""
+        """Return steps that limit values like ``result`` as ``act`` does; if possible, steps that run."""
         single = OPERATORS[act]
         has_kernel = issubclass(single, Clamped) and result.dtype in single.quantized_dtypes
         if result.dtype.is_float or (result.quantization is not None and has_kernel):
@@ -92,7 +92,7 @@ class _Split(Replacement):
 
 
 class SplitActivation(_Split):
-    """For every operator but TRANSPOSE_CONV that a runtime refuses with its activation."""
+    """Split the activation of any operator but TRANSPOSE_CONV that a runtime refuses with it."""
 
     kinds = (Op,)
 
@@ -101,7 +101,7 @@ class SplitActivation(_Split):
 
 
 class SplitTransposeConvActivation(_Split):
-    """For TRANSPOSE_CONV, whose activation ONE's runtime ignores."""
+    """Split the activation of TRANSPOSE_CONV, which ONE's runtime ignores."""
 
     targets = frozenset({"luci"})
     lowers = "fused_activations"
@@ -109,7 +109,10 @@ class SplitTransposeConvActivation(_Split):
 
 
 class SplitConcatenationActivation(_Split):
-    """For CONCATENATION, whose activation LiteRT and ONE's interpreter reject and ONE's runtime ignores."""
+    """Split the activation of CONCATENATION.
+
+    LiteRT and ONE's interpreter reject it, and ONE's runtime ignores it.
+    """
 
     targets = LITERT | {"luci", "onert"}
     kinds = (Concatenation,)

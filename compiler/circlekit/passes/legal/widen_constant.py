@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repeat constants that broadcast in short runs, for delegates that compute run by run."""
+"""Repeat constants so that they broadcast in longer runs, for delegates that compute run by run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from circlekit.passes.engine.legalize import Replacement
 from circlekit.passes.support.insertion import Inserter
 
 LONG_RUNS = 4
-"""Runs of this many times the ``run_bytes`` of the runtime cost little besides the work on their elements."""
+"""Runs of at least this many times the ``run_bytes`` of the runtime cost little besides their elements."""
 
 MAX_WIDE_BYTES = 1 << 14
 """Largest constant that is made: it has to stay in the cache together with the data."""
@@ -24,8 +24,9 @@ MAX_WIDE_BYTES = 1 << 14
 class WidenConstant(Replacement):
     """x + c  ==  x + c', where c' is c repeated along the last axes in which it broadcasts.
 
-    A kernel treats a run of elements at once in which c does not broadcast, or is one element: a few
-    channels of NHWC data are a short run for each pixel, and a row of pixels is one run.
+    A kernel computes the elements of a run at once.  In a run, c has either a number for each element, or one
+    number for all.  If c has a number for each of a few channels (NHWC), a run is one pixel; if c' repeats
+    these numbers along a row, a run is the whole row.
     """
 
     kinds = (Binary,)
@@ -55,7 +56,7 @@ class WidenConstant(Replacement):
         return [insert.make(type(op)(*operands, results=[result], **op.attribute_values))]
 
     def _widened(self, array: Array, shape: Sequence[int]) -> Array | None:
-        """Return ``array`` repeated until runs are long; None if they are, or it would be too large."""
+        """Return ``array`` repeated until runs are long; None if they are, or if it would grow too large."""
         array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
         enough = LONG_RUNS * self.run_bytes / array.itemsize
         best, longest = None, _run(array.shape, shape)
@@ -69,7 +70,10 @@ class WidenConstant(Replacement):
 
 
 def _run(constant: Sequence[int], shape: Sequence[int]) -> int:
-    """Return how many elements of ``shape`` follow each other along which ``constant`` broadcasts or not."""
+    """Return the number of elements of a run, see WidenConstant, of data of ``shape``.
+
+    A run consists of the last axes: either ``constant`` broadcasts along all of them, or along none.
+    """
     broadcasts = [size == 1 for size, whole in zip(constant, shape, strict=True) if whole > 1]
     sizes = [whole for whole in shape if whole > 1]
     run = 1

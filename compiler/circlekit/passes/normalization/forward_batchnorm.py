@@ -91,7 +91,7 @@ class ForwardBatchNorm(Rewrite):
 
 
 def _order_refusal(op: Op, x: Value, y: Value) -> str | None:
-    """Refuse if the channels of the result ``y`` of ``op`` are not those of ``x`` in the same order."""
+    """Refuse if the result ``y`` of ``op`` does not have the channels of ``x`` in the same order."""
     if isinstance(op, StridedSlice) and (last_axis_stride(op) or -1) < 0:
         return f"%{y.name}: reverses the channels, drops them, or has steps that are not constant"
     last, channels = len(x.shape or ()) - 1, (x.shape or (None,))[-1]
@@ -185,8 +185,8 @@ class _Offset(_Product):
 class ForwardBatchNormOverAdd(Rules):
     """(a + b) * c  ==  a * c + b * c, and (a + b) + c  ==  (a + c) + b, for c with a number per channel.
 
-    A factor moves only if a and b come from linear operators, as at the end of a residual block.  For an
-    offset it is enough that one of them does.
+    A factor moves only if both a and b come from linear operators, as at the end of a residual block.  An
+    offset moves if a or b comes from one.
     """
 
     name = "forward_batchnorm_over_add"

@@ -77,7 +77,7 @@ class _DifferenceFromConstant(_Normalized):
 
 
 class NormalizeBatchNorm(Rules):
-    """Write x - c and x / c after a convolution or a fully connected layer as sums and products.
+    """y - c  ==  y + (-c), and y / c  ==  y * (1 / c), for a constant c after a linear layer.
 
     The fuse passes then absorb (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant mean and
     variance, one operator after the other, whatever order an exporter has chosen for them.
@@ -169,7 +169,7 @@ class IntoConvBehindMean(IntoConvBehind):
 
 
 class FusePreActivationBatchNorm(Rules):
-    """Fold factors and offsets that precede a RELU into the convolution before them or after the RELU."""
+    """Fold factors and offsets before a RELU into the convolution before them or after the RELU."""
 
     name = "fuse_preactivation_batchnorm"
     rules = (IntoConvBefore, ThroughMaxPool, IntoConvBehind, IntoConvBehindMean)

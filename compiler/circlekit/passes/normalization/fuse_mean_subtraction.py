@@ -80,7 +80,7 @@ def _centered_operand(op: Op) -> Value | None:
 
 
 class _Stream:
-    """Values that are connected by sums and movements of rows, of which some are normalized.
+    """Values that are connected by sums and movements of rows; some of these values are normalized.
 
     ``centered``: those whose rows will have a mean of 0.  ``seen``: all values that were examined.
     ``obstacles``: for values that are not in ``centered``, why they cannot be.
@@ -110,7 +110,7 @@ class _Stream:
         return [v for op in ops for v in (*_row_operands(op), *op.results)]
 
     def has_rows(self, value: Value) -> bool:
-        """Return whether the last dimension of ``value`` is that of the stream, in f32."""
+        """Return whether ``value`` is f32 and its last dimension is the ``channels`` of the stream."""
         shape = value.shape
         return (
             value.dtype is f32

@@ -45,8 +45,8 @@ class Region:
 def region_before(last: Reshape, dead_ends: set[Value]) -> Region | None:
     """Return the elementwise operators from Reshapes to ``last``.
 
-    Return None if one of them reads a value that is neither constant nor the result of such an operator or of
-    a Reshape.  ``dead_ends``: values that are known to lead to None; the function adds those that it finds.
+    Return None if one of them reads a value that is neither constant, nor the result of an elementwise
+    operator or of a Reshape.  ``dead_ends``: values that are known to lead to None; new ones are added.
     """
     region, seen = Region(), set[Value]()
     todo = [(last.input, False)]

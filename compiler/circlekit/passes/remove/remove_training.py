@@ -132,7 +132,7 @@ class RemoveNodesOf(Pass):
     """Remove operators of these kinds, custom codes or result names; their first operand replaces the result.
 
     Values change if the operators do not return that operand.  An operator stays if its result has another
-    type than the operand.  ``found``: those of the names that operators had in any run.  Raise RewriteError
+    type than the operand.  ``found``: the given names that some operator had, in any run.  Raise RewriteError
     for a name that no operator had.
     """
 

@@ -61,7 +61,7 @@ def _find(name: str, values: dict[str, Value]) -> Value:
 class DynamicBatchToSingleBatch(Pass):
     """Set the first dimension of each input to 1 where it is unknown, and infer all shapes again.
 
-    The inputs are those of the main graph and of all graphs with a signature.
+    The pass changes inputs of the main graph and of all graphs with a signature.
     """
 
     name = "dynamic_batch_to_single_batch"

@@ -37,7 +37,8 @@ class BackwardSlice(GraphPass):
     """slice(f(x))  ==  f(slice(x)), where f is one operator or several between x and the slice.
 
     The slice must be the only user of f's result.  Constants are sliced.  Neither the bytes moved nor the
-    number of operators increases: where several operands need a slice, they must meet in one value before.
+    number of operators increases: if several operands need a slice, f begins at a value from which all of
+    them are computed, so that one slice is enough.
     """
 
     name = "backward_slice"
@@ -54,7 +55,7 @@ class BackwardSlice(GraphPass):
     def move(self, writer: MovementWriter, op: Op, position: dict[Op, int], context: Context) -> bool:
         """Move a slice before operators if that costs no more; return whether it did.
 
-        ``position``: of each operator in the graph, to which the new ones are added.
+        ``position``: the index of each operator in the graph; the new operators are added to it.
         """
         graph = writer.graph
         movement = movement_of(op)
@@ -91,9 +92,10 @@ class BackwardSlice(GraphPass):
 
 
 def _cone_of(graph: Graph, op: Op, cut: Sliced, position: Mapping[Op, int]) -> _Cone:
-    """Return the operators before which the slice ``op``, which takes what ``cut`` does, can move.
+    """Return the operators before which the slice ``op`` can move; ``cut``: what the slice takes.
 
-    If the slice drops axes, the operators then work without them, or no slice remains but a Reshape does.
+    If the slice drops axes, either the operators then work without these axes, or a Reshape drops them
+    afterwards; the latter only if no slice remains.
     """
     pairs = enumerate(zip(cut.ranges, cut.shape, dims_of(op.inputs[0]), strict=True))  # type: ignore[arg-type]
     single = frozenset(axis for axis, (_, dim, before) in pairs if dim == 1 != before)
@@ -112,8 +114,8 @@ def _cone_of(graph: Graph, op: Op, cut: Sliced, position: Mapping[Op, int]) -> _
 class _Cone:
     """The operators before which the slice ``last`` can move, the last one first.
 
-    ``needed``: for each of them, the parts of its operands that it needs, by index; None stands for an
-    operand that it does not need.  ``obstacle``: why there are no operators.
+    ``needed``: for each of them, the parts of its operands that it needs, by operand index; None stands for
+    an operand that it does not need.  ``obstacle``: why ``ops`` is empty.
     """
 
     def __init__(
@@ -135,7 +137,7 @@ class _Cone:
         self.need(part_of(source, dict(enumerate(ranges)), dropped))
 
     def grow(self, limit: MovementCost) -> None:
-        """Add operators; keep the most of them for which slices of operands cost at most ``limit``."""
+        """Add operators one by one; then keep as many as possible whose slices cost at most ``limit``."""
         count = 0
         while self.waiting and len(self.ops) < MAX_OPS:
             op = heapq.heappop(self.waiting)[-1]
@@ -162,7 +164,7 @@ class _Cone:
         self.parts.setdefault(value, {})[part] = None
 
     def to_slice(self) -> Iterator[Part]:
-        """Yield the parts that slices must take: of values that none of the operators computes."""
+        """Yield the parts that slices must take: parts of values that none of the operators computes."""
         for value, parts in self.parts.items():
             if not value.is_const and value.producer not in self.needed:
                 yield from (part for part in parts if part.ranges)
@@ -257,7 +259,7 @@ class _Cone:
         return new
 
     def kept_axes(self, op: Reduction) -> Value:
-        """Return the axes of ``op``, which the slice does not drop, as they are numbered without those."""
+        """Return the axes of ``op`` as a constant, numbered without the axes that the slice drops."""
         axes, part = static_int_vector(op.axis), self.needed[op][0]
         assert axes is not None  # needed_for has read them
         assert part is not None

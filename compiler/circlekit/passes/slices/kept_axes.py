@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Axes along which an operator works on each index alone: a slice of its result is its result for slices."""
+"""Find the axes along which an operator works on each index alone.
+
+Along such an axis, a slice of the result is the result for slices of the operands.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from circlekit.ops.reduction.reduce import Reduction, reduced_axes
 from circlekit.passes.layout.permute_channels import has_weights_alone, weights_of
 
 Needed = dict[int, tuple[int, range]]
-"""For operands that are not needed as a whole, by index: the axis, and the indices that are needed."""
+"""By operand index, for operands that are not needed as a whole: an axis, and the needed indices along it."""
 
 
 def needed_for(op: Op, axis: int, taken: range) -> Needed | None:
@@ -40,9 +43,9 @@ def needed_for(op: Op, axis: int, taken: range) -> Needed | None:
 
 
 def without_axis(op: Op, axis: int) -> dict[int, int] | None:
-    """Return the axes of operands, by index, that ``op`` must lose if its result loses ``axis``.
+    """Return, by operand index, the axis that each operand must lose if the result of ``op`` loses ``axis``.
 
-    None if ``op`` does not work on fewer dimensions.
+    Return None if ``op`` does not work on fewer dimensions.
     """
     rank = op.output.rank or 0
     if isinstance(op, Elementwise | Selection):
@@ -55,7 +58,7 @@ def without_axis(op: Op, axis: int) -> dict[int, int] | None:
 
 
 def _parts(values: Sequence[Value], axis: int, taken: range) -> Needed | None:
-    """Return which indices of each of the joined ``values`` are ``taken``."""
+    """Return which indices of each of the joined ``values`` the indices ``taken`` of the result need."""
     needed, start = Needed(), 0
     for index, value in enumerate(values):
         dim = None if value.shape is None else value.shape[axis]
@@ -69,7 +72,10 @@ def _parts(values: Sequence[Value], axis: int, taken: range) -> Needed | None:
 
 @singledispatch
 def _axes(op: Op, axis: int) -> dict[int, int] | None:
-    """Return the axes of operands, by index, of which each index is needed for the same one of the result."""
+    """Return, by operand index, the axis of the operand that goes with ``axis`` of the result.
+
+    Each index of the result needs only the same index of the operand.  Return None if there is no such axis.
+    """
     return None
 
 

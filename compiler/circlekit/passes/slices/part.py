@@ -17,9 +17,9 @@ from circlekit.passes.support.axes import is_movable
 
 
 class Part(NamedTuple):
-    """The indices ``ranges`` of a value along some axes, all of them along the others.
+    """The indices ``ranges`` of a value along some axes, and all indices along the other axes.
 
-    ``dropped``: axes with one index, which the part does not have.
+    ``dropped``: axes with a single index that the part lacks.
     """
 
     value: Value
@@ -49,7 +49,7 @@ class Part(NamedTuple):
 
     @property
     def has_data(self) -> bool:
-        """Whether ``constant`` can return it, and no other operator needs the rest of the constant."""
+        """Whether ``constant`` can return the part, and no other operator uses the constant."""
         value = self.value
         is_split = value.quantization is not None and value.quantization.is_per_channel and self.dropped
         return value.is_plain and value.use_count == 1 and is_movable(value) and not is_split
@@ -66,7 +66,7 @@ class Part(NamedTuple):
 
 
 def part_of(value: Value, ranges: Mapping[int, range], dropped: frozenset[int]) -> Part:
-    """Return the part of ``value`` with the indices ``ranges`` along each axis, all where it has none."""
+    """Return the part of ``value`` with the indices ``ranges`` along some axes, and all along the others."""
     dims = dims_of(value)
     taken_axes = (axis for axis in sorted(ranges) if ranges[axis] != range(dims[axis]))
     return Part(value, tuple((axis, ranges[axis]) for axis in taken_axes), dropped)

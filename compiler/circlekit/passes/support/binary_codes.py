@@ -67,7 +67,7 @@ class Coded:
         return int(self.clusters[:, 1].sum())
 
     def is_source_of(self, constant: Array) -> bool:
-        """Return whether the elements of ``constant`` are those of ``weights``, or of its transpose."""
+        """Return whether ``constant`` or its transpose has the elements of ``weights``, in this order."""
         if constant.size != self.weights.size:
             return False
         if constant.shape == self.weights.shape and np.array_equal(constant, self.weights):

@@ -57,7 +57,7 @@ def all_equal(array: Array, number: int, name: str) -> str | None:
 
 
 def broadcast_refusal(x: Value, constant: Value) -> str | None:
-    """Refuse if broadcasting ``x`` and ``constant`` may give another shape than that of ``x``."""
+    """Refuse if the shape of ``x`` may change when ``x`` and ``constant`` are broadcast together."""
     shape, other = x.shape, constant.static_shape
     if shape is not None and len(other) <= len(shape):
         last = shape[len(shape) - len(other) :]
@@ -67,7 +67,7 @@ def broadcast_refusal(x: Value, constant: Value) -> str | None:
 
 
 def remove_unused(graph: Graph, *values: Value) -> None:
-    """Remove the pure producers of ``values`` whose results have no use; then those of their operands."""
+    """Remove the pure producers of ``values`` if their results have no use, and so on up the graph."""
     todo = list(values)
     while todo:
         op = todo.pop().producer

@@ -46,7 +46,7 @@ class Inserter:
     def finish(self, *results: Value) -> None:
         """Remove ``op`` and let the producers of ``results`` produce the results of ``op``, in order.
 
-        ``results`` may be fewer than those of ``op`` if the others have no use.
+        ``results`` may omit results of ``op`` at the end that have no use.
         """
         for old, new in zip(tuple(self.op.results), results, strict=False):
             assert new.producer is not None  # it has just been inserted
@@ -54,6 +54,6 @@ class Inserter:
         self.graph.remove(self.op)
 
     def replace(self, op: Op) -> None:
-        """Insert ``op`` and let its results take the place of those of the replaced operator; finish."""
+        """Insert ``op`` and finish: ``op`` then produces the results of the replaced operator."""
         self.graph.insert_before(self.op, op)
         self.finish(*op.results)
