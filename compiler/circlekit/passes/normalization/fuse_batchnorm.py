@@ -77,7 +77,7 @@ class _DifferenceFromConstant(_Normalized):
 
 
 class NormalizeBatchNorm(Rules):
-    """y - c  ==  y + (-c), and y / c  ==  y * (1 / c), for a constant c after a linear layer.
+    """y - c  ==  y + (-c), c - y  ==  y * (-1) + c, y / c  ==  y * (1 / c), for a constant c after a layer.
 
     The fuse passes then absorb (x - mean) / sqrt(variance + epsilon) * gamma + beta with constant mean and
     variance, one operator after the other, whatever order an exporter has chosen for them.
