@@ -58,10 +58,11 @@ class RegionFinder:
         self.ops_after[None] = count  # after the inputs
 
     def regions(self, transposes: Sequence[Transpose]) -> Iterator[Region]:
-        """Yield the regions around ``transposes``."""
+        """Yield the regions around ``transposes``, whose operands are on side 0, or on 1 if they lead back."""
         for op in transposes:
             if op.input not in self.sides and self.is_pure_move(op):
                 is_back = constant_perm(op) == inverse(self.orders[1])
+                # if perms[0] is the identity, both sides have one order, and the first one counts
                 yield self.region(op.input, self.orders.index(self.orders[is_back]))
 
     def perm(self, start: int, end: int) -> Perm:
