@@ -5,7 +5,7 @@ A layout is a *label*, a number from 0 on.  A *variable* is an operator that can
 label says in which one it works.  A *tensor* is produced in one layout and used in one or more; a copy in
 another layout costs its size once.
 
-In one *step* each variable takes one of two labels, its low one (0 in this formula) or its high one (1).
+In one *step* each variable chooses between two labels, a low one (choice 0) and a high one (choice 1).
 Let P be the choice of the producer, and C the choices of the consumers that a copy serves.  A copy that costs
 w has the energy  w [P = 0 and max C = 1]  if it is for the high label, and  w [P = 1 and min C = 0]  if it is
 for a low one, where [...] is 1 if the condition holds, else 0.  These energies are submodular: with an
@@ -14,8 +14,8 @@ choice 1 on the sink's side.
 Source: Kolmogorov and Zabih, What Energy Functions Can Be Minimized via Graph Cuts, 2004.
 
 With two labels one step finds the lowest cost.  With more, steps repeat until none lowers the cost: in a
-*swap*, the variables that have one of two labels choose again between these; in an *expansion*, all
-variables choose between the label that they have and one label.  Source: Boykov, Veksler and Zabih, Fast
+*swap*, the variables that have one of two given labels choose again between these; in an *expansion*, all
+variables choose between the label that they have and one given label.  Source: Boykov, Veksler and Zabih, Fast
 Approximate Energy Minimization via Graph Cuts, 2001.
 """
 

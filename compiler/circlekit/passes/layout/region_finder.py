@@ -58,7 +58,7 @@ class RegionFinder:
         self.ops_after[None] = count  # after the inputs
 
     def regions(self, transposes: Sequence[Transpose]) -> Iterator[Region]:
-        """Yield the regions around ``transposes``, whose operands are on side 0, or on 1 if they lead back."""
+        """Yield the regions around ``transposes``; these lead from side 0, or back to it from side 1."""
         for op in transposes:
             if op.input not in self.sides and self.is_pure_move(op):
                 is_back = constant_perm(op) == inverse(self.orders[1])
