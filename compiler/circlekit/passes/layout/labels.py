@@ -15,8 +15,8 @@ Source: Kolmogorov and Zabih, What Energy Functions Can Be Minimized via Graph C
 
 With two labels one step finds the lowest cost.  With more, steps repeat until none lowers the cost: in a
 *swap*, the variables that have one of two given labels choose again between these; in an *expansion*, all
-variables choose between the label that they have and one given label.  Source: Boykov, Veksler and Zabih, Fast
-Approximate Energy Minimization via Graph Cuts, 2001.
+variables choose between the label that they have and one given label.  Source: Boykov, Veksler and Zabih,
+Fast Approximate Energy Minimization via Graph Cuts, 2001.
 """
 
 from __future__ import annotations

@@ -39,8 +39,9 @@ class MergeDataMovement(GraphPass):
     obeys_target = True
 
     def run_graph(self, graph: Graph, context: Context) -> int:
+        # chains that end at operators with one result are longer, so these come first
         ops = sorted((op for op in graph.ops if op.data_movement), key=lambda op: len(op.results) > 1)
-        ends = [result for op in ops for result in _only_result(graph, op)]  # chains of one result are longer
+        ends = [result for op in ops for result in _only_result(graph, op)]
         writer = MovementWriter(graph, context)
         count = 0
         for result in ends:
