@@ -30,7 +30,7 @@ LUCK_OF = {"row_multiple": 4.0}
 """LUCK of single kinds of constraints: often, only rows that begin in whole bytes are read."""
 
 LUCK_COST = 1.0
-"""Failures that a constraint must explain for each model that runs and breaks it, to be preferred."""
+"""The constraint that explains the most failures wins; a model that runs and breaks it costs it this many."""
 
 HIGHEST_RANK = 8
 """The highest rank of samples, and of operands in LiteRT."""
@@ -45,13 +45,13 @@ OF_OPERANDS, OF_SCALES = ("constant", "nonempty"), ("symmetric", "same_scale", "
 """Kinds of constraints that say nothing about a form without the named operands, or without their scales."""
 
 NOT_LEARNED = ("source", "known")
-"""Entries of a form that are no constraints of single models."""
+"""Entries of a form that do not constrain single models."""
 
 Constraints = dict[str, Any]
 
 
 class Observation(NamedTuple):
-    """A model of ``op``.  ``harms``: the runtime takes it, and then crashes, fails, or gives wrong values."""
+    """A model of one operator.  ``harms``: the runtime takes it, but then crashes, fails, or errs in values."""
 
     op: Op
     runs: bool
@@ -77,7 +77,7 @@ def learn(
     published: Iterable[Constraints] = (),
     suspects: Iterable[Constraints] = (),
 ) -> Constraints:
-    """Return few constraints that explain the failures, and that the models that run satisfy but for luck.
+    """Return few constraints that explain the failures; models that run break them only by luck.
 
     ``published``: known constraints, tried first; they are kept unless models that run contradict them.  No
     model contradicts a constraint on the value of an attribute, which a runtime may ignore where it changes

@@ -66,7 +66,11 @@ Form = dict[str, Any]
 
 
 class Measured(NamedTuple):
-    """``forms`` with their constraints; by form, how many failures break none, and the reason of one."""
+    """What a runtime has of an operator.  ``version``: the highest that it loads, None for any version.
+
+    ``forms``: the forms that it runs, with their constraints.  ``unexplained``, ``reasons``: by form, how
+    many failures break no constraint, and why one model failed.
+    """
 
     version: int | None
     forms: dict[str, Form]
