@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show the progress of a sweep over many cases; after an interrupt, the tool can still print its summary."""
+"""What tools for sweeps over many cases share: the parser, and progress with a summary after an interrupt."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,12 @@ from circlekit.cli.output.progress_line import ProgressLine
 from circlekit.cli.output.terminal import is_terminal
 
 T = TypeVar("T")
+
+
+def tool_parser(name: str, page: str | None) -> argparse.ArgumentParser:
+    """Return the parser of the arguments of a tool; ``page``: the text of its help, with its line breaks."""
+    form = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(prog=f"tools.{name}", description=page, formatter_class=form)
 
 
 class Sweep(ProgressLine):

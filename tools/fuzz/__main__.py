@@ -14,7 +14,6 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported: threads take address space
 
-import argparse
 import signal
 import sys
 import tempfile
@@ -27,16 +26,14 @@ from tools.fuzz.case import KINDS, Job, case_of, make_case
 from tools.fuzz.pool import limit_memory, outcome_of, run_case, run_jobs, time_limit
 from tools.fuzz.report import Tally, keep
 from tools.fuzz.seeds import all_seeds
-from tools.sweep import sweep
+from tools.sweep import sweep, tool_parser
 
 KEPT_PER_FAULT = 2
 REPLAY_SECONDS = 20
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="tools.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = tool_parser("fuzz", __doc__)
     for kind in KINDS:
         parser.add_argument(f"--{kind}", type=int, default=0, metavar="N", help=f"number of {kind} cases")
     parser.add_argument("--seed", type=int, default=0)

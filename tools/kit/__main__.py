@@ -7,7 +7,6 @@ python -m tools.kit --seed 7 --op CONV_2D --case 31      (one case, here, with i
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from pathlib import Path
@@ -16,13 +15,11 @@ from circlekit.ir.graph import Model
 from circlekit.ir.text import print_model
 from tools.kit.case import Done, Job, Verdict, codes, draw_case, run_all, run_here
 from tools.kit.table import document, rows_of
-from tools.sweep import sweep
+from tools.sweep import sweep, tool_parser
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="tools.kit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = tool_parser("kit", __doc__)
     parser.add_argument("--cases", type=int, default=2000, help="number of models of all operators")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--op", action="append", choices=codes(), metavar="CODE", help="default: all")

@@ -11,7 +11,6 @@ Folders are searched for ``.circle``, ``.tflite``, ``.ck`` and ``.recipe`` files
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +23,7 @@ from circlekit.ir.graph import Model
 from circlekit.ir.value import Array
 from circlekit.testing import random_model
 from tools.models import arena, order, partition, round_trip
-from tools.sweep import sweep
+from tools.sweep import sweep, tool_parser
 
 SUFFIXES = (".circle", ".tflite", ".ck", ".recipe")
 STEPS = (6, 10, 20, 40)
@@ -63,9 +62,7 @@ def check(name: str, source: Path | int, counts: Counter[str]) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print what is wrong, and counts; return 1 if anything is wrong, or there was nothing to check."""
-    parser = argparse.ArgumentParser(
-        prog="tools.models", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = tool_parser("models", __doc__)
     parser.add_argument("property", choices=PROPERTIES)
     parser.add_argument("places", nargs="*", type=Path, help="models, recipes, and folders of them")
     parser.add_argument("--graphs", type=int, default=0, help="number of random graphs")

@@ -7,7 +7,6 @@ python -m tools.probe_targets onert --check 1000 --seed 7            (do new mod
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
@@ -20,7 +19,7 @@ from tools.probe_targets.probe import Measured, input_dtypes, measure, registere
 from tools.probe_targets.recurrent import RECURRENT
 from tools.probe_targets.runtimes import RUNTIMES
 from tools.samples.drawing import sampled_codes
-from tools.sweep import sweep
+from tools.sweep import sweep, tool_parser
 
 NOT_ASKED = frozenset({"CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"})
 XNNPACK_RUN_BYTES = 64
@@ -30,9 +29,7 @@ UNPROBED = "registered; no model that runs was drawn, so all forms count"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="tools.probe_targets", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = tool_parser("probe_targets", __doc__)
     parser.add_argument("target", choices=RUNTIMES)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--op", action="append", help="measure these operators only, and keep the others")

@@ -51,7 +51,7 @@ Constraints = dict[str, Any]
 
 
 class Observation(NamedTuple):
-    """A model of one operator.  ``harms``: the runtime takes it, but then crashes, fails, or errs in values."""
+    """A model of an operator.  ``harms``: the runtime takes it, but then crashes, fails or errs in values."""
 
     op: Op
     runs: bool

@@ -29,7 +29,7 @@ from circlekit.ir.text import print_model
 from tools.random_graphs.examine import PASSES, Finding, Result, examine, reproduces
 from tools.random_graphs.graphs import FIRST_MOVING_SEED, make, random_steps
 from tools.random_graphs.target_check import examine_in_litert, model_of
-from tools.sweep import sweep
+from tools.sweep import sweep, tool_parser
 
 Examination = partial[Result]
 """A function of a seed and ``tell``, which is called with the name of each step."""
@@ -46,9 +46,7 @@ OTHER_HASH_SEED = "12345"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="tools.random_graphs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = tool_parser("random_graphs", __doc__)
     parser.add_argument("--graphs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--moving", action="store_true", help="models that mainly move data")
