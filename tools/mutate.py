@@ -160,7 +160,7 @@ def _is_type_alias(node: ast.Assign) -> bool:
 
 
 def test_folders(path: Path) -> list[Path]:
-    """Return the folders with tests of a module: of its part, and those named after an inner folder or the file.
+    """Return the folders with tests of a module: of its part, and named after its inner folders or file.
 
     ``cli/quant/x.py`` -> ``tests/cli``, ``tests/quant``; ``api/structure.py`` -> ``tests/api``,
     ``tests/structure``; ``quant/one/x.py`` -> ``tests/quant``, which has a folder ``one`` of its own.
