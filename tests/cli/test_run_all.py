@@ -37,6 +37,12 @@ def test_passes(zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert run_all(["O1", str(zoo), "-o", str(out), "--json", str(document), "-j", "2"]) == 1
     text = capsys.readouterr().out
     assert "3 models: 2 done, 1 failed" in text
+    header, first, *_ = text[text.index("model ") :].splitlines()
+    assert header.split() == ["model", "status", "seconds", "operators"]
+    assert header.index("seconds") + len("seconds") == first.index(".", first.index("done")) + 2, (
+        "to the right"
+    )
+    assert len(header) == len(first)
     results = results_in(document)
     assert list(results) == ["a.circle", "broken.circle", "deep/b.tflite"]
     assert (results["deep/b.tflite"]["before"], results["deep/b.tflite"]["after"]) == (2, 1)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from circlekit.index_maps.index_map import IndexMap
 from circlekit.index_maps.joins import joins_for
-from circlekit.index_maps.of_operators import movement_of
+from circlekit.index_maps.of_operators import joined_map, movement_of
 from circlekit.index_maps.steps import (
     RUN_BYTES,
     BlocksMoved,
@@ -132,6 +132,28 @@ def test_chains_equal_numpy_and_are_written_back(data: st.DataObject) -> None:
             assert array.shape == made.shape
             assert all(np.array_equal(form, array) for form in forms)
         assert np.array_equal(array, now)
+
+
+@pytest.mark.parametrize(
+    "taken", [range(5, 0, -1), range(5, -1, -1), range(5, 0, -2), range(0, 6, 2), range(1, 2)]
+)
+def test_slices_are_those_of_numpy(taken: range) -> None:
+    source = positions((6, 2))
+    step = Sliced((taken, range(2)))
+    for op in step.ops(Value("x", i32, (6, 2)), vector):
+        assert np.array_equal(results_of(op, source)[0], source[list(taken)])
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_joins_read_one_vector(axis: int) -> None:
+    """The vector has the elements of one tensor after the other."""
+    shape, count = (2, 3, 4), 3
+    arrays = np.split(positions((count, *shape)), count)
+    joined = joined_map(shape, count, axis)
+    expected = np.concatenate([array[0] for array in arrays], axis)
+    assert np.array_equal(joined.apply(positions((count, *shape))), expected.reshape(-1))
+    assert joined.is_permutation
+    assert joined.inverse().after(joined).is_identity  # type: ignore[union-attr]
 
 
 def test_equal_maps_are_equal_objects() -> None:

@@ -114,9 +114,10 @@ class Sliced:
         begin = vector("begin", [taken.start for taken in self.ranges])
         if not self.dropped and all(taken.step == 1 for taken in self.ranges):
             yield Slice(value, begin, vector("size", written([len(taken) for taken in self.ranges])))
-        end = [0 if is_unknown(taken.stop) else max(taken.stop, 0) for taken in self.ranges]
-        is_end = (taken.stop < 0 or (taken.stop and is_unknown(taken.stop)) for taken in self.ranges)
-        to_end = sum(bool(masked) << axis for axis, masked in enumerate(is_end))
+        stops = [taken.stop for taken in self.ranges]
+        is_end = [stop < 0 or bool(stop and is_unknown(stop)) for stop in stops]
+        end = [0 if masked else stop for stop, masked in zip(stops, is_end, strict=True)]
+        to_end = sum(masked << axis for axis, masked in enumerate(is_end))
         steps = vector("strides", [taken.step for taken in self.ranges])
         shrunk = sum(1 << axis for axis in self.dropped)
         yield StridedSlice(value, begin, vector("end", end), steps, end_mask=to_end, shrink_axis_mask=shrunk)

@@ -117,6 +117,11 @@ def test_text_shows_at_most_three_misses() -> None:
     assert len(text.document()["refusals"]) == 5
 
 
+def test_two_misses_are_misses() -> None:
+    model = circlekit.parse(THREE.replace("Minimum(%x, 6.0)", "Minimum(%x, 3.0)"))
+    assert str(circlekit.explain(model, PASS)[0]).startswith(f"{PASS} rewrote nothing; the nearest misses:")
+
+
 def test_nearest_miss_comes_first() -> None:
     """Of two operators the second misses only a condition; the first lacks half of the picture."""
     model = parse_model("""graph main(%x: f32[1,2,2,3]) -> %a, %b {

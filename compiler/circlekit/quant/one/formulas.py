@@ -155,6 +155,5 @@ def element_parameters(x: Array, dtype: DType) -> tuple[Array, Quantization]:
 def with_integer_scale(quantization: Quantization) -> Quantization:
     """Return a copy of ``quantization`` with each scale rounded to an integer of at least 1."""
     rounded = np.maximum(round_half_away(quantization.scale), 1).astype(np.float32)
-    rounded[quantization.scale < 1] = 1.0
     kept = quantization
     return Quantization(rounded, kept.zero_point, kept.quantized_dimension, kept.min, kept.max)

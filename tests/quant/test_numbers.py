@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arithmetic of quantization against numpy: stored numbers, sums over scales, Hessians, statistics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike
+
+from circlekit.ir.dtypes import DType, f16, i8, i16, u8
+from circlekit.ir.value import Quantization
+from circlekit.quant.apply import real_data, stored_data
+from circlekit.quant.calibration.statistics import joined, observed
+from circlekit.quant.one.formulas import with_integer_scale
+from circlekit.quant.plan import TensorPlan
+from circlekit.quant.techniques.gptq import damped, inverse_factor
+from circlekit.quant.techniques.layer_rounding import per_scale
+
+NUMBERS = np.random.default_rng(3).uniform(-1, 1, (3, 8)).astype(np.float32)
+
+LAST_AXIS = tuple(2.0**-n for n in range(6, -2, -1))
+
+
+@pytest.mark.parametrize(
+    ("form", "steps"),
+    [
+        (TensorPlan(i8, (1 / 64,), (3,)), np.full((3, 8), 1 / 64)),
+        (TensorPlan(u8, (1 / 64,), (128,)), np.full((3, 8), 1 / 64)),
+        (TensorPlan(i16, (2.0**-15,), (0,)), np.full((3, 8), 2.0**-15)),
+        (TensorPlan(i8, (1 / 64, 1 / 32, 1 / 16), (0, 1, 2)), [[2.0**-6] * 8, [2.0**-5] * 8, [2.0**-4] * 8]),
+        (TensorPlan(i8, LAST_AXIS, (0,) * 8, axis=1), [LAST_AXIS] * 3),
+        (TensorPlan(DType.INT4, (1 / 4, 1 / 6) * 3, (), block=4), np.repeat([[1 / 4, 1 / 6]] * 3, 4, axis=1)),
+    ],
+    ids=["int8", "uint8", "int16", "channels", "last_axis", "blocks"],
+)  # fmt: skip
+def test_stored_numbers_are_the_nearest_of_the_grid(form: TensorPlan, steps: ArrayLike) -> None:
+    stored = stored_data(NUMBERS, form)
+    real = real_data(stored, form)
+    widths = np.asarray(steps)
+    assert real.dtype == np.float32
+    assert (np.abs(real - NUMBERS) <= 0.5001 * widths).all()
+    np.testing.assert_allclose(real / widths, np.rint(real / widths), atol=1e-4)
+    np.testing.assert_array_equal(stored_data(real, form), stored)
+
+
+def test_float16_rounds_to_float16() -> None:
+    stored = stored_data(np.array([1e6, 0.1], np.float32), TensorPlan(f16))
+    assert real_data(stored, TensorPlan(f16)).tolist() == [np.inf, np.float16(0.1)]
+
+
+@pytest.mark.parametrize("block", [0, 2, 8])
+def test_sums_over_the_weights_that_share_a_scale(block: int) -> None:
+    numbers = np.random.default_rng(1).normal(size=(2, 3, 8))
+    size = block or 8
+    found = per_scale(numbers, block)
+    for index in np.ndindex(2, 3, 8):
+        start = index[2] // size * size
+        assert found[index] == pytest.approx(numbers[index[0], index[1], start : start + size].sum())
+
+
+def test_a_factor_exists_for_every_hessian() -> None:
+    """U^T U is the inverse of the damped Hessian; one of rank 1 without damping gets some."""
+    rows = np.random.default_rng(2).normal(size=(2, 20, 5))
+    hessian = rows.swapaxes(1, 2) @ rows
+    factor = inverse_factor(hessian, 0.01)
+    assert np.array_equal(factor, np.triu(factor))
+    np.testing.assert_allclose(
+        factor.swapaxes(1, 2) @ factor @ damped(hessian, 0.01),
+        np.broadcast_to(np.eye(5), (2, 5, 5)),
+        atol=1e-9,
+    )
+    singular = np.full((1, 3, 3), 1.0)
+    factor = inverse_factor(singular, 0.0)
+    assert np.isfinite(factor).all()
+    back = np.linalg.inv(factor.swapaxes(1, 2) @ factor)
+    np.testing.assert_allclose(back, singular, atol=1e-3)
+
+
+def test_damping_is_a_part_of_the_mean_diagonal() -> None:
+    hessian = np.stack([np.diag([1.0, 3.0]), np.zeros((2, 2))])
+    added = damped(hessian, 0.5) - hessian
+    np.testing.assert_allclose(added, np.stack([np.eye(2), np.zeros((2, 2))]), atol=1e-20)
+
+
+@pytest.mark.parametrize("axis", [None, 1])
+@pytest.mark.parametrize("histogram", [False, True])
+def test_joined_statistics_are_those_of_all_numbers(axis: int | None, histogram: bool) -> None:
+    first, second = NUMBERS * 2, NUMBERS + 1
+    assert joined(None, observed(first, axis)).count == first.size
+    found = joined(observed(first, axis, histogram), observed(second, axis, histogram))
+    whole = observed(np.concatenate([first, second]), axis, histogram)
+    assert (found.low, found.high, found.count, found.ignored) == (whole.low, whole.high, 48, 0)
+    for mine, other in ((found.channels, whole.channels),):
+        assert (mine is None) == (other is None) == (axis is None)
+        if mine is not None and other is not None:
+            np.testing.assert_array_equal(mine.minima, other.minima)
+            np.testing.assert_allclose(mine.mean, other.mean)
+    if histogram:
+        assert found.histogram is not None
+        assert whole.histogram is not None
+        np.testing.assert_array_equal(found.histogram.counts, whole.histogram.counts)
+
+
+def test_statistics_join_where_one_has_none() -> None:
+    """A computation of no elements has no statistics of channels, and no histogram."""
+    empty, some = observed(NUMBERS[:0], 1, True), observed(NUMBERS, 1, True)
+    for found in (joined(empty, some), joined(some, empty)):
+        assert (found.low, found.high, found.count) == (some.low, some.high, some.count)
+        assert found.channels is some.channels
+        assert found.histogram is some.histogram
+
+
+def test_scales_of_one_become_integers_of_at_least_1() -> None:
+    given = Quantization(np.array([0.2, 1.4, 2.5, 0.99], np.float32), np.zeros(4, np.int64))
+    assert with_integer_scale(given).scale.tolist() == [1, 1, 3, 1]
