@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from circlekit.ir.value import Array, Value
 from circlekit.ops.movement.shape import Transpose
 from circlekit.ops.recurrent.lstm import Lstm, UnidirectionalSequenceLstm
 from circlekit.ops.recurrent.rnn import Rnn, Svdf
+from circlekit.quant.calibration.calibration import inner_name
+from circlekit.quant.plan import OperatorPlan
 from tests.ops.litert import const, graph_of
 from tests.ops.recurrent.test_lstm import Maker, operands
 from tests.ops.stateful import state
@@ -80,6 +83,70 @@ def test_lstm(form: tuple[str, ...]) -> None:
     assert (named["output_state"].dtype, named["cell_state"].dtype) == (i8, i16)
     assert {v.dtype for name, v in named.items() if name.endswith("bias")} == {i32}
     assert sqnr(wanted, runs(model, samples)) > 25
+
+
+def calibrated(model: Model, **ends: tuple[float, float]) -> tuple[circlekit.Calibration, OperatorPlan]:
+    """Return the calibration with other ranges of tensors inside, by operand, and the operator's plan."""
+    calibration = circlekit.calibrate(model, records(model, 4, 1))
+    (op,) = model.main
+    for name, (low, high) in ends.items():
+        statistics = calibration[inner_name(op, name)]
+        statistics.min, statistics.max = low, high
+    report = circlekit.quantize(model, "int8", calibration=calibration)
+    (plan,) = report.plan.main.operators.values()
+    return calibration, plan
+
+
+@pytest.mark.parametrize(("largest", "is_float"), [(63.9, False), (64.0, False), (64.1, True)])
+def test_cell_states_have_steps_of_a_power_of_two(largest: float, is_float: bool) -> None:
+    """Up to 2^-9: the kernel takes no larger ones."""
+    _, plan = calibrated(lstm(), cell_state=(-1.0, largest))
+    if is_float:
+        assert "cell_state" in plan.reason
+        assert "holds up to 64.1, its integers up to 64" in plan.reason
+    else:
+        assert plan.operands[19].scale == (2.0**-9,)
+
+
+@pytest.mark.parametrize(("low", "zero_point"), [(0.0, 127), (-1.0, 0)])
+def test_the_zero_point_of_the_hidden_tensor_is_negated(low: float, zero_point: int) -> None:
+    """The opposite of -128 is no int8: the range is one step wider then."""
+    _, plan = calibrated(lstm(("projection",)), hidden=(low, 1.0))
+    form = plan.inner["hidden"]
+    assert abs(form.zero_point[0] - zero_point) <= 1
+    steps = 254 if low == 0 else 255
+    assert form.scale[0] == pytest.approx((1 - low) / steps, rel=1e-6)
+    lowest = form.scale[0] * (-128 + form.zero_point[0])  # the kernel adds the zero point
+    assert lowest <= low + form.scale[0] / 2
+    assert form.scale[0] * (127 + form.zero_point[0]) >= 1 - form.scale[0] / 2
+
+
+@pytest.mark.parametrize("form", [("projection", "norm"), ("peephole",)], ids="+".join)
+def test_a_plan_applied_gives_the_bytes_of_its_run(form: tuple[str, ...]) -> None:
+    """Also with another scale of the input: the scales of the biases follow from it."""
+    model, again, other = lstm(form), lstm(form), lstm(form)
+    report = circlekit.quantize(model, "int8", samples=records(model, 4, 1), auto=False)
+    circlekit.quantize(again, plan=report.plan)
+    assert to_bytes(again, "tflite") == to_bytes(model, "tflite")
+    tensors = report.plan.main.tensors
+    (name,) = (value.name for value in lstm(form).main.inputs)
+    tensors[name] = replace(tensors[name], scale=(2 * tensors[name].scale[0],))
+    circlekit.quantize(other, plan=report.plan)
+    scales = [
+        {
+            key: v.quantization.scale
+            for key, v in dict(op.operand_items()).items()
+            if v.quantization is not None
+        }
+        for m in (model, other)
+        for op in m.main
+        if isinstance(op, UnidirectionalSequenceLstm)
+    ]
+    factors = {key: float(scales[1][key][0] / scales[0][key][0]) for key in scales[0]}
+    changed = {key for key, factor in factors.items() if factor != 1}
+    biases = {f"{gate}_gate_bias" for gate in ("input", "forget", "cell", "output")}
+    assert changed == {"input"} | (set() if "norm" in form else biases)
+    assert all(factors[key] == 2 for key in changed)
 
 
 def test_trials_begin_with_the_initial_state() -> None:
