@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What LiteRT leaves undefined, and the nearest form of each that it defines."""
+
+from __future__ import annotations
+
+import pytest
+
+import circlekit
+from circlekit.equivalence.litert_undefined import undefined
+
+
+def fault(line: str, *inputs: str) -> str | None:
+    return undefined(circlekit.parse(f"graph main({', '.join(inputs)}) -> %y {{\n{line}\n}}"))
+
+
+HYBRID = """%w = const i8[1,3,3,4] quant(scale: [{scales}], axis: 3) constant(1)
+%y = DepthwiseConv2D(%x, %w, none) {{depth_multiplier: {multiplier}}} : f32[1,5,5,4]"""
+PRODUCT = """%w = const i8[{shape}] quant(scale: 0.5) constant(1)
+%y = BatchMatMul(%x, %w) : f32[{shape}]"""
+
+
+@pytest.mark.parametrize(
+    ("line", "inputs", "expected"),
+    [
+        ("%y = Transpose(%x, %p)", ["%x: f32[]", "%p: i32[0]"], "got a scalar"),
+        ("%y = Transpose(%x, [0])", ["%x: f32[3]"], None),
+        ("%y = Atan2(%x, %v)", ["%x: f32[3]", "%v: f32[2,3]"], "expected operands of one shape"),
+        ("%y = Atan2(%x, %v)", ["%x: f32[3]", "%v: f32[3]"], None),
+        ("%y = Sub(%x, %v)", ["%x: f32[3]", "%v: f32[2,3]"], None),
+        (PRODUCT.format(shape="1,1,2,2,2"), ["%x: f32[1,1,2,2,2]"], "hybrid BATCH_MATMUL of rank 5"),
+        (PRODUCT.format(shape="1,2,2,2"), ["%x: f32[1,2,2,2]"], None),
+        ("%y = BatchMatMul(%x, %x)", ["%x: f32[1,1,2,2,2]"], None),
+        (HYBRID.format(scales="1.0, 1.0, 0.5, 0.5", multiplier=1), ["%x: f32[1,5,5,4]"], None),
+        (
+            HYBRID.format(scales="1.0", multiplier=1).replace(", axis: 3", ""),
+            ["%x: f32[1,5,5,4]"],
+            "a scale for each channel of a hybrid filter, got 1",
+        ),
+    ],
+)
+def test_operators(line: str, inputs: list[str], expected: str | None) -> None:
+    found = fault(line, *inputs)
+    assert (found is None) == (expected is None)
+    assert expected is None or expected in (found or "")
+
+
+@pytest.mark.parametrize(
+    ("operands", "attributes", "expected"),
+    [
+        ("[1], [2], [1]", "", None),
+        ("[1], [2], [1]", "offset: true", None),  # 2 elements from 1 on, of 4
+        ("[2], [2], [1]", "offset: true", None),
+        ("[2], [3], [1]", "offset: true", "goes beyond the axis"),
+        ("[2], [3], [1]", "offset: true, shrink_axis_mask: 1", None),
+        ("[2], [3], [1]", "offset: true, end_mask: 1", "taken up to its end"),
+        ("[3], [2], [-1]", "offset: true", "this one is not known"),
+        ("[1, 0], [2, 3], [1, 1]", "offset: true", None),
+        ("[1, 0], [2, 4], [1, 1]", "offset: true", "goes beyond the axis"),
+        ("[1, 0], [2, 3], [1, 1]", "offset: true, ellipsis_mask: 2", "got an axis without an entry"),
+        ("[1], [2], [1]", "offset: true, ellipsis_mask: 2", None),  # a bit of no entry
+        ("[0], [1], [1]", "new_axis_mask: 1", None),
+        ("[0], [1], [1]", "new_axis_mask: 2", "with a bit for no entry of begin"),
+        ("%b, [2], [1]", "new_axis_mask: 2", "expected bits for 1 entries"),
+        ("%b, [2], [1]", "offset: true", "these are not known"),
+        ("%b, [2], [1]", "", None),
+    ],
+)
+def test_strided_slices(operands: str, attributes: str, expected: str | None) -> None:
+    shape = "4,3" if "], [2, " in operands else "4"
+    inputs = [f"%x: f32[{shape}]", *(["%b: i32[1]"] if "%b" in operands else [])]
+    found = fault(f"%y = StridedSlice(%x, {operands}) {{{attributes}}}", *inputs)
+    assert (found is None) == (expected is None), found
+    assert expected is None or expected in (found or "")
+
+
+def test_the_first_fault_is_told() -> None:
+    text = """graph main(%x: f32[3], %v: f32[2,3], %b: i32[1]) -> %y, %z {
+      %n = Neg(%x)
+      %y = Atan2(%n, %v)
+      %z = StridedSlice(%x, %b, [2], [1]) {offset: true}
+    }"""
+    assert (undefined(circlekit.parse(text)) or "").startswith("expected operands of one shape")
