@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a file grew: the parts add up to the bytes of the new file, and each change is in its part."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circlekit
+from circlekit.io.write.file_growth import explain_growth
+from circlekit.io.write.save import encoded, to_bytes
+from circlekit.ir.graph import Model
+
+NET = """graph main(%x: f32[1,64]) -> %y {
+  %w = const f32[1,64] gaussian(0, 1)
+  %y = Add(%x, %w)
+}"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Model:
+    circlekit.save(circlekit.parse(NET), tmp_path / "net.circle")
+    return circlekit.load(tmp_path / "net.circle")
+
+
+def growth(model: Model, old_size: int) -> tuple[int, dict[str, int]]:
+    """Return the bytes by which the file grew, and those of each part that is told."""
+    sentence = explain_growth(model.extra["origin"], old_size, encoded(model, "circle"))
+    if not sentence:
+        return 0, {}
+    total, parts = sentence.removeprefix("grew by ").split(" bytes: ")
+    found = re.findall(r"(constants|tables|alignment)[^,]*? ([+-][\d,]*\d)", parts)
+    return int(total.replace(",", "")), {name: int(change.replace(",", "")) for name, change in found}
+
+
+@pytest.mark.parametrize("count", [64, 65, 2000])
+def test_a_larger_constant_is_the_growth_of_constants(model: Model, count: int) -> None:
+    before = len(to_bytes(model, "circle"))
+    (old,) = (v for v in model.main.ops[0].inputs if v is not None and v.is_const)
+    model.main.ops[0].set_input(1, circlekit.Value.constant(old.name, np.ones((1, count), np.float32)))
+    total, parts = growth(model, before)
+    assert total == max(len(to_bytes(model, "circle")) - before, 0)
+    assert sum(parts.values()) == total
+    assert parts.get("constants", 0) == 4 * (count - 64)
+
+
+def test_other_names_are_the_growth_of_tables(model: Model) -> None:
+    before = len(to_bytes(model, "circle"))
+    model.main.ops[0].output.name = "y" * 500
+    total, parts = growth(model, before)
+    assert total == len(to_bytes(model, "circle")) - before >= 480
+    assert sum(parts.values()) == total
+    assert parts["tables"] >= 450
+    assert "constants" not in parts
+    assert growth(model, before + total) == (0, {})
+    assert growth(model, before + total - 1)[0] == 1
