@@ -12,7 +12,7 @@ from circlekit.ir.value import Quantization
 from circlekit.quant.apply import real_data, stored_data
 from circlekit.quant.calibration.statistics import joined, observed
 from circlekit.quant.one.formulas import with_integer_scale
-from circlekit.quant.plan import TensorPlan
+from circlekit.quant.plan import TensorForm
 from circlekit.quant.techniques.gptq import damped, inverse_factor
 from circlekit.quant.techniques.layer_rounding import per_scale
 
@@ -24,16 +24,16 @@ LAST_AXIS = tuple(2.0**-n for n in range(6, -2, -1))
 @pytest.mark.parametrize(
     ("form", "steps"),
     [
-        (TensorPlan(i8, (1 / 64,), (3,)), np.full((3, 8), 1 / 64)),
-        (TensorPlan(u8, (1 / 64,), (128,)), np.full((3, 8), 1 / 64)),
-        (TensorPlan(i16, (2.0**-15,), (0,)), np.full((3, 8), 2.0**-15)),
-        (TensorPlan(i8, (1 / 64, 1 / 32, 1 / 16), (0, 1, 2)), [[2.0**-6] * 8, [2.0**-5] * 8, [2.0**-4] * 8]),
-        (TensorPlan(i8, LAST_AXIS, (0,) * 8, axis=1), [LAST_AXIS] * 3),
-        (TensorPlan(DType.INT4, (1 / 4, 1 / 6) * 3, (), block=4), np.repeat([[1 / 4, 1 / 6]] * 3, 4, axis=1)),
+        (TensorForm(i8, (1 / 64,), (3,)), np.full((3, 8), 1 / 64)),
+        (TensorForm(u8, (1 / 64,), (128,)), np.full((3, 8), 1 / 64)),
+        (TensorForm(i16, (2.0**-15,), (0,)), np.full((3, 8), 2.0**-15)),
+        (TensorForm(i8, (1 / 64, 1 / 32, 1 / 16), (0, 1, 2)), [[2.0**-6] * 8, [2.0**-5] * 8, [2.0**-4] * 8]),
+        (TensorForm(i8, LAST_AXIS, (0,) * 8, axis=1), [LAST_AXIS] * 3),
+        (TensorForm(DType.INT4, (1 / 4, 1 / 6) * 3, (), block=4), np.repeat([[1 / 4, 1 / 6]] * 3, 4, axis=1)),
     ],
     ids=["int8", "uint8", "int16", "channels", "last_axis", "blocks"],
 )  # fmt: skip
-def test_stored_numbers_are_the_nearest_of_the_grid(form: TensorPlan, steps: ArrayLike) -> None:
+def test_stored_numbers_are_the_nearest_of_the_grid(form: TensorForm, steps: ArrayLike) -> None:
     stored = stored_data(NUMBERS, form)
     real = real_data(stored, form)
     widths = np.asarray(steps)
@@ -44,8 +44,8 @@ def test_stored_numbers_are_the_nearest_of_the_grid(form: TensorPlan, steps: Arr
 
 
 def test_float16_rounds_to_float16() -> None:
-    stored = stored_data(np.array([1e6, 0.1], np.float32), TensorPlan(f16))
-    assert real_data(stored, TensorPlan(f16)).tolist() == [np.inf, np.float16(0.1)]
+    stored = stored_data(np.array([1e6, 0.1], np.float32), TensorForm(f16))
+    assert real_data(stored, TensorForm(f16)).tolist() == [np.inf, np.float16(0.1)]
 
 
 @pytest.mark.parametrize("block", [0, 2, 8])
