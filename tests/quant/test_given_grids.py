@@ -66,7 +66,7 @@ COARSE = {
     "ADD": "%o = Add(%q, 0.0)",
     "CONCATENATION": "%o = Concatenation(%q) {axis: 1}",
 }
-IN_INT16 = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR", "MATRIX_DIAG", "REDUCE_PROD", "LOGISTIC", "SOFTMAX")
+IN_INT16 = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR", "MATRIX_DIAG", "REDUCE_PROD")
 
 
 @pytest.mark.parametrize("code", COARSE)
@@ -154,3 +154,40 @@ def test_a_kernel_that_cannot_reach_the_grid_stays_float() -> None:
     """
     report = circlekit.quantize(circlekit.parse(text), "int8")
     assert any("finer than the kernel can compute" in op.reason for op in report.floats)
+
+
+KERNELS = {
+    "a bias of few steps": """
+      %w = const f32[1,3,3,3] gaussian(0, 0.3)
+      %v = FakeQuant(%w) {min: -1.0, max: 1.0, num_bits: 2, narrow_range: true}
+      %o = DepthwiseConv2D(%q, %v, [0.3, -0.2, 0.1]) {padding: SAME, depth_multiplier: 1}""",
+    "a constant": "%o = Sub([[0.3, -0.7, 1.1]], %q)",
+    "a difference on steps of its kernel": "%o = SquaredDifference(%q, [[0.3, -0.7, 1.1]])",
+    "weights of a resize": "%o = ResizeBilinear(%q, [9, 9])",
+    "a comparison": "%c = Greater(%q, %p) %o = SelectV2(%c, %q, %p)",
+    "a function of a clipped tensor": "%r = Relu(%q) %o = Sqrt(%r)",
+    "scattered numbers": "%r = Reshape(%p, [2, 54]) %o = ScatterNd([[0], [2]], %r, [4, 54])",
+}
+
+
+@pytest.mark.parametrize("body", KERNELS)
+@pytest.mark.parametrize("bits", [2, 6])
+def test_kernels_that_miss_the_grid_get_finer_numbers(body: str, bits: int) -> None:
+    """Operands with finer steps, int16 or floats: each is right within one step, in LiteRT too."""
+    text = f"""
+    graph main(%x: f32[1,6,6,3]) -> %y {{
+      %q = FakeQuant(%x) {{min: -1.2, max: 1.8, num_bits: {bits}, narrow_range: true}}
+      %p = FakeQuant(%x) {{min: -0.21, max: 2.1, num_bits: 8, narrow_range: false}}
+      {KERNELS[body]}
+      %y = FakeQuant(%o) {{min: -0.35, max: 0.45, num_bits: 8, narrow_range: true}}
+    }}
+    """
+    model = circlekit.parse(text)
+    data = [np.random.default_rng(bits).normal(0, 1.5, (1, 6, 6, 3)).astype(np.float32)]
+    expected = circlekit.run(model, data)[0]
+    report = circlekit.quantize(model, "int8")
+    result = circlekit.run(model, data)[0]
+    assert np.abs(result - expected).max() < 1.01 * 0.8 / 254
+    assert all("misses the grid" in op.reason or "no " in op.reason for op in report.floats)
+    if is_available():
+        np.testing.assert_allclose(run_litert(tflite_of(model), data)[0], result, atol=1e-6)

@@ -85,7 +85,7 @@ class GraphChooser(KernelForms):
 
     def plan(self) -> GraphPlan:
         """Return the plan of the graph, in which target and delegate take every quantized operator."""
-        self.widened = {}
+        self.widened, self.refined, self.tried = {}, set(), {}
         for op, scheme in self.schemes.items():
             if scheme is None:
                 self.floats[op] = "chosen to stay float"
@@ -93,7 +93,7 @@ class GraphChooser(KernelForms):
                 self.floats[op] = "the graphs that it calls are quantized, but take and return floats"
             elif op.quantization_rule is None and scheme.activations is not None:
                 self.floats[op] = f"{self.target.title} has no integer kernel of {op.code}"
-        while refused := self._choose_all() or self._left_by_delegate():
+        while (refused := self._choose_all() or self._left_by_delegate()) or self._mend_kernels():
             for op, error in refused.items():
                 self._fall_back(op, error)
         return self._result()
@@ -147,6 +147,7 @@ class GraphChooser(KernelForms):
 
     def _choose_results(self, op: Op, rule: QuantizationRule) -> None:
         """Choose the forms of the results of ``op``, and of its operands that have none yet."""
+        self.refine_operands(op)
         self.read_on_result_grid(op, rule)
         self.read_without_zero_point(op, rule)
         self.widen(op, rule)
@@ -318,6 +319,19 @@ class GraphChooser(KernelForms):
             if sentence is not None and self.target.delegate_refusal(op) is None:
                 found[op] = UnsupportedError(sentence)
         return found if is_taken else {}
+
+    def _mend_kernels(self) -> bool:
+        """Choose finer forms for operators whose kernels miss given grids; return whether there are any."""
+        found = {}
+        for op in self.schemes if self.given else ():
+            if op not in self.floats and self.scheme_of(op).arithmetic is Arithmetic.INTEGERS:
+                fault = self.kernel_fault(op, *self._forms_around(op))
+                if fault is not None:
+                    found[op] = fault
+        for op, fault in found.items():
+            if not self.make_finer(op, fault):
+                self.floats[op] = fault
+        return bool(found)
 
     # -- the plan -------------------------------------------------------------------------------
 

@@ -105,13 +105,18 @@ def with_followed(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, Te
 
     Passes may move the MINIMUM that limits a tensor to its grid before an operator that only moves elements,
     and then give its result a new name.  So the result of a MINIMUM gets the given form of its constant, and
-    the operand of an operator that only moves elements gets the form of its result.
+    the operand of an operator that only moves elements gets the form of its result.  A
+    function of each element whose values are all on the grid of its operand, such as RELU, has this grid too.
     """
     forms = dict(given)
     for op in graph if given else ():
         bound = op.inputs[1] if isinstance(op, Minimum) else None
         if bound is not None and bound.is_const and bound.name in given:
             forms.setdefault(op.output.name, given[bound.name])
+        if isinstance(op, Unary) and op.output.dtype is f32 and op.output.name not in forms:
+            form = forms.get(op.input.name)
+            if form is not None and _is_in_grid(op, form):
+                forms[op.output.name] = form
     for op in reversed(list(graph) if given else []):
         source = followed_operand(op)
         if source is not None and op.data_movement and source.use_count == 1:
@@ -119,6 +124,42 @@ def with_followed(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, Te
             if form is not None:
                 forms.setdefault(source.name, form)
     return forms
+
+
+def _is_in_grid(op: Unary, form: TensorForm) -> bool:
+    """Return whether the values of ``op`` on all numbers of ``form`` are numbers of ``form``."""
+    if len(form.scale) != 1 or form.dtype.bits > 8:
+        return False
+    low, high = form.dtype.limits
+    numbers = form.scale[0] * (np.arange(low, high + 1) - form.zero_point[0])
+    with np.errstate(all="ignore"):
+        steps = op.kernel(numbers.astype(np.float32)) / form.scale[0] + form.zero_point[0]
+    return bool(np.all((np.abs(steps - np.rint(steps)) < 1e-3) & (steps > low - 0.5) & (steps < high + 0.5)))
+
+
+def given_ranges(graph: Graph, given: Mapping[str, TensorForm]) -> dict[str, tuple[float, float]]:
+    """Return the ranges of the forms ``given``; a MINIMUM that clips to a grid ends that of its result."""
+    ranges = {name: covered_range(form) for name, form in given.items()}
+    for op in graph if given else ():
+        bound = op.inputs[1] if isinstance(op, Minimum) else None
+        if bound is not None and bound.is_const and bound.name in given and op.output.name in given:
+            ranges[op.output.name] = ranges[op.output.name][0], float(bound.array().max())
+    return ranges
+
+
+def finer_activation(form: TensorForm, low: float, high: float) -> TensorForm | None:
+    """Return ``form`` with its scale divided by the largest power of 2 with room for ``low`` to ``high``.
+
+    These are numbers of ``form``, and stay numbers of the result.  None if there is no such power.
+    """
+    least, greatest = form.dtype.limits
+    factor = 1
+    while 2 * factor * (high - low) / form.scale[0] <= greatest - least:
+        factor *= 2
+    if factor == 1:
+        return None
+    first = round(factor * low / form.scale[0])
+    return replace(form, scale=(form.scale[0] / factor,), zero_point=(least - first,))
 
 
 def add_ranges(graph: Graph, ranges: dict[str, tuple[float, float]]) -> None:

@@ -11,28 +11,28 @@ from dataclasses import replace
 
 import numpy as np
 
-from circlekit.errors import ModelError, UnsupportedError
-from circlekit.ir.dtypes import f32, i8, i16, u8
+from circlekit.errors import ModelError
+from circlekit.ir.dtypes import boolean, f32, i8, i16, u8
 from circlekit.ir.op import Op
 from circlekit.ir.quantization_rule import QuantizationRule
 from circlekit.ir.value import Value
 from circlekit.ops.arithmetic.cast import Quantize
 from circlekit.ops.quantization import followed_operand
-from circlekit.quant.given_forms import covered_range, fits_activations, given_form, wanted_step
+from circlekit.quant.given_forms import (
+    covered_range,
+    finer_activation,
+    fits_activations,
+    given_form,
+    wanted_step,
+)
 from circlekit.quant.inner_forms import InnerForms
+from circlekit.quant.kernel_trial import kernel_errors
 from circlekit.quant.parameters import asymmetric
 from circlekit.quant.plan import TensorForm
 from circlekit.quant.planned_op import target_refusal
 from circlekit.quant.scheme import SCHEMES, Scheme
 from circlekit.quant.tensor_forms import INFINITE_FACTOR, covering
 from circlekit.quant.weights import indices_of, is_weight
-
-COARSE_STEPS = 1.5
-"""The largest allowed ratio of a kernel's own step to the step to which its result is rounded afterwards.
-
-The kernel is wrong by at most half of its own step.  At this ratio that is 0.75 steps of the result, so the
-rounded result is wrong by at most one step.
-"""
 
 WIDE = "int16x8"
 """The name of the scheme for operators whose 8-bit kernels are too coarse."""
@@ -44,45 +44,69 @@ STEPS_FROM_ZERO = 4
 class KernelForms(InnerForms):
     """Chooses forms that suit the integer kernels of operators; see ``TensorForms`` for the attributes.
 
-    ``widened``: the operators to which ``widen`` gave the scheme WIDE, with the reasons.
+    ``widened``: the operators that ``widen`` or ``make_finer`` gave a wider scheme, with the reasons.
+    ``refined``: those that read operands with finer steps, see ``refine_operands``.  ``tried``: the forms for
+    which ``kernel_fault`` found none.
     """
 
     widened: dict[Op, str]
+    refined: set[Op]
+    tried: dict[Op, object]
 
-    def widen(self, op: Op, rule: QuantizationRule) -> None:
-        """Give ``op`` the scheme WIDE if its 8-bit kernel is too coarse and the target runs ``op`` in int16.
+    def kernel_fault(
+        self, op: Op, operands: dict[int, TensorForm], results: dict[int, TensorForm]
+    ) -> str | None:
+        """Return how far the kernel of ``op`` misses the grid of a result, if it is more than one step.
 
-        If the target does not, ``op`` keeps its 8-bit kernel.  Raise UnsupportedError in that case if the
-        rule of ``op`` fixes the scale of the 8-bit result, because no other scale can then make up for it.
+        None if it does not, if its results are not rounded to a grid, or if it cannot be tried.
+        ``operands``, ``results``: the forms by index.
+        """
+        steps = [wanted_step(value, self.given) for value in op.results]
+        is_compared = any(v.dtype is boolean for v in op.results)
+        if not (any(steps) or is_compared) or self.tried.get(op) == (operands, results):
+            return None
+        errors = kernel_errors(op, operands, results, self.rule_of(op).attributes, self.given, self.ranges)
+        for value, step, error in zip(op.results, steps, errors, strict=False):
+            if value.dtype is boolean and error:
+                return f"integers of {op.code} do not tell apart what the floats do"
+            if step and error > step:
+                return f"its kernel misses the grid of %{value.name} by {error / step:.2g} steps"
+        self.tried[op] = operands, results
+        return None
+
+    def make_finer(self, op: Op, fault: str) -> bool:
+        """Let ``op`` compute with finer steps, because of ``fault``; return False if that is not possible.
+
+        First it reads operands of few bits with finer steps, then it computes in int16.
         """
         scheme = self.scheme_of(op)
-        if scheme.activations not in (i8, u8) or not op.results:
-            return
-        reason = f"the 8-bit kernel of {op.code} rounds its intermediate results"
-        if not rule.rounds_inside:
-            wanted, step = wanted_step(op.results[0], self.given), self._kernel_step(op, rule)
-            if wanted is None or step <= COARSE_STEPS * wanted:
-                return
-            reason = (
-                f"the 8-bit kernel of {op.code} rounds to steps of {step:.3g}, expected steps of {wanted:.3g}"
-            )
-        if self._runs_wide(op, rule, scheme):
+        if op not in self.refined:
+            self.refined.add(op)
+            return True
+        if scheme.activations not in (i8, u8) or not self._runs_wide(op, self.rule_of(op), scheme):
+            return False
+        self.schemes[op], self.widened[op] = SCHEMES[WIDE], fault
+        return True
+
+    def refine_operands(self, op: Op) -> None:
+        """Let an operator in ``refined`` read operands whose grids have few bits with finer steps."""
+        for index in self.activations(op) if op in self.refined else ():
+            value, dtype = op.inputs[index], self.scheme_of(op).activations
+            assert value is not None
+            form = given_form(self.given.get(value.name), dtype)
+            if form is not None and fits_activations(form, self.scheme_of(op)):
+                finer = finer_activation(form, *self.ranges[value.name])
+                if finer is not None:
+                    self.operand_forms[op][index] = finer.because(
+                        f"the same numbers with finer steps for {op.code}"
+                    )
+
+    def widen(self, op: Op, rule: QuantizationRule) -> None:
+        """Give ``op`` the scheme WIDE if its 8-bit kernel rounds its intermediate results."""
+        scheme = self.scheme_of(op)
+        if rule.rounds_inside and scheme.activations in (i8, u8) and self._runs_wide(op, rule, scheme):
+            reason = f"the 8-bit kernel of {op.code} rounds its intermediate results"
             self.schemes[op], self.widened[op], self.operand_forms[op] = SCHEMES[WIDE], reason, {}
-        elif scheme.activations in rule.fixed:
-            raise UnsupportedError(reason)
-
-    def _kernel_step(self, op: Op, rule: QuantizationRule) -> float:
-        """Return the step to which the kernel of ``op`` rounds, whatever form its result shall have.
-
-        Return 0 if the kernel rounds to the scale of its result, which may be any.
-        """
-        dtype = self.scheme_of(op).activations
-        assert dtype is not None  # the scheme is one of integers
-        if dtype in rule.fixed:
-            return rule.fixed[dtype][0]
-        if rule.results_follow is None or not (rule.averages or rule.symmetric):
-            return 0.0
-        return self.read_form(op, next(indices_of(op, [str(rule.results_follow)]))).scale[0]
 
     def _runs_wide(self, op: Op, rule: QuantizationRule, scheme: Scheme) -> bool:
         """Return whether the target runs ``op`` in int16, and QUANTIZE between int16 and ``scheme``."""
@@ -180,6 +204,8 @@ class KernelForms(InnerForms):
                 continue
             if self.scheme_of(op).asymmetric:
                 scale, zero_point = asymmetric(0.0, high, plan.dtype)
+                if self.name_of(op, index) in self.given:  # its numbers stay the same
+                    scale = plan.scale[0]
                 reason = f"without negative numbers, on which {op.code} fails"
                 self.operand_forms[op][index] = TensorForm(plan.dtype, (scale,), (zero_point,), reason=reason)
             elif low < STEPS_FROM_ZERO * plan.scale[0]:

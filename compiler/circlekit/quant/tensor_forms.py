@@ -22,9 +22,9 @@ from circlekit.ir.quantization_rule import OWN_RANGES, QuantizationRule
 from circlekit.ir.value import Value
 from circlekit.quant.given_forms import (
     add_ranges,
-    covered_range,
     fits_activations,
     given_form,
+    given_ranges,
     with_followed,
 )
 from circlekit.quant.parameters import asymmetric, symmetric
@@ -73,7 +73,7 @@ class TensorForms:
     ) -> None:
         self.graph, self.target, self.given = graph, target, with_followed(graph, given)
         self.rounded = {name: form for name, form in given.items() if form.rounds}
-        self.ranges = {**ranges, **{name: covered_range(form) for name, form in self.given.items()}}
+        self.ranges = {**ranges, **given_ranges(graph, self.given)}
         if given:
             add_ranges(graph, self.ranges)
         self.schemes = {op: schemes.get(op) for op in graph if _is_planned(op, schemes.get(op))}
