@@ -87,6 +87,7 @@ class FoldedWork:
 
 
 def _itself(op: Op) -> Sequence[Op]:
+    """Return ``op`` alone, as if no target lacked it."""
     return (op,)
 
 
@@ -167,7 +168,7 @@ class Context:
         return self.budget is None or self.budget.left != 0
 
     def count_rewrite(self, op: Op | str | None) -> None:
-        """Count a rewrite that started at ``op``, or at the operator with that text."""
+        """Count a rewrite that started at ``op``, an operator or its text."""
         if self.budget is not None:
             self.budget.made += 1
             self.budget.last = op if isinstance(op, str) else "" if op is None else print_op(op)
@@ -298,4 +299,4 @@ class GraphPass(Pass):
 
     @abstractmethod
     def run_graph(self, graph: Graph, context: Context) -> int:
-        """Like ``run``, for one graph."""
+        """Change ``graph`` as far as this pass can; return the number of changes."""

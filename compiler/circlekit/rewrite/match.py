@@ -52,7 +52,7 @@ class Match(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Failure:
-    """Why the attempt at a match failed that had the most progress.
+    """Why there is no match: the reason why the attempt with the most progress failed.
 
     ``progress``: 2 for each operator that matched, 1 for an operator of which only the class matched.
     ``is_vague``: whether the reason may only be that the operands were tried in the wrong order.
@@ -143,7 +143,7 @@ class Matcher:
         return 2 * len({id(o) for o in match.ops.values()}) if self.explain else 0
 
     def _has_producers(self, node: Node, op: Op) -> bool:
-        """Return whether the operands have producers of all kinds that the picture shows."""
+        """Return whether ``op`` has an operand from each kind of operator that the picture has before it."""
         expected = self._producer_kinds[id(node)]
         if not expected:
             return True
@@ -151,7 +151,7 @@ class Matcher:
         return all(any(isinstance(op, kinds) for op in producers) for kinds in expected)
 
     def _match_orders(self, node: Node, op: Op, match: Match) -> Iterator[Match]:
-        """Match the operands in both orders if the operator is commutative."""
+        """Yield each way to extend ``match`` by the operands, in both orders if ``op`` is commutative."""
         yield from self._match_operands(node, op.inputs, 0, match)
         first, second = [*op.inputs, None, None][:2]
         if op.commutative and first is not second:

@@ -61,7 +61,7 @@ class AttributePattern(NamedTuple):
 class Node:
     """One operator of a picture.
 
-    ``kinds``: the operator classes that match.  ``like``: the result after ``like``, None if there is none.
+    ``kinds``: the operator classes that match.  ``like``: the name after the word ``like``, None without it.
     ``carried``: attributes that ``after`` copies, so that any value matches.  ``custom``: the custom code, or
     several separated by ``|``.
     """

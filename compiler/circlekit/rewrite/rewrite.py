@@ -136,7 +136,10 @@ class Rewrite(GraphPass):
 
     @property
     def _stays_in_place(self) -> bool:
-        """Whether a single operator is replaced: the new ones then read variables when it would read them."""
+        """Whether the picture replaces a single operator.
+
+        Then the new operators read variables at the time at which the old operator would read them.
+        """
         return len(self.old.nodes) == 1 and self.new.alias is None
 
     def wants(self, op: Op) -> bool:

@@ -54,7 +54,7 @@ def channelwise(op: Op) -> Channelwise | None:
 
 @singledispatch
 def _channelwise(op: Op) -> Channelwise | None:
-    """Return how an operator without a case of its own works on channels; see ``channelwise``."""
+    """Do the work of ``channelwise`` for operators without a function of their own, by their index map."""
     movement = movement_of(op)
     if movement is None or len(movement.sources) != 1 or movement.maps[0] is None:
         return None
@@ -154,7 +154,7 @@ class GroupFinder:
         self.added: dict[Op, ChannelGroup] = {}
 
     def group_of(self, value: Value) -> ChannelGroup:
-        """Return the group of ``value``."""
+        """Return the group of ``value``, which is found in the first call."""
         if value not in self.groups:
             group = self.groups[value] = ChannelGroup([value])
             for member in group.values:  # the list grows in the loop
@@ -164,7 +164,10 @@ class GroupFinder:
         return self.groups[value]
 
     def visit(self, group: ChannelGroup, value: Value) -> str | None:
-        """Add to ``group`` all values that must have the order of ``value``; return why it is fixed."""
+        """Add values next to ``value`` that must have its order to ``group``.
+
+        Return why the order is fixed; None if it is not.
+        """
         quantization, producer = value.quantization, value.producer
         if self.graph.is_output(value):
             return f"%{value.name}: is an output of the graph"

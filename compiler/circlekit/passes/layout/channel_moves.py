@@ -85,7 +85,7 @@ class ChannelMoves:
         return [self.sources[value][k] if value in self.sources else Channel(value, k) for value, k in found]
 
     def removed_for(self, sinks: Sequence[Value]) -> list[Op]:
-        """Return the movers that compute ``sinks`` from their sources."""
+        """Return the movers that compute ``sinks`` from their suppliers."""
         kept = {channel.value for sink in sinks for channel in self.sources[sink]}
         ops: dict[Op, None] = {}
         for value in (queue := list(sinks)):
@@ -136,6 +136,6 @@ def _channels(origin: Origin, shape: Sequence[int]) -> Channels | None:
         value = origin.sources[number]
         index = place - (ends[number] - size_of(value))
         if index >= dims_of(value)[-1]:
-            return None  # not in the first row
+            return None  # the channel would come from another row
         channels.append(Channel(value, index))
     return channels

@@ -57,7 +57,7 @@ def _regions_of(finder: RegionFinder, side: int, values: Iterator[Value]) -> Ite
 
 
 def _data(graph: Graph, channels_last: bool) -> Iterator[Value]:
-    """Yield the data of operators in CHANNELS_LAST if ``channels_last``, or inputs and results of all."""
+    """Yield the data of operators in CHANNELS_LAST if ``channels_last``, else all inputs and results."""
     yield from () if channels_last else graph.inputs
     for op in graph:
         if not channels_last:
@@ -70,8 +70,8 @@ def _data(graph: Graph, channels_last: bool) -> Iterator[Value]:
 def move_reductions(graph: Graph, sides: Mapping[Value, int], codes: Collection[str]) -> int:
     """Let the reductions in ``codes`` read NHWC instead of NCHW values; return how many changed.
 
-    ``sides``: as in RegionFinder.  A Transpose after a reduction restores the order of its dimensions if
-    this changes.  Reductions with keep_dims do not change here: they may be variables of a region.
+    ``sides``: as in RegionFinder.  If the order of the dimensions of a result changes, a Transpose restores
+    it.  Reductions with keep_dims do not change here, because they may be variables of a region.
     """
     constants = Constants(graph)
     reductions = [op for op in graph.ops if isinstance(op, Reduction) and op.code in codes]

@@ -17,9 +17,9 @@ NAMED_ENDS = 2
 
 
 def ends_of(graph: Graph, last: Op) -> str:
-    """Return from and to which operators, inputs or outputs of ``graph`` the chain up to ``last`` moves data.
+    """Return words for the two ends of the chain of data movement up to ``last``.
 
-    Other operators that only move data are looked through.
+    The ends are operators, inputs or outputs of ``graph``.  Operators that only move data are passed over.
     """
     movement = movement_of(last)
     nearest = () if movement is None else movement.sources
@@ -47,7 +47,7 @@ def _start(value: Value) -> str:
 
 
 def _readers(graph: Graph, results: Sequence[Value], perm: Perm | None) -> Iterator[str]:
-    """Yield the operators that read ``results``, as text; other data movement is looked through.
+    """Yield the operators that read ``results``, as text; operators that only move data are passed over.
 
     ``perm``: the permutation that a direct reader would have to work on if a Transpose were removed, or None.
     """

@@ -32,7 +32,7 @@ MAX_LABELS = 12
 """The most labels of one problem: the number of swaps grows with its square."""
 
 MAX_ROUNDS = 8
-"""The most rounds over all steps; each lowers the cost, and the first ones most."""
+"""The most rounds over all steps; the first rounds save the most."""
 
 
 class Cost(NamedTuple):

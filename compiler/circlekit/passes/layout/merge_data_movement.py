@@ -64,9 +64,9 @@ EXPLAINED = 12
 
 
 class Order(NamedTuple):
-    """New channels of the layer that produces the source, or of the one that uses the result.
+    """A new order of the channels of a layer; ``channels``: for each new channel, the old one.
 
-    ``channels``: for each new channel, the old one.
+    ``of_producer``: whether the layer produces the source of the chain; otherwise it uses the result.
     """
 
     of_producer: bool
@@ -237,7 +237,7 @@ class _Chain:
 
 
 def _only_result(graph: Graph, op: Op) -> list[Value]:
-    """Return the result of ``op`` if it has one, or if one of several is used; else nothing."""
+    """Return a list of the only result of ``op``, or the only one that is used; else an empty list."""
     used = [value for value in op.results if value.use_count or graph.is_output(value)]
     return list(op.results) if len(op.results) == 1 else used if len(used) == 1 else []
 

@@ -74,7 +74,7 @@ class MovementOp(Op, data_movement=True, layout_operands=("input",)):
         The map leads from transpose(input, perm) to transpose(output, perm).
         """
         shape, result = (tuple(dims_of(v)[axis] for axis in perm) for v in (self.input, self.output))
-        assert self.writer is not None  # it was collapsed
+        assert self.writer is not None  # collapse has set it
         return self.writer.best_plan(index_map, self.input, (shape, result), self.runs)
 
 

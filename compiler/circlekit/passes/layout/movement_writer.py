@@ -42,7 +42,7 @@ class MovementWriter:
         return self._costs[op]
 
     def refusal(self, old: Iterable[Op], new: Iterable[Op]) -> str | None:
-        """Return why the target does not take the operators ``new``; as ``TargetRules.refusal``."""
+        """Return why the target does not take the operators ``new``; see ``TargetRules.refusal``."""
         return self.rules.refusal(old, new)
 
     def cheapest(self, forms: Iterable[Sequence[Op]]) -> list[Op]:
@@ -83,7 +83,7 @@ class MovementWriter:
         best: tuple[Plan, MovementCost] | None = None
         for plan in plans_for(index_map, *shapes, bits):
             if best is not None and best[1] <= cost_of(plan, bits):
-                break  # nothing that is written costs less than the plan
+                break  # what is written for a plan never costs less than the plan
             dims = tuple(None if is_unknown(dim) else dim for dim in shapes[0])
             data = Value(source.name, source.dtype, dims, None, source.quantization)
             ops = self.built(plan, data, data)

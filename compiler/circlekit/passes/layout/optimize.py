@@ -102,7 +102,7 @@ class OptimizeLayout(GraphPass):
 
 
 def perms_of_ranks(graph: Graph) -> list[list[Perm]]:
-    """Return the permutations of the transposes of ``graph``, in one list for each rank."""
+    """Return the permutations of the transposes of ``graph``, without inverses, in a list for each rank."""
     ranks: dict[int, dict[Perm, None]] = {}
     for op in graph:
         perm = constant_perm(op)

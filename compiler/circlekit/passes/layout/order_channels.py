@@ -64,6 +64,7 @@ def _connected(moves: ChannelMoves, finder: GroupFinder) -> Iterator[list[Value]
     parent: dict[ChannelGroup, ChannelGroup] = {}
 
     def root(group: ChannelGroup) -> ChannelGroup:
+        """Return the group that stands for all groups that are connected with ``group`` so far."""
         while (above := parent.setdefault(group, group)) is not group:
             parent[group] = parent[above]
             group = above
@@ -147,7 +148,7 @@ class _Region:
         self, writer: MovementWriter, new: Sequence[Op], results: Mapping[Value, Value]
     ) -> str | None:
         """Return why the operators ``new`` cannot compute ``results``, by sink; None if they can."""
-        taken = set[Value]()  # by outputs of the graph
+        taken = set[Value]()  # values that take the place of an output of the graph
         for sink, value in results.items():
             is_free = value not in taken and (value.producer in new or self.graph.can_stand_for(sink, value))
             if self.graph.is_output(sink):
@@ -240,7 +241,7 @@ def _cuts(value: Value, parts: list[Part]) -> list[list[Part]]:
 
 
 def _cost_of_old(op: Op) -> MovementCost:
-    """Return the cost of an operator that moves channels now, the runs that a split copies included."""
+    """Return the cost of an operator that moves channels now, including the runs that a split copies."""
     runs = 0
     if isinstance(op, Split | SplitV):
         shapes, axes = [dims_of(value) for value in op.results], static_int_vector(op.split_dim)
@@ -249,14 +250,14 @@ def _cost_of_old(op: Op) -> MovementCost:
 
 
 def _cost_of_cut(parts: Sequence[Part]) -> MovementCost:
-    """Return the cost of taking ``parts`` of one value, the runs that are copied included as for a join."""
+    """Return the cost of the operator that takes ``parts`` of one value, with the runs that it copies."""
     shape, bits = dims_of(parts[0].value), parts[0].value.dtype.bits
     moved = known_count(shape[:-1]) * sum(part.stop - part.start for part in parts)
     return MovementCost((moved * bits + 7) // 8 + run_cost([shape] * len(parts), len(shape) - 1), 1)
 
 
 def _cost_of_join(sink: Value, parts: Sequence[Part]) -> MovementCost:
-    """Return the cost of joining ``parts``."""
+    """Return the cost of the operator that joins ``parts`` to ``sink``, including the runs that it copies."""
     shape = dims_of(sink)
     bits = known_count(shape) * sink.dtype.bits
     return MovementCost((bits + 7) // 8 + run_cost([shape] * len(parts), len(shape) - 1), 1)

@@ -20,7 +20,7 @@ from circlekit.ops.convolution.conv import Conv2D, TransposeConv
 from circlekit.ops.matmul.dense import FullyConnected
 
 MAX_DIGITS = 4
-"""The most factors of the number of channels for which orders are tried; more have too many orders."""
+"""The most digits of a channel number, in mixed radix, of which all orders are tried."""
 
 
 def weights_of(op: Op | None) -> Value | None:
@@ -68,7 +68,7 @@ def orders_of_producer(index_map: IndexMap, source: Value, graph: Graph) -> Iter
         factors = [
             (extent, new[k] if axis == last else step * strides[axis])
             for k, (axis, extent, step) in enumerate(found[1])
-            if axis is not None  # nothing is repeated
+            if axis is not None  # always: a permutation repeats nothing
         ]
         channels = IndexMap.of(shape[-1], [found[1][k][1:] for k in order])
         yield IndexMap.of(index_map.source_size, factors), channels.apply(np.arange(shape[-1]))

@@ -55,7 +55,7 @@ class Variable:
 
     ``number``: its index in the region.  ``operands``: the indices of its inputs that have a side.
     ``changes``: for each side that it can have, the attributes and operands that change, from
-    ``Op.permuted``.  ``charges``: its own cost on each of them.
+    ``Op.permuted``.  ``charges``: its own cost on each of these sides.
     """
 
     op: Op

@@ -34,9 +34,9 @@ class RegionFinder:
     the most sides of a region; transposes to further sides are left alone.  ``run_bytes``: the cost of
     copying a run of contiguous elements, besides its bytes, in bytes (see ``targets.target``).
 
-    ``sides``: the side of every value found so far.  ``variables``: those found so far.  ``fixed``: why an
-    operator next to a region is no variable.  ``ops_after``: as in Tensor, by producer; None stands for the
-    producer of inputs.
+    ``sides``: the side of every value found so far.  ``variables``: the variables found so far, by operator.
+    ``fixed``: why an operator next to a region is no variable.  ``ops_after``: as in Tensor, by producer;
+    None stands for the producer of inputs.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class RegionFinder:
         return source.dtype is result.dtype and result.quantization == expected
 
     def perms_of(self, op: Move) -> Sequence[Perm]:
-        """Return the permutation of a Transpose if it is in ``perms``, or those that equal a Reshape."""
+        """Return those of ``perms`` that do the same as ``op``: at most one for a Transpose."""
         if isinstance(op, Transpose):
             perm = constant_perm(op)
             return (perm,) if perm in self.perms else ()
@@ -93,7 +93,7 @@ class RegionFinder:
         return [p for p in self.perms if permuted_shape(before, p) == after and keeps_order(before, p)]
 
     def has_side(self, value: Value) -> bool:
-        """Return whether ``value`` has a side: it is not constant, and a dimension that moves is not 1."""
+        """Return whether ``value`` can have a side: it is not constant, and some permutation changes it."""
         shape = value.shape
         if value.is_const or shape is None or len(shape) != self.rank:
             return False
@@ -159,7 +159,7 @@ class RegionFinder:
     # -- tensors -------------------------------------------------------------------------------
 
     def root_of(self, value: Value, placed: Collection[Value]) -> Value:
-        """Return the first value, not in ``placed``, of the transposes that produce ``value``."""
+        """Follow the transposes that produce ``value`` back, but not to ``placed``; return their operand."""
         while (source := self.source_of(value.producer)) is not None and source not in placed:
             value = source
         return value
@@ -214,7 +214,7 @@ class RegionFinder:
         return _axes_moved(tensor.root.shape, self.perm(tensor.side, side))
 
     def compare_sides(self, tensor: Tensor, sides: Sequence[int]) -> None:
-        """Find out on which of ``sides`` a tensor has the same data."""
+        """Set ``tensor.shapes`` and ``tensor.orders`` for ``sides``."""
         shapes, orders = list[list[int | None]](), list[list[int | None]]()
         is_static = (tensor.root.shape or ()).count(None) <= 1  # a Reshape takes one unknown dimension
         for side in sides:

@@ -229,6 +229,7 @@ class _Cone:
         made: dict[Part, Value] = {}
 
         def value_of(part: Part | None, user: Op) -> Value | None:
+            """Return what the new operator for ``user`` reads; create a slice or a constant if needed."""
             if part is None or not part.is_new:
                 return None if part is None else part.value
             if part not in made and part.value.is_const:
